@@ -1,0 +1,58 @@
+# Every target makes its own environment: Python 3.11+ and make are all that has to be there.
+
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip install --quiet --disable-pip-version-check
+JOBS   ?= 2
+
+RUNTIME := $(VENV)/.installed-runtime
+DEV     := $(VENV)/.installed-dev
+
+.PHONY: demo test test-all lint format clean
+
+demo: $(RUNTIME)
+	CUTEDIALECT_DUMP_DIR=build/demo $(PY) examples/gemm.py
+
+test: $(DEV)
+	$(PY) -m lit.main -q -j $(JOBS) test
+	$(PY) -m pytest -q -n $(JOBS) --dist worksteal
+
+test-all: $(DEV)
+	$(PY) -m lit.main -q -j $(JOBS) --param shell=1 test
+	$(PY) -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
+
+lint: $(DEV)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m pyright
+
+format: $(DEV)
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+clean:
+	rm -rf build dist $(VENV) *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find cutedialect test examples -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find test -name Output -prune -exec rm -rf {} + 2>/dev/null || true
+
+# A usable interpreter in .venv is kept, a missing, broken or too old one is made anew.
+define ensure_venv
+@$(PY) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "expected Python 3.11 or newer, got $$($(PYTHON) --version 2>&1);" \
+		     "name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }; \
+	$(PYTHON) -m venv --clear $(VENV); }
+endef
+
+$(RUNTIME): requirements.txt pyproject.toml Makefile
+	$(ensure_venv)
+	$(PIP) -r requirements.txt
+	$(PIP) --no-deps -e .
+	@touch $@
+
+$(DEV): requirements-dev.txt requirements.txt pyproject.toml Makefile
+	$(ensure_venv)
+	$(PIP) -r requirements-dev.txt
+	$(PIP) --no-deps -e .
+	@touch $@

@@ -1,0 +1,40 @@
+"""The index of dialects: one lazy loader per name, so that reading text imports only the dialects
+that the text uses. A dialect `d` of ours lives in `cutedialect/dialects/d.py` (or the package of
+that name), whose `Dialect` object carries the same name; the rest come from xDSL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.ir import Dialect
+
+DialectLoader = Callable[[], "Dialect"]
+
+OURS = ("cute", "cute_nvgpu", "pipeline", "ptx")
+FROM_XDSL = ("builtin", "arith", "math", "scf", "func")
+
+
+def our_dialects() -> dict[str, DialectLoader]:
+    """Name to loader of the dialects that this project defines."""
+    return {name: _loader(name, f"{__name__}.{name}") for name in OURS}
+
+
+def all_dialects() -> dict[str, DialectLoader]:
+    """Name to loader of every dialect that `cute-opt` reads."""
+    return {name: _loader(name, f"xdsl.dialects.{name}") for name in FROM_XDSL} | our_dialects()
+
+
+def _loader(name: str, module: str) -> DialectLoader:
+    def load() -> Dialect:
+        from xdsl.ir import Dialect
+
+        for value in vars(import_module(module)).values():
+            if isinstance(value, Dialect) and value.name == name:
+                return value
+        raise LookupError(f"expected a Dialect object named '{name}' in {module}, got none")
+
+    return load

@@ -1,0 +1,87 @@
+"""Every environment variable that the project reads, as typed accessors. They are read at each
+call, never at import, so a test or a notebook may change them at any time. CONTRIBUTING.md has the
+same list as a table; no other module looks at `CUTEDIALECT_*`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+VARIABLES = {
+    "CUTEDIALECT_DUMP_DIR": "folder for the IR after each pass (NN-pass.mlir) and kernel.ptx",
+    "CUTEDIALECT_VERIFY": "'each' verifies the IR after every pass of a compilation",
+    "CUTEDIALECT_CACHE_DIR": "folder of the disk cache; default ~/.cache/cutedialect",
+    "CUTEDIALECT_NO_CACHE": "1 neither reads nor writes the disk cache",
+    "CUTEDIALECT_BACKEND": "'emulator' or 'cuda' instead of the automatic choice",
+    "CUTEDIALECT_PTXAS": "path of the ptxas to use",
+    "CUTEDIALECT_DEBUG": "1 shows Python tracebacks under errors",
+}
+
+
+def dump_dir() -> Path | None:
+    """Where to write the IR of every stage and the PTX, or None for nowhere."""
+    return _path("CUTEDIALECT_DUMP_DIR")
+
+
+def verify_each() -> bool:
+    """Whether a compilation verifies after every pass; raises ValueError on another word."""
+    return _choice("CUTEDIALECT_VERIFY", ("each",)) is not None
+
+
+def cache_dir() -> Path:
+    """The folder of the disk cache; it need not exist yet."""
+    chosen = _path("CUTEDIALECT_CACHE_DIR")
+    if chosen is not None:
+        return chosen
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "cutedialect"
+
+
+def cache_enabled() -> bool:
+    """Whether the disk cache may be read and written."""
+    return not _flag("CUTEDIALECT_NO_CACHE")
+
+
+def backend() -> Literal["emulator", "cuda"] | None:
+    """The backend forced by the user, or None; raises ValueError on an unknown one."""
+    match _choice("CUTEDIALECT_BACKEND", ("emulator", "cuda")):
+        case "emulator":
+            return "emulator"
+        case "cuda":
+            return "cuda"
+        case _:
+            return None
+
+
+def ptxas() -> Path | None:
+    """The assembler chosen by the user, or None to search for one."""
+    return _path("CUTEDIALECT_PTXAS")
+
+
+def debug() -> bool:
+    """Whether errors also show their Python traceback."""
+    return _flag("CUTEDIALECT_DEBUG")
+
+
+def _path(name: str) -> Path | None:
+    text = os.environ.get(name)
+    return Path(text).expanduser() if text else None
+
+
+def _flag(name: str) -> bool:
+    text = os.environ.get(name, "")
+    if text not in ("", "0", "1"):
+        raise ValueError(f"{name}: expected 0 or 1, got '{text}'")
+    return text == "1"
+
+
+def _choice(name: str, choices: tuple[str, ...]) -> str | None:
+    text = os.environ.get(name, "")
+    if text == "":
+        return None
+    if text not in choices:
+        expected = " or ".join(f"'{choice}'" for choice in choices)
+        raise ValueError(f"{name}: expected {expected}, got '{text}'")
+    return text

@@ -1,0 +1,59 @@
+"""The index of passes: one lazy loader per name, in the order in which a kernel meets them. The
+pass `cute-foo-bar` is `FooBarPass` in `cutedialect/passes/foo_bar.py`; a name without the prefix
+maps to its file unchanged. Three cleanups come from xDSL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+PassLoader = Callable[[], "type[ModulePass]"]
+
+# Pass name to the module of this package that defines it.
+OURS = {
+    "cute-fuse": "fuse",
+    "cute-tile": "tile",
+    "cute-partition": "partition",
+    "cute-assign-warp-roles": "assign_warp_roles",
+    "cute-pipeline": "pipeline",
+    "convert-to-ptx": "convert_to_ptx",
+    "cute-to-ptx": "cute_to_ptx",
+    "verify-dominance": "verify_dominance",
+}
+
+FROM_XDSL = {
+    "canonicalize": "xdsl.transforms.canonicalize",
+    "cse": "xdsl.transforms.common_subexpression_elimination",
+    "dce": "xdsl.transforms.dead_code_elimination",
+}
+
+
+def our_passes() -> dict[str, PassLoader]:
+    """Name to loader of the passes that this project defines."""
+    return {name: _loader(name, f"{__name__}.{file}") for name, file in OURS.items()}
+
+
+def all_passes() -> dict[str, PassLoader]:
+    """Name to loader of every pass that `cute-opt` runs."""
+    return our_passes() | {name: _loader(name, module) for name, module in FROM_XDSL.items()}
+
+
+def _loader(name: str, module: str) -> PassLoader:
+    def load() -> type[ModulePass]:
+        from xdsl.passes import ModulePass
+
+        for value in vars(import_module(module)).values():
+            if (
+                isinstance(value, type)
+                and issubclass(value, ModulePass)
+                and getattr(value, "name", None) == name
+            ):
+                return value
+        raise LookupError(f"expected a ModulePass named '{name}' in {module}, got none")
+
+    return load
