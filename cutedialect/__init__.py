@@ -1,5 +1,5 @@
-"""CuTe-style GPU kernels in Python: layouts, atoms and pipelines as readable IR, compiled to PTX and
-run on a GPU or in an emulator. Public names are imported at their first use, so that `import
+"""CuTe-style GPU kernels in Python: layouts, atoms and pipelines as readable IR, compiled to PTX
+and run on a GPU or in an emulator. Public names are imported at their first use, so that `import
 cutedialect` costs milliseconds and never imports xDSL.
 """
 
@@ -20,9 +20,6 @@ _EXPORTS = {
 
 _SUBMODULES = ("atoms", "backend", "dialects", "frontend", "layout", "passes", "tools")
 
-__all__ = ["__version__", *sorted(_EXPORTS)]
-
-
 def __getattr__(name: str) -> object:
     if name in _EXPORTS:
         value = getattr(import_module(_EXPORTS[name]), name)
@@ -34,4 +31,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_EXPORTS, *_SUBMODULES})
+    return sorted({*_EXPORTS, *_SUBMODULES, "__version__", "__doc__", "__name__"})
