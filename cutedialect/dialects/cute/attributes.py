@@ -1,0 +1,94 @@
+"""Attributes of the `cute` dialect: layouts, shapes and swizzles as quoted text, and schedules.
+
+Every layout is one string token, spelled as NVIDIA's open CuTe IR spells it; a syntax error in it
+is reported at the character that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.layout import Layout, LayoutError, LayoutSyntaxError, Swizzle
+from cutedialect.layout import text as layout_text
+from cutedialect.schedule import Schedule, ScheduleError
+
+_T = TypeVar("_T")
+
+
+def parse_quoted(parser: AttrParser, read: Callable[[str], _T]) -> _T:
+    """Read one string literal with `read`; a `LayoutSyntaxError` points at its own character."""
+    start = parser.pos
+    literal = parser.parse_str_literal()
+    try:
+        return read(literal)
+    except LayoutSyntaxError as error:
+        at = start + 1 + error.offset
+        parser.raise_error(str(error), at, at + 1)
+    except LayoutError as error:
+        parser.raise_error(str(error), start, parser.pos)
+
+
+@irdl_attr_definition
+class LayoutAttr(Data[Layout]):
+    """A layout: `#cute.layout<"(4,8):(8,1)">`; leaves may be dynamic (`?`)."""
+
+    name = "cute.layout"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Layout:
+        with parser.in_angle_brackets():
+            return parse_quoted(parser, layout_text.parse_layout)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(str(self.data))
+
+
+@irdl_attr_definition
+class SwizzleAttr(Data[Swizzle]):
+    """A swizzle of byte addresses: `#cute.swizzle<"S<3,4,3>">`."""
+
+    name = "cute.swizzle"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Swizzle:
+        with parser.in_angle_brackets():
+            return parse_quoted(parser, layout_text.parse_swizzle)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(str(self.data))
+
+
+@irdl_attr_definition
+class ScheduleAttr(Data[Schedule]):
+    """The choices of a kernel: `#cute.schedule<"tile = (128,128,32), warps = (2,2)">`."""
+
+    name = "cute.schedule"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Schedule:
+        with parser.in_angle_brackets():
+            start = parser.pos
+            literal = parser.parse_str_literal()
+            try:
+                return Schedule.parse(literal)
+            except ScheduleError as error:
+                parser.raise_error(str(error), start, parser.pos)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.data.text())
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise `VerifyException(message)` unless `condition`."""
+    if not condition:
+        raise VerifyException(message)

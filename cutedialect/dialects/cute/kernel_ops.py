@@ -1,0 +1,477 @@
+"""Ops of a kernel as a whole: the kernel, its host part, work items, and facts about tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    SymbolNameConstraint,
+    SymbolRefAttr,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    IsolatedFromAbove,
+    NoTerminator,
+    Pure,
+    SymbolOpInterface,
+)
+
+from .attributes import ScheduleAttr, check
+from .types import MemRefType
+
+
+def parse_tile(parser: Parser) -> DenseArrayBase:
+    """`[128, _, 32]`: tile extents by mode, `_` (stored as -1) for the whole mode."""
+    extents: list[int] = []
+
+    def one() -> None:
+        if parser.parse_optional_keyword("_"):
+            extents.append(-1)
+        else:
+            extents.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, one)
+    return DenseArrayBase.from_list(i64, extents)
+
+
+def print_tile(printer: Printer, tile: DenseArrayBase) -> None:
+    shown = ("_" if extent < 0 else str(extent) for extent in tile.get_values())
+    printer.print_string("[" + ", ".join(shown) + "]")
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """A device function that every CTA of the grid runs.
+
+    Arguments are memrefs in gmem and scalars. `schedule` carries the choices, `threads` the block
+    size once `cute-tile` has settled it.
+
+    Example:
+
+        cute.kernel @scale(%x: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">,
+                           %s: f32) attributes {threads = 128 : i32} {
+          %m = cute.dim %x, 0 : !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">
+        }
+    """
+
+    name = "cute.kernel"
+
+    sym_name = prop_def(SymbolNameConstraint())
+    schedule = opt_prop_def(ScheduleAttr)
+    threads = opt_prop_def(IntegerAttr[IntegerType])
+    body = region_def("single_block")
+
+    traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
+
+    def __init__(
+        self,
+        name: str,
+        body: Region | Block,
+        schedule: ScheduleAttr | None = None,
+        threads: int | None = None,
+    ) -> None:
+        super().__init__(
+            regions=[body if isinstance(body, Region) else Region(body)],
+            properties={
+                "sym_name": StringAttr(name),
+                "schedule": schedule,
+                "threads": None if threads is None else IntegerAttr(threads, i32),
+            },
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        name = parser.parse_symbol_name()
+        args = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        region = parser.parse_region(args)
+        if not region.blocks:
+            region.add_block(Block(arg_types=[arg.type for arg in args]))
+        values = dict(attributes.data) if attributes is not None else {}
+        op = cls(name.data, region)
+        for key in ("schedule", "threads"):
+            if key in values:
+                op.properties[key] = values.pop(key)
+        op.attributes.update(values)
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.sym_name.data)
+        with printer.in_parens():
+            printer.print_list(self.body.block.args, printer.print_block_argument)
+        shown = {k: v for k, v in self.properties.items() if k != "sym_name"} | self.attributes
+        if shown:
+            printer.print_string(" attributes")
+            printer.print_attr_dict(shown)
+        printer.print_string(" ")
+        printer.print_region(
+            self.body, print_entry_block_args=False, print_block_terminators=True
+        )
+
+    def verify_(self) -> None:
+        for arg in self.body.block.args:
+            if isinstance(arg.type, MemRefType):
+                check(
+                    arg.type.space == "gmem",
+                    f"expected kernel tensors in gmem, got {arg.type.space}",
+                )
+            else:
+                check(
+                    isinstance(arg.type, IntegerType | AnyFloat),
+                    f"expected kernel arguments to be memrefs or scalars, got {arg.type}",
+                )
+
+
+@irdl_op_definition
+class DimOp(IRDLOperation):
+    """The extent of one top-level mode of a tensor, as i32.
+
+    Example:
+
+        func.func @f(%x: !cute.memref<f32, gmem, align<4>, "(?,8):(8,1)">) {
+          %m = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?,8):(8,1)">
+          func.return
+        }
+    """
+
+    name = "cute.dim"
+    memref = operand_def(MemRefType)
+    mode = prop_def(IntegerAttr)
+    result = result_def(i32)
+    traits = traits_def(Pure())
+
+    def __init__(self, memref: SSAValue, mode: int) -> None:
+        super().__init__(
+            operands=[memref],
+            properties={"mode": IntegerAttr(mode, i64)},
+            result_types=[i32],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(*_parse_mode_of(parser))
+
+    def print(self, printer: Printer) -> None:
+        _print_mode_of(printer, self)
+
+    def verify_(self) -> None:
+        _verify_mode(self)
+
+
+@irdl_op_definition
+class StrideOp(IRDLOperation):
+    """The stride of one top-level mode of a tensor, in elements, as i64.
+
+    Example:
+
+        func.func @f(%x: !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)">) {
+          %ld = cute.stride %x, 0 : !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)">
+          func.return
+        }
+    """
+
+    name = "cute.stride"
+    memref = operand_def(MemRefType)
+    mode = prop_def(IntegerAttr)
+    result = result_def(i64)
+    traits = traits_def(Pure())
+
+    def __init__(self, memref: SSAValue, mode: int) -> None:
+        super().__init__(
+            operands=[memref],
+            properties={"mode": IntegerAttr(mode, i64)},
+            result_types=[i64],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser):
+        return cls(*_parse_mode_of(parser))
+
+    def print(self, printer: Printer) -> None:
+        _print_mode_of(printer, self)
+
+    def verify_(self) -> None:
+        _verify_mode(self)
+
+
+def _parse_mode_of(parser: Parser) -> tuple[SSAValue, int]:
+    unresolved = parser.parse_unresolved_operand()
+    parser.parse_punctuation(",")
+    mode = parser.parse_integer(allow_boolean=False)
+    parser.parse_punctuation(":")
+    memref = parser.resolve_operand(unresolved, parser.parse_type())
+    return memref, mode
+
+
+def _print_mode_of(printer: Printer, op: DimOp | StrideOp) -> None:
+    printer.print_string(" ")
+    printer.print_ssa_value(op.memref)
+    printer.print_string(f", {op.mode.value.data} : ")
+    printer.print_attribute(op.memref.type)
+
+
+def _verify_mode(op: DimOp | StrideOp) -> None:
+    type_ = op.memref.type
+    assert isinstance(type_, MemRefType)
+    mode = op.mode.value.data
+    check(
+        0 <= mode < type_.rank,
+        f"expected a mode in 0..{type_.rank - 1} of {type_.layout}, got {mode}",
+    )
+
+
+@irdl_op_definition
+class TileIndexOp(IRDLOperation):
+    """The coordinates, in tiles, of the work item that this CTA computes.
+
+    One result for each mode of the tensor; `cute-tile` turns it into block indices and gives the
+    host part the matching grid. The order of the work items is the schedule's choice.
+
+    Example:
+
+        cute.kernel @k(%c: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
+          %m, %n = cute.tile_index %c, [128, 128] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
+        }
+    """
+
+    name = "cute.tile_index"
+    memref = operand_def(MemRefType)
+    tile = prop_def(DenseArrayBase)
+    coords = var_result_def(i32)
+
+    def __init__(self, memref: SSAValue, tile: Sequence[int] | DenseArrayBase) -> None:
+        if not isinstance(tile, DenseArrayBase):
+            tile = DenseArrayBase.from_list(i64, list(tile))
+        super().__init__(
+            operands=[memref],
+            properties={"tile": tile},
+            result_types=[[i32] * len(tile.get_values())],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TileIndexOp:
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        tile = parse_tile(parser)
+        parser.parse_punctuation(":")
+        return cls(parser.resolve_operand(unresolved, parser.parse_type()), tile)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.memref)
+        printer.print_string(", ")
+        print_tile(printer, self.tile)
+        printer.print_string(" : ")
+        printer.print_attribute(self.memref.type)
+
+    def verify_(self) -> None:
+        type_ = self.memref.type
+        assert isinstance(type_, MemRefType)
+        tile = self.tile.get_values()
+        check(
+            len(tile) == type_.rank,
+            f"expected one tile extent for each of the {type_.rank} modes of {type_.layout}, "
+            f"got {len(tile)}",
+        )
+        check(
+            all(extent == -1 or extent > 0 for extent in tile),
+            f"expected positive tile extents, got {list(tile)}",
+        )
+
+
+@irdl_op_definition
+class BlockIdxOp(IRDLOperation):
+    """The index of this CTA in the grid along x, y or z.
+
+    Example:
+
+        cute.kernel @k() {
+          %b = cute.block_idx x
+        }
+    """
+
+    name = "cute.block_idx"
+    AXES: ClassVar = ("x", "y", "z")
+    axis = prop_def(StringAttr)
+    result = result_def(i32)
+    traits = traits_def(Pure())
+
+    def __init__(self, axis: str) -> None:
+        super().__init__(properties={"axis": StringAttr(axis)}, result_types=[i32])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BlockIdxOp:
+        return cls(parser.parse_identifier())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.axis.data}")
+
+    def verify_(self) -> None:
+        check(self.axis.data in self.AXES, f"expected axis x, y or z, got {self.axis.data}")
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """Launch a kernel from the host part; a grid with a zero extent launches nothing.
+
+    `threads` is the block size, `smem` the dynamic shared memory in bytes (known after
+    `convert-to-ptx`).
+
+    Example:
+
+        func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {
+          %one = arith.constant 1 : i32
+          %n = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+          cute.launch @k grid(%n, %one, %one) args(%x) {threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+          func.return
+        }
+    """
+
+    name = "cute.launch"
+    kernel = prop_def(SymbolRefAttr)
+    grid = var_operand_def(i32)
+    args = var_operand_def()
+    threads = opt_prop_def(IntegerAttr)
+    smem = opt_prop_def(IntegerAttr)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def __init__(
+        self,
+        kernel: str,
+        grid: Sequence[SSAValue],
+        args: Sequence[SSAValue],
+        threads: int | None = None,
+        smem: int | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[list(grid), list(args)],
+            properties={
+                "kernel": SymbolRefAttr(kernel),
+                "threads": None if threads is None else IntegerAttr(threads, i32),
+                "smem": None if smem is None else IntegerAttr(smem, i32),
+            },
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LaunchOp:
+        kernel = parser.parse_symbol_name()
+        parser.parse_keyword("grid")
+        grid = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        parser.parse_keyword("args")
+        args = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        types: list[Attribute] = []
+        if args:
+            parser.parse_punctuation(":")
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        pos = parser.pos
+        op = cls(
+            kernel.data,
+            parser.resolve_operands(grid, [i32] * len(grid), pos),
+            parser.resolve_operands(args, types, pos),
+        )
+        for key, value in attributes.items():
+            if key in ("threads", "smem"):
+                op.properties[key] = value
+            else:
+                op.attributes[key] = value
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.kernel.string_value())
+        printer.print_string(" grid")
+        with printer.in_parens():
+            printer.print_list(self.grid, printer.print_ssa_value)
+        printer.print_string(" args")
+        with printer.in_parens():
+            printer.print_list(self.args, printer.print_ssa_value)
+        shown = {k: self.properties[k] for k in ("threads", "smem") if k in self.properties}
+        shown |= self.attributes
+        if shown:
+            printer.print_attr_dict(shown)
+        if self.args:
+            printer.print_string(" : ")
+            printer.print_list([arg.type for arg in self.args], printer.print_attribute)
+
+    def verify_(self) -> None:
+        check(len(self.grid) == 3, f"expected a grid of 3 extents, got {len(self.grid)}")
+
+
+@irdl_op_definition
+class PrintfOp(IRDLOperation):
+    """Print scalars from the first thread of each CTA, with C's printf conversions.
+
+    Example:
+
+        cute.kernel @k(%n: i32) {
+          cute.printf "n = %d\\n", %n : i32
+        }
+    """
+
+    name = "cute.printf"
+    format = prop_def(StringAttr)
+    args = var_operand_def()
+
+    def __init__(self, format: str, args: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[list(args)], properties={"format": StringAttr(format)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PrintfOp:
+        format_ = parser.parse_str_literal()
+        unresolved = []
+        while parser.parse_optional_punctuation(","):
+            unresolved.append(parser.parse_unresolved_operand())
+        args: Sequence[SSAValue] = ()
+        if unresolved:
+            parser.parse_punctuation(":")
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+            args = parser.resolve_operands(unresolved, types, parser.pos)
+        return cls(format_, args)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.format.data)
+        for arg in self.args:
+            printer.print_string(", ")
+            printer.print_ssa_value(arg)
+        if self.args:
+            printer.print_string(" : ")
+            printer.print_list([arg.type for arg in self.args], printer.print_attribute)
+
+    def verify_(self) -> None:
+        conversions = self.format.data.replace("%%", "").count("%")
+        check(
+            conversions == len(self.args),
+            f"expected {conversions} arguments for the format, got {len(self.args)}",
+        )
+

@@ -1,0 +1,151 @@
+"""`Schedule`: the choices that two versions of one kernel differ in, as plain data with a text form.
+
+Nothing here knows IR; the passes read the fields, the cache hashes the text.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from dataclasses import dataclass, fields
+
+
+class ScheduleError(ValueError):
+    """A schedule that names an unknown field or gives a field an impossible value."""
+
+
+@dataclass(frozen=True, init=False)
+class Schedule:
+    """How a kernel is mapped to the machine; `None` leaves a choice to the heuristic.
+
+    tile: CTA tile (M, N, K) of the matrix multiply, or the tile of the kernel's work item.
+    warps: grid of warps over (M, N) of the CTA tile; their product times 32 is the block size.
+    cluster: CTAs per cluster (M, N).
+    stages: buffers in the ring that hides the latency of global memory.
+    atom: name of the MMA atom.
+    roles: role plan of `cute-assign-warp-roles` ("uniform": every warp does everything).
+    raster: how many tiles of M are walked before N advances (L2 reuse); 1 is column order.
+    split_k: CTAs that share one output tile.
+    epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory.
+    """
+
+    tile: tuple[int, ...] | None = None
+    warps: tuple[int, int] | None = None
+    cluster: tuple[int, int] | None = None
+    stages: int | None = None
+    atom: str | None = None
+    roles: str | None = None
+    raster: int | None = None
+    split_k: int | None = None
+    epilogue: str | None = None
+
+    def __init__(self, **choices: object) -> None:
+        known = {field.name for field in fields(Schedule)}
+        for name, value in choices.items():
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                hint = f"; did you mean '{near[0]}'?" if near else ""
+                raise ScheduleError(
+                    f"expected a schedule field ({', '.join(sorted(known))}), got '{name}'{hint}"
+                )
+            object.__setattr__(self, name, _checked(name, value))
+        for name in known - choices.keys():
+            object.__setattr__(self, name, None)
+
+    def text(self) -> str:
+        """The fields that are set, as `tile = (128,128,32), warps = (2,2)`."""
+        parts: list[str] = []
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None:
+                continue
+            shown = "(" + ",".join(map(str, value)) + ")" if isinstance(value, tuple) else value
+            parts.append(f"{field.name} = {shown}")
+        return ", ".join(parts)
+
+    def __str__(self) -> str:
+        return f"#cute.schedule<{self.text()}>"
+
+    @staticmethod
+    def parse(text: str) -> Schedule:
+        """Read what `text` or `str` gave.
+
+        >>> Schedule.parse("tile = (128,128,32), stages = 3").stages
+        3
+        """
+        body = text.strip()
+        if body.startswith("#cute.schedule<") and body.endswith(">"):
+            body = body[len("#cute.schedule<") : -1].strip().strip('"')
+        choices: dict[str, object] = {}
+        for part in _split(body):
+            name, equals, value = part.partition("=")
+            if not equals:
+                raise ScheduleError(f"expected 'field = value', got '{part.strip()}'")
+            value = value.strip()
+            try:
+                parsed = ast.literal_eval(value)
+            except (ValueError, SyntaxError):
+                parsed = value
+            choices[name.strip()] = parsed
+        return Schedule(**choices)
+
+    def merged(self, other: Schedule | None) -> Schedule:
+        """This schedule with the fields that `other` sets."""
+        if other is None:
+            return self
+        chosen = {f.name: getattr(other, f.name) for f in fields(other)}
+        return replace_set(self, {k: v for k, v in chosen.items() if v is not None})
+
+
+def replace_set(schedule: Schedule, choices: dict[str, object]) -> Schedule:
+    """`schedule` with `choices` on top."""
+    base = {f.name: getattr(schedule, f.name) for f in fields(schedule)}
+    return Schedule(**{k: v for k, v in (base | choices).items() if v is not None})
+
+
+_TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,)}
+_COUNTS = {"stages": 12, "raster": 64, "split_k": 256}
+_WORDS = {"roles": ("uniform",), "epilogue": ("direct", "smem")}
+
+
+def _checked(name: str, value: object) -> object:
+    if value is None:
+        return None
+    if name in _TUPLES:
+        ok = isinstance(value, tuple) and all(
+            isinstance(extent, int) and not isinstance(extent, bool) and extent > 0
+            for extent in value
+        )
+        if not ok or len(value) not in _TUPLES[name]:  # type: ignore[arg-type]
+            raise ScheduleError(f"expected {name} to be a tuple of positive ints, got {value!r}")
+        return value
+    if name in _COUNTS:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _COUNTS[name]:
+            raise ScheduleError(f"expected {name} to be an int in 1..{_COUNTS[name]}, got {value!r}")
+        return value
+    if name in _WORDS and value not in _WORDS[name]:
+        near = difflib.get_close_matches(str(value), _WORDS[name], 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ScheduleError(
+            f"expected {name} to be one of {', '.join(_WORDS[name])}, got {value!r}{hint}"
+        )
+    if not isinstance(value, str):
+        raise ScheduleError(f"expected {name} to be a string, got {value!r}")
+    return value
+
+
+def _split(body: str) -> list[str]:
+    """Split at commas outside of parentheses."""
+    parts: list[str] = []
+    depth = 0
+    start = 0
+    for at, char in enumerate(body):
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(body[start:at])
+            start = at + 1
+    parts.append(body[start:])
+    return [part for part in parts if part.strip()]
