@@ -1,0 +1,149 @@
+"""GPU targets as data: what `.target` may name, the oldest PTX version that knows it, and the
+limits of the chip. A requirement is written as the PTX manual does: `sm_80+` is that architecture
+and all later ones, `sm_90a` is one exact chip, `sm_100f` a family (its `f` and `a` targets only).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Target:
+    """One `.target` of PTX. Sizes are bytes; registers are 32 bits wide.
+
+    `smem_per_cta` is the opt-in maximum of one CTA (static and dynamic together), `smem_per_sm`
+    what the CTAs of one SM share; each resident CTA costs 1 KiB more on sm_80 and later. Source:
+    CUDA programming guide, "Compute Capabilities", and PTX ISA 9.1, `.target`.
+    """
+
+    name: str
+    ptx_version: tuple[int, int]
+    smem_per_cta: int
+    smem_per_sm: int
+    max_threads_per_sm: int
+    max_ctas_per_sm: int
+    max_cluster: int = 1
+    tmem_columns: int = 0
+    registers_per_sm: int = 65536
+    registers_per_cta: int = 65536
+    registers_per_thread: int = 255
+    max_threads_per_cta: int = 1024
+    warp_size: int = 32
+
+    @property
+    def number(self) -> int:
+        """The compute capability times ten: 90 for `sm_90a`."""
+        return int(self.name[3:].rstrip("af"))
+
+    @property
+    def suffix(self) -> str:
+        """`a` for one exact chip, `f` for a family, empty for the portable subset."""
+        return self.name[3:].lstrip("0123456789")
+
+    @property
+    def family(self) -> int:
+        """The first member of the family whose `f` features this chip has (121 belongs to 120)."""
+        return _FAMILY.get(self.number, self.number)
+
+    @property
+    def max_warps_per_sm(self) -> int:
+        return self.max_threads_per_sm // self.warp_size
+
+    @property
+    def reserved_smem_per_cta(self) -> int:
+        """Bytes of `smem_per_sm` that the system takes for each resident CTA."""
+        return KIB if self.number >= 80 else 0
+
+    def has(self, requirement: str) -> bool:
+        """Whether any word of `requirement` (`"sm_90a sm_100f"`, `"sm_80+"`) covers this target.
+
+        >>> target("sm_103a").has("sm_100f"), target("sm_100").has("sm_100f")
+        (True, False)
+        """
+        return any(self._has_word(word) for word in requirement.split())
+
+    def _has_word(self, word: str) -> bool:
+        if word.endswith("+"):
+            return self.number >= int(word[3:-1])
+        if word.endswith("f"):
+            return self.suffix != "" and self.family == int(word[3:-1])
+        return self.name == word
+
+
+_FAMILY = {103: 100, 121: 120}
+
+
+def _chip(
+    number: int,
+    versions: dict[str, tuple[int, int]],
+    cta_kib: int,
+    sm_kib: int,
+    threads: int,
+    ctas: int,
+    cluster: int = 1,
+    tmem: int = 0,
+) -> tuple[Target, ...]:
+    return tuple(
+        Target(
+            f"sm_{number}{suffix}",
+            version,
+            cta_kib * KIB,
+            sm_kib * KIB,
+            threads,
+            ctas,
+            cluster,
+            tmem,
+        )
+        for suffix, version in versions.items()
+    )
+
+
+# max_cluster is the portable size; an H100 and a B200 go up to 16 with an opt-in attribute.
+_TARGETS: dict[str, Target] = {
+    each.name: each
+    for chip in (
+        _chip(70, {"": (6, 0)}, 96, 96, 2048, 32),
+        _chip(72, {"": (6, 1)}, 96, 96, 2048, 32),
+        _chip(75, {"": (6, 3)}, 64, 64, 1024, 16),
+        _chip(80, {"": (7, 0)}, 163, 164, 2048, 32),
+        _chip(86, {"": (7, 1)}, 99, 100, 1536, 16),
+        _chip(87, {"": (7, 4)}, 163, 164, 1536, 16),
+        _chip(88, {"": (9, 0)}, 99, 100, 1536, 16),
+        _chip(89, {"": (7, 8)}, 99, 100, 1536, 24),
+        _chip(90, {"": (7, 8), "a": (8, 0)}, 227, 228, 2048, 32, 8),
+        _chip(100, {"": (8, 6), "f": (8, 8), "a": (8, 6)}, 227, 228, 2048, 32, 8, 512),
+        _chip(103, {"": (8, 8), "f": (8, 8), "a": (8, 8)}, 227, 228, 2048, 32, 8, 512),
+        _chip(110, {"": (9, 0), "f": (9, 0), "a": (9, 0)}, 227, 228, 1536, 24, 8, 512),
+        _chip(120, {"": (8, 7), "f": (8, 8), "a": (8, 7)}, 99, 100, 1536, 24, 8),
+        _chip(121, {"": (8, 8), "f": (8, 8), "a": (8, 8)}, 99, 100, 1536, 24, 8),
+    )
+    for each in chip
+}
+
+
+def targets() -> tuple[str, ...]:
+    """The names of every known target, oldest first."""
+    return tuple(_TARGETS)
+
+
+def target(name: str | Target) -> Target:
+    """The target called `name`; `ValueError` with the near names for an unknown one."""
+    if isinstance(name, Target):
+        return name
+    found = _TARGETS.get(name)
+    if found is None:
+        near = get_close_matches(str(name), _TARGETS, n=3, cutoff=0.6)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"expected one of {', '.join(_TARGETS)}, got target {name!r}{hint}")
+    return found
+
+
+@cache
+def targets_with(requirement: str) -> tuple[str, ...]:
+    """The names of the targets that satisfy `requirement`, oldest first."""
+    return tuple(each.name for each in _TARGETS.values() if each.has(requirement))
