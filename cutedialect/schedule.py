@@ -121,7 +121,9 @@ def _checked(name: str, value: object) -> object:
         return value
     if name in _COUNTS:
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _COUNTS[name]:
-            raise ScheduleError(f"expected {name} to be an int in 1..{_COUNTS[name]}, got {value!r}")
+            raise ScheduleError(
+                f"expected {name} to be an int in 1..{_COUNTS[name]}, got {value!r}"
+            )
         return value
     if name in _WORDS and value not in _WORDS[name]:
         near = difflib.get_close_matches(str(value), _WORDS[name], 1)

@@ -128,9 +128,7 @@ class KernelOp(IRDLOperation):
             printer.print_string(" attributes")
             printer.print_attr_dict(shown)
         printer.print_string(" ")
-        printer.print_region(
-            self.body, print_entry_block_args=False, print_block_terminators=True
-        )
+        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=True)
 
     def verify_(self) -> None:
         for arg in self.body.block.args:
@@ -474,4 +472,3 @@ class PrintfOp(IRDLOperation):
             conversions == len(self.args),
             f"expected {conversions} arguments for the format, got {len(self.args)}",
         )
-

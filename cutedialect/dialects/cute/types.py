@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
-from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
+from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -31,8 +31,6 @@ def element_bits(element: Attribute) -> int:
     if isinstance(element, AnyFloat):
         return element.bitwidth
     raise VerifyException(f"expected an integer or float element type, got {element}")
-
-
 
 
 @irdl_attr_definition
@@ -85,12 +83,18 @@ class MemRefType(Data[tuple], TypeAttribute):
 
     @property
     def rank(self) -> int:
-        return len(self.shape)
+        return len(self.modes)
+
+    @property
+    def modes(self) -> tuple:
+        """Shape of each top-level mode; a mode may be nested."""
+        shape = self.layout.shape
+        return shape if isinstance(shape, tuple) else (shape,)
 
     @property
     def shape(self) -> tuple:
-        shape = self.layout.shape
-        return shape if isinstance(shape, tuple) else (shape,)
+        """Extent of each top-level mode: an int, or a dynamic leaf."""
+        return tuple(product(mode) if isinstance(mode, tuple) else mode for mode in self.modes)
 
     @property
     def stride(self) -> tuple:

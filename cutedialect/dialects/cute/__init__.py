@@ -1,0 +1,119 @@
+"""The `cute` dialect: tensors, register tiles, and the ops that tile, copy, multiply and reduce them.
+
+`attributes.py` and `types.py` hold what is written in types, `kernel_ops.py` the kernel and its host
+part, `views.py` tiles and storage, `tile_ops.py` what computes.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from .attributes import LayoutAttr, ScheduleAttr, SwizzleAttr
+from .kernel_ops import (
+    BlockIdxOp,
+    DimOp,
+    KernelOp,
+    LaunchOp,
+    PrintfOp,
+    StrideOp,
+    TileIndexOp,
+)
+from .tile_ops import (
+    AtomicOp,
+    BarrierOp,
+    ConvertOp,
+    CoordOp,
+    CopyOp,
+    FillOp,
+    GemmOp,
+    LoadOp,
+    MapOp,
+    ReduceOp,
+    YieldOp,
+    broadcasts,
+)
+from .types import FragmentType, MemRefType, element_bits
+from .views import (
+    AllocFragmentOp,
+    AllocSmemOp,
+    LocalTileOp,
+    StageOp,
+    SubviewOp,
+    TransposeOp,
+    element_of,
+    local_tile_type,
+    shape_of,
+    transposed_tv,
+    transposed_type,
+)
+
+Cute = Dialect(
+    "cute",
+    [
+        KernelOp,
+        LaunchOp,
+        DimOp,
+        StrideOp,
+        TileIndexOp,
+        BlockIdxOp,
+        PrintfOp,
+        LocalTileOp,
+        TransposeOp,
+        SubviewOp,
+        StageOp,
+        AllocFragmentOp,
+        AllocSmemOp,
+        FillOp,
+        LoadOp,
+        CopyOp,
+        ConvertOp,
+        GemmOp,
+        MapOp,
+        YieldOp,
+        CoordOp,
+        ReduceOp,
+        AtomicOp,
+        BarrierOp,
+    ],
+    [LayoutAttr, SwizzleAttr, ScheduleAttr, MemRefType, FragmentType],
+)
+
+__all__ = [
+    "AllocFragmentOp",
+    "AllocSmemOp",
+    "AtomicOp",
+    "BarrierOp",
+    "BlockIdxOp",
+    "ConvertOp",
+    "CoordOp",
+    "CopyOp",
+    "Cute",
+    "DimOp",
+    "FillOp",
+    "FragmentType",
+    "GemmOp",
+    "KernelOp",
+    "LaunchOp",
+    "LayoutAttr",
+    "LoadOp",
+    "LocalTileOp",
+    "MapOp",
+    "MemRefType",
+    "PrintfOp",
+    "ReduceOp",
+    "ScheduleAttr",
+    "StageOp",
+    "StrideOp",
+    "SubviewOp",
+    "SwizzleAttr",
+    "TileIndexOp",
+    "TransposeOp",
+    "YieldOp",
+    "broadcasts",
+    "element_bits",
+    "element_of",
+    "local_tile_type",
+    "shape_of",
+    "transposed_tv",
+    "transposed_type",
+]

@@ -1,0 +1,534 @@
+"""Ops on tiles: views of tensors, register tiles, copies, matrix multiply, elementwise and reductions.
+
+Unbound ops speak of whole tiles; once `cute-partition` has bound them, fragments carry their
+thread-value layouts and `copy` and `gemm` name the atom they are made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    StringAttr,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    HasParent,
+    IsTerminator,
+    MemoryReadEffect,
+    MemoryWriteEffect,
+    Pure,
+)
+
+from .attributes import LayoutAttr, check
+from .types import FragmentType, MemRefType
+from .views import element_of, shape_of
+
+REDUCTIONS = ("add", "max", "min", "mul")
+ATOMICS = ("add", "max", "min")
+
+
+@irdl_op_definition
+class FillOp(IRDLOperation):
+    """Set every element of a register tile to one scalar.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+          cute.fill %acc, %x : !cute.fragment<f32, "(64,64)">
+        }
+    """
+
+    name = "cute.fill"
+    fragment = operand_def(FragmentType)
+    value = operand_def()
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, fragment: SSAValue, value: SSAValue) -> None:
+        super().__init__(operands=[fragment, value])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FillOp:
+        fragment = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        element = type_.element if isinstance(type_, FragmentType) else type_
+        return cls(parser.resolve_operand(fragment, type_), parser.resolve_operand(value, element))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.fragment)
+        printer.print_string(", ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(" : ")
+        printer.print_attribute(self.fragment.type)
+
+    def verify_(self) -> None:
+        element = element_of(self.fragment.type)
+        check(
+            self.value.type == element,
+            f"expected a value of type {element}, got {self.value.type}",
+        )
+
+
+@irdl_op_definition
+class LoadOp(IRDLOperation):
+    """Read a tile of memory into a new register tile; what lies outside the tensor reads as 0.
+
+    Example:
+
+        cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+          %x = cute.load %a : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)">
+        }
+    """
+
+    name = "cute.load"
+    source = operand_def(MemRefType)
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, result: FragmentType | None = None) -> None:
+        type_ = source.type
+        assert isinstance(type_, MemRefType)
+        result = result or FragmentType.get(type_.element, type_.shape)
+        super().__init__(operands=[source], result_types=[result])
+
+    def verify_(self) -> None:
+        _same_tile(self.source.type, self.result.type)
+        _same_element(self.source.type, self.result.type)
+
+
+def _same_tile(source: Attribute, destination: Attribute) -> None:
+    check(
+        shape_of(source) == shape_of(destination),
+        f"expected tiles of one shape, got {shape_of(source)} and {shape_of(destination)}",
+    )
+
+
+def _same_element(source: Attribute, destination: Attribute) -> None:
+    check(
+        element_of(source) == element_of(destination),
+        f"expected one element type, got {element_of(source)} and {element_of(destination)}",
+    )
+
+
+@irdl_op_definition
+class CopyOp(IRDLOperation):
+    """Copy a tile between memories, or between memory and registers.
+
+    `atom` names the instruction it is made of; `tv` says which thread copies which elements when
+    neither side is a fragment. With `if %p` nothing is copied unless the (CTA-uniform) condition
+    holds.
+
+    Example:
+
+        cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+          %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+          cute.copy %a, %s {tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+        }
+    """
+
+    name = "cute.copy"
+    source = operand_def()
+    destination = operand_def()
+    pred = opt_operand_def(i1)
+    atom = opt_prop_def()
+    tv = opt_prop_def(LayoutAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$source `,` $destination (`if` $pred^)? attr-dict `:` "
+        "type($source) `->` type($destination)"
+    )
+
+    def __init__(
+        self,
+        source: SSAValue,
+        destination: SSAValue,
+        pred: SSAValue | None = None,
+        atom: Attribute | None = None,
+        tv: LayoutAttr | None = None,
+    ) -> None:
+        super().__init__(operands=[source, destination, pred], properties={"atom": atom, "tv": tv})
+
+    def verify_(self) -> None:
+        _same_tile(self.source.type, self.destination.type)
+        _same_element(self.source.type, self.destination.type)
+
+
+@irdl_op_definition
+class GemmOp(IRDLOperation):
+    """acc(m,n) += sum over k of a(m,k) * b(n,k).
+
+    Modes are CuTe's: A is (M,K), B is (N,K), the accumulator (M,N). Operands are tiles in memory
+    or in registers; once bound, all three are fragments and `atom` is the MMA atom. On whole
+    tensors in gmem it stands for the whole problem C = A B^T, which `cute-tile` makes a tile
+    program.
+
+    Example:
+
+        cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
+                       %b: !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">) {
+          %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,64)">
+          cute.gemm %a, %b, %acc : !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
+            !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,64)">
+        }
+    """
+
+    name = "cute.gemm"
+    a = operand_def()
+    b = operand_def()
+    acc = operand_def()
+    atom = opt_prop_def()
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)"
+
+    def __init__(
+        self, a: SSAValue, b: SSAValue, acc: SSAValue, atom: Attribute | None = None
+    ) -> None:
+        super().__init__(operands=[a, b, acc], properties={"atom": atom})
+
+    @property
+    def is_whole_problem(self) -> bool:
+        """Whether the accumulator is a tensor in memory."""
+        return isinstance(self.acc.type, MemRefType)
+
+    def verify_(self) -> None:
+        a, b, c = (shape_of(value.type) for value in (self.a, self.b, self.acc))
+        check(
+            len(a) == len(b) == len(c) == 2,
+            f"expected tiles of rank 2, got shapes {a}, {b} and {c}",
+        )
+        check(
+            _fit(a[0], c[0]) and _fit(b[0], c[1]) and _fit(a[1], b[1]),
+            f"expected a (M,K), b (N,K) and acc (M,N), got {a}, {b} and {c}",
+        )
+
+
+def _fit(extent: object, other: object) -> bool:
+    """Whether two extents may be equal: run-time extents fit anything."""
+    return not (isinstance(extent, int) and isinstance(other, int)) or extent == other
+
+
+@irdl_op_definition
+class YieldOp(IRDLOperation):
+    """Give the value of one element to the enclosing `cute.map`.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %r = cute.map () -> !cute.fragment<f32, "(8,8)"> {
+            cute.yield %x : f32
+          }
+        }
+    """
+
+    name = "cute.yield"
+    value = operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "$value attr-dict `:` type($value)"
+
+    def __init__(self, value: SSAValue) -> None:
+        super().__init__(operands=[value])
+
+
+@irdl_op_definition
+class MapOp(IRDLOperation):
+    """Compute each element of a new register tile from the elements of others.
+
+    Shapes align from the left; missing modes count as 1, and modes of extent 1 broadcast. The body
+    is scalar code on one element; scalars from outside may be used in it directly.
+
+    Example:
+
+        cute.kernel @k(%s: f32) {
+          %x = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+          cute.fill %x, %s : !cute.fragment<f32, "(64,64)">
+          %y = cute.map (%v = %x : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f32, "(64,64)"> {
+            %p = arith.mulf %v, %s : f32
+            cute.yield %p : f32
+          }
+        }
+    """
+
+    name = "cute.map"
+    inputs = var_operand_def(FragmentType)
+    result = result_def(FragmentType)
+    body = region_def("single_block")
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(
+        self, inputs: Sequence[SSAValue], result: FragmentType, body: Region | Block
+    ) -> None:
+        super().__init__(
+            operands=[list(inputs)],
+            result_types=[result],
+            regions=[body if isinstance(body, Region) else Region(body)],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> MapOp:
+        inputs: list[SSAValue] = []
+        args: list[Parser.Argument] = []
+
+        def one() -> None:
+            name = parser.parse_argument(expect_type=False)
+            parser.parse_punctuation("=")
+            unresolved = parser.parse_unresolved_operand()
+            parser.parse_punctuation(":")
+            type_ = parser.parse_type()
+            inputs.append(parser.resolve_operand(unresolved, type_))
+            element = type_.element if isinstance(type_, FragmentType) else type_
+            args.append(name.resolve(element))
+
+        parser.parse_comma_separated_list(parser.Delimiter.PAREN, one)
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        region = parser.parse_region(args)
+        return cls.create(operands=inputs, result_types=[result], regions=[region])
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" (")
+
+        def one(pair: tuple[SSAValue, SSAValue]) -> None:
+            arg, value = pair
+            printer.print_ssa_value(arg)
+            printer.print_string(" = ")
+            printer.print_ssa_value(value)
+            printer.print_string(" : ")
+            printer.print_attribute(value.type)
+
+        printer.print_list(list(zip(self.body.block.args, self.inputs, strict=True)), one)
+        printer.print_string(") -> ")
+        printer.print_attribute(self.result.type)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_entry_block_args=False)
+
+    def verify_(self) -> None:
+        shape = shape_of(self.result.type)
+        args = self.body.block.args
+        check(
+            len(args) == len(self.inputs),
+            f"expected one block argument for each of {len(self.inputs)} inputs, got {len(args)}",
+        )
+        for arg, value in zip(args, self.inputs, strict=True):
+            check(
+                arg.type == element_of(value.type),
+                f"expected a block argument of type {element_of(value.type)}, got {arg.type}",
+            )
+            check(
+                broadcasts(shape_of(value.type), shape),
+                f"expected a shape that broadcasts to {shape}, got {shape_of(value.type)}",
+            )
+        last = self.body.block.last_op
+        check(isinstance(last, YieldOp), "expected the body to end with cute.yield")
+        assert isinstance(last, YieldOp)
+        check(
+            last.value.type == element_of(self.result.type),
+            f"expected to yield {element_of(self.result.type)}, got {last.value.type}",
+        )
+
+
+def broadcasts(shape: tuple, to: tuple) -> bool:
+    """Whether a tile of `shape` broadcasts to `to`: aligned from the left, 1 stretches."""
+    padded = shape + (1,) * (len(to) - len(shape))
+    return len(padded) == len(to) and all(
+        extent in (1, target) for extent, target in zip(padded, to, strict=True)
+    )
+
+
+@irdl_op_definition
+class CoordOp(IRDLOperation):
+    """The coordinate, in the tile, of the element that a map body computes.
+
+    Example:
+
+        cute.kernel @k() {
+          %i = cute.map () -> !cute.fragment<i32, "(8,8)"> {
+            %c = cute.coord 1
+            cute.yield %c : i32
+          }
+        }
+    """
+
+    name = "cute.coord"
+    mode = prop_def(IntegerAttr)
+    result = result_def(i32)
+    traits = traits_def(Pure(), HasParent(MapOp))
+
+    def __init__(self, mode: int) -> None:
+        super().__init__(properties={"mode": IntegerAttr(mode, i64)}, result_types=[i32])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CoordOp:
+        return cls(parser.parse_integer(allow_boolean=False))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.mode.value.data}")
+
+    def verify_(self) -> None:
+        parent = self.parent_op()
+        assert isinstance(parent, MapOp)
+        rank = len(shape_of(parent.result.type))
+        mode = self.mode.value.data
+        check(0 <= mode < rank, f"expected a mode in 0..{rank - 1}, got {mode}")
+
+
+@irdl_op_definition
+class ReduceOp(IRDLOperation):
+    """Combine the elements of a register tile along one mode, which keeps the extent 1.
+
+    Every thread that held a part holds the result: its thread-value layout keeps the removed
+    thread modes with stride 0.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
+          cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
+          %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+        }
+    """
+
+    name = "cute.reduce"
+    kind = prop_def(StringAttr)
+    source = operand_def(FragmentType)
+    mode = prop_def(IntegerAttr)
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$kind `,` $source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(
+        self, kind: str, source: SSAValue, mode: int, result: FragmentType | None = None
+    ) -> None:
+        type_ = source.type
+        assert isinstance(type_, FragmentType)
+        if result is None:
+            shape = tuple(1 if d == mode else extent for d, extent in enumerate(type_.shape))
+            result = FragmentType.get(type_.element, shape)
+        super().__init__(
+            operands=[source],
+            properties={"kind": StringAttr(kind), "mode": IntegerAttr(mode, i64)},
+            result_types=[result],
+        )
+
+    def verify_(self) -> None:
+        _verify_word("a reduction", self.kind.data, REDUCTIONS)
+        shape = shape_of(self.source.type)
+        mode = self.mode.value.data
+        check(0 <= mode < len(shape), f"expected a mode in 0..{len(shape) - 1}, got {mode}")
+        expected = tuple(1 if d == mode else extent for d, extent in enumerate(shape))
+        check(
+            shape_of(self.result.type) == expected,
+            f"expected a result of shape {expected}, got {shape_of(self.result.type)}",
+        )
+        _same_element(self.source.type, self.result.type)
+
+
+def _verify_word(what: str, got: str, known: Sequence[str]) -> None:
+    check(got in known, f"expected {what} ({', '.join(known)}), got '{got}'")
+
+
+@irdl_op_definition
+class AtomicOp(IRDLOperation):
+    """Combine a register tile into global memory, atomically and element by element.
+
+    Relaxed, at gpu scope (PTX ISA 9.7.13.6 `red`); an element that several threads hold is
+    combined once.
+
+    Example:
+
+        cute.kernel @k(%a: !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">, %x: f32) {
+          %t = cute.alloc_fragment : !cute.fragment<f32, "(64,1)">
+          cute.fill %t, %x : !cute.fragment<f32, "(64,1)">
+          cute.atomic "add", %t, %a : !cute.fragment<f32, "(64,1)">, !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">
+        }
+    """
+
+    name = "cute.atomic"
+    kind = prop_def(StringAttr)
+    source = operand_def(FragmentType)
+    destination = operand_def(MemRefType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$kind `,` $source `,` $destination attr-dict `:` type($source) `,` type($destination)"
+    )
+
+    def __init__(self, kind: str, source: SSAValue, destination: SSAValue) -> None:
+        super().__init__(operands=[source, destination], properties={"kind": StringAttr(kind)})
+
+    def verify_(self) -> None:
+        _verify_word("an atomic", self.kind.data, ATOMICS)
+        _same_tile(self.source.type, self.destination.type)
+        _same_element(self.source.type, self.destination.type)
+
+
+@irdl_op_definition
+class ConvertOp(IRDLOperation):
+    """The same tile in another thread-value layout that leaves every element in its thread.
+
+    Only registers are renamed or moved; a conversion across threads is a copy through smem.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %t = cute.alloc_fragment : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))">
+          %u = cute.convert %t : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))"> -> !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(16,8))">
+        }
+    """
+
+    name = "cute.convert"
+    source = operand_def(FragmentType)
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, result: FragmentType) -> None:
+        super().__init__(operands=[source], result_types=[result])
+
+    def verify_(self) -> None:
+        _same_tile(self.source.type, self.result.type)
+        _same_element(self.source.type, self.result.type)
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """All threads of the CTA meet, and see each other's writes to shared memory.
+
+    Example:
+
+        cute.kernel @k() {
+          cute.barrier
+        }
+    """
+
+    name = "cute.barrier"
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()

@@ -1,0 +1,415 @@
+"""Views and storage: tiles of tensors, transposes, register tiles and shared-memory buffers.
+
+A view moves no data; what it shows follows from its chain of ops back to a kernel argument or to an
+allocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IntegerType,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import (
+    Pure,
+)
+
+from cutedialect.layout import Layout
+
+from .attributes import check
+from .kernel_ops import parse_tile, print_tile
+from .types import FragmentType, MemRefType
+
+
+def shape_of(type_: Attribute) -> tuple:
+    """Logical shape of a memref or fragment."""
+    check(
+        isinstance(type_, MemRefType | FragmentType),
+        f"expected a memref or a fragment, got {type_}",
+    )
+    return type_.shape  # type: ignore[union-attr]
+
+
+def element_of(type_: Attribute) -> Attribute:
+    """Element type of a memref or fragment."""
+    shape_of(type_)
+    return type_.element  # type: ignore[union-attr]
+
+
+def local_tile_type(type_: MemRefType, tile: Sequence[int]) -> MemRefType:
+    """Type of one tile: leading modes of extent 1 are dropped, `-1` keeps the whole mode."""
+    shape, stride = type_.shape, type_.stride
+    kept = [shape[d] if extent < 0 else extent for d, extent in enumerate(tile)]
+    first = 0
+    while first < len(kept) - 1 and tile[first] == 1 and len(kept) - first > 1:
+        first += 1
+    return type_.with_layout(Layout(tuple(kept[first:]), tuple(stride[first:])))
+
+
+def _parse_types(parser: Parser) -> tuple[Attribute, Attribute]:
+    parser.parse_punctuation(":")
+    source = parser.parse_type()
+    parser.parse_punctuation("->")
+    return source, parser.parse_type()
+
+
+def _print_types(printer: Printer, source: Attribute, result: Attribute) -> None:
+    printer.print_string(" : ")
+    printer.print_attribute(source)
+    printer.print_string(" -> ")
+    printer.print_attribute(result)
+
+
+@irdl_op_definition
+class LocalTileOp(IRDLOperation):
+    """One tile of a tensor in global memory, at run-time tile coordinates.
+
+    The view's shape is the tile; where the tile hangs over the tensor, loads give 0 and stores
+    write nothing. Leading modes with a tile extent of 1 (batch modes) are dropped; `_` takes a
+    whole mode, whose extent must be static.
+
+    Example:
+
+        cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %m: i32, %k: i32) {
+          %t = cute.local_tile %a, [128, 32], (%m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+        }
+    """
+
+    name = "cute.local_tile"
+    memref = operand_def(MemRefType)
+    coords = var_operand_def(i32)
+    tile = prop_def(DenseArrayBase)
+    result = result_def(MemRefType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self, memref: SSAValue, tile: Sequence[int] | DenseArrayBase, coords: Sequence[SSAValue]
+    ) -> None:
+        if not isinstance(tile, DenseArrayBase):
+            tile = DenseArrayBase.from_list(i64, list(tile))
+        type_ = memref.type
+        check(isinstance(type_, MemRefType), f"expected a memref to tile, got {type_}")
+        assert isinstance(type_, MemRefType)
+        extents = tile.get_values()
+        check(
+            len(extents) == type_.rank,
+            f"expected one tile extent for each of the {type_.rank} modes of {type_.layout}, "
+            f"got {len(extents)}",
+        )
+        super().__init__(
+            operands=[memref, list(coords)],
+            properties={"tile": tile},
+            result_types=[local_tile_type(type_, extents)],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LocalTileOp:
+        memref = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        tile = parse_tile(parser)
+        parser.parse_punctuation(",")
+        coords = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        source, result = _parse_types(parser)
+        pos = parser.pos
+        return cls.create(
+            operands=[
+                parser.resolve_operand(memref, source),
+                *parser.resolve_operands(coords, [i32] * len(coords), pos),
+            ],
+            properties={"tile": tile},
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.memref)
+        printer.print_string(", ")
+        print_tile(printer, self.tile)
+        printer.print_string(", (")
+        printer.print_list(self.coords, printer.print_ssa_value)
+        printer.print_string(")")
+        _print_types(printer, self.memref.type, self.result.type)
+
+    def verify_(self) -> None:
+        type_ = self.memref.type
+        assert isinstance(type_, MemRefType)
+        tile = self.tile.get_values()
+        check(
+            len(tile) == len(self.coords) == type_.rank,
+            f"expected one tile extent and one coordinate for each of the {type_.rank} modes of "
+            f"{type_.layout}, got {len(tile)} and {len(self.coords)}",
+        )
+        expected = local_tile_type(type_, tile)
+        check(
+            self.result.type == expected,
+            f"expected the tile's type {expected}, got {self.result.type}",
+        )
+
+
+@irdl_op_definition
+class TransposeOp(IRDLOperation):
+    """The same tile with its two modes exchanged; no data moves.
+
+    Example:
+
+        cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">) {
+          %t = cute.transpose %a : !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f16, gmem, align<16>, "(32,64):(1,32)">
+        }
+    """
+
+    name = "cute.transpose"
+    source = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue) -> None:
+        super().__init__(operands=[source], result_types=[transposed_type(source.type)])
+
+    def verify_(self) -> None:
+        expected = transposed_type(self.source.type)
+        check(
+            self.result.type == expected,
+            f"expected the transposed type {expected}, got {self.result.type}",
+        )
+
+
+def transposed_type(type_: Attribute) -> MemRefType | FragmentType:
+    """Type of a memref or fragment with its two modes exchanged; rank 1 counts as (n,1)."""
+    shape = shape_of(type_)
+    check(
+        len(shape) in (1, 2), f"expected a tile of rank 1 or 2 to transpose, got shape {shape}"
+    )
+    if isinstance(type_, MemRefType):
+        modes, stride = type_.modes, type_.stride
+        if len(modes) == 1:
+            return type_.with_layout(Layout((1, modes[0]), (0, stride[0])))
+        return type_.with_layout(Layout((modes[1], modes[0]), (stride[1], stride[0])))
+    assert isinstance(type_, FragmentType)
+    tv = type_.tv
+    if len(shape) == 1:
+        return FragmentType.get(type_.element, (1, shape[0]), tv)
+    if tv is not None:
+        tv = transposed_tv(tv, shape)
+    return FragmentType.get(type_.element, (shape[1], shape[0]), tv)
+
+
+def transposed_tv(tv: Layout, shape: tuple[int, ...]) -> Layout:
+    """Thread-value layout onto column-major (M,N) made one onto column-major (N,M)."""
+    rows, columns = shape
+
+    def swap(extent: object, stride: object) -> object:
+        if isinstance(extent, tuple):
+            assert isinstance(stride, tuple)
+            return tuple(swap(e, s) for e, s in zip(extent, stride, strict=True))
+        assert isinstance(stride, int)
+        assert isinstance(extent, int)
+        check(
+            stride % rows == 0 or (extent - 1) * stride < rows,
+            f"expected each mode of {tv} to stay in one mode of {shape}, got stride {stride}",
+        )
+        return stride // rows if stride % rows == 0 else stride * columns
+
+    return Layout(tv.shape, swap(tv.shape, tv.stride))
+
+
+@irdl_op_definition
+class AllocFragmentOp(IRDLOperation):
+    """A mutable register tile; its elements are undefined until written.
+
+    Example:
+
+        cute.kernel @k() {
+          %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,128)">
+        }
+    """
+
+    name = "cute.alloc_fragment"
+    result = result_def(FragmentType)
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, type_: FragmentType) -> None:
+        super().__init__(result_types=[type_])
+
+
+@irdl_op_definition
+class AllocSmemOp(IRDLOperation):
+    """A buffer in shared memory that lives as long as the CTA.
+
+    Example:
+
+        cute.kernel @k() {
+          %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(128,32,3):(32,1,4096)">
+        }
+    """
+
+    name = "cute.alloc_smem"
+    result = result_def(MemRefType)
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, type_: MemRefType) -> None:
+        super().__init__(result_types=[type_])
+
+    def verify_(self) -> None:
+        type_ = self.result.type
+        assert isinstance(type_, MemRefType)
+        check(type_.space == "smem", f"expected an smem memref, got {type_.space}")
+        swizzle = type_.swizzle
+        if swizzle is not None:
+            repeat = 1 << (swizzle.bits + swizzle.base + abs(swizzle.shift))
+            check(
+                type_.alignment >= min(repeat, 1024),
+                f"expected an alignment of the swizzle's repeat ({repeat} bytes), "
+                f"got {type_.alignment}",
+            )
+
+
+@irdl_op_definition
+class SubviewOp(IRDLOperation):
+    """A smaller tile inside a tile, at a static coordinate.
+
+    Example:
+
+        cute.kernel @k() {
+          %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+          %v = cute.subview %s, (0, 16) : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)"> -> !cute.memref<f16, smem, align<128>, "(64,16):(32,1)">
+        }
+    """
+
+    name = "cute.subview"
+    source = operand_def(MemRefType)
+    origin = prop_def(DenseArrayBase)
+    result = result_def(MemRefType)
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue, origin: Sequence[int], shape: Sequence[int]) -> None:
+        type_ = source.type
+        assert isinstance(type_, MemRefType)
+        super().__init__(
+            operands=[source],
+            properties={"origin": DenseArrayBase.from_list(i64, list(origin))},
+            result_types=[subview_type(type_, shape)],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> SubviewOp:
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        origin = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
+        )
+        source, result = _parse_types(parser)
+        return cls.create(
+            operands=[parser.resolve_operand(unresolved, source)],
+            properties={"origin": DenseArrayBase.from_list(i64, origin)},
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ")")
+        _print_types(printer, self.source.type, self.result.type)
+
+    def verify_(self) -> None:
+        source, result = self.source.type, self.result.type
+        assert isinstance(source, MemRefType)
+        assert isinstance(result, MemRefType)
+        origin = self.origin.get_values()
+        check(
+            len(origin) == source.rank == result.rank,
+            f"expected one coordinate for each of the {source.rank} modes, got {len(origin)}",
+        )
+        expected = subview_type(source, result.shape)
+        check(result == expected, f"expected the subview's type {expected}, got {result}")
+        for at, extent, whole in zip(origin, result.shape, source.shape, strict=True):
+            check(
+                isinstance(whole, int) and isinstance(extent, int) and 0 <= at <= whole - extent,
+                f"expected {result.shape} at {tuple(origin)} to lie in {source.shape}",
+            )
+
+
+@irdl_op_definition
+class StageOp(IRDLOperation):
+    """One stage of a ring in shared memory: its last mode at a run-time index.
+
+    Example:
+
+        cute.kernel @k(%i: i32) {
+          %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)">
+          %v = cute.stage %s[%i] : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)"> -> !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32):(32,1)">
+        }
+    """
+
+    name = "cute.stage"
+    source = operand_def(MemRefType)
+    index = operand_def(IntegerType)
+    result = result_def(MemRefType)
+    traits = traits_def(Pure())
+
+    def __init__(self, source: SSAValue, index: SSAValue) -> None:
+        super().__init__(operands=[source, index], result_types=[stage_type(source.type)])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> StageOp:
+        unresolved = parser.parse_unresolved_operand()
+        with parser.in_square_brackets():
+            index = parser.parse_operand()
+        source, result = _parse_types(parser)
+        return cls.create(
+            operands=[parser.resolve_operand(unresolved, source), index], result_types=[result]
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        with printer.in_square_brackets():
+            printer.print_ssa_value(self.index)
+        _print_types(printer, self.source.type, self.result.type)
+
+    def verify_(self) -> None:
+        expected = stage_type(self.source.type)
+        check(
+            self.result.type == expected,
+            f"expected the stage's type {expected}, got {self.result.type}",
+        )
+
+
+def subview_type(type_: MemRefType, shape: Sequence[int]) -> MemRefType:
+    """Type of a smaller tile of the same strides; a nested mode stays whole."""
+    modes: list[object] = []
+    for mode, whole, extent in zip(type_.modes, type_.shape, shape, strict=True):
+        check(
+            extent == whole or not isinstance(mode, tuple),
+            f"expected the nested mode {mode} of {type_.layout} to stay whole, got {extent}",
+        )
+        modes.append(mode if extent == whole else extent)
+    return type_.with_layout(Layout(tuple(modes), type_.stride))
+
+
+def stage_type(type_: Attribute) -> MemRefType:
+    """Type of one stage of a ring."""
+    check(
+        isinstance(type_, MemRefType) and type_.rank >= 2,
+        f"expected a ring of rank 2 or more, got {type_}",
+    )
+    assert isinstance(type_, MemRefType)
+    return type_.with_layout(Layout(type_.modes[:-1], type_.stride[:-1]))

@@ -1,0 +1,107 @@
+"""Element types of the language: names, NumPy types and IR types in one table.
+
+Nothing here imports xDSL until an IR type is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from xdsl.ir import Attribute
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type; `kind` is "f" (float), "i" (signed), "u" (unsigned) or "b" (bool)."""
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy (or ml_dtypes) type with the same bytes."""
+        import ml_dtypes
+        import numpy as np
+
+        special = {"bf16": ml_dtypes.bfloat16, "i1": np.bool_}
+        if self.name in special:
+            return np.dtype(special[self.name])
+        return np.dtype(f"{self.kind}{self.bits // 8}")
+
+    @property
+    def ir(self) -> Attribute:
+        """The IR type."""
+        from xdsl.dialects import builtin
+
+        floats = {
+            "f16": builtin.Float16Type,
+            "bf16": builtin.BFloat16Type,
+            "f32": builtin.Float32Type,
+            "f64": builtin.Float64Type,
+        }
+        if self.name in floats:
+            return floats[self.name]()
+        if self.kind == "u":
+            return builtin.IntegerType(self.bits, builtin.Signedness.UNSIGNED)
+        return builtin.IntegerType(self.bits)
+
+    def __repr__(self) -> str:
+        return f"cute.{self.name}"
+
+
+f16 = DType("f16", "f", 16)
+bf16 = DType("bf16", "f", 16)
+f32 = DType("f32", "f", 32)
+f64 = DType("f64", "f", 64)
+i8 = DType("i8", "i", 8)
+u8 = DType("u8", "u", 8)
+i32 = DType("i32", "i", 32)
+i64 = DType("i64", "i", 64)
+i1 = DType("i1", "b", 1)
+
+ALL = (f16, bf16, f32, f64, i8, u8, i32, i64, i1)
+_BY_NAME = {dtype.name: dtype for dtype in ALL}
+_NUMPY_NAMES = {
+    "float16": f16,
+    "bfloat16": bf16,
+    "float32": f32,
+    "float64": f64,
+    "int8": i8,
+    "uint8": u8,
+    "int32": i32,
+    "int64": i64,
+    "bool": i1,
+}
+
+
+def as_dtype(value: object, what: str = "dtype") -> DType:
+    """The element type that a name, a NumPy type or a torch type stands for.
+
+    >>> as_dtype("float16"), as_dtype(f32)
+    (cute.f16, cute.f32)
+    """
+    if isinstance(value, DType):
+        return value
+    name = value if isinstance(value, str) else getattr(value, "name", None)
+    if name is None:
+        name = getattr(value, "__name__", None) or str(value)
+    name = name.removeprefix("torch.")
+    found = _BY_NAME.get(name) or _NUMPY_NAMES.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, [*_BY_NAME, *_NUMPY_NAMES], 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise TypeError(f"expected {what} to be one of {', '.join(_BY_NAME)}, got {name}{hint}")
+    return found
+
+
+def of_ir(type_: Attribute) -> DType:
+    """The element type of an IR type."""
+    for dtype in ALL:
+        if dtype.ir == type_:
+            return dtype
+    raise TypeError(f"expected an element type of the language, got {type_}")

@@ -1,0 +1,336 @@
+"""What a kernel can call: making tiles, matrix multiply, copies, reductions and elementwise functions."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AtomicOp,
+    CoordOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    PrintfOp,
+    ReduceOp,
+    TileIndexOp,
+    TransposeOp,
+)
+
+from .dtypes import as_dtype, f32
+from .dtypes import i32 as i32_dtype
+from .scalar import Scalar, as_i32
+from .tile import (
+    Tensor,
+    Tile,
+    View,
+    Views,
+    as_matrix,
+    as_tile,
+    binary,
+    broadcast_shape,
+    convert_scalar,
+    elementwise,
+    local_tile,
+    promote,
+)
+from .trace import current, error
+
+inf = math.inf
+
+
+def tile_index(tensor: Tensor, tile: Sequence[int]) -> Scalar | tuple[Scalar, ...]:
+    """Coordinates, in tiles, of the work item of this CTA; `tile` has one extent for each mode."""
+    if not isinstance(tensor, Tensor):
+        raise error(f"expected a tensor, got {type(tensor).__name__}")
+    op = current().insert(TileIndexOp(tensor.value, list(tile)))
+    coords = tuple(Scalar(result) for result in op.results)
+    return coords[0] if len(coords) == 1 else coords
+
+
+def full(shape: Sequence[int], value: float | Scalar, dtype: object = f32) -> Tile:
+    """A mutable register tile with every element `value`; a shape (n,) is (n,1), one column."""
+    element = as_dtype(dtype)
+    extents = tuple(int(extent) for extent in shape)
+    if len(extents) == 1:
+        extents = (*extents, 1)
+    trace = current()
+    tile = Tile(
+        trace.insert(AllocFragmentOp(FragmentType.get(element.ir, extents))).results[0], True
+    )
+    if isinstance(value, Scalar):
+        scalar = value.use()
+    else:
+        scalar = trace.constant(value, element.ir)
+    trace.insert(FillOp(tile.value, scalar))
+    return tile
+
+
+def zeros(shape: Sequence[int], dtype: object = f32) -> Tile:
+    """A mutable register tile of zeros."""
+    return full(shape, 0, dtype)
+
+
+def tile_gemm(a: object, b: object, acc: Tile) -> None:
+    """acc (M,N) += a (M,K) @ b (K,N), on tiles."""
+    if not (isinstance(acc, Tile) and acc.mutable):
+        raise error("expected acc to be a tile made by cute.zeros or cute.full")
+    operands: list[SSAValue] = []
+    for name, value in (("a", a), ("b", b)):
+        if not isinstance(value, Tile | View):
+            raise error(f"expected {name} to be a tile, got {type(value).__name__}")
+        operands.append(value.use())
+    shapes = a.shape, b.shape, acc.shape  # type: ignore[union-attr]
+    if not (
+        all(len(shape) == 2 for shape in shapes)
+        and shapes[0] == (shapes[2][0], shapes[1][0])
+        and shapes[1][1] == shapes[2][1]
+    ):
+        raise error(
+            f"expected a (M,K), b (K,N) and acc (M,N), got {shapes[0]}, {shapes[1]}, {shapes[2]}"
+        )
+    turned = current().insert(TransposeOp(operands[1])).results[0]
+    current().insert(GemmOp(operands[0], turned, acc.use()))
+
+
+def copy(source: object, destination: object) -> None:
+    """Store a tile (or copy a view) into a view of a tensor; what lies outside is not written."""
+    if not isinstance(destination, View):
+        raise error(f"expected a view to copy into, got {type(destination).__name__}")
+    if not isinstance(source, Tile | View):
+        raise error(f"expected a tile or a view to copy, got {type(source).__name__}")
+    source, destination = as_matrix(source), as_matrix(destination)
+    if source.shape != destination.shape:
+        raise error(f"expected a source of shape {destination.shape}, got {source.shape}")
+    if source.dtype != destination.dtype:
+        raise error(
+            f"expected a source of {destination.dtype.name}, got {source.dtype.name}; "
+            f"convert it with .to(cute.{destination.dtype.name})"
+        )
+    current().insert(CopyOp(source.use(), destination.use()))
+
+
+def load(view: View) -> Tile:
+    """Read a view into registers."""
+    if not isinstance(view, View):
+        raise error(f"expected a view, got {type(view).__name__}")
+    return view.load()
+
+
+def row_vector(tensor: Tensor, index: object, extent: int) -> Tile:
+    """Elements `index * extent ...` of a vector as a tile (1, extent), one for each column."""
+    view = local_tile(tensor, (extent,), (index,))
+    assert isinstance(view, View)
+    return view.T.load()
+
+
+def column_vector(tensor: Tensor, index: object, extent: int) -> Tile:
+    """Elements `index * extent ...` of a vector as a tile (extent,), one for each row."""
+    view = local_tile(tensor, (extent,), (index,))
+    assert isinstance(view, View)
+    return view.load()
+
+
+def atomic_add(tile: Tile, view: View) -> None:
+    """Add a tile into memory, atomically, element by element; ragged edges add nothing."""
+    if not isinstance(tile, Tile) or not isinstance(view, View):
+        raise error("expected cute.atomic_add(tile, view)")
+    view = as_matrix(view)
+    if tile.shape != view.shape:
+        raise error(f"expected a tile of shape {view.shape}, got {tile.shape}")
+    current().insert(AtomicOp("add", tile.use(), view.use()))
+
+
+def _reduce(kind: str, tile: object, mode: int) -> Tile:
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile) or len(source.shape) != 2:
+        raise error("expected a tile of rank 2 to reduce")
+    return Tile(current().insert(ReduceOp(kind, source.use(), mode)).results[0])
+
+
+def row_sum(tile: object) -> Tile:
+    """Sum of each row: (M,N) gives (M,1), which broadcasts along the columns."""
+    return _reduce("add", tile, 1)
+
+
+def row_max(tile: object) -> Tile:
+    """Maximum of each row: (M,N) gives (M,1)."""
+    return _reduce("max", tile, 1)
+
+
+def column_sum(tile: object) -> Tile:
+    """Sum of each column: (M,N) gives (1,N)."""
+    return _reduce("add", tile, 0)
+
+
+def column_max(tile: object) -> Tile:
+    """Maximum of each column: (M,N) gives (1,N)."""
+    return _reduce("max", tile, 0)
+
+
+def where(condition: Tile, yes: object, no: object) -> Tile:
+    """Elementwise choice."""
+    if not isinstance(condition, Tile) or condition.dtype.bits != 1:
+        raise error("expected a tile of conditions")
+    tiles = [v.load() if isinstance(v, View) else v for v in (yes, no)]
+    typed = [v for v in tiles if isinstance(v, Tile)]
+    dtype = typed[0].dtype if typed else f32
+    for tile in typed[1:]:
+        dtype = promote(dtype, tile.dtype)
+    shape = broadcast_shape(condition.shape, *(v.shape for v in typed))
+    sides = [as_tile(v, shape, dtype).to(dtype) for v in tiles]
+
+    def body(chosen: SSAValue, left: SSAValue, right: SSAValue) -> SSAValue:
+        return current().insert(arith.SelectOp(chosen, left, right)).results[0]
+
+    return elementwise(body, (condition, *sides), shape, dtype)
+
+
+def coord(tile: Tile, mode: int, origin: object = 0) -> Tile:
+    """Coordinate of each element along `mode`, as i32, counted from `origin`.
+
+    `origin` is an element offset, a view (its own origin along the mode that was tiled), or a run
+    of tiles inside a loop over it.
+    """
+    offset = _origin(origin, mode)
+
+    def body() -> SSAValue:
+        trace = current()
+        at = trace.insert(CoordOp(mode)).results[0]
+        if offset is None:
+            return at
+        return trace.insert(arith.AddiOp(at, offset)).results[0]
+
+    return elementwise(body, (), tile.shape, i32_dtype)
+
+
+def _origin(origin: object, mode: int) -> SSAValue | None:
+    if isinstance(origin, int) and not isinstance(origin, bool):
+        return current().constant(origin, i32) if origin else None
+    if isinstance(origin, View):
+        at = origin.origins.get(mode)
+        if at is None and len(origin.origins) == 1:
+            at = next(iter(origin.origins.values()))
+        if at is None:
+            raise error(f"expected a view tiled along mode {mode}")
+        return at.use()
+    if isinstance(origin, Views):
+        trace = current()
+        if not trace.loops:
+            raise error("expected cute.coord with a run of tiles inside a loop over it")
+        index = trace.loops[-1]
+        assert isinstance(index, Scalar)
+        step = trace.constant(origin.tile[origin.mode], i32)
+        return trace.insert(arith.MuliOp(index.use(), step)).results[0]
+    return as_i32(origin, "an origin")
+
+
+def _unary(name: str) -> Callable[[object], Tile]:
+    made = {
+        "exp": math_dialect.ExpOp,
+        "exp2": math_dialect.Exp2Op,
+        "log": math_dialect.LogOp,
+        "log2": math_dialect.Log2Op,
+        "sqrt": math_dialect.SqrtOp,
+        "rsqrt": math_dialect.RsqrtOp,
+        "tanh": math_dialect.TanhOp,
+        "abs": math_dialect.AbsFOp,
+    }[name]
+
+    def function(tile: object) -> Tile:
+        source = tile.load() if isinstance(tile, View) else tile
+        if not isinstance(source, Tile):
+            raise error(f"expected a tile, got {type(tile).__name__}")
+        if source.dtype.kind != "f":
+            raise error(f"expected a tile of floats, got {source.dtype.name}")
+        dtype = source.dtype if source.dtype.bits > 16 else f32
+
+        def body(value: SSAValue) -> SSAValue:
+            wide = convert_scalar(value, source.dtype, dtype)
+            return current().insert(made(wide)).results[0]
+
+        return elementwise(body, (source,), source.shape, dtype)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Elementwise {name}; 16-bit floats are computed and given in f32."
+    return function
+
+
+exp = _unary("exp")
+exp2 = _unary("exp2")
+log = _unary("log")
+log2 = _unary("log2")
+sqrt = _unary("sqrt")
+rsqrt = _unary("rsqrt")
+tanh = _unary("tanh")
+abs_ = _unary("abs")
+
+
+def maximum(left: object, right: object) -> Tile:
+    """Elementwise maximum; a NaN in either gives NaN."""
+    return binary("maximum", left, right)
+
+
+def minimum(left: object, right: object) -> Tile:
+    """Elementwise minimum; a NaN in either gives NaN."""
+    return binary("minimum", left, right)
+
+
+def relu(tile: Tile) -> Tile:
+    """max(x, 0)."""
+    return maximum(tile, 0.0)
+
+
+def sigmoid(tile: Tile) -> Tile:
+    """1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + exp(-tile))
+
+
+def silu(tile: Tile) -> Tile:
+    """x * sigmoid(x)."""
+    return tile / (1.0 + exp(-tile))
+
+
+# Abramowitz and Stegun 7.1.26: |error| <= 1.5e-7 over all x.
+_ERF_P = 0.3275911
+_ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
+
+
+def erf(tile: Tile) -> Tile:
+    """The error function, to 1.5e-7 absolute."""
+    magnitude = abs_(tile)
+    t = 1.0 / (1.0 + _ERF_P * magnitude)
+    poly = t * _ERF[0]
+    for coefficient in _ERF[1:]:
+        poly = (poly + coefficient) * t
+    value = 1.0 - poly * exp(-(magnitude * magnitude))
+    return where(tile < 0.0, -value, value)
+
+
+def gelu(tile: Tile) -> Tile:
+    """x * (1 + erf(x / sqrt 2)) / 2."""
+    return tile * 0.5 * (1.0 + erf(tile * (1 / math.sqrt(2))))
+
+
+def map_(function: Callable[..., Tile], *tiles: Tile) -> Tile:
+    """Apply a function of tiles that are written with elementwise operators."""
+    wanted = len(inspect.signature(function).parameters)
+    if wanted != len(tiles):
+        raise error(f"expected {wanted} tiles for {function.__name__}, got {len(tiles)}")
+    return function(*tiles)
+
+
+def printf(format: str, *args: Scalar) -> None:
+    """Print scalars once for each CTA, with C's conversions."""
+    for arg in args:
+        if not isinstance(arg, Scalar):
+            raise error(f"expected scalars to print, got {type(arg).__name__}")
+    current().insert(PrintfOp(format, [arg.use() for arg in args]))

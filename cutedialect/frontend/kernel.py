@@ -1,0 +1,202 @@
+"""`@cute.kernel`: a Python function that is a tile program, and its trace into IR.
+
+Positional parameters are tensors and run-time scalars, keyword-only parameters are compile-time
+values. The body runs once, on objects whose operators append ops.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cutedialect.layout import Dyn, Layout
+from cutedialect.schedule import Schedule
+
+from .dtypes import DType, as_dtype, f32, i32
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Attribute
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """What a kernel knows of a tensor argument.
+
+    shape: extents, None for a run-time value; extents are run-time values in the kernel anyway.
+    dtype: element type (a DType, its name, or a NumPy or torch type).
+    strides: in elements; None is row-major. align: largest power of two, up to 16, that divides
+    the base address and all non-unit strides in bytes.
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: DType
+    strides: tuple[int | None, ...] | None = None
+    align: int = 16
+
+    def __init__(
+        self,
+        shape: Sequence[int | None],
+        dtype: object,
+        strides: Sequence[int | None] | None = None,
+        align: int = 16,
+    ) -> None:
+        object.__setattr__(self, "shape", tuple(shape))
+        object.__setattr__(self, "dtype", as_dtype(dtype))
+        object.__setattr__(self, "strides", None if strides is None else tuple(strides))
+        object.__setattr__(self, "align", align)
+        if strides is not None and len(self.shape) != len(tuple(strides)):
+            raise ValueError(
+                f"expected one stride for each of the {len(self.shape)} modes, got {strides}"
+            )
+        if align not in (1, 2, 4, 8, 16):
+            raise ValueError(f"expected align to be 1, 2, 4, 8 or 16 bytes, got {align}")
+
+    @property
+    def contiguous(self) -> int | None:
+        """The mode with stride 1: the last of them, or None."""
+        if self.strides is None:
+            return len(self.shape) - 1
+        unit = [mode for mode, stride in enumerate(self.strides) if stride == 1]
+        return unit[-1] if unit else None
+
+    def key(self) -> tuple[object, ...]:
+        """What of it is compiled into a kernel: type, rank, major and alignment class."""
+        return self.dtype.name, len(self.shape), self.contiguous, self.align
+
+    def memref(self) -> Attribute:
+        """The IR type: every extent and every non-unit stride is a run-time value."""
+        from cutedialect.dialects.cute import MemRefType
+
+        element = max(1, self.dtype.bits // 8)
+        div = max(1, self.align // element)
+        contiguous = self.contiguous
+        strides = tuple(
+            1 if mode == contiguous else Dyn(div=div, bits=64) for mode in range(len(self.shape))
+        )
+        shape = tuple(Dyn() for _ in self.shape)
+        align = max(self.align, element)
+        return MemRefType.get(self.dtype.ir, "gmem", align, Layout(shape, strides))
+
+
+@dataclass(frozen=True)
+class ScalarSpec:
+    """A run-time scalar argument."""
+
+    dtype: DType
+
+    def key(self) -> tuple[object, ...]:
+        return ("scalar", self.dtype.name)
+
+
+Spec = TensorSpec | ScalarSpec | None
+
+
+class KernelFunction:
+    """A decorated tile program; calling it compiles (or finds) a kernel and runs it."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.signature = inspect.signature(function)
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the run-time parameters, in order."""
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return tuple(n for n, p in self.signature.parameters.items() if p.kind in kinds)
+
+    def constants(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Compile-time parameters: the defaults, with `given` on top."""
+        known = {
+            name: parameter.default
+            for name, parameter in self.signature.parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+        for name in given:
+            if name not in known:
+                shown = ", ".join(known) or "none"
+                raise TypeError(f"expected keyword arguments of {self.__name__} ({shown}), got {name}")
+        merged = known | dict(given)
+        missing = [n for n, v in merged.items() if v is inspect.Parameter.empty]
+        if missing:
+            raise TypeError(f"expected a value for {self.__name__}'s {missing[0]}, got none")
+        return merged
+
+    def trace(
+        self,
+        specs: Sequence[Spec],
+        constants: Mapping[str, object] | None = None,
+        schedule: Schedule | None = None,
+    ) -> ModuleOp:
+        """The kernel as a module with one `cute.kernel`; a spec of None passes None."""
+        return trace_kernel(self, specs, self.constants(constants or {}), schedule)
+
+    def __call__(self, *args: object, **options: object) -> object:
+        from .launch import run
+
+        return run(self, args, options)
+
+
+def kernel(function: Callable[..., None]) -> KernelFunction:
+    """Make a Python function a tile program."""
+    return KernelFunction(function)
+
+
+def trace_kernel(
+    program: KernelFunction,
+    specs: Sequence[Spec],
+    constants: Mapping[str, object],
+    schedule: Schedule | None,
+) -> ModuleOp:
+    """Run the body once and collect the IR."""
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Block
+
+    from cutedialect.dialects.cute import KernelOp, ScheduleAttr
+
+    from .scalar import Scalar
+    from .tile import Tensor
+    from .trace import Scope, Trace, TraceError, tracing
+
+    names = program.parameters
+    if len(specs) != len(names):
+        raise TypeError(
+            f"expected {len(names)} arguments for {program.__name__} ({', '.join(names)}), "
+            f"got {len(specs)}"
+        )
+    given = [(name, spec) for name, spec in zip(names, specs, strict=True) if spec is not None]
+    types = [spec.memref() if isinstance(spec, TensorSpec) else spec.dtype.ir for _, spec in given]
+    block = Block(arg_types=types)
+    state = Trace(program.__name__)
+    values: dict[str, object] = dict.fromkeys(names)
+    with tracing(state):
+        root = Scope(block, f"@{program.__name__}")
+        state.scopes.append(root)
+        for (name, spec), arg in zip(given, block.args, strict=True):
+            arg.name_hint = name
+            is_tensor = isinstance(spec, TensorSpec)
+            values[name] = Tensor(arg, name) if is_tensor else Scalar(arg, root)
+        try:
+            program.function(*values.values(), **constants)
+        except TraceError as failure:
+            if state.failure is not None and state.failure is not failure:
+                raise failure from None
+            raise
+        if state.failure is not None:
+            raise state.failure
+    attribute = None if schedule is None else ScheduleAttr(schedule)
+    op = KernelOp(program.__name__, block, attribute)
+    return ModuleOp([op])
+
+
+def scalar_spec(value: object, name: str) -> ScalarSpec:
+    """The spec of a Python or NumPy number: floats are f32, ints i32."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        if hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+            return ScalarSpec(as_dtype(value.dtype, name))  # type: ignore[attr-defined]
+        raise TypeError(f"expected {name} to be an array or a number, got {type(value).__name__}")
+    return ScalarSpec(i32 if isinstance(value, int) else f32)

@@ -1,0 +1,467 @@
+"""Tensors, tile views and register tiles as Python objects whose operators append IR.
+
+A `Tensor` is a kernel argument, a `View` one tile of it in memory, a `Views` the run of tiles along
+one mode, and a `Tile` a register tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.ir import Attribute, Block, SSAValue
+
+from cutedialect.dialects.cute import (
+    CopyOp,
+    DimOp,
+    FragmentType,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    TransposeOp,
+    YieldOp,
+)
+
+from .dtypes import DType, as_dtype, of_ir
+from .scalar import Scalar, as_i32, binary_op, compare_op
+from .trace import Scope, constant_attr, current, error
+
+
+class Tensor:
+    """A tensor in global memory: a kernel argument."""
+
+    def __init__(self, value: SSAValue, name: str) -> None:
+        self.value = value
+        self.name = name
+        self._extents: dict[int, int | Scalar] = {}
+
+    @property
+    def memref(self) -> MemRefType:
+        assert isinstance(self.value.type, MemRefType)
+        return self.value.type
+
+    @property
+    def dtype(self) -> DType:
+        return of_ir(self.memref.element)
+
+    @property
+    def rank(self) -> int:
+        return self.memref.rank
+
+    @property
+    def shape(self) -> tuple[int | Scalar, ...]:
+        """Extents: ints where static, scalars where they are run-time values."""
+        return tuple(self.dim(mode) for mode in range(self.rank))
+
+    @property
+    def extent(self) -> int | Scalar:
+        """Extent of the mode that rows run along: the last but one, or the only one."""
+        return self.dim(max(0, self.rank - 2))
+
+    def dim(self, mode: int) -> int | Scalar:
+        """Extent of one mode."""
+        static = self.memref.shape[mode]
+        if isinstance(static, int):
+            return static
+        return Scalar(current().insert(DimOp(self.value, mode)).results[0])
+
+
+class View:
+    """One tile of a tensor in global memory."""
+
+    def __init__(self, value: SSAValue, tensor: Tensor, origins: dict[int, Scalar]) -> None:
+        self.value = value
+        self.tensor = tensor
+        self.scope = current().scope
+        # Element coordinate of the tile's origin along each mode of the tile.
+        self.origins = origins
+
+    @property
+    def memref(self) -> MemRefType:
+        assert isinstance(self.value.type, MemRefType)
+        return self.value.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.memref.shape
+
+    @property
+    def dtype(self) -> DType:
+        return of_ir(self.memref.element)
+
+    @property
+    def T(self) -> View:
+        """The tile with its two modes exchanged; a vector becomes a row."""
+        turned = current().insert(TransposeOp(self.use())).results[0]
+        last = max(1, len(self.shape) - 1)
+        return View(turned, self.tensor, {last - mode: at for mode, at in self.origins.items()})
+
+    def use(self) -> SSAValue:
+        current().check_alive(self.scope, "a tile view")
+        return self.value
+
+    def load(self) -> Tile:
+        """Read the tile into registers; outside of the tensor it is 0. A vector is a column."""
+        return Tile(current().insert(LoadOp(as_matrix(self).use())).results[0])
+
+    def to(self, dtype: object) -> Tile:
+        """Load and convert."""
+        return self.load().to(dtype)
+
+
+class Views:
+    """The tiles of a tensor along one mode, indexed by a run-time tile number."""
+
+    def __init__(
+        self, tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue | None], mode: int
+    ) -> None:
+        self.tensor = tensor
+        self.tile = tuple(tile)
+        self.coords = tuple(coords)
+        self.mode = mode
+        self.scope = current().scope
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(extent for extent in self.tile if extent != 1) or (1,)
+
+    @property
+    def tiles(self) -> Scalar:
+        """How many tiles there are, the last one perhaps ragged."""
+        trace = current()
+        extent = self.tensor.dim(self.mode)
+        step = trace.constant(self.tile[self.mode], _i32())
+        value = as_i32(extent, "an extent")
+        count = Scalar(trace.insert(arith.CeilDivSIOp(value, step)).results[0])
+        return count
+
+    def __getitem__(self, index: object) -> View:
+        current().check_alive(self.scope, "a run of tiles")
+        at = as_i32(index, "a tile number")
+        coords = [at if coord is None else coord for coord in self.coords]
+        return _view(self.tensor, self.tile, coords)
+
+    def __iter__(self):
+        raise error("expected `for k in cute.range(x.tiles): x[k]`, got iteration over x itself")
+
+
+def _i32() -> IntegerType:
+    return IntegerType(32)
+
+
+def _view(tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue]) -> View:
+    trace = current()
+    value = trace.insert(LocalTileOp(tensor.value, list(tile), list(coords)), tensor.name)
+    result = value.results[0]
+    assert isinstance(result.type, MemRefType)
+    dropped = len(tile) - result.type.rank
+    origins: dict[int, Scalar] = {}
+    for mode in range(dropped, len(tile)):
+        if tile[mode] < 0:
+            continue
+        step = trace.constant(tile[mode], _i32())
+        product = trace.insert(arith.MuliOp(coords[mode], step)).results[0]
+        origins[mode - dropped] = Scalar(product)
+    return View(result, tensor, origins)
+
+
+def local_tile(
+    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[object]
+) -> View | Views:
+    """The tile at `coord`, in tiles; a coordinate of None leaves the run of tiles along that mode.
+
+    `tile` speaks of the last modes of the tensor; earlier (batch) modes take one coordinate each. A
+    tile extent of None is the whole mode, which must be static, and takes no coordinate.
+    """
+    if not isinstance(tensor, Tensor):
+        raise error(f"expected a tensor to tile, got {type(tensor).__name__}")
+    tile, coord = tuple(tile), tuple(coord)
+    if len(tile) > tensor.rank:
+        raise error(f"expected a tile of at most {tensor.rank} modes, got {len(tile)}")
+    batch = tensor.rank - len(tile)
+    extents: list[int] = [1] * batch
+    for position, extent in enumerate(tile):
+        if extent is None and not isinstance(tensor.memref.shape[batch + position], int):
+            raise error(
+                f"expected a static extent of mode {batch + position} of {tensor.name} for a tile "
+                "extent of None, got a run-time one; give the extent"
+            )
+        extents.append(-1 if extent is None else int(extent))
+    wanted = sum(extent >= 0 for extent in extents)
+    if len(coord) != wanted:
+        raise error(f"expected {wanted} coordinates for {tensor.name}, got {len(coord)}")
+    values: list[SSAValue | None] = []
+    open_mode: int | None = None
+    given = iter(coord)
+    for mode, extent in enumerate(extents):
+        at = 0 if extent < 0 else next(given)
+        if at is None:
+            if open_mode is not None:
+                raise error("expected at most one coordinate of None")
+            open_mode = mode
+            values.append(None)
+        else:
+            values.append(as_i32(at, "a tile coordinate"))
+    if open_mode is not None:
+        return Views(tensor, extents, values, open_mode)
+    return _view(tensor, extents, [value for value in values if value is not None])
+
+
+class Tile:
+    """A register tile; operators are elementwise, and shapes align from the left."""
+
+    __array_priority__: ClassVar[int] = 1000
+
+    def __init__(self, value: SSAValue, mutable: bool = False, scope: Scope | None = None) -> None:
+        self.value = value
+        self.mutable = mutable
+        self.scope = scope or current().scope
+
+    @property
+    def fragment(self) -> FragmentType:
+        assert isinstance(self.value.type, FragmentType)
+        return self.value.type
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.fragment.shape
+
+    @property
+    def dtype(self) -> DType:
+        return of_ir(self.fragment.element)
+
+    @property
+    def T(self) -> Tile:
+        """The tile with its two modes exchanged; a vector becomes a row."""
+        return Tile(current().insert(TransposeOp(self.use())).results[0])
+
+    def use(self) -> SSAValue:
+        """The value, checked to be alive."""
+        current().check_alive(self.scope, "a tile")
+        return self.value
+
+    def assign(self, value: object) -> None:
+        """Overwrite this tile (made by `cute.zeros` or `cute.full`) in place."""
+        if not self.mutable:
+            raise error("expected a tile made by cute.zeros or cute.full, got a computed value")
+        source = as_tile(value, self.shape, self.dtype)
+        if source.shape != self.shape:
+            source = elementwise(lambda x: x, (source,), self.shape, self.dtype)
+        if source.dtype != self.dtype:
+            source = source.to(self.dtype)
+        current().insert(CopyOp(source.use(), self.use()))
+
+    def to(self, dtype: object) -> Tile:
+        """Convert the elements; floats round to nearest even, to integers toward zero."""
+        target = as_dtype(dtype)
+        if target == self.dtype:
+            return self
+        source = self.dtype
+
+        def convert(value: SSAValue) -> SSAValue:
+            return convert_scalar(value, source, target)
+
+        return elementwise(convert, (self,), self.shape, target)
+
+    def _binary(self, kind: str, other: object, swap: bool = False) -> Tile:
+        if not isinstance(other, Tile | View | Scalar | int | float):
+            return NotImplemented
+        left, right = (other, self) if swap else (self, other)
+        return binary(kind, left, right)
+
+    def __add__(self, other: object) -> Tile:
+        return self._binary("add", other)
+
+    def __radd__(self, other: object) -> Tile:
+        return self._binary("add", other, True)
+
+    def __sub__(self, other: object) -> Tile:
+        return self._binary("sub", other)
+
+    def __rsub__(self, other: object) -> Tile:
+        return self._binary("sub", other, True)
+
+    def __mul__(self, other: object) -> Tile:
+        return self._binary("mul", other)
+
+    def __rmul__(self, other: object) -> Tile:
+        return self._binary("mul", other, True)
+
+    def __truediv__(self, other: object) -> Tile:
+        return self._binary("truediv", other)
+
+    def __rtruediv__(self, other: object) -> Tile:
+        return self._binary("truediv", other, True)
+
+    def __neg__(self) -> Tile:
+        return binary("sub", 0, self)
+
+    def __and__(self, other: object) -> Tile:
+        return self._binary("and", other)
+
+    def __or__(self, other: object) -> Tile:
+        return self._binary("or", other)
+
+    def __iadd__(self, other: object) -> Tile:
+        self.assign(self + other)
+        return self
+
+    def __isub__(self, other: object) -> Tile:
+        self.assign(self - other)
+        return self
+
+    def __imul__(self, other: object) -> Tile:
+        self.assign(self * other)
+        return self
+
+    def __eq__(self, other: object) -> Tile:  # type: ignore[override]
+        return self._binary("eq", other)
+
+    def __ne__(self, other: object) -> Tile:  # type: ignore[override]
+        return self._binary("ne", other)
+
+    def __lt__(self, other: object) -> Tile:
+        return self._binary("lt", other)
+
+    def __le__(self, other: object) -> Tile:
+        return self._binary("le", other)
+
+    def __gt__(self, other: object) -> Tile:
+        return self._binary("gt", other)
+
+    def __ge__(self, other: object) -> Tile:
+        return self._binary("ge", other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise error("expected a Python bool, got a tile; use cute.where for elementwise choices")
+
+    def __iter__(self):
+        raise error("expected whole-tile operations, got iteration over a tile")
+
+
+def as_matrix(value: View | Tile) -> View | Tile:
+    """A vector (n,) as the column (n,1); anything else as it is."""
+    return value.T.T if len(value.shape) == 1 else value
+
+
+def convert_scalar(value: SSAValue, source: DType, target: DType) -> SSAValue:
+    """Convert one scalar between element types."""
+    trace = current()
+    to = target.ir
+    if source == target:
+        return value
+    if source.kind == "f" and target.kind == "f":
+        if source.bits == target.bits:
+            from .dtypes import f32
+
+            return convert_scalar(convert_scalar(value, source, f32), f32, target)
+        kind = arith.ExtFOp if target.bits > source.bits else arith.TruncFOp
+        return trace.insert(kind(value, to)).results[0]
+    if source.kind == "f":
+        kind = arith.FPToUIOp if target.kind == "u" else arith.FPToSIOp
+        return trace.insert(kind(value, to)).results[0]
+    if target.kind == "f":
+        kind = arith.UIToFPOp if source.kind in "ub" else arith.SIToFPOp
+        return trace.insert(kind(value, to)).results[0]
+    if target.bits < source.bits:
+        return trace.insert(arith.TruncIOp(value, to)).results[0]
+    kind = arith.ExtUIOp if source.kind in "ub" else arith.ExtSIOp
+    return trace.insert(kind(value, to)).results[0]
+
+
+def as_tile(value: object, shape: tuple[int, ...], dtype: DType) -> Tile:
+    """A tile, view, scalar or number as a tile; numbers take `shape` and `dtype`."""
+    if isinstance(value, Tile):
+        return value
+    if isinstance(value, View):
+        return value.load()
+    if isinstance(value, Scalar | int | float):
+        return elementwise(lambda: _scalar_value(value, dtype), (), shape, dtype)
+    raise error(f"expected a tile, a scalar or a number, got {type(value).__name__}")
+
+
+def _scalar_value(value: Scalar | int | float, dtype: DType) -> SSAValue:
+    if isinstance(value, Scalar):
+        return convert_scalar(value.use(), of_ir(value.type), dtype)
+    if dtype.kind != "f" and isinstance(value, float):
+        raise error(f"expected an integer for a tile of {dtype.name}, got {value!r}")
+    return current().constant(value, dtype.ir)
+
+
+def elementwise(
+    function: Callable[..., SSAValue], inputs: Sequence[Tile], shape: tuple[int, ...], dtype: DType
+) -> Tile:
+    """One `cute.map`: `function` gets an SSA value for each input and gives the result's."""
+    trace = current()
+    values = [tile.use() for tile in inputs]
+    block = Block(arg_types=[tile.fragment.element for tile in inputs])
+    with trace.region(block, "an elementwise body"):
+        result = function(*block.args)
+        trace.insert(YieldOp(result))
+    fragment = FragmentType.get(dtype.ir, shape)
+    return Tile(trace.insert(MapOp(values, fragment, block)).results[0])
+
+
+def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all broadcast to: aligned from the left, 1 stretches."""
+    rank = max(len(shape) for shape in shapes)
+    padded = [shape + (1,) * (rank - len(shape)) for shape in shapes]
+    result: list[int] = []
+    for extents in zip(*padded, strict=True):
+        wide = {extent for extent in extents if extent != 1}
+        if len(wide) > 1:
+            shown = " and ".join(map(str, shapes))
+            raise error(f"expected tiles whose modes agree (aligned from the left), got {shown}")
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+def promote(one: DType, other: DType) -> DType:
+    """The type that an operator computes in: the wider float; f32 for f16 with bf16."""
+    from .dtypes import f32
+
+    if one == other:
+        return one
+    if one.kind == "f" and other.kind == "f":
+        if one.bits == other.bits:
+            return f32
+        return one if one.bits > other.bits else other
+    if one.kind == "f":
+        return one
+    if other.kind == "f":
+        return other
+    return one if one.bits >= other.bits else other
+
+
+def binary(kind: str, left: object, right: object) -> Tile:
+    """An elementwise binary operator with broadcasting."""
+    operands = [v.load() if isinstance(v, View) else v for v in (left, right)]
+    tiles = [v for v in operands if isinstance(v, Tile)]
+    dtype = tiles[0].dtype
+    for tile in tiles[1:]:
+        dtype = promote(dtype, tile.dtype)
+    shape = broadcast_shape(*(tile.shape for tile in tiles))
+    compares = kind in ("eq", "ne", "lt", "le", "gt", "ge")
+
+    def body(*args: SSAValue) -> SSAValue:
+        given = iter(args)
+        values: list[SSAValue] = []
+        for operand in operands:
+            if isinstance(operand, Tile):
+                values.append(convert_scalar(next(given), operand.dtype, dtype))
+            else:
+                assert isinstance(operand, Scalar | int | float)
+                values.append(_scalar_value(operand, dtype))
+        made = compare_op if compares else binary_op
+        return current().insert(made(kind, *values)).results[0]
+
+    from .dtypes import i1
+
+    return elementwise(body, tiles, shape, i1 if compares else dtype)
+
+

@@ -1,0 +1,159 @@
+"""The state of one trace: where ops go, which scopes are open, and where the user's line is.
+
+A kernel's Python body runs once; every operation on a tile or scalar appends IR here with the
+location of the user's line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FileLineColLoc,
+    FloatAttr,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    StringAttr,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from cutedialect.backend.runtime.errors import CompileError
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Tile programs that ship with the package are located like a user's.
+_LIBRARY = os.path.join(_PACKAGE, "frontend", "library")
+
+
+class TraceError(CompileError):
+    """A kernel that the language cannot express, at the user's line."""
+
+
+@dataclass
+class Scope:
+    """A region being traced: a loop body, a branch, or the kernel."""
+
+    block: Block
+    what: str
+    open: bool = True
+
+
+@dataclass
+class Trace:
+    """The trace in progress."""
+
+    name: str
+    scopes: list[Scope] = field(default_factory=list)
+    loops: list[object] = field(default_factory=list)
+    failure: TraceError | None = None
+
+    @property
+    def scope(self) -> Scope:
+        return self.scopes[-1]
+
+    def insert(self, op: Operation, hint: str | None = None) -> Operation:
+        """Append an op at the user's line."""
+        op.location = location()
+        self.scope.block.add_op(op)
+        if hint is not None and op.results:
+            op.results[0].name_hint = hint
+        return op
+
+    def constant(self, value: float | int | bool, type_: Attribute) -> SSAValue:
+        """A scalar constant."""
+        return self.insert(arith.ConstantOp(constant_attr(value, type_))).results[0]
+
+    @contextmanager
+    def region(self, block: Block, what: str) -> Iterator[Scope]:
+        """Trace into `block`; values made inside are dead afterwards."""
+        scope = Scope(block, what)
+        self.scopes.append(scope)
+        try:
+            yield scope
+        finally:
+            scope.open = False
+            self.scopes.remove(scope)
+
+    def check_alive(self, scope: Scope, what: str) -> None:
+        """Refuse a value whose region has ended."""
+        if not scope.open:
+            raise error(
+                f"expected a value that lives here, got {what} made inside {scope.what}; keep state "
+                "in a tile made before it (cute.zeros) and use .assign or +="
+            )
+
+
+def constant_attr(value: float | int | bool, type_: Attribute) -> Attribute:
+    """The attribute of a constant of an IR type."""
+    if isinstance(type_, IntegerType):
+        return IntegerAttr(int(value), type_)
+    assert isinstance(type_, AnyFloat)
+    return FloatAttr(float(value), type_)
+
+
+_current: list[Trace] = []
+
+
+def current() -> Trace:
+    """The trace in progress; outside of a kernel, an error."""
+    if not _current:
+        raise TraceError("expected a call inside a @cute.kernel function, got one outside")
+    return _current[-1]
+
+
+def is_tracing() -> bool:
+    """Whether a kernel is being traced."""
+    return bool(_current)
+
+
+@contextmanager
+def tracing(trace: Trace) -> Iterator[Trace]:
+    """Make `trace` the current one."""
+    _current.append(trace)
+    try:
+        yield trace
+    finally:
+        _current.remove(trace)
+
+
+def user_frame() -> FrameType:
+    """The innermost frame that is not the front end's own."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_internal(frame.f_code):
+        frame = frame.f_back
+    return frame
+
+
+def _is_internal(code: CodeType) -> bool:
+    name = code.co_filename
+    if name.startswith(_LIBRARY):
+        return False
+    return name.startswith(_PACKAGE) or os.path.basename(name) == "contextlib.py"
+
+
+def location() -> LocationAttr:
+    """The user's file, line and column as an IR location."""
+    frame = user_frame()
+    column = 0
+    for at, position in enumerate(frame.f_code.co_positions()):
+        if at * 2 == frame.f_lasti:
+            column = (position[2] or 0) + 1
+            break
+    return FileLineColLoc(
+        StringAttr(frame.f_code.co_filename), IntAttr(frame.f_lineno), IntAttr(column)
+    )
+
+
+def error(message: str) -> TraceError:
+    """A TraceError at the user's line."""
+    frame = user_frame()
+    failure = TraceError(message, location=f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    return failure

@@ -1,0 +1,36 @@
+"""`Swizzle`: an XOR of address bits that spreads rows over the banks of shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .errors import LayoutError
+
+
+@dataclass(frozen=True)
+class Swizzle:
+    """y = x ^ shift(x & YYY, shift): `bits` bits at `base` are XORed with those `shift` higher.
+
+    >>> print(Swizzle(3, 4, 3), Swizzle(3, 4, 3)(0b10_0000000))
+    S<3,4,3> 288
+    """
+
+    bits: int
+    base: int
+    shift: int
+
+    def __post_init__(self) -> None:
+        ok = self.bits >= 0 and self.base >= 0 and abs(self.shift) >= self.bits
+        if not ok:
+            raise LayoutError(
+                f"expected bits >= 0, base >= 0 and |shift| >= bits, "
+                f"got S<{self.bits},{self.base},{self.shift}>"
+            )
+
+    def __call__(self, offset: int) -> int:
+        mask = ((1 << self.bits) - 1) << (self.base + max(0, self.shift))
+        picked = offset & mask
+        return offset ^ (picked >> self.shift if self.shift >= 0 else picked << -self.shift)
+
+    def __str__(self) -> str:
+        return f"S<{self.bits},{self.base},{self.shift}>"

@@ -1,0 +1,42 @@
+"""`cute-to-ptx`: all passes from a tile program to the ptx dialect, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+
+def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
+    """The passes that `cute-to-ptx` runs, in order."""
+    from cutedialect.passes.assign_warp_roles import AssignWarpRolesPass
+    from cutedialect.passes.convert_to_ptx import ConvertToPtxPass
+    from cutedialect.passes.fuse import FusePass
+    from cutedialect.passes.partition import PartitionPass
+    from cutedialect.passes.pipeline import PipelinePass
+    from cutedialect.passes.tile import TilePass
+
+    return (
+        FusePass(),
+        TilePass(arch=arch, schedule=schedule),
+        PartitionPass(arch=arch),
+        AssignWarpRolesPass(),
+        PipelinePass(),
+        ConvertToPtxPass(arch=arch),
+    )
+
+
+@dataclass(frozen=True)
+class CuteToPtxPass(ModulePass):
+    """Run the whole pipeline for one architecture."""
+
+    name = "cute-to-ptx"
+
+    arch: str = "sm_80"
+    schedule: str | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for step in pipeline(self.arch, self.schedule):
+            step.apply(ctx, op)

@@ -1,0 +1,116 @@
+"""`cute-fuse`: adjacent elementwise ops become one `cute.map`.
+
+    %y = map(%x) { f }; %z = map(%y) { g }   =>   %z = map(%x) { g(f) }
+
+A map moves into its reader when that is its only reader, both stand in one block, and nothing in
+between writes a register tile that it reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from cutedialect.dialects.cute import (
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    MapOp,
+    YieldOp,
+)
+
+
+@dataclass(frozen=True)
+class FusePass(ModulePass):
+    """Fuse producer maps into the one map that reads them."""
+
+    name = "cute-fuse"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for consumer in [o for o in op.walk() if isinstance(o, MapOp)]:
+            while (producer := _fusible(consumer)) is not None:
+                _fuse(producer, consumer)
+
+
+def _fusible(consumer: MapOp) -> MapOp | None:
+    shape = _shape(consumer.result)
+    for value in consumer.inputs:
+        producer = value.owner
+        if not isinstance(producer, MapOp) or producer.parent is not consumer.parent:
+            continue
+        if _shape(producer.result) != shape:
+            # Inlined, it would be computed again along the modes it broadcasts to.
+            continue
+        readers = {use.operation for use in value.uses}
+        if readers == {consumer} and not _overwritten(producer, consumer):
+            return producer
+    return None
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, FragmentType)
+    return value.type.shape
+
+
+def _overwritten(producer: MapOp, consumer: MapOp) -> bool:
+    """Whether an input of `producer` changes before `consumer` runs."""
+    inputs = set(producer.inputs)
+    between = producer.next_op
+    while between is not None and between is not consumer:
+        if any(value in inputs for op in between.walk() for value in _written(op)):
+            return True
+        between = between.next_op
+    return between is None
+
+
+def _written(op: Operation) -> tuple[SSAValue, ...]:
+    match op:
+        case FillOp():
+            return (op.fragment,)
+        case CopyOp():
+            return (op.destination,)
+        case GemmOp():
+            return (op.acc,)
+        case _:
+            return ()
+
+
+def _fuse(producer: MapOp, consumer: MapOp) -> None:
+    """Replace `consumer`'s input by `producer`'s inputs and inline its body."""
+    inputs: list[SSAValue] = []
+    for value in (*producer.inputs, *consumer.inputs):
+        if value is not producer.result and value not in inputs:
+            inputs.append(value)
+    block = Block(arg_types=[value.type.element for value in inputs])  # type: ignore[attr-defined]
+    args = dict(zip(inputs, block.args, strict=True))
+    for value, arg in args.items():
+        arg.name_hint = value.name_hint
+    result = _inline(producer, block, args)
+    final = _inline(consumer, block, args | {producer.result: result})
+    end = YieldOp(final)
+    end.location = consumer.location
+    block.add_op(end)
+    consumer.body.detach_block(consumer.body.block).erase()
+    consumer.body.add_block(block)
+    consumer.operands = inputs
+    producer.detach()
+    producer.erase()
+
+
+def _inline(op: MapOp, block: Block, args: dict[SSAValue, SSAValue]) -> SSAValue:
+    """Append the body of `op` to `block`; gives the yielded value."""
+    values: dict[SSAValue, SSAValue] = {
+        arg: args[value] for arg, value in zip(op.body.block.args, op.inputs, strict=True)
+    }
+    for inner in op.body.block.ops:
+        if isinstance(inner, YieldOp):
+            return values.get(inner.value, inner.value)
+        clone = inner.clone(values)
+        clone.location = inner.location
+        block.add_op(clone)
+    raise AssertionError("a verified map ends with cute.yield")

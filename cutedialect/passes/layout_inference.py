@@ -1,0 +1,201 @@
+"""Which thread-value layout each register tile gets.
+
+Layouts spread from anchors: MMA accumulators first, then coalesced loads and stores in program
+order. An elementwise op takes its operands' layout; where two anchors meet, the one that came later
+is converted at its use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.dialects.cute import (
+    AtomicOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LoadOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+    TransposeOp,
+    transposed_tv,
+)
+from cutedialect.layout import Layout
+from cutedialect.passes.thread_layouts import coalesced, project
+
+
+def contiguous_mode(type_: MemRefType) -> int | None:
+    """The mode with a static stride of 1, or None."""
+    for mode, stride in enumerate(type_.stride):
+        if stride == 1:
+            return mode
+    return None
+
+
+def vector_bytes(type_: MemRefType) -> int:
+    """Largest power of two up to 16 that divides the base and every non-unit stride, in bytes.
+
+    Without a contiguous mode, one element.
+    """
+    element = max(1, type_.bits // 8)
+    if contiguous_mode(type_) is None:
+        return element
+    best = min(16, type_.alignment)
+    for stride in type_.stride:
+        if isinstance(stride, int):
+            if stride in (0, 1):
+                continue
+            step = stride * element
+        else:
+            step = getattr(stride, "div", 1) * element
+        best = min(best, step & -step)
+    return max(best, element)
+
+
+def coalesced_for(type_: MemRefType, threads: int) -> Layout:
+    """Coalesced layout of the copy of one tile in global memory."""
+    mode = contiguous_mode(type_)
+    vector = vector_bytes(type_) * 8 // type_.bits
+    return coalesced(type_.shape, 0 if mode is None else mode, vector, threads)
+
+
+class LayoutInference:
+    """Layouts of all fragments of one kernel, as a map from SSA value to layout."""
+
+    def __init__(self, kernel: KernelOp, threads: int) -> None:
+        self.threads = threads
+        self.layouts: dict[SSAValue, Layout] = {}
+        self._ops = [op for op in kernel.body.block.walk() if _touches_fragment(op)]
+
+    def anchor(self, value: SSAValue, layout: Layout) -> None:
+        """Fix the layout of a fragment unless it has one."""
+        self.layouts.setdefault(value, layout)
+
+    def run(self) -> dict[SSAValue, Layout]:
+        """Spread from the anchors set so far, then from loads and stores, then by default."""
+        self._spread()
+        for op in self._ops:
+            for value, layout in self._memory_anchor(op):
+                if value not in self.layouts:
+                    self.layouts[value] = layout
+                    self._spread()
+        for op in self._ops:
+            for value in _fragments(op):
+                if value not in self.layouts:
+                    shape = _shape(value)
+                    self.layouts[value] = coalesced(shape, len(shape) - 1, 4, self.threads)
+                    self._spread()
+        return self.layouts
+
+    def _memory_anchor(self, op: Operation) -> Iterator[tuple[SSAValue, Layout]]:
+        match op:
+            case LoadOp():
+                type_ = op.source.type
+                assert isinstance(type_, MemRefType)
+                yield op.result, coalesced_for(type_, self.threads)
+            case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
+                op.destination.type, MemRefType
+            ):
+                yield op.source, coalesced_for(op.destination.type, self.threads)
+            case CopyOp() if isinstance(op.destination.type, FragmentType) and isinstance(
+                op.source.type, MemRefType
+            ):
+                yield op.destination, coalesced_for(op.source.type, self.threads)
+            case AtomicOp():
+                type_ = op.destination.type
+                assert isinstance(type_, MemRefType)
+                yield op.source, coalesced_for(type_, self.threads)
+            case _:
+                return
+
+    def _spread(self) -> None:
+        """Propagate through elementwise ops, both ways, until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for op in self._ops:
+                changed |= self._through(op)
+
+    def _through(self, op: Operation) -> bool:
+        match op:
+            case MapOp():
+                return self._through_map(op)
+            case ReduceOp():
+                if op.source in self.layouts:
+                    layout = project(
+                        self.layouts[op.source], _shape(op.source), _shape(op.result)
+                    )
+                    return self._set(op.result, layout)
+                return False
+            case TransposeOp() if isinstance(op.source.type, FragmentType):
+                return self._through_transpose(op)
+            case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
+                op.destination.type, FragmentType
+            ):
+                return self._tie(op.source, op.destination)
+            case _:
+                return False
+
+    def _through_map(self, op: MapOp) -> bool:
+        shape = _shape(op.result)
+        whole = [value for value in op.inputs if _shape(value) == shape]
+        known = [v for v in (op.result, *whole) if v in self.layouts]
+        if not known:
+            return False
+        layout = self.layouts[known[0]]
+        changed = self._set(op.result, layout)
+        for value in op.inputs:
+            if _shape(value) == shape:
+                changed |= self._set(value, layout)
+            else:
+                changed |= self._set(value, project(layout, shape, _shape(value)))
+        return changed
+
+    def _through_transpose(self, op: TransposeOp) -> bool:
+        shape = _shape(op.source)
+        if op.source in self.layouts:
+            layout = self.layouts[op.source]
+            if len(shape) == 2:
+                layout = transposed_tv(layout, shape)
+            return self._set(op.result, layout)
+        if op.result in self.layouts:
+            layout = self.layouts[op.result]
+            if len(shape) == 2:
+                layout = transposed_tv(layout, _shape(op.result))
+            return self._set(op.source, layout)
+        return False
+
+    def _tie(self, one: SSAValue, other: SSAValue) -> bool:
+        if one in self.layouts:
+            return self._set(other, self.layouts[one])
+        if other in self.layouts:
+            return self._set(one, self.layouts[other])
+        return False
+
+    def _set(self, value: SSAValue, layout: Layout) -> bool:
+        if value in self.layouts:
+            return False
+        self.layouts[value] = layout
+        return True
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, FragmentType)
+    return value.type.shape
+
+
+def _fragments(op: Operation) -> Iterator[SSAValue]:
+    for value in (*op.operands, *op.results):
+        if isinstance(value.type, FragmentType):
+            yield value
+
+
+def _touches_fragment(op: Operation) -> bool:
+    if isinstance(op, FillOp | GemmOp):
+        return True
+    return any(True for _ in _fragments(op))

@@ -1,0 +1,375 @@
+"""`cute-partition`: bind every tile to memory, threads and atoms.
+
+Before, ops speak of whole tiles; after, each matrix multiply reads fragments that explicit copies
+bring through swizzled shared memory, every fragment has its thread-value layout, and every copy
+names its atom. The program is still one straight tile program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Float32Type, ModuleOp, UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.atoms import MmaAtom, find_mma
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AllocSmemOp,
+    AtomicOp,
+    BarrierOp,
+    ConvertOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LayoutAttr,
+    LoadOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+    SubviewOp,
+    TransposeOp,
+    transposed_tv,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    LdsmType,
+    Sm80MmaType,
+    SimtAsyncCopyType,
+    UniversalCopyType,
+)
+from cutedialect.layout import Layout
+from cutedialect.passes.element_names import element_name, operand_name
+from cutedialect.passes.layout_inference import (
+    LayoutInference,
+    coalesced_for,
+    contiguous_mode,
+    vector_bytes,
+)
+from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.thread_layouts import (
+    mma_accumulator,
+    mma_operand,
+    project,
+    same_elements,
+    sector_efficiency,
+)
+
+# A store whose first vectors fill less than this share of their sectors goes through smem first.
+_MIN_SECTOR_EFFICIENCY = 0.5
+
+
+@dataclass(frozen=True)
+class PartitionPass(ModulePass):
+    """Choose atoms, shared-memory layouts and thread-value layouts for one architecture."""
+
+    name = "cute-partition"
+
+    arch: str = "sm_80"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in op.ops:
+            if isinstance(kernel, KernelOp):
+                _Partition(kernel, self.arch).run()
+
+
+class _Partition:
+    """The pass on one kernel."""
+
+    def __init__(self, kernel: KernelOp, arch: str) -> None:
+        if kernel.schedule is None or kernel.schedule.data.warps is None or kernel.threads is None:
+            raise PassFailedException(
+                kernel, "expected a schedule with warps (run cute-tile first), got none"
+            )
+        self.kernel = kernel
+        self.arch = arch
+        self.schedule = kernel.schedule.data
+        self.warps = kernel.schedule.data.warps
+        self.threads = kernel.threads.value.data
+        self.atoms: dict[GemmOp, MmaAtom] = {}
+        first = kernel.body.block.first_op
+        assert first is not None
+        self.top = first
+
+    def run(self) -> None:
+        inference = LayoutInference(self.kernel, self.threads)
+        for op in list(self.kernel.body.block.walk()):
+            if isinstance(op, GemmOp):
+                self._choose_atom(op, inference)
+        layouts = inference.run()
+        for value, layout in layouts.items():
+            assert isinstance(value.type, FragmentType)
+            Rewriter.replace_value_with_new_type(value, value.type.with_tv(layout))
+        for op in list(self.kernel.body.block.walk()):
+            match op:
+                case GemmOp():
+                    self._bind_gemm(op)
+                case MapOp():
+                    self._meet_map(op)
+                case ReduceOp():
+                    self._meet_reduce(op)
+                case TransposeOp():
+                    self._meet_transpose(op)
+                case LoadOp():
+                    self._bind_load(op)
+                case CopyOp() if op.atom is None:
+                    self._bind_copy(op)
+                case AtomicOp():
+                    pass
+                case _:
+                    pass
+
+    def _insert(self, op: Operation, before: Operation) -> Operation:
+        op.location = before.location
+        block = before.parent
+        assert block is not None
+        block.insert_op_before(op, before)
+        return op
+
+    def _insert_top(self, op: Operation, like: Operation) -> Operation:
+        op.location = like.location
+        block = self.kernel.body.block
+        block.insert_op_before(op, self.top)
+        return op
+
+    # Matrix multiply
+
+    def _choose_atom(self, op: GemmOp, inference: LayoutInference) -> None:
+        acc = op.acc.type
+        if not isinstance(acc, FragmentType):
+            raise PassFailedException(
+                op, f"expected an accumulator in registers (run cute-tile first), got {acc}"
+            )
+        a, b = _element(op.a), _element(op.b)
+        names = operand_name(a), operand_name(b), element_name(acc.element)
+        asked = self.schedule.atom
+        try:
+            candidates = find_mma(*names, self.arch)
+        except ValueError as error:
+            raise PassFailedException(op, str(error)) from error
+        m, n = acc.shape
+        k = _shape(op.a)[1]
+        wm, wn = self.warps
+        for atom in candidates:
+            am, an, ak = atom.shape_mnk
+            named = asked is None or atom.name == asked
+            if named and m % (am * wm) == 0 and n % (an * wn) == 0 and k % ak == 0:
+                break
+        else:
+            shapes = ", ".join(str(atom.shape_mnk) for atom in candidates)
+            raise PassFailedException(
+                op,
+                f"expected a tile {(m, n, k)} that the {wm}x{wn} warps divide into MMA atoms of "
+                f"{shapes}{f' (atom {asked})' if asked else ''}, got no atom that fits",
+            )
+        self.atoms[op] = atom
+        inference.anchor(op.acc, mma_accumulator(atom, (m, n), self.warps))
+        for which, value in (("a", op.a), ("b", op.b)):
+            if isinstance(value.type, FragmentType):
+                inference.anchor(value, mma_operand(atom, which, value.type.shape, self.warps))
+
+    def _bind_gemm(self, op: GemmOp) -> None:
+        atom = self.atoms[op]
+        elements = _element(op.a), _element(op.b), _element(op.acc)
+        type_ = Sm80MmaType.get(atom.shape_mnk, *elements)
+        a, b = self._stage(op, op.a), self._stage(op, op.b)
+        depth, step = _shape(op.a)[1], atom.shape_mnk[2]
+        if isinstance(a.type, FragmentType) or isinstance(b.type, FragmentType):
+            step = depth
+        for k in range(0, depth, step):
+            parts: list[SSAValue] = []
+            for which, value in (("a", a), ("b", b)):
+                parts.append(self._fragment(op, atom, which, value, k, step))
+            self._insert(GemmOp(parts[0], parts[1], op.acc, type_), op)
+        op.detach()
+        op.erase()
+
+    def _stage(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """Bring an operand tile from global memory into swizzled shared memory."""
+        type_ = value.type
+        if not (isinstance(type_, MemRefType) and type_.space == "gmem"):
+            return value
+        layout, swizzle, alignment = staging_layout(type_.shape, contiguous_mode(type_), type_.bits)
+        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+        buffer = self._insert_top(AllocSmemOp(smem), op).results[0]
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        self._copy_to_smem(value, buffer, op)
+        return buffer
+
+    def _copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
+        type_ = source.type
+        assert isinstance(type_, MemRefType)
+        tv = coalesced_for(type_, self.threads)
+        width = vector_bytes(type_)
+        if width >= 4 and contiguous_mode(type_) is not None:
+            cache = "global" if width == 16 else "always"
+            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
+            self._insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
+            return
+        fragment = FragmentType.get(type_.element, type_.shape, tv)
+        loaded = self._insert(LoadOp(source, fragment), before).results[0]
+        atom = UniversalCopyType.get(type_.element, width * 8)
+        self._insert(CopyOp(loaded, buffer, atom=atom), before)
+
+    def _fragment(
+        self, op: GemmOp, atom: MmaAtom, which: str, value: SSAValue, k: int, step: int
+    ) -> SSAValue:
+        """The registers of one k block of an operand."""
+        rows = _shape(value)[0]
+        tv = mma_operand(atom, which, (rows, step), self.warps)
+        if isinstance(value.type, FragmentType):
+            return self._converted(value, tv, op)
+        view = self._insert(SubviewOp(value, (0, k), (rows, step)), op).results[0]
+        assert isinstance(value.type, MemRefType)
+        type_ = FragmentType.get(value.type.element, (rows, step), tv)
+        fragment = self._insert(AllocFragmentOp(type_), op).results[0]
+        copy = CopyOp(view, fragment, atom=_operand_atom(value.type))
+        self._insert(copy, op)
+        return fragment
+
+    # Conversions where layouts meet
+
+    def _converted(self, value: SSAValue, tv: Layout, before: Operation) -> SSAValue:
+        """`value` in the layout `tv`: as it is, with registers permuted, or through smem."""
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        have = type_.tv
+        assert have is not None
+        if have == tv:
+            return value
+        wanted = type_.with_tv(tv)
+        if same_elements(have, tv):
+            return self._insert(ConvertOp(value, wanted), before).results[0]
+        layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits)
+        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+        alloc = AllocSmemOp(smem)
+        alloc.attributes["scratch"] = UnitAttr()
+        scratch = self._insert_top(alloc, before).results[0]
+        atom = UniversalCopyType.get(type_.element, 128)
+        self._insert(BarrierOp(), before)
+        self._insert(CopyOp(value, scratch, atom=atom), before)
+        self._insert(BarrierOp(), before)
+        result = self._insert(AllocFragmentOp(wanted), before).results[0]
+        self._insert(CopyOp(scratch, result, atom=atom), before)
+        return result
+
+    def _meet_map(self, op: MapOp) -> None:
+        result = op.result.type
+        assert isinstance(result, FragmentType)
+        assert result.tv is not None
+        for position, value in enumerate(op.inputs):
+            shape = _shape(value)
+            tv = result.tv
+            if shape != result.shape:
+                tv = project(tv, result.shape, shape)
+            op.operands[position] = self._converted(value, tv, op)
+
+    def _meet_reduce(self, op: ReduceOp) -> None:
+        source, result = op.source.type, op.result.type
+        assert isinstance(source, FragmentType)
+        assert isinstance(result, FragmentType)
+        assert source.tv is not None
+        self._settle(op, op.result, project(source.tv, source.shape, result.shape))
+
+    def _meet_transpose(self, op: TransposeOp) -> None:
+        source, result = op.source.type, op.result.type
+        if not isinstance(source, FragmentType):
+            return
+        assert isinstance(result, FragmentType)
+        assert source.tv is not None
+        tv = source.tv if len(source.shape) == 1 else transposed_tv(source.tv, source.shape)
+        self._settle(op, op.result, tv)
+
+    def _settle(self, op: Operation, result: SSAValue, natural: Layout) -> None:
+        """Give `result` the layout that the op makes, and its users the one they were promised."""
+        promised = result.type
+        assert isinstance(promised, FragmentType)
+        assert promised.tv is not None
+        if promised.tv == natural:
+            return
+        uses = list(result.uses)
+        Rewriter.replace_value_with_new_type(result, promised.with_tv(natural))
+        after = op.next_op
+        assert after is not None
+        converted = self._converted(result, promised.tv, after)
+        for use in uses:
+            use.operation.operands[use.index] = converted
+
+    # Loads and stores
+
+    def _bind_load(self, op: LoadOp) -> None:
+        source = op.source.type
+        assert isinstance(source, MemRefType)
+        op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
+
+    def _bind_copy(self, op: CopyOp) -> None:
+        source, destination = op.source.type, op.destination.type
+        if isinstance(source, FragmentType) and isinstance(destination, FragmentType):
+            assert destination.tv is not None
+            op.operands[0] = self._converted(op.source, destination.tv, op)
+            return
+        if isinstance(source, FragmentType):
+            assert isinstance(destination, MemRefType)
+            op.operands[0] = self._store_layout(op, source, destination)
+            atom = UniversalCopyType.get(source.element, vector_bytes(destination) * 8)
+            op.properties["atom"] = atom
+            return
+        assert isinstance(source, MemRefType)
+        op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
+        if isinstance(destination, MemRefType):
+            tv = coalesced_for(source, self.threads)
+            fragment = FragmentType.get(source.element, source.shape, tv)
+            loaded = self._insert(LoadOp(op.source, fragment), op)
+            loaded.attributes["atom"] = op.properties["atom"]
+            op.operands[0] = loaded.results[0]
+
+    def _store_layout(
+        self, op: CopyOp, source: FragmentType, destination: MemRefType
+    ) -> SSAValue:
+        """Store directly where that fills sectors well enough, else in a coalesced layout."""
+        assert source.tv is not None
+        strides = tuple(s if isinstance(s, int) else 1 << 20 for s in destination.stride)
+        strides += (0,) * (2 - len(strides))
+        share = sector_efficiency(source.tv, strides, source.shape[0], source.bits)
+        direct = self.schedule.epilogue != "smem" and share >= _MIN_SECTOR_EFFICIENCY
+        if destination.space != "gmem" or direct:
+            return op.source
+        wanted = coalesced_for(destination, self.threads)
+        have = sector_efficiency(wanted, strides, source.shape[0], source.bits)
+        if have <= share and self.schedule.epilogue != "smem":
+            return op.source
+        return self._converted(op.source, wanted, op)
+
+
+def _element(value: SSAValue) -> Attribute:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.element
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.shape
+
+
+def _operand_atom(type_: MemRefType) -> Attribute:
+    """`ldmatrix` where a form exists for the element width and major, else plain loads.
+
+    K-major rows of 16 bytes serve 8-, 16- and 32-bit elements; the transposed form moves 16-bit
+    elements only (PTX ISA 9.7.14.5.15).
+    """
+    k_major = contiguous_mode(type_) == 1
+    element = type_.element
+    if k_major and type_.bits in (8, 16, 32):
+        return LdsmType.get(element, 4, False)
+    if not k_major and type_.bits == 16:
+        return LdsmType.get(element, 4, True)
+    width = type_.bits if not isinstance(element, Float32Type) else 32
+    return UniversalCopyType.get(element, width)
+
+

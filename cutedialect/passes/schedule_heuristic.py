@@ -1,0 +1,37 @@
+"""The choices that a schedule leaves open, made from the kernel's own ops."""
+
+from __future__ import annotations
+
+from cutedialect.dialects.cute import FragmentType, GemmOp, KernelOp
+from cutedialect.schedule import Schedule, replace_set
+
+# Warp grids by accumulator extent: each warp gets a block of up to 64 x 64 (m16n8 atoms reuse
+# every operand register that often), and no block has more than 8 warps.
+_WARP_BLOCK = (64, 64)
+_DEFAULT_WARPS = (4, 1)
+
+
+def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
+    """`given` with warps, stages, raster, roles and epilogue filled in."""
+    gemms = [op for op in kernel.walk() if isinstance(op, GemmOp)]
+    choices: dict[str, object] = {"roles": "uniform", "raster": 8, "epilogue": "direct"}
+    if gemms:
+        acc = gemms[0].acc.type
+        assert isinstance(acc, FragmentType)
+        choices["warps"] = gemm_warps(acc.shape)
+        choices["stages"] = 3
+    else:
+        choices["warps"] = _DEFAULT_WARPS
+        choices["stages"] = 2
+    return replace_set(Schedule(), choices).merged(given)
+
+
+def gemm_warps(tile: tuple[int, ...]) -> tuple[int, int]:
+    """Warp grid of an accumulator tile: 64 x 64 for each warp, at least 2 x 2 where it divides."""
+    counts: list[int] = []
+    for extent, block, unit in zip(tile[:2], _WARP_BLOCK, (16, 8), strict=True):
+        count = max(1, extent // block)
+        if count == 1 and extent % (2 * unit) == 0 and extent >= 4 * unit:
+            count = 2
+        counts.append(count)
+    return counts[0], counts[1]

@@ -1,0 +1,46 @@
+"""Shared-memory layouts of staged tiles: which swizzle leaves no bank conflict.
+
+Rows of the contiguous mode are cut into blocks of at most 128 bytes, the span of the widest
+swizzle; 16-byte chunks of a row are permuted by the row's number (PTX ISA 5.5.6, byte addresses).
+"""
+
+from __future__ import annotations
+
+from cutedialect.layout import Layout, Swizzle
+
+_SPAN = 128
+_CHUNK = 16
+
+
+def staging_layout(
+    shape: tuple[int, ...], contiguous: int | None, bits: int
+) -> tuple[Layout, Swizzle | None, int]:
+    """(layout, swizzle of byte addresses, alignment in bytes) of a tile in shared memory.
+
+    >>> layout, swizzle, alignment = staging_layout((128, 32), 1, 16)
+    >>> print(layout, swizzle, alignment)
+    (128,32):(32,1) S<2,4,3> 512
+    >>> print(*staging_layout((128, 32), 0, 16))
+    ((64,2),32):((1,2048),64) S<3,4,3> 1024
+    """
+    mode = 0 if contiguous is None else contiguous
+    if len(shape) == 1:
+        return Layout(shape, (1,)), None, _CHUNK
+    along, across = shape[mode], shape[1 - mode]
+    row = along * bits // 8
+    block = along
+    if row > _SPAN and row % _SPAN == 0:
+        block = _SPAN * 8 // bits
+        row = _SPAN
+    inner: object = along
+    step: object = 1
+    if block != along:
+        inner, step = (block, along // block), (1, block * across)
+    modes = (inner, across) if mode == 0 else (across, inner)
+    strides = (step, block) if mode == 0 else (block, step)
+    layout = Layout(modes, strides)
+    chunks = row // _CHUNK
+    if row % _CHUNK or chunks < 2 or chunks & (chunks - 1):
+        return layout, None, _SPAN
+    bits_swizzled = chunks.bit_length() - 1
+    return layout, Swizzle(bits_swizzled, 4, 3), 1 << (bits_swizzled + 7)

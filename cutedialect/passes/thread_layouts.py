@@ -1,0 +1,178 @@
+"""Thread-value layouts of tiles: of MMA operands, of coalesced copies, and of what follows from them.
+
+Every layout maps (thread, value) to the column-major coordinate of a tile of rank 1 or 2; each mode
+of it stays inside one mode of the tile.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+
+from cutedialect.atoms import MmaAtom
+from cutedialect.layout import Layout, flatten, product
+
+Modes = tuple[tuple[int, int], ...]
+
+
+def modes_of(layout: Layout) -> Modes:
+    """Flat (extent, stride) pairs, size-1 modes dropped."""
+    pairs = zip(flatten(layout.shape), flatten(layout.stride), strict=True)
+    return tuple((extent, stride) for extent, stride in pairs if extent != 1)
+
+
+def _layout(threads: Modes, *values: Modes) -> Layout:
+    """Layout with one thread mode and one value mode for each group of `values`."""
+
+    def one(modes: Modes) -> tuple[object, object]:
+        kept = modes or ((1, 0),)
+        if len(kept) == 1:
+            return kept[0]
+        return tuple(e for e, _ in kept), tuple(s for _, s in kept)
+
+    thread = one(threads)
+    groups = [one(group) for group in values]
+    if len(groups) == 1:
+        return Layout((thread[0], groups[0][0]), (thread[1], groups[0][1]))
+    return Layout(
+        (thread[0], tuple(g[0] for g in groups)), (thread[1], tuple(g[1] for g in groups))
+    )
+
+
+def embed(modes: Modes, rows: int, to_rows: int) -> Modes:
+    """The same coordinates of a tile with `rows` rows, in a tile with `to_rows` rows."""
+    out: list[tuple[int, int]] = []
+    for extent, stride in modes:
+        moved = stride if stride < rows else stride // rows * to_rows + stride % rows
+        out.append((extent, moved))
+    return tuple(out)
+
+
+def mma_accumulator(atom: MmaAtom, tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
+    """C of a tile (M,N): each warp owns one contiguous block of it.
+
+    Value modes are (atom values, rest M, rest N).
+    """
+    (m, n), (wm, wn) = tile, warps
+    am, an, _ = atom.shape_mnk
+    thread, value = atom.c_layout[0], atom.c_layout[1]
+    warp = ((wm, m // wm), (wn, n // wn * m))
+    return _layout(
+        _drop1(embed(modes_of(thread), am, m) + warp),
+        embed(modes_of(value), am, m),
+        ((m // (wm * am), am),),
+        ((n // (wn * an), an * m),),
+    )
+
+
+def mma_operand(
+    atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[int, int]
+) -> Layout:
+    """A of a tile (M,K), or B of a tile (N,K); warps that share it hold it with stride 0.
+
+    Value modes are (atom values, rest M or N, rest K).
+    """
+    (rows, depth), (wm, wn) = tile, warps
+    am, an, ak = atom.shape_mnk
+    layout, step, across = (
+        (atom.a_layout, am, wm) if which == "a" else (atom.b_layout, an, wn)
+    )
+    thread, value = layout[0], layout[1]
+    block = rows // across
+    warp = ((wm, block), (wn, 0)) if which == "a" else ((wm, 0), (wn, block))
+    return _layout(
+        _drop1(embed(modes_of(thread), step, rows) + warp),
+        embed(modes_of(value), step, rows),
+        ((block // step, step),),
+        ((depth // ak, ak * rows),),
+    )
+
+
+def _drop1(modes: Modes) -> Modes:
+    return tuple((extent, stride) for extent, stride in modes if extent != 1)
+
+
+def coalesced(shape: tuple[int, ...], contiguous: int, vector: int, threads: int) -> Layout:
+    """Neighboring threads on neighboring vectors of the mode that is contiguous in memory.
+
+    Threads that find no element of their own repeat another's (stride 0).
+    """
+    extents = shape + (1,) * (2 - len(shape))
+    steps = (1, extents[0])
+    other = 1 - contiguous
+    vector = gcd(vector, extents[contiguous])
+    chunks = extents[contiguous] // vector
+    along = gcd(chunks, threads)
+    across = gcd(extents[other], threads // along)
+    spare = threads // (along * across)
+    step, cross = steps[contiguous], steps[other]
+    threads_modes = ((along, vector * step), (across, cross), (spare, 0))
+    values = (
+        (vector, step),
+        (chunks // along, along * vector * step),
+        (extents[other] // across, across * cross),
+    )
+    return _layout(_drop1(threads_modes), _drop1(values))
+
+
+def project(tv: Layout, shape: tuple[int, ...], small: tuple[int, ...]) -> Layout:
+    """The layout of a tile that broadcasts from `small` to `shape`, or is reduced to it.
+
+    Removed thread modes stay with stride 0, removed value modes vanish.
+    """
+    rows = shape[0]
+    padded = small + (1,) * (2 - len(small))
+    full = shape + (1,) * (2 - len(shape))
+
+    def keep(modes: Modes, drop: bool) -> Modes:
+        out: list[tuple[int, int]] = []
+        for extent, stride in modes:
+            mode = 0 if stride < rows else 1
+            moved = stride if mode == 0 else stride // rows * padded[0]
+            if stride == 0 or (padded[mode] == 1 and full[mode] != 1):
+                moved = 0
+            if moved or not drop:
+                out.append((extent, moved))
+        return tuple(out)
+
+    return _layout(keep(modes_of(tv[0]), False), keep(modes_of(tv[1]), True))
+
+
+def same_elements(one: Layout, other: Layout) -> bool:
+    """Whether every thread holds the same elements in both layouts."""
+    if product(one.shape[0]) != product(other.shape[0]):
+        return False
+    threads = range(product(one.shape[0]))
+    if _offsets(modes_of(one[0])) == _offsets(modes_of(other[0])):
+        return sorted(_offsets(modes_of(one[1]))) == sorted(_offsets(modes_of(other[1])))
+    first, second = _offsets(modes_of(one[0])), _offsets(modes_of(other[0]))
+    mine, yours = _offsets(modes_of(one[1])), _offsets(modes_of(other[1]))
+    return all(
+        {first[t] + v for v in mine} == {second[t] + v for v in yours} for t in threads
+    )
+
+
+def _offsets(modes: Modes) -> list[int]:
+    """All offsets in colexicographic order."""
+    offsets = [0]
+    for extent, stride in modes:
+        offsets = [base + i * stride for i in range(extent) for base in offsets]
+    return offsets
+
+
+def sector_efficiency(tv: Layout, memory: tuple[int, int], rows: int, bits: int) -> float:
+    """Useful share of the 32-byte sectors that the first warp touches with its first vectors.
+
+    `memory` are the strides (elements) of the tile's two modes; a run-time stride counts as large.
+    """
+    lanes = _offsets(modes_of(tv[0]))[:32]
+    values = _offsets(modes_of(tv[1]))
+    nearest = [v for v in values if (v % rows) * memory[0] + (v // rows) * memory[1] < 16 * 8 // bits]
+    touched: set[int] = set()
+    elements: set[int] = set()
+    for lane in lanes:
+        for value in nearest or values[:1]:
+            at = lane + value
+            address = (at % rows) * memory[0] + (at // rows) * memory[1]
+            elements.add(address)
+            touched.add(address * bits // 256)
+    return len(elements) * bits / (256 * len(touched))
