@@ -1,0 +1,160 @@
+"""Launch arguments to kernel parameters. Arrays become global allocations over the memory that they span
+(views of one base keep their distances); scalars and structs become parameter bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import EmulatorError
+from .lanes import Array
+from .memory import GLOBAL_BASE, RED_ZONE, Allocation, LinearMemory
+from .module import Function, Variable
+from .types import STORAGE
+
+
+def _fail(message: str) -> EmulatorError:
+    return EmulatorError(message, code="CD-ARG")
+
+
+def _root(array: Array) -> Array:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+def _span(array: Array) -> tuple[int, int]:
+    """Host addresses ``[low, high)`` of the bytes that an array touches or steps over."""
+    low = high = array.__array_interface__["data"][0]
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        if stride < 0:
+            low += (extent - 1) * stride
+        else:
+            high += (extent - 1) * stride
+    return low, high + array.itemsize
+
+
+def _bytes_of(array: Array) -> Array:
+    """The span of an array as a flat byte array that shares its memory."""
+    low, high = _span(array)
+    corner = array[tuple(slice(None, None, -1) if s < 0 else slice(None) for s in array.strides)]
+    one = np.lib.stride_tricks.as_strided(corner, (1,), (array.itemsize,))
+    flat = one.view(np.uint8)
+    return np.lib.stride_tricks.as_strided(flat, (high - low,), (1,))
+
+
+class GlobalBuffers:
+    """Places arrays in the global address range."""
+
+    def __init__(self, memory: LinearMemory) -> None:
+        self._memory = memory
+        self._next = GLOBAL_BASE + RED_ZONE
+
+    def reserve(self, size: int, align: int = 256) -> int:
+        base = -(-self._next // align) * align
+        self._next = base + size + RED_ZONE
+        return base
+
+    def place(self, arrays: list[tuple[str, Array]]) -> list[int]:
+        """Virtual addresses of the first elements. Arrays that share a base array keep their relative
+        addresses, and the base starts at a multiple of 256 bytes, as ``cudaMalloc`` gives."""
+        roots: dict[int, int] = {}
+        spans: dict[int, list[tuple[int, int, str, Array]]] = {}
+        addresses: list[int] = []
+        for name, array in arrays:
+            if array.size == 0:
+                addresses.append(self.reserve(0))
+                continue
+            root = _root(array)
+            root_low, root_high = _span(root)
+            low, high = _span(array)
+            root_low, root_high = min(root_low, low), max(root_high, high)
+            key = id(root)
+            if key not in roots:
+                roots[key] = self.reserve(root_high - root_low) - root_low
+            spans.setdefault(key, []).append((low, high, name, array))
+            addresses.append(roots[key] + array.__array_interface__["data"][0])
+        for key, members in spans.items():
+            for low, high, name, array in _distinct(members):
+                self._memory.add(
+                    Allocation(name, roots[key] + low, _bytes_of(array), array.flags.writeable)
+                )
+                del high
+        return addresses
+
+
+def _distinct(members: list[tuple[int, int, str, Array]]) -> list[tuple[int, int, str, Array]]:
+    """Drop spans that lie within another one."""
+    kept: list[tuple[int, int, str, Array]] = []
+    for member in sorted(members, key=lambda m: (m[0], -m[1])):
+        if not kept or member[1] > kept[-1][1]:
+            kept.append(member)
+    return kept
+
+
+def bind(
+    function: Function, args: Any, offsets: dict[int, int], size: int, buffers: GlobalBuffers
+) -> Array:
+    """The parameter bytes of a launch; ``offsets`` are relative to their start. ``EmulatorError``
+    CD-ARG for a wrong number or kind of argument."""
+    params = function.params
+    args = list(args)
+    if len(args) != len(params):
+        raise _fail(f"'{function.name}' takes {len(params)} arguments, got {len(args)}")
+    out = np.zeros(max(size, 1), np.uint8)
+    arrays: list[tuple[str, Array]] = []
+    slots: list[int] = []
+    for i, (param, arg) in enumerate(zip(params, args, strict=True)):
+        assert isinstance(param, Variable)
+        what = f"argument {i} ('{param.name}')"
+        at = offsets[param.uid]
+        if isinstance(arg, np.ndarray) and arg.ndim == 0 and arg.dtype.names is None:
+            if param.size != 8 or param.type.bits != 64:
+                arg = arg[()]
+        if isinstance(arg, np.ndarray):
+            if param.size != 8:
+                raise _fail(f"{what}: expected {param.size} bytes by value, got an array")
+            arrays.append((f"{what}", arg))
+            slots.append(at)
+            continue
+        raw = _scalar(what, param, arg)
+        out[at : at + len(raw)] = np.frombuffer(raw, np.uint8)
+    for at, address in zip(slots, buffers.place(arrays), strict=True):
+        out[at : at + 8] = np.array([address], np.uint64).view(np.uint8)
+    return out
+
+
+def _scalar(what: str, param: Variable, arg: Any) -> bytes:
+    if isinstance(arg, (np.void, bytes)):
+        raw = arg.tobytes() if isinstance(arg, np.void) else arg
+        if len(raw) != param.size:
+            raise _fail(f"{what}: expected {param.size} bytes, got {len(raw)}")
+        return raw
+    if param.size != param.type.bytes:
+        raise _fail(f"{what}: expected a struct of {param.size} bytes (np.void), got {arg!r}")
+    kind, bits = param.type.kind, param.type.bits
+    if arg is None and bits == 64:
+        return bytes(8)
+    if isinstance(arg, np.generic) and not isinstance(arg, np.bool_):
+        raw = arg.tobytes()
+        same = arg.dtype.itemsize == param.size
+        if same and (kind == "b" or (arg.dtype.kind in "iu") == (kind in "us")):
+            return raw
+        arg = arg.item()
+        arg = float(arg) if not isinstance(arg, (int, float)) else arg
+    if kind == "f":
+        if not isinstance(arg, (int, float)):
+            raise _fail(f"{what}: expected a number for .{param.type.name}, got {arg!r}")
+        return np.array([float(arg)]).astype(param.type.dtype).tobytes()
+    if isinstance(arg, float):
+        if kind != "b" or bits not in (32, 64):
+            raise _fail(f"{what}: expected an integer for .{param.type.name}, got {arg!r}")
+        return np.array([arg], np.float32 if bits == 32 else np.float64).tobytes()
+    if not isinstance(arg, (int, np.bool_)):
+        raise _fail(f"{what}: expected a number or an array, got {type(arg).__name__}")
+    value = int(arg)
+    if not -(1 << (bits - 1)) <= value < 1 << bits:
+        raise _fail(f"{what}: {value} does not fit .{param.type.name}")
+    return np.array([value & (1 << bits) - 1], STORAGE[bits]).tobytes()

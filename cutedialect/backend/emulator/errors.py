@@ -1,0 +1,62 @@
+"""What the emulator raises. Every error carries a code, the PTX line, and the IR and Python location
+that the PTX text named for that line (a trailing ``// ir: ...`` comment and ``.loc``).
+
+Codes: ``CD-I1`` out of bounds, ``CD-I2`` misaligned, ``CD-I3`` use of uninitialized memory,
+``CD-I4`` use of an uninitialized register, ``CD-I8`` a shuffle or vote that names or reads a lane that
+does not take part, ``CD-I9`` access to bytes whose asynchronous copy has not been waited for,
+``CD-G3`` barrier counts that cannot match, ``CD-G4`` an ``.aligned`` instruction under divergence,
+``CD-G5`` a barrier that waits for exited threads, ``CD-HANG`` no thread can make progress,
+``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``,
+``CD-PTX`` malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-UNSUPPORTED`` an instruction
+that the emulator does not know.
+"""
+
+from __future__ import annotations
+
+
+class EmulatorError(Exception):
+    """A fault of the emulated kernel, of its PTX text or of its launch arguments.
+
+    ``code`` is one of the codes above, ``ptx_line`` the 1-based line of the PTX text, ``ir`` the text
+    of the line's ``// ir:`` comment, ``python`` the ``.loc`` position as ``file:line``; the last three
+    are ``None`` where unknown. ``notes`` are further lines of the report.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "CD-PTX",
+        ptx_line: int | None = None,
+        ir: str | None = None,
+        python: str | None = None,
+        instruction: str | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.ptx_line = ptx_line
+        self.ir = ir
+        self.python = python
+        self.instruction = instruction
+        self.notes = notes
+
+    def __str__(self) -> str:
+        lines = [f"error[{self.code}]: {self.message}"]
+        if self.ptx_line is not None:
+            text = f": {self.instruction}" if self.instruction else ""
+            lines.append(f"  PTX line {self.ptx_line}{text}")
+        if self.ir is not None:
+            lines.append(f"  IR: {self.ir}")
+        if self.python is not None:
+            lines.append(f"  Python: {self.python}")
+        lines.extend(f"  note: {note}" for note in self.notes)
+        return "\n".join(lines)
+
+
+class UnsupportedInstruction(EmulatorError):
+    """An instruction, modifier or operand form that the emulator does not know."""
+
+    def __init__(self, message: str, *, ptx_line: int | None = None) -> None:
+        super().__init__(message, code="CD-UNSUPPORTED", ptx_line=ptx_line)

@@ -1,0 +1,269 @@
+"""``launch``: one kernel launch on NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arguments import GlobalBuffers, bind
+from .errors import EmulatorError
+from .lanes import Array, Lanes
+from .machine import LOCAL_START, SHARED_START, Image, Machine
+from .memory import CONST_BASE, PARAM_BASE, Allocation, LinearMemory
+from .module import Function, FunctionRef, Module, Sym, Variable
+from .parser import parse
+from .report import Report
+from .scheduler import Scheduler
+from .types import STORAGE
+
+RESIDENT_CTAS = 132
+RESIDENT_LANES = 32768
+MAX_SHARED = 232_448
+DEFAULT_MAX_STEPS = 50_000_000
+
+Extent = int | tuple[int, ...]
+
+
+def launch(
+    ptx: str,
+    entry: str,
+    grid: Extent,
+    block: Extent,
+    args: Any,
+    dynamic_smem: int = 0,
+    cluster: Extent | None = None,
+    *,
+    seed: int = 0,
+    max_steps: int = DEFAULT_MAX_STEPS,
+) -> Report:
+    """Run kernel ``entry`` of the PTX text and return its counters.
+
+    ``args``: NumPy arrays (global buffers, updated in place; a view stands for the memory that it
+    spans), NumPy scalars and Python numbers (converted to the declared parameter type), ``np.void``
+    structs by value. ``grid``, ``block`` and ``cluster`` are an int or up to three ints;
+    ``dynamic_smem`` is in bytes. ``seed`` other than 0 draws the order of threads at random.
+    ``max_steps`` bounds the instructions issued. Raises ``EmulatorError``.
+    """
+    module = parse(ptx)
+    function = _entry(module, entry)
+    extents = {
+        "grid": _extent("grid", grid), "block": _extent("block", block),
+        "cluster": _extent("cluster", cluster or 1),
+    }  # fmt: skip
+    _check_shape(function, extents)
+    image = _image(module, function, args, dynamic_smem, extents)
+    report = image.report
+    ctas = int(np.prod(extents["grid"]))
+    threads = int(np.prod(extents["block"]))
+    per_cta = -(-threads // 32) * 32
+    batch = max(RESIDENT_CTAS, RESIDENT_LANES // per_cta)
+    cluster_size = int(np.prod(extents["cluster"]))
+    batch = max(1, batch // cluster_size) * cluster_size
+    with np.errstate(all="ignore"):
+        for first in range(0, ctas, batch):
+            _run_batch(image, function, first, min(batch, ctas - first), seed, max_steps)
+    report.global_read = image.global_memory.read_bytes
+    report.global_written = image.global_memory.written_bytes
+    return report
+
+
+def _run_batch(
+    image: Image, function: Function, first: int, ctas: int, seed: int, max_steps: int
+) -> None:
+    machine = Machine(image, first, ctas)
+    scheduler = Scheduler(machine, seed, max_steps - image.report.steps)
+    report = image.report
+    try:
+        scheduler.run(Lanes.of(np.flatnonzero(machine.alive), machine.total), function.start)
+        left = machine.copies.finish()
+        if left:
+            report.notes.append(f"{left} asynchronous copies were never waited for")
+    finally:
+        report.steps += scheduler.steps
+        report.output += "".join(machine.output)
+        for ins, count in zip(image.module.code, scheduler.counts, strict=True):
+            if count:
+                report.instructions[ins.opcode] += count
+                report.lines[ins.line] += count
+
+
+def _entry(module: Module, name: str) -> Function:
+    function = module.functions.get(name)
+    if function is None or not function.is_entry:
+        names = ", ".join(f.name for f in module.functions.values() if f.is_entry) or "none"
+        raise EmulatorError(f"no kernel '{name}' in this module; kernels: {names}", code="CD-ARG")
+    return function
+
+
+def _extent(name: str, value: Any) -> tuple[int, int, int]:
+    parts = value if isinstance(value, (tuple, list)) else (value,)
+    try:
+        numbers = [int(part) for part in parts]
+    except (TypeError, ValueError):
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or any(n < 1 for n in numbers):
+        raise EmulatorError(f"{name}: expected 1 to 3 positive ints, got {value!r}", code="CD-ARG")
+    return (*numbers, 1, 1)[:3]  # type: ignore[return-value]
+
+
+def _check_shape(function: Function, extents: dict[str, tuple[int, int, int]]) -> None:
+    block, grid, cluster = extents["block"], extents["grid"], extents["cluster"]
+    threads = int(np.prod(block))
+    if threads > 1024:
+        raise EmulatorError(f"block: at most 1024 threads, got {threads}", code="CD-ARG")
+    required = function.tuning.get("reqntid")
+    if required and (*required, 1, 1)[:3] != block:
+        raise EmulatorError(
+            f"block: '{function.name}' requires {(*required, 1, 1)[:3]} (.reqntid), got {block}",
+            code="CD-ARG",
+        )
+    limit = function.tuning.get("maxntid")
+    if limit and threads > int(np.prod(limit)):
+        raise EmulatorError(
+            f"block: '{function.name}' allows {int(np.prod(limit))} threads (.maxntid), "
+            f"got {threads}",
+            code="CD-ARG",
+        )
+    declared = function.tuning.get("reqnctapercluster")
+    if declared:
+        declared = (*declared, 1, 1)[:3]
+        if cluster not in ((1, 1, 1), declared):
+            raise EmulatorError(
+                f"cluster: '{function.name}' requires {declared} (.reqnctapercluster), "
+                f"got {cluster}",
+                code="CD-ARG",
+            )
+        extents["cluster"] = cluster = declared  # type: ignore[assignment]
+    if any(g % c for g, c in zip(grid, cluster, strict=True)):
+        raise EmulatorError(f"grid: {grid} is not a multiple of cluster {cluster}", code="CD-ARG")
+
+
+def _reachable(module: Module, entry: Function) -> list[Function]:
+    """The kernel and every function it may call."""
+    names, found = [entry.name], []
+    seen = {entry.name}
+    while names:
+        function = module.functions.get(names.pop())
+        if function is None:
+            continue
+        found.append(function)
+        for ins in module.code[function.start : function.end]:
+            for operand in ins.operands:
+                if isinstance(operand, FunctionRef) and operand.name not in seen:
+                    seen.add(operand.name)
+                    names.append(operand.name)
+    if any(ins.opcode.startswith("call") and not any(isinstance(o, FunctionRef)
+           for o in ins.operands) for f in found
+           for ins in module.code[f.start : f.end]):  # fmt: skip
+        found = [entry, *(f for f in module.functions.values() if not f.is_entry)]
+    return found
+
+
+def _symbols(operand: Any, into: set[int]) -> None:
+    if isinstance(operand, Sym):
+        into.add(operand.variable.uid)
+    for name in ("items", "base"):
+        inner = getattr(operand, name, None)
+        if inner is not None:
+            for part in inner if isinstance(inner, tuple) else (inner,):
+                _symbols(part, into)
+
+
+def _image(
+    module: Module,
+    function: Function,
+    args: Any,
+    dynamic_smem: int,
+    extents: dict[str, tuple[int, int, int]],
+) -> Image:
+    reachable = _reachable(module, function)
+    used: set[int] = set()
+    for reached in reachable:
+        for ins in module.code[reached.start : reached.end]:
+            for operand in ins.operands:
+                _symbols(operand, used)
+    offsets: dict[int, int] = {}
+    sizes = {"shared": SHARED_START, "local": LOCAL_START, "frame": 0, "param": 0, "const": 0}
+
+    def lay(space: str, variable: Variable) -> None:
+        at = -(-sizes[space] // variable.align) * variable.align
+        offsets[variable.uid] = at
+        sizes[space] = at + max(variable.size, 0)
+
+    entry_params = [p for p in function.params if isinstance(p, Variable)]
+    for param in entry_params:
+        lay("param", param)
+    params = frozenset(p.uid for p in entry_params)
+    names = {f.name for f in reachable}
+    results = {r.uid for f in reachable for r in f.results if isinstance(r, Variable)}
+    dynamic: list[Variable] = []
+    for variable in module.variables:
+        if variable.space == "param" and variable.uid not in params:
+            if variable.function in names or variable.uid in results:
+                lay("frame", variable)
+        elif variable.space == "shared" and variable.uid in used:
+            if variable.size < 0:
+                dynamic.append(variable)
+            else:
+                lay("shared", variable)
+        elif variable.space == "local" and (variable.function in names or variable.uid in used):
+            lay("local", variable)
+        elif variable.space == "const":
+            lay("const", variable)
+    align = max([16, *(v.align for v in dynamic)])
+    static_end = sizes["shared"]
+    start = -(-static_end // align) * align
+    for variable in dynamic:
+        offsets[variable.uid] = start
+    if dynamic_smem < 0:
+        raise EmulatorError(f"dynamic_smem: expected >= 0, got {dynamic_smem}", code="CD-ARG")
+    shared_size = (start + dynamic_smem if dynamic_smem else static_end) - SHARED_START
+    if shared_size > MAX_SHARED:
+        raise EmulatorError(
+            f"shared memory: {shared_size} bytes exceed the {MAX_SHARED} of one CTA", code="CD-ARG"
+        )
+    global_memory, const_memory = LinearMemory("global"), LinearMemory("const")
+    param_memory = LinearMemory("param")
+    buffers = GlobalBuffers(global_memory)
+    raw = bind(function, args, offsets, sizes["param"], buffers)
+    for uid in params:
+        offsets[uid] += PARAM_BASE
+    param_memory.add(Allocation("the kernel parameters", PARAM_BASE, raw, writable=False))
+    pending: list[tuple[Variable, Array]] = []
+    for variable in module.variables:
+        if variable.space == "const":
+            offsets[variable.uid] += CONST_BASE
+            const_memory.read_bytes = 0
+        elif variable.space == "global":
+            offsets[variable.uid] = buffers.reserve(max(variable.size, 0), max(256, variable.align))
+        else:
+            continue
+        data = np.zeros(max(variable.size, 1), np.uint8)
+        memory = const_memory if variable.space == "const" else global_memory
+        memory.add(
+            Allocation(f"'{variable.name}'", offsets[variable.uid], data,
+                       writable=variable.space == "global")
+        )  # fmt: skip
+        pending.append((variable, data))
+    for variable, data in pending:
+        _initialize(variable, data, offsets)
+    report = Report(function.name, extents["grid"], extents["block"])
+    return Image(
+        module, function.name, offsets, params, shared_size, dynamic_smem,
+        sizes["local"] - LOCAL_START, sizes["frame"], global_memory, const_memory, param_memory,
+        extents["grid"], extents["block"], extents["cluster"], report,
+    )  # fmt: skip
+
+
+def _initialize(variable: Variable, data: Array, offsets: dict[int, int]) -> None:
+    for at, width, value in variable.init:
+        if at + width > len(data):
+            raise EmulatorError(f"'{variable.name}' has more initializers than elements")
+        if isinstance(value, Sym):
+            value = offsets.get(value.variable.uid, 0) + value.offset
+        if isinstance(value, float):
+            raw = np.array([value]).astype(variable.type.dtype)
+        else:
+            raw = np.array([value & (1 << (8 * width)) - 1], STORAGE[8 * width])
+        data[at : at + width] = raw.view(np.uint8)

@@ -1,0 +1,207 @@
+"""Who runs next. Threads at the same place with the same call stack form a cohort and step together,
+whatever their warp or CTA. The cohort with the lowest pc runs first, so that diverged threads meet
+again; a cohort that polls memory in a loop, or has run long, yields to all others, so that threads
+which wait for each other through memory make progress. A non-zero seed draws the order at random.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .barriers import compact
+from .errors import EmulatorError
+from .lanes import Array, Lanes
+from .linker import Linker
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+Stack = tuple[Any, ...]
+Control = Callable[["Scheduler", Lanes, int, Stack], None]
+
+QUANTUM = 20_000
+STALLED_ROUNDS = 20_000
+
+
+class Cohort:
+    __slots__ = ("lanes", "pc", "stack", "round", "fuel")
+
+    def __init__(self, lanes: Lanes, pc: int, stack: Stack, round: int, fuel: int) -> None:
+        self.lanes = lanes
+        self.pc = pc
+        self.stack = stack
+        self.round = round
+        self.fuel = fuel
+
+
+class Scheduler:
+    """Runs a machine to its end. ``max_steps`` bounds the instructions issued for cohorts."""
+
+    def __init__(self, machine: "Machine", seed: int, max_steps: int) -> None:
+        self.machine = machine
+        self.linker = Linker(machine)
+        self.random = random.Random(seed) if seed else None
+        self.max_steps = max_steps
+        self.steps = 0
+        self.round = 0
+        self.fuel = QUANTUM
+        self.ready: dict[tuple[int, Stack], Cohort] = {}
+        self.blocked: dict[tuple[int, Stack], tuple[Lanes, str]] = {}
+        self.counts = [0] * len(machine.module.code)
+
+    def add(self, lanes: Lanes, pc: int, stack: Stack) -> None:
+        """Make ``lanes`` ready at ``pc``; they join whoever is ready there."""
+        self._put(lanes, pc, stack, self.round, self.fuel)
+
+    def _put(self, lanes: Lanes, pc: int, stack: Stack, round: int, fuel: int) -> None:
+        key = (pc, stack)
+        other = self.ready.get(key)
+        if other is None:
+            self.ready[key] = Cohort(lanes, pc, stack, round, fuel)
+        else:
+            other.lanes = other.lanes.union(lanes, self.machine.total)
+            other.fuel = min(other.fuel, fuel)
+
+    def block(self, lanes: Lanes, pc: int, stack: Stack, reason: str) -> None:
+        """Put ``lanes`` to sleep at ``pc`` until others arrive there or threads exit."""
+        self.blocked[pc, stack] = (lanes, reason)
+
+    def join_blocked(self, lanes: Lanes, pc: int, stack: Stack) -> Lanes:
+        """``lanes`` with those that sleep at the same place; the sleepers are awake after this."""
+        found = self.blocked.pop((pc, stack), None)
+        return lanes if found is None else lanes.union(found[0], self.machine.total)
+
+    def exit(self, lanes: Lanes) -> None:
+        self.machine.exit(lanes)
+        if self.blocked:
+            sleepers, self.blocked = self.blocked, {}
+            for (pc, stack), (asleep, _) in sleepers.items():
+                self.add(asleep, pc, stack)
+        self.machine.barriers.recheck(self)
+
+    def run(self, lanes: Lanes, pc: int) -> None:
+        self.add(lanes, pc, ())
+        stalled = 0
+        machine = self.machine
+        while self.ready:
+            cohort = self._pick()
+            if cohort.round > self.round:
+                self.round = cohort.round
+                stalled = 0 if machine.progress else stalled + 1
+                machine.progress = False
+                if stalled > STALLED_ROUNDS:
+                    raise self._hang("all threads poll memory that nobody changes", cohort)
+            del self.ready[cohort.pc, cohort.stack]
+            self.fuel = cohort.fuel
+            self._run(cohort)
+        if machine.alive.any():
+            raise self._hang("no thread can make progress", None)
+
+    def _pick(self) -> Cohort:
+        cohorts = self.ready.values()
+        if len(cohorts) == 1:
+            return next(iter(cohorts))
+        if self.random is not None:
+            now = min(c.round for c in cohorts)
+            return self.random.choice([c for c in cohorts if c.round == now])
+        return min(cohorts, key=_urgency)
+
+    def _run(self, cohort: Cohort) -> None:
+        machine = self.machine
+        steps, counts = self.linker.steps, self.counts
+        lanes, pc, stack = cohort.lanes, cohort.pc, cohort.stack
+        machine.local_shift = stack[-1].local_shift if stack else 0
+        here = [c.pc for c in self.ready.values() if c.stack == stack]
+        stops = set(here)
+        lowest = min(here, default=1 << 60)
+        warps = len(lanes.warps)
+        segment = pc
+        try:
+            while True:
+                result = steps[pc](lanes)
+                counts[pc] += warps
+                if result is None:
+                    pc += 1
+                elif type(result) is int:
+                    done = pc - segment + 1
+                    self.steps += done
+                    self.fuel -= done
+                    backward = result <= pc
+                    pc = segment = result
+                    if backward:
+                        if self.steps > self.max_steps:
+                            raise EmulatorError(
+                                f"the instruction budget of {self.max_steps} steps is spent",
+                                code="CD-LIMIT",
+                                notes=tuple(self._where(cohort, pc)),
+                            )
+                        if machine.polled or self.fuel <= 0:
+                            machine.progress |= not machine.polled
+                            machine.polled = False
+                            self._put(lanes, pc, stack, self.round + 1, QUANTUM)
+                            return
+                    if pc > lowest:
+                        self.add(lanes, pc, stack)
+                        return
+                else:
+                    self.steps += pc - segment + 1
+                    self.fuel -= pc - segment + 1
+                    result(self, lanes, pc, stack)
+                    return
+                if pc in stops:
+                    self.steps += pc - segment
+                    self.add(lanes, pc, stack)
+                    return
+        except EmulatorError as error:
+            self._locate(error, pc)
+            raise
+
+    def _locate(self, error: EmulatorError, pc: int) -> None:
+        if error.ptx_line is None:
+            ins = self.machine.module.code[pc]
+            error.ptx_line, error.ir, error.python = ins.line, ins.ir, ins.loc
+            error.instruction = str(ins)
+
+    def _describe(self, pc: int) -> str:
+        ins = self.machine.module.code[pc]
+        extra = "".join(f" [{text}]" for text in (ins.ir, ins.loc) if text)
+        return f"PTX line {ins.line}: {ins}{extra}"
+
+    def _warps(self, index: Array) -> str:
+        """Warps of the first CTA concerned, and how many CTAs there are."""
+        machine = self.machine
+        ctas = sorted({int(machine.lane_cta[lane]) for lane in index})
+        warps = sorted({(int(i) >> 5) % machine.warps for i in index
+                        if machine.lane_cta[i] == ctas[0]})  # fmt: skip
+        more = f" (and {len(ctas) - 1} more CTAs)" if len(ctas) > 1 else ""
+        return f"CTA {machine.describe_cta(ctas[0])} warps {compact(warps)}{more}"
+
+    def _where(self, running: Cohort | None, pc: int | None = None) -> list[str]:
+        lines: list[str] = []
+        cohorts = list(self.ready.values())
+        if running is not None and running not in cohorts:
+            cohorts.append(running)
+        for cohort in cohorts:
+            at = pc if cohort is running and pc is not None else cohort.pc
+            lines.append(f"{self._warps(cohort.lanes.index)} run at {self._describe(at)}")
+        for (at, _), (lanes, reason) in self.blocked.items():
+            lines.append(f"{self._warps(lanes.index)} wait at {self._describe(at)} {reason}")
+        return lines
+
+    def _hang(self, why: str, running: Cohort | None) -> EmulatorError:
+        code, lines = self.machine.barriers.report(self._describe)
+        lines = self._where(running) + lines
+        pcs = [pc for pc, _ in self.blocked] + [c.pc for c in self.ready.values()]
+        pcs += [] if running is None else [running.pc]
+        states = self.machine.barriers._states.values()
+        pcs += [w.pc for state in states for w in state.waiters]
+        error = EmulatorError(f"hang: {why}", code=code, notes=tuple(lines))
+        if pcs:
+            self._locate(error, min(pcs))
+        return error
+
+
+def _urgency(cohort: Cohort) -> tuple[int, int, int]:
+    return cohort.round, -len(cohort.stack), cohort.pc
