@@ -1,0 +1,407 @@
+"""Memory instructions on register arrays: one op is a whole family of instructions, driven by tables.
+
+Instruction i of an op addresses `bases[base[i]] + offset[i]`, moves the registers that `regs` names
+(as many as the vector is wide), and is predicated by `preds[pred[i]]` unless that is -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from .registers import RegsType, RegType, check, reg
+
+_SPACES = {"global": "b64", "shared": "b32"}
+
+
+def table(values: Sequence[int]) -> DenseArrayBase:
+    """A table of integers as an attribute."""
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+def space_of(modifiers: str) -> str:
+    """`global` or `shared`: what an instruction addresses."""
+    for part in modifiers.split("."):
+        if part in _SPACES:
+            return part
+    check(False, f"expected .global or .shared in the modifiers, got '{modifiers}'")
+    raise AssertionError
+
+
+def _check_index(what: str, values: Sequence[int], limit: int, low: int = 0) -> None:
+    wrong = [v for v in values if not low <= v < limit]
+    check(not wrong, f"expected {what} indices in {low}..{limit - 1}, got {wrong[:1]}")
+
+
+class TableOp(IRDLOperation):
+    """Base of loads, stores and reductions between a register array and memory."""
+
+    modifiers = prop_def(StringAttr)
+    data = operand_def(RegsType)
+    bases = var_operand_def(RegType)
+    preds = var_operand_def(RegType)
+    base = prop_def(DenseArrayBase)
+    offset = prop_def(DenseArrayBase)
+    regs = prop_def(DenseArrayBase)
+    pred = opt_prop_def(DenseArrayBase)
+    zero = opt_prop_def(UnitAttr)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$modifiers `,` $data `[` $bases `]` (`if` $preds^ `:` type($preds))? attr-dict `:` "
+        "type($data) `,` type($bases)"
+    )
+
+    def __init__(
+        self,
+        modifiers: str,
+        data: SSAValue,
+        bases: Sequence[SSAValue],
+        base: Sequence[int],
+        offset: Sequence[int],
+        regs: Sequence[int],
+        preds: Sequence[SSAValue] = (),
+        pred: Sequence[int] | None = None,
+        zero: bool = False,
+    ) -> None:
+        super().__init__(
+            operands=[data, list(bases), list(preds)],
+            properties={
+                "modifiers": StringAttr(modifiers),
+                "base": table(base),
+                "offset": table(offset),
+                "regs": table(regs),
+                "pred": None if pred is None else table(pred),
+                "zero": UnitAttr() if zero else None,
+            },
+        )
+
+    @property
+    def count(self) -> int:
+        """How many instructions it stands for."""
+        return len(self.base.get_values())
+
+    def verify_(self) -> None:
+        count = self.count
+        check(count > 0, "expected at least one instruction, got none")
+        check(
+            len(self.offset.get_values()) == count,
+            f"expected {count} offsets, got {len(self.offset.get_values())}",
+        )
+        data = self.data.type
+        assert isinstance(data, RegsType)
+        registers = self.regs.get_values()
+        check(
+            len(registers) % count == 0,
+            f"expected as many registers for each of {count} instructions, got {len(registers)}",
+        )
+        _check_index("base", self.base.get_values(), len(self.bases))
+        _check_index("register", registers, data.count)
+        if self.pred is not None:
+            check(
+                len(self.pred.get_values()) == count,
+                f"expected {count} predicate indices, got {len(self.pred.get_values())}",
+            )
+            _check_index("predicate", self.pred.get_values(), len(self.preds), -1)
+        wanted = _SPACES[space_of(self.modifiers.data)]
+        for value in self.bases:
+            assert isinstance(value.type, RegType)
+            check(
+                value.type.data == wanted,
+                f"expected bases of class {wanted}, got {value.type.data}",
+            )
+
+
+@irdl_op_definition
+class LdOp(TableOp):
+    """Loads (PTX ISA 9.7.9.8); with `zero`, what a predicate switches off becomes 0.
+
+    Example:
+
+        ptx.kernel @k(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
+          %x = ptx.regs : !ptx.regs<b32 x 4>
+          ptx.ld "global.v2.b32", %x [%a] {base = array<i64: 0, 0>, offset = array<i64: 0, 64>, regs = array<i64: 0, 1, 2, 3>} : !ptx.regs<b32 x 4>, !ptx.reg<b64>
+        }
+    """
+
+    name = "ptx.ld"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class StOp(TableOp):
+    """Stores (PTX ISA 9.7.9.11).
+
+    Example:
+
+        ptx.kernel @k(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
+          %x = ptx.regs : !ptx.regs<f32 x 1>
+          ptx.st "global.f32", %x [%a] {base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0>} : !ptx.regs<f32 x 1>, !ptx.reg<b64>
+        }
+    """
+
+    name = "ptx.st"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class RedOp(TableOp):
+    """Atomic reductions to memory (PTX ISA 9.7.13.6).
+
+    Example:
+
+        ptx.kernel @k(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
+          %x = ptx.regs : !ptx.regs<f32 x 1>
+          ptx.red "relaxed.gpu.global.add.f32", %x [%a] {base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0>} : !ptx.regs<f32 x 1>, !ptx.reg<b64>
+        }
+    """
+
+    name = "ptx.red"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class LdMatrixOp(TableOp):
+    """`ldmatrix`: 8x8 matrices of 16-bit elements from shared memory (PTX ISA 9.7.14.5.15).
+
+    Example:
+
+        ptx.kernel @k(%s: b32) attributes {target = "sm_80", threads = 32 : i32} {
+          %x = ptx.regs : !ptx.regs<b32 x 4>
+          ptx.ldmatrix "sync.aligned.m8n8.x4.shared.b16", %x [%s] {base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0, 1, 2, 3>} : !ptx.regs<b32 x 4>, !ptx.reg<b32>
+        }
+    """
+
+    name = "ptx.ldmatrix"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class CpAsyncOp(IRDLOperation):
+    """`cp.async`: global to shared memory, asynchronously (PTX ISA 9.7.9.25.3).
+
+    `sizes[size[i]]` is the number of bytes read, the rest is filled with 0.
+
+    Example:
+
+        ptx.kernel @k(%s: b32, %a: b64) attributes {target = "sm_80", threads = 32 : i32} {
+          ptx.cp.async "cg.shared.global", 16, [%s] [%a] {dst_base = array<i64: 0>, dst_offset = array<i64: 0>, src_base = array<i64: 0>, src_offset = array<i64: 0>} : !ptx.reg<b64> -> !ptx.reg<b32>
+        }
+    """
+
+    name = "ptx.cp.async"
+    modifiers = prop_def(StringAttr)
+    bytes = prop_def(IntegerAttr)
+    dst_bases = var_operand_def(RegType)
+    src_bases = var_operand_def(RegType)
+    sizes = var_operand_def(RegType)
+    preds = var_operand_def(RegType)
+    dst_base = prop_def(DenseArrayBase)
+    dst_offset = prop_def(DenseArrayBase)
+    src_base = prop_def(DenseArrayBase)
+    src_offset = prop_def(DenseArrayBase)
+    size = opt_prop_def(DenseArrayBase)
+    pred = opt_prop_def(DenseArrayBase)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$modifiers `,` $bytes `,` `[` $dst_bases `]` `[` $src_bases `]` "
+        "(`size` $sizes^ `:` type($sizes))? (`if` $preds^ `:` type($preds))? attr-dict `:` "
+        "type($src_bases) `->` type($dst_bases)"
+    )
+
+    def __init__(
+        self,
+        modifiers: str,
+        size_bytes: int,
+        dst_bases: Sequence[SSAValue],
+        dst: Sequence[tuple[int, int]],
+        src_bases: Sequence[SSAValue],
+        src: Sequence[tuple[int, int]],
+        sizes: Sequence[SSAValue] = (),
+        size: Sequence[int] | None = None,
+        preds: Sequence[SSAValue] = (),
+        pred: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[list(dst_bases), list(src_bases), list(sizes), list(preds)],
+            properties={
+                "modifiers": StringAttr(modifiers),
+                "bytes": IntegerAttr(size_bytes, i64),
+                "dst_base": table([b for b, _ in dst]),
+                "dst_offset": table([o for _, o in dst]),
+                "src_base": table([b for b, _ in src]),
+                "src_offset": table([o for _, o in src]),
+                "size": None if size is None else table(size),
+                "pred": None if pred is None else table(pred),
+            },
+        )
+
+    def verify_(self) -> None:
+        count = len(self.dst_base.get_values())
+        for values in (self.dst_offset, self.src_base, self.src_offset, self.size, self.pred):
+            if values is not None:
+                check(
+                    len(values.get_values()) == count,
+                    f"expected {count} entries in each table, got {len(values.get_values())}",
+                )
+        _check_index("destination", self.dst_base.get_values(), len(self.dst_bases))
+        _check_index("source", self.src_base.get_values(), len(self.src_bases))
+        if self.size is not None:
+            _check_index("size", self.size.get_values(), len(self.sizes), -1)
+        if self.pred is not None:
+            _check_index("predicate", self.pred.get_values(), len(self.preds), -1)
+        check(
+            self.bytes.value.data in (4, 8, 16),
+            f"expected cp.async of 4, 8 or 16 bytes, got {self.bytes.value.data}",
+        )
+
+
+@irdl_op_definition
+class MmaOp(IRDLOperation):
+    """`mma`: D = A B + D on registers (PTX ISA 9.7.14.5), many instructions in a row.
+
+    Instruction i reads `counts` registers of each operand, starting at `c[i]`, `a[i]`, `b[i]`.
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+          %c = ptx.regs : !ptx.regs<f32 x 4>
+          %a = ptx.regs : !ptx.regs<b32 x 4>
+          %b = ptx.regs : !ptx.regs<b32 x 2>
+          ptx.mma "sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", %c, %a, %b {counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>
+        }
+    """
+
+    name = "ptx.mma"
+    modifiers = prop_def(StringAttr)
+    acc = operand_def(RegsType)
+    lhs = operand_def(RegsType)
+    rhs = operand_def(RegsType)
+    counts = prop_def(DenseArrayBase)
+    c = prop_def(DenseArrayBase)
+    a = prop_def(DenseArrayBase)
+    b = prop_def(DenseArrayBase)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$modifiers `,` $acc `,` $lhs `,` $rhs attr-dict `:` "
+        "type($acc) `,` type($lhs) `,` type($rhs)"
+    )
+
+    def __init__(
+        self,
+        modifiers: str,
+        acc: SSAValue,
+        lhs: SSAValue,
+        rhs: SSAValue,
+        counts: Sequence[int],
+        c: Sequence[int],
+        a: Sequence[int],
+        b: Sequence[int],
+    ) -> None:
+        super().__init__(
+            operands=[acc, lhs, rhs],
+            properties={
+                "modifiers": StringAttr(modifiers),
+                "counts": table(counts),
+                "c": table(c),
+                "a": table(a),
+                "b": table(b),
+            },
+        )
+
+    def verify_(self) -> None:
+        counts = self.counts.get_values()
+        check(len(counts) == 3, f"expected counts of C, A and B, got {len(counts)}")
+        starts = (self.c, self.a, self.b)
+        check(
+            len({len(start.get_values()) for start in starts}) == 1,
+            "expected tables c, a and b of one length",
+        )
+        operands = (self.acc, self.lhs, self.rhs)
+        for value, start, count in zip(operands, starts, counts, strict=True):
+            assert isinstance(value.type, RegsType)
+            _check_index("register", start.get_values(), value.type.count - count + 1)
+
+
+@irdl_op_definition
+class LdScalarOp(IRDLOperation):
+    """Load one register (PTX ISA 9.7.9.8).
+
+    Example:
+
+        ptx.kernel @k(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
+          %x = ptx.ld.scalar "global.b32", %a {offset = 16 : i64} : !ptx.reg<b64> -> !ptx.reg<b32>
+        }
+    """
+
+    name = "ptx.ld.scalar"
+    modifiers = prop_def(StringAttr)
+    base = operand_def(RegType)
+    offset = prop_def(IntegerAttr)
+    res = result_def(RegType)
+    traits = traits_def(MemoryReadEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$modifiers `,` $base attr-dict `:` type($base) `->` type($res)"
+
+    def __init__(self, modifiers: str, base: SSAValue, offset: int, register_class: str) -> None:
+        super().__init__(
+            operands=[base],
+            properties={"modifiers": StringAttr(modifiers), "offset": IntegerAttr(offset, i64)},
+            result_types=[reg(register_class)],
+        )
+
+
+@irdl_op_definition
+class StScalarOp(IRDLOperation):
+    """Store one register, perhaps under a predicate (PTX ISA 9.7.9.11).
+
+    Example:
+
+        ptx.kernel @k(%a: b64, %x: b32) attributes {target = "sm_80", threads = 32 : i32} {
+          ptx.st.scalar "global.b32", %x, %a {offset = 16 : i64} : !ptx.reg<b32>, !ptx.reg<b64>
+        }
+    """
+
+    name = "ptx.st.scalar"
+    modifiers = prop_def(StringAttr)
+    value = operand_def(RegType)
+    base = operand_def(RegType)
+    pred = opt_operand_def(RegType)
+    offset = prop_def(IntegerAttr)
+    traits = traits_def(MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$modifiers `,` $value `,` $base (`if` $pred^ `:` type($pred))? attr-dict `:` "
+        "type($value) `,` type($base)"
+    )
+
+    def __init__(
+        self,
+        modifiers: str,
+        value: SSAValue,
+        base: SSAValue,
+        offset: int,
+        pred: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[value, base, pred],
+            properties={"modifiers": StringAttr(modifiers), "offset": IntegerAttr(offset, i64)},
+        )
