@@ -11,13 +11,13 @@ _TOKEN = re.compile(
     r"""
     (?P<newline>\n)
   | (?P<space>[ \t\r\f\v]+)
+  | (?P<comment>//[^\n]*)
+  | (?P<block>/\*(?:[^*]|\*(?!/))*\*/)
   | (?P<name>[A-Za-z_$%][\w$]*(?:(?:::|\.)[\w$]+)*)
   | (?P<number>0[fF][0-9a-fA-F]{8}(?!\w)|0[dD][0-9a-fA-F]{16}(?!\w)|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
       |\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
   | (?P<punct>[,;\[\]{}()+\-*/%<>=!|:@&^~?])
   | (?P<directive>\.[A-Za-z_]\w*(?:::\w+)*)
-  | (?P<comment>//[^\n]*)
-  | (?P<block>/\*(?:[^*]|\*(?!/))*\*/)
   | (?P<string>"[^"\n]*")
     """,
     re.VERBOSE,

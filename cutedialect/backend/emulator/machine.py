@@ -92,6 +92,7 @@ class Machine:
         self.progress = True
         self.clock = 0
         self.output: list[str] = []
+        self.mask_readers: dict[int, Read] = {}
         self.interned_frames: dict[Any, Any] = {}
         self._alive_bits: Array = None
         self._registers_of: dict[str, list[Reg]] = {}
@@ -138,6 +139,10 @@ class Machine:
         self.alive[lanes.sel] = False
         self._alive_bits = None
         self.progress = True
+
+    def warp_masks(self, pc: int, lanes: Lanes) -> Array:
+        """Member masks of the ``bar.warp.sync`` at ``pc``."""
+        return self.mask_readers[pc](lanes)
 
     def present_bits(self, lanes: Lanes) -> Array:
         """Bit i of entry w: lane i of warp w is in ``lanes``."""

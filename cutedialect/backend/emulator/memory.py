@@ -87,7 +87,7 @@ class LinearMemory:
         """Words of ``width`` bytes at ``addresses`` (uint64); ``[n]`` up to 8 bytes, else
         ``[n, width / 4]``. ``EmulatorError`` CD-I1, CD-I2."""
         low, high = int(addresses.min()), int(addresses.max())
-        self._check_alignment(addresses, width)
+        self.check_alignment(addresses, width)
         self.read_bytes += width * len(addresses)
         allocation = self.find(low, width)
         if allocation is not None and high + width <= allocation.end:
@@ -104,7 +104,7 @@ class LinearMemory:
     def store(self, addresses: Array, values: Array, width: int) -> None:
         """The reverse of ``load``; where lanes collide, the last one wins."""
         low, high = int(addresses.min()), int(addresses.max())
-        self._check_alignment(addresses, width)
+        self.check_alignment(addresses, width)
         self.written_bytes += width * len(addresses)
         allocation = self.find(low, width)
         if allocation is not None and high + width <= allocation.end and allocation.writable:
@@ -123,13 +123,13 @@ class LinearMemory:
 
     def check(self, addresses: Array, width: int, verb: str) -> None:
         """Bounds and alignment of an access that happens later."""
-        self._check_alignment(addresses, width)
+        self.check_alignment(addresses, width)
         low, high = int(addresses.min()), int(addresses.max())
         allocation = self.find(low, width)
         if allocation is None or high + width > allocation.end:
             self._partition(addresses, width, verb)
 
-    def _check_alignment(self, addresses: Array, width: int) -> None:
+    def check_alignment(self, addresses: Array, width: int) -> None:
         if width > 1:
             wrong = addresses & np.uint64(width - 1)
             if wrong.any():

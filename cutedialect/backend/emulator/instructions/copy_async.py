@@ -1,1 +1,100 @@
-"""Placeholder."""
+"""cp.async and its groups (PTX ISA 9.7.9.25.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..bank_conflicts import wavefronts
+from ..lanes import Lanes
+from ..module import Imm, Instruction, Reg
+from ..types import TYPES
+from .load_store import resolve
+from .registry import instruction
+
+if TYPE_CHECKING:
+    from ..machine import Machine, Step
+
+
+@instruction("cp.async.ca", "cp.async.cg")
+def _copy(ins: Instruction, machine: "Machine") -> "Step":
+    mods = ins.modifiers(ins.opcode[:11])
+    space = mods.take("shared", "shared::cta")
+    hint = mods.has("L2::cache_hint")
+    mods.drop("L2::")
+    source_space = mods.has("global")
+    mods.done()
+    operands = list(ins.operands)
+    if hint:
+        operands.pop()
+    if space is None or not source_space or not 3 <= len(operands) <= 4:
+        raise ins.unsupported("expected .shared.global and three or four operands")
+    size = operands[2]
+    if not isinstance(size, Imm) or size.value not in (4, 8, 16):
+        raise ins.malformed(f"expected a size of 4, 8 or 16, got {size}")
+    width = int(size.value)
+    if ins.opcode.startswith("cp.async.cg") and width != 16:
+        raise ins.malformed(f".cg copies 16 bytes, got {width}")
+    target, target_sources = resolve(ins, machine, operands[0], "shared")
+    source, source_sources = resolve(ins, machine, operands[1], "global")
+    amount: Any = None
+    ignore: Any = None
+    extra = machine.sources(*operands[3:])
+    if len(operands) == 4:
+        last = operands[3]
+        if isinstance(last, Reg) and last.type.bits == 1:
+            ignore = machine.read(ins, last, TYPES["pred"])
+        else:
+            amount = machine.read(ins, last, TYPES["u32"])
+    shared, memory = machine.shared, machine.global_memory
+
+    def step(lanes: Lanes) -> None:
+        machine.demand(target_sources + source_sources, lanes, "an address")
+        if extra:
+            machine.demand(extra, lanes, "a copy size")
+        used = np.full(lanes.count, width, np.int64)
+        if ignore is not None:
+            used[np.broadcast_to(ignore(lanes), (lanes.count,))] = 0
+        elif amount is not None:
+            used[:] = amount(lanes)
+            if (used > width).any():
+                raise ins.error("CD-I1", f"source size {used.max()} exceeds the copy's {width} bytes")
+        at = shared.offsets(target(lanes), machine.lane_cta[lanes.sel], width, "write")
+        origin = source(lanes)
+        touched = used > 0
+        if touched.all() and (used == width).all():
+            memory.check(origin, width, "read")
+        elif touched.any():
+            memory.check_alignment(origin[touched], width)
+            memory.check(origin[touched], 1, "read")
+            memory.check(origin[touched] + used[touched].astype(np.uint64) - np.uint64(1), 1, "read")
+        group = lanes.index >> (3 if width == 16 else 4 if width == 8 else 5)
+        group = group - group[0]
+        machine.count_shared(ins, wavefronts(at, group, width, int(group[-1]) + 1))
+        machine.copies.issue(lanes, at, origin, used, width)
+
+    return step
+
+
+@instruction("cp.async.commit_group")
+def _commit(ins: Instruction, machine: "Machine") -> "Step":
+    ins.modifiers("cp.async.commit_group").done()
+    return lambda lanes: machine.copies.commit(lanes)
+
+
+@instruction("cp.async.wait_group")
+def _wait(ins: Instruction, machine: "Machine") -> "Step":
+    ins.modifiers("cp.async.wait_group").done()
+    ins.expect(1)
+    count = ins.operands[0]
+    if not isinstance(count, Imm):
+        raise ins.malformed("expected a constant")
+    allowed = int(count.value)
+    return lambda lanes: machine.copies.wait(lanes, allowed)
+
+
+@instruction("cp.async.wait_all")
+def _wait_all(ins: Instruction, machine: "Machine") -> "Step":
+    ins.modifiers("cp.async.wait_all").done()
+    return lambda lanes: machine.copies.wait_all(lanes)

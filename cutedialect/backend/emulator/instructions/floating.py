@@ -1,1 +1,252 @@
-"""Placeholder."""
+"""f32 and f64 arithmetic (PTX ISA 9.7.3). f32 results that are NaN are the one NaN of the hardware,
+0x7fffffff; f64 keeps payloads. Approximate forms give the correctly rounded value, which is within
+the documented error; rounding modes are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..lanes import Array
+from ..module import Instruction, Modifiers
+from ..rounding import (
+    NAN32, add_exactly, add_f64, divide_f64, fma_f32, fma_f64, sqrt_f64, to_f32,
+)  # fmt: skip
+from ..types import TYPES, ScalarType
+from .compare import flush
+from .integer import by_type, simple
+from .registry import instruction
+
+if TYPE_CHECKING:
+    from ..machine import Machine, Step
+
+Compute = Callable[..., Any]
+
+_MODES = ("rn", "rz", "rm", "rp")
+
+
+def canonical(values: Array) -> Array:
+    """f32 NaN to 0x7fffffff."""
+    wrong = np.isnan(values)
+    return np.where(wrong, NAN32, values) if wrong.any() else values
+
+
+def _saturate(values: Array) -> Array:
+    return np.where(np.isnan(values), values.dtype.type(0), np.clip(values, 0, 1)) + values.dtype.type(0)
+
+
+def finish_f32(compute: Compute, ftz: bool, sat: bool) -> Compute:
+    """Flush operands and result, saturate, canonicalize NaN."""
+
+    def run(*operands: Array) -> Array:
+        if ftz:
+            operands = tuple(flush(o) for o in operands)
+        value = compute(*operands)
+        if sat:
+            return _saturate(value)
+        if ftz:
+            value = flush(value)
+        return canonical(value)
+
+    return run
+
+
+def _options(mods: Modifiers) -> tuple[str, bool, bool]:
+    mode = mods.take(*_MODES) or "rn"
+    return mode, mods.has("ftz"), mods.has("sat")
+
+
+def _float_op(head: str, f32: Callable[[str], Compute], f64: Callable[[str], Compute], count: int) -> None:
+    @by_type(head, "f32", "f64")
+    def build(ins: Instruction, machine: "Machine") -> "Step":
+        mods = ins.modifiers(head)
+        mode, ftz, sat = _options(mods)
+        type = mods.type("f32", "f64")
+        mods.done()
+        if type.bits == 64:
+            if ftz or sat:
+                raise ins.unsupported(".ftz or .sat with .f64")
+            return simple(ins, machine, type, f64(mode), count)
+        return simple(ins, machine, type, finish_f32(f32(mode), ftz, sat), count)
+
+
+def _wide(a: Array) -> Array:
+    return a.astype(np.float64)
+
+
+def _add32(sign: int) -> Callable[[str], Compute]:
+    def make(mode: str) -> Compute:
+        if mode == "rn":
+            return np.add if sign > 0 else np.subtract
+        return lambda a, b: to_f32(_directed_zero(a, sign * _wide(b), mode), mode)
+
+    return make
+
+
+def _directed_zero(a: Array, b: Array, mode: str) -> Array:
+    total = add_exactly(_wide(a), b)
+    if mode == "rm":
+        total = np.where((total == 0) & (np.signbit(a) | np.signbit(b)), -0.0, total)
+    return total
+
+
+def _mul32(mode: str) -> Compute:
+    if mode == "rn":
+        return np.multiply
+    return lambda a, b: to_f32(_wide(a) * _wide(b), mode)
+
+
+_float_op("add", _add32(1), lambda mode: lambda a, b: add_f64(a, b, mode), 2)
+_float_op("sub", _add32(-1), lambda mode: lambda a, b: add_f64(a, -b, mode), 2)
+_float_op(
+    "mul", _mul32, lambda mode: np.multiply if mode == "rn" else
+    lambda a, b: fma_f64(a, b, np.copysign(0.0, a) * np.copysign(1.0, b), mode), 2,
+)  # fmt: skip
+_float_op(
+    "fma", lambda mode: lambda a, b, c: fma_f32(a, b, c, mode),
+    lambda mode: lambda a, b, c: fma_f64(a, b, c, mode), 3,
+)  # fmt: skip
+_float_op(
+    "mad", lambda mode: lambda a, b, c: fma_f32(a, b, c, mode),
+    lambda mode: lambda a, b, c: fma_f64(a, b, c, mode), 3,
+)  # fmt: skip
+
+
+@by_type("div", "f32", "f64")
+def _div(ins: Instruction, machine: "Machine") -> "Step":
+    mods = ins.modifiers("div")
+    mods.take("approx", "full")
+    mode, ftz, sat = _options(mods)
+    type = mods.type("f32", "f64")
+    mods.done()
+    if type.bits == 64:
+        return simple(ins, machine, type, lambda a, b: divide_f64(a, b, mode), 2)
+    return simple(
+        ins, machine, type, finish_f32(lambda a, b: to_f32(_wide(a) / _wide(b), mode), ftz, sat), 2
+    )
+
+
+def _sign_op(head: str, mask: Callable[[Array], Array]) -> None:
+    @by_type(head, "f32", "f64")
+    def build(ins: Instruction, machine: "Machine") -> "Step":
+        mods = ins.modifiers(head)
+        ftz = mods.has("ftz")
+        type = mods.type("f32", "f64")
+        mods.done()
+
+        def compute(a: Array) -> Array:
+            value = mask(flush(a) if ftz else a)
+            return canonical(value) if type.bits == 32 else value
+
+        return simple(ins, machine, type, compute, 1)
+
+
+_sign_op("abs", np.abs)
+_sign_op("neg", np.negative)
+
+
+def pick(a: Array, b: Array, largest: bool, keep_nan: bool) -> Array:
+    """min or max by IEEE 754-2019 rules: -0 < +0; a NaN loses, or wins with ``keep_nan``."""
+    less = (a < b) | ((a == b) & np.signbit(a) & ~np.signbit(b))
+    value = np.where(less, b, a) if largest else np.where(less, a, b)
+    nan_a, nan_b = np.isnan(a), np.isnan(b)
+    if keep_nan:
+        return np.where(nan_a | nan_b, a.dtype.type(np.nan), value)
+    return np.where(nan_a, b, np.where(nan_b, a, value))
+
+
+def _float_min_max(head: str) -> None:
+    @by_type(head, "f32", "f64")
+    def build(ins: Instruction, machine: "Machine") -> "Step":
+        mods = ins.modifiers(head)
+        ftz, keep = mods.has("ftz"), mods.has("NaN")
+        xor = mods.has("xorsign")
+        magnitude = mods.has("abs")
+        type = mods.type("f32", "f64")
+        mods.done()
+        if xor != magnitude:
+            raise ins.unsupported("expected .xorsign.abs together")
+
+        def compute(a: Array, b: Array, *more: Array) -> Array:
+            if ftz:
+                a, b = flush(a), flush(b)
+            if xor:
+                sign = np.signbit(a) ^ np.signbit(b)
+                value = pick(np.abs(a), np.abs(b), head == "max", keep)
+                value = np.where(np.isnan(value), value, np.where(sign, -value, value))
+            else:
+                value = pick(a, b, head == "max", keep)
+                for c in more:
+                    value = pick(value, flush(c) if ftz else c, head == "max", keep)
+            return canonical(value) if type.bits == 32 else value
+
+        return simple(ins, machine, type, compute, 3 if len(ins.operands) == 4 else 2)
+
+
+_float_min_max("min")
+_float_min_max("max")
+
+
+@instruction("copysign")
+def _copysign(ins: Instruction, machine: "Machine") -> "Step":
+    mods = ins.modifiers("copysign")
+    type = mods.type("f32", "f64")
+    mods.done()
+    return simple(ins, machine, type, lambda a, b: np.copysign(b, a), 2)
+
+
+@instruction("testp")
+def _testp(ins: Instruction, machine: "Machine") -> "Step":
+    mods = ins.modifiers("testp")
+    name = mods.take("finite", "infinite", "number", "notanumber", "normal", "subnormal")
+    type = mods.type("f32", "f64")
+    mods.done()
+    if name is None:
+        raise ins.unsupported("unknown test")
+    tiny = np.finfo(type.dtype).tiny
+    compute: Compute = {
+        "finite": np.isfinite,
+        "infinite": np.isinf,
+        "number": lambda a: ~np.isnan(a),
+        "notanumber": np.isnan,
+        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= tiny),
+        "subnormal": lambda a: (np.abs(a) < tiny) & (a != 0),
+    }[name]
+    return machine.pure(ins, [(ins.operands[0], TYPES["pred"])], [(ins.operands[1], type)], compute)
+
+
+def _function(head: str, f64: Callable[[Array], Array], exact: Callable[[Array, str], Array] | None) -> None:
+    @by_type(head, "f32", "f64")
+    def build(ins: Instruction, machine: "Machine") -> "Step":
+        mods = ins.modifiers(head)
+        approximate = mods.has("approx")
+        mode, ftz, _ = _options(mods)
+        type: ScalarType = mods.type("f32", "f64")
+        mods.done()
+        if type.bits == 64:
+            if approximate:
+                return simple(ins, machine, type, lambda a: _upper(f64(_upper(a))), 1)
+            if exact is None:
+                raise ins.unsupported("expected .approx")
+            return simple(ins, machine, type, lambda a: exact(a, mode), 1)
+        if not approximate and exact is None:
+            raise ins.unsupported("expected .approx")
+        return simple(
+            ins, machine, type, finish_f32(lambda a: to_f32(f64(_wide(a)), mode), ftz, False), 1
+        )
+
+
+def _upper(values: Array) -> Array:
+    """The approximate f64 forms use the upper 32 bits only (rcp.approx.ftz.f64)."""
+    bits = values.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)
+    cut = bits.view(np.float64)
+    small = np.abs(cut) < np.finfo(np.float64).tiny
+    return np.where(small, np.copysign(0.0, cut), cut)
+
+
+_function("rcp", lambda a: 1.0 / a, lambda a, mode: divide_f64(np.ones(1), a, mode))
+_function("sqrt", np.sqrt, sqrt_f64)
+_function("rsqrt", lambda a: 1.0 / np.sqrt(a), None)
