@@ -112,9 +112,7 @@ class SimtAsyncCopyType(Data[tuple], TypeAttribute):
 
     def verify(self) -> None:
         _expect(self.cache in CACHES, f"expected cache always or global, got {self.cache}")
-        _expect(
-            self.bits in ASYNC_BITS, f"expected cp.async of {ASYNC_BITS} bits, got {self.bits}"
-        )
+        _expect(self.bits in ASYNC_BITS, f"expected cp.async of {ASYNC_BITS} bits, got {self.bits}")
         _expect(
             self.cache == "always" or self.bits == 128,
             f"expected 128 bits with cache = global, got {self.bits}",
@@ -229,6 +227,4 @@ class Sm80MmaType(Data[tuple], TypeAttribute):
             )
 
 
-CuteNvgpu = Dialect(
-    "cute_nvgpu", [], [UniversalCopyType, SimtAsyncCopyType, LdsmType, Sm80MmaType]
-)
+CuteNvgpu = Dialect("cute_nvgpu", [], [UniversalCopyType, SimtAsyncCopyType, LdsmType, Sm80MmaType])

@@ -119,7 +119,9 @@ class KernelFunction:
         for name in given:
             if name not in known:
                 shown = ", ".join(known) or "none"
-                raise TypeError(f"expected keyword arguments of {self.__name__} ({shown}), got {name}")
+                raise TypeError(
+                    f"expected keyword arguments of {self.__name__} ({shown}), got {name}"
+                )
         merged = known | dict(given)
         missing = [n for n, v in merged.items() if v is inspect.Parameter.empty]
         if missing:

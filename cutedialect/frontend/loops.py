@@ -110,5 +110,3 @@ def _yield() -> scf.YieldOp:
     op = scf.YieldOp()
     op.location = location()
     return op
-
-

@@ -134,12 +134,12 @@ class Scalar:
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        raise error(
-            "expected a Python bool, got a run-time condition; use `with cute.when(cond):`"
-        )
+        raise error("expected a Python bool, got a run-time condition; use `with cute.when(cond):`")
 
     def __index__(self) -> int:
-        raise error("expected a Python int, got a run-time scalar; use cute.range for run-time trips")
+        raise error(
+            "expected a Python int, got a run-time scalar; use cute.range for run-time trips"
+        )
 
 
 def _literal(value: Number, type_: Attribute) -> SSAValue:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerType
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects.cute import (
     CopyOp,
@@ -27,7 +27,7 @@ from cutedialect.dialects.cute import (
 
 from .dtypes import DType, as_dtype, of_ir
 from .scalar import Scalar, as_i32, binary_op, compare_op
-from .trace import Scope, constant_attr, current, error
+from .trace import Scope, current, error
 
 
 class Tensor:
@@ -168,9 +168,7 @@ def _view(tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue]) -> Vi
     return View(result, tensor, origins)
 
 
-def local_tile(
-    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[object]
-) -> View | Views:
+def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[object]) -> View | Views:
     """The tile at `coord`, in tiles; a coordinate of None leaves the run of tiles along that mode.
 
     `tile` speaks of the last modes of the tensor; earlier (batch) modes take one coordinate each. A
@@ -463,5 +461,3 @@ def binary(kind: str, left: object, right: object) -> Tile:
     from .dtypes import i1
 
     return elementwise(body, tiles, shape, i1 if compares else dtype)
-
-

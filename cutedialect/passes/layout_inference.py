@@ -127,9 +127,7 @@ class LayoutInference:
                 return self._through_map(op)
             case ReduceOp():
                 if op.source in self.layouts:
-                    layout = project(
-                        self.layouts[op.source], _shape(op.source), _shape(op.result)
-                    )
+                    layout = project(self.layouts[op.source], _shape(op.source), _shape(op.result))
                     return self._set(op.result, layout)
                 return False
             case TransposeOp() if isinstance(op.source.type, FragmentType):

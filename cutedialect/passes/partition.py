@@ -38,8 +38,8 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import (
     LdsmType,
-    Sm80MmaType,
     SimtAsyncCopyType,
+    Sm80MmaType,
     UniversalCopyType,
 )
 from cutedialect.layout import Layout
@@ -327,9 +327,7 @@ class _Partition:
             loaded.attributes["atom"] = op.properties["atom"]
             op.operands[0] = loaded.results[0]
 
-    def _store_layout(
-        self, op: CopyOp, source: FragmentType, destination: MemRefType
-    ) -> SSAValue:
+    def _store_layout(self, op: CopyOp, source: FragmentType, destination: MemRefType) -> SSAValue:
         """Store directly where that fills sectors well enough, else in a coalesced layout."""
         assert source.tv is not None
         strides = tuple(s if isinstance(s, int) else 1 << 20 for s in destination.stride)
@@ -371,5 +369,3 @@ def _operand_atom(type_: MemRefType) -> Attribute:
         return LdsmType.get(element, 4, True)
     width = type_.bits if not isinstance(element, Float32Type) else 32
     return UniversalCopyType.get(element, width)
-
-

@@ -112,9 +112,7 @@ def _wait_in_place(writers: list[CopyOp]) -> None:
         op.location = last.location
 
 
-def _pipeline_loop(
-    kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages: int
-) -> None:
+def _pipeline_loop(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages: int) -> None:
     producers = _producers(loop, writers)
     _check_step(loop)
     rings = {w: _ring(w, stages) for w in writers}
@@ -258,4 +256,3 @@ def _produce(
         for old, new in zip(op.results, clone.results, strict=True):
             values[old] = new
     build.insert(ProducerCommitOp(ring))
-

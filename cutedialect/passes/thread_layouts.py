@@ -64,18 +64,14 @@ def mma_accumulator(atom: MmaAtom, tile: tuple[int, int], warps: tuple[int, int]
     )
 
 
-def mma_operand(
-    atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[int, int]
-) -> Layout:
+def mma_operand(atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
     """A of a tile (M,K), or B of a tile (N,K); warps that share it hold it with stride 0.
 
     Value modes are (atom values, rest M or N, rest K).
     """
     (rows, depth), (wm, wn) = tile, warps
     am, an, ak = atom.shape_mnk
-    layout, step, across = (
-        (atom.a_layout, am, wm) if which == "a" else (atom.b_layout, an, wn)
-    )
+    layout, step, across = (atom.a_layout, am, wm) if which == "a" else (atom.b_layout, an, wn)
     thread, value = layout[0], layout[1]
     block = rows // across
     warp = ((wm, block), (wn, 0)) if which == "a" else ((wm, 0), (wn, block))
@@ -146,9 +142,7 @@ def same_elements(one: Layout, other: Layout) -> bool:
         return sorted(_offsets(modes_of(one[1]))) == sorted(_offsets(modes_of(other[1])))
     first, second = _offsets(modes_of(one[0])), _offsets(modes_of(other[0]))
     mine, yours = _offsets(modes_of(one[1])), _offsets(modes_of(other[1]))
-    return all(
-        {first[t] + v for v in mine} == {second[t] + v for v in yours} for t in threads
-    )
+    return all({first[t] + v for v in mine} == {second[t] + v for v in yours} for t in threads)
 
 
 def _offsets(modes: Modes) -> list[int]:
@@ -166,7 +160,9 @@ def sector_efficiency(tv: Layout, memory: tuple[int, int], rows: int, bits: int)
     """
     lanes = _offsets(modes_of(tv[0]))[:32]
     values = _offsets(modes_of(tv[1]))
-    nearest = [v for v in values if (v % rows) * memory[0] + (v // rows) * memory[1] < 16 * 8 // bits]
+    nearest = [
+        v for v in values if (v % rows) * memory[0] + (v // rows) * memory[1] < 16 * 8 // bits
+    ]
     touched: set[int] = set()
     elements: set[int] = set()
     for lane in lanes:

@@ -98,9 +98,7 @@ class TilePass(ModulePass):
 
 def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
     """`cute.gemm` on whole tensors becomes a tile program: work item, k loop, store."""
-    whole = [
-        op for op in kernel.body.block.ops if isinstance(op, GemmOp) and op.is_whole_problem
-    ]
+    whole = [op for op in kernel.body.block.ops if isinstance(op, GemmOp) and op.is_whole_problem]
     if not whole:
         return
     if len(whole) > 1:
@@ -187,9 +185,7 @@ def _raster(
     left = build.binary(arith.SubiOp, rows, first)
     height = build.binary(arith.MinSIOp, left, width)
     inside = build.binary(arith.RemSIOp, index, area)
-    row = build.binary(
-        arith.AddiOp, first, build.binary(arith.RemSIOp, inside, height)
-    )
+    row = build.binary(arith.AddiOp, first, build.binary(arith.RemSIOp, inside, height))
     return row, build.binary(arith.DivSIOp, inside, height)
 
 

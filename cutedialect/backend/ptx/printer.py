@@ -347,11 +347,13 @@ class _KernelPrinter:
         block = op.body.block
         ending = block.last_op
         assert isinstance(ending, YieldOp)
-        sources = [(self.arrays[v], _values(t)) for v, t in zip(op.sources, op.source_index)]
+        sources = [
+            (self.arrays[v], _values(t)) for v, t in zip(op.sources, op.source_index, strict=True)
+        ]
         constants = [_values(table) for table in op.constants]
         targets = [
             (self.arrays[v], _values(t), _MOVES[v.type.cls])  # type: ignore[union-attr]
-            for v, t in zip(op.targets, op.target_index)
+            for v, t in zip(op.targets, op.target_index, strict=True)
         ]
         inner = [o for o in block.ops if o is not ending]
         for trip in range(op.count.value.data):
@@ -364,16 +366,33 @@ class _KernelPrinter:
                     self._scalar(body_op)
                 else:
                     self.handlers[type(body_op)](body_op)
-            # A target may be a source of this trip, so all values are computed before any write.
-            for (names, index, move), value in zip(targets, ending.values, strict=True):
-                self._write(names[index[trip]], self.values[value], move)
+            self._write_targets(
+                [(names[index[trip]], move) for names, index, move in targets], ending.values
+            )
 
-    def _write(self, target: str, value: str, move: str) -> None:
-        """Move a value to a target; the instruction that just made it writes there instead."""
+    def _write_targets(
+        self, targets: Sequence[tuple[str, str]], yielded: Sequence[SSAValue]
+    ) -> None:
+        """Write all targets of a trip; one may be a source of it that another yields."""
+        values = [self.values[value] for value in yielded]
+        written = {name for name, _ in targets}
+        for position, ((name, move), value) in enumerate(zip(targets, values, strict=True)):
+            if value in written and value != name:
+                saved = self.names.fresh(_class_of(yielded[position]))
+                self.lines.append(f"\t{move} {saved}, {value};")
+                values[position] = saved
+        for (name, move), value, source in zip(targets, values, yielded, strict=True):
+            last = values[-1] is value and values.count(value) == 1
+            self._write(name, value, move, last and source.has_one_use())
+
+    def _write(self, target: str, value: str, move: str, owned: bool) -> None:
+        """Move a value to a target; the instruction that just made it for this writes there."""
+        if value == target:
+            return
         last = self.lines[-1] if self.lines else ""
         head, space, rest = last.lstrip("\t").partition(" ")
         made = rest.startswith(f"{value},")
-        if made and space and not head.startswith((".", "@", "bar", "st", "red", "//")):
+        if owned and made and space and not head.startswith((".", "@", "bar", "st", "red", "//")):
             self.lines[-1] = f"\t{head} {target},{rest[len(value) + 1 :]}"
             return
         self.lines.append(f"\t{move} {target}, {value};")

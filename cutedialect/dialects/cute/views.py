@@ -195,9 +195,7 @@ class TransposeOp(IRDLOperation):
 def transposed_type(type_: Attribute) -> MemRefType | FragmentType:
     """Type of a memref or fragment with its two modes exchanged; rank 1 counts as (n,1)."""
     shape = shape_of(type_)
-    check(
-        len(shape) in (1, 2), f"expected a tile of rank 1 or 2 to transpose, got shape {shape}"
-    )
+    check(len(shape) in (1, 2), f"expected a tile of rank 1 or 2 to transpose, got shape {shape}")
     if isinstance(type_, MemRefType):
         modes, stride = type_.modes, type_.stride
         if len(modes) == 1:
