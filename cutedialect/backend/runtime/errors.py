@@ -1,31 +1,16 @@
-"""`CompileError`, the one exception of a compilation that failed, and the `Location` it points at.
-A message says what was expected and what came; the location is the user's Python line where the PTX
-text or the IR still knows it.
+"""`CompileError`: what a user sees when a kernel cannot be compiled. A message says what was
+expected and what came; the location is the user's Python line where PTX text or IR still knows it.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Location:
-    """A place in a source file; `line` and `column` count from 1, a column of 0 is unknown."""
-
-    file: str
-    line: int
-    column: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}" + (f":{self.column}" if self.column else "")
 
 
 class CompileError(Exception):
     """A kernel that cannot be compiled.
 
-    `message` is one line, `code` is stable ("CD-PTXAS", "C7508", ...), `location` the Python line or
-    None, `ptx_line` the 1-based line of the PTX text, `ir` the op it was printed for, `notes`
-    further lines.
+    `message` is one line, `code` is stable ("CD-PTXAS", "C7508", ...), `location` is
+    "file:line" or "file:line:column" of the user's Python or None, `ptx_line` the 1-based line of
+    the PTX text, `ir` the op it was printed for, `notes` further lines.
     """
 
     def __init__(
@@ -33,7 +18,7 @@ class CompileError(Exception):
         message: str,
         *,
         code: str = "CD-COMPILE",
-        location: Location | None = None,
+        location: str | None = None,
         ptx_line: int | None = None,
         ir: str | None = None,
         notes: tuple[str, ...] = (),
@@ -57,5 +42,5 @@ class CompileError(Exception):
         return "\n".join(lines)
 
 
-class PtxasNotFound(CompileError):
+class PtxasNotFoundError(CompileError):
     """No ptxas, or none that knows the target."""

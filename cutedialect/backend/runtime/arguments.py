@@ -1,0 +1,213 @@
+"""Checks arguments against a signature before anything is touched, and packs the flat arguments of
+a launch into NumPy scalars of the widths that the kernel declares. A tensor of known shape,
+strides, type and alignment is checked once; the warm call is a dictionary look-up.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
+from cutedialect.backend.runtime.host import POINTER
+from cutedialect.backend.runtime.signature import (
+    ScalarParameter,
+    Signature,
+    TensorParameter,
+)
+
+_EXTENT_LIMIT = 1 << 31
+_REMEMBERED = 1024
+_FLOATS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+_INTEGER_RANGES = {
+    **{f"{sign}{bits}": (-(1 << bits - 1), (1 << bits) - 1)
+       for sign in ("i",) for bits in (8, 16, 32, 64)},
+    **{f"si{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
+    "index": (-(1 << 63), (1 << 63) - 1),
+}  # fmt: skip
+
+Bound = tuple[Any, ...]
+
+
+class ArgumentChecker:
+    """Binds the arguments of a call to a signature."""
+
+    def __init__(self, signature: Signature) -> None:
+        self._parameters = signature.parameters
+        self._signature = signature
+        self._checked: dict[tuple[object, ...], tuple[int, ...]] = {}
+
+    def bind(self, arguments: Sequence[Any]) -> Bound:
+        """A TensorArgument for each tensor, a number for each scalar.
+
+        Raises TypeError or ValueError that names the argument, what was expected and what came.
+        """
+        if len(arguments) != len(self._parameters):
+            raise TypeError(
+                f"expected {len(self._parameters)} arguments {self._signature}, "
+                f"got {len(arguments)}"
+            )
+        return tuple(
+            [
+                self._tensor(index, parameter, value)
+                if isinstance(parameter, TensorParameter)
+                else scalar(parameter, value)
+                for index, (parameter, value) in enumerate(
+                    zip(self._parameters, arguments, strict=True)
+                )
+            ]
+        )
+
+    def _tensor(self, index: int, parameter: TensorParameter, value: Any) -> TensorArgument:
+        try:
+            tensor = tensor_argument(value)
+        except ValueError as error:
+            raise ValueError(f"{parameter.name}: {error}") from None
+        if tensor is None:
+            raise TypeError(
+                f"{parameter.name}: expected an array (NumPy, CuPy, torch, JAX, DLPack or "
+                f"__cuda_array_interface__), got {type(value).__name__}"
+            )
+        known = (
+            index,
+            tensor.shape,
+            tensor.strides,
+            tensor.dtype,
+            tensor.pointer & parameter.alignment - 1,
+            tensor.writeable,
+        )
+        strides = self._checked.get(known)
+        if strides is None:
+            strides = check_tensor(parameter, tensor)
+            if len(self._checked) >= _REMEMBERED:
+                self._checked.clear()
+            self._checked[known] = strides
+        return tensor if strides is tensor.strides else tensor._replace(strides=strides)
+
+
+def check_tensor(parameter: TensorParameter, tensor: TensorArgument) -> tuple[int, ...]:
+    """Compare an array with what the kernel was compiled for; returns the strides to pass: a mode
+    with fewer than two elements has no stride of its own and gets one that the kernel may assume.
+    """
+    name = parameter.name
+    if tensor.dtype != parameter.dtype:
+        raise TypeError(f"{name}: expected dtype {parameter.dtype}, got {tensor.dtype}")
+    if len(tensor.shape) != parameter.rank:
+        raise ValueError(
+            f"{name}: expected {parameter.rank} dimensions, got {len(tensor.shape)} of shape "
+            f"{tensor.shape}"
+        )
+    empty = 0 in tensor.shape
+    leaves = zip(parameter.shape, parameter.shape_divisor, tensor.shape, strict=True)
+    for mode, (fixed, divisor, extent) in enumerate(leaves):
+        if fixed is not None and extent != fixed:
+            raise ValueError(
+                f"{name}: expected extent {fixed} in dimension {mode}, got shape {tensor.shape}"
+            )
+        if extent % divisor:
+            raise ValueError(
+                f"{name}: expected an extent divisible by {divisor} in dimension {mode}, got shape "
+                f"{tensor.shape}"
+            )
+        if extent >= _EXTENT_LIMIT:
+            raise ValueError(
+                f"{name}: expected extents below 2**31, got {extent} in dimension {mode}"
+            )
+    strides = list(tensor.strides)
+    steps = zip(parameter.stride, parameter.stride_divisor, tensor.shape, strict=True)
+    for mode, (fixed, divisor, extent) in enumerate(steps):
+        if extent < 2 or empty:
+            strides[mode] = 0 if fixed is None else fixed
+            continue
+        stride = strides[mode]
+        if fixed is not None and stride != fixed:
+            contiguous = " (contiguous)" if fixed == 1 else ""
+            raise ValueError(
+                f"{name}: expected stride {fixed}{contiguous} in dimension {mode}, got strides "
+                f"{tensor.strides} of shape {tensor.shape}"
+            )
+        if stride < 0:
+            raise ValueError(
+                f"{name}: expected strides of zero or more, got {tensor.strides}; copy the array "
+                "into a contiguous one"
+            )
+        if stride % divisor:
+            raise ValueError(
+                f"{name}: expected a stride divisible by {divisor} elements in dimension {mode}, "
+                f"got strides {tensor.strides} of shape {tensor.shape}"
+            )
+        if stride == 0 and parameter.written:
+            raise ValueError(
+                f"{name}: expected an array whose elements do not overlap, as the kernel writes "
+                f"it, got strides {tensor.strides} of shape {tensor.shape}"
+            )
+    if tensor.pointer % parameter.alignment and not empty:
+        raise ValueError(
+            f"{name}: expected memory aligned to {parameter.alignment} bytes, got address "
+            f"{tensor.pointer:#x}"
+        )
+    if parameter.written and not tensor.writeable:
+        raise ValueError(f"{name}: expected a writable array, got a read-only one")
+    result = tuple(strides)
+    return tensor.strides if result == tensor.strides else result
+
+
+def scalar(parameter: ScalarParameter, value: Any) -> int | float:
+    """A number of the parameter's type, as a Python int or float; floats are not yet rounded."""
+    name, type_ = parameter.name, parameter.type
+    if type_ in _FLOATS:
+        if isinstance(value, bool | str | bytes) or not hasattr(value, "__float__"):
+            raise TypeError(f"{name}: expected a number ({type_}), got {type(value).__name__}")
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"{name}: expected a number ({type_}), got {type(value).__name__}"
+            ) from None
+    if type_ == "i1":
+        if not isinstance(value, bool | np.bool_):
+            raise TypeError(f"{name}: expected a bool, got {type(value).__name__}")
+        return int(value)
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: expected an int ({type_}), got {type(value).__name__}")
+    number = operator.index(value)
+    low, high = _INTEGER_RANGES[type_]
+    if not low <= number <= high:
+        raise ValueError(f"{name}: expected an {type_} in {low}..{high}, got {number}")
+    half = 1 << (int(type_[-2:].lstrip("i")) if type_ != "index" else 64) - 1
+    # Signless integers are kept as signed numbers, as the host part computes with them.
+    return (number + half & 2 * half - 1) - half
+
+
+Packer = Callable[[Any], Any]
+
+
+def packers(types: Sequence[str], sizes: Sequence[int]) -> tuple[Packer, ...]:
+    """For each flat argument the function from its value to a NumPy scalar of the declared size."""
+    return tuple(_packer(type_, size) for type_, size in zip(types, sizes, strict=True))
+
+
+def _packer(type_: str, size: int) -> Packer:
+    if type_ == POINTER:
+        return np.uint64
+    if type_ == "f32" and size == 4:
+        return np.float32
+    if type_ == "f64":
+        return np.float64
+    if type_ == "i32" and size == 4:
+        return np.int32
+    if type_ in ("i64", "index"):
+        return np.int64
+    unsigned = np.dtype(f"u{size}").type
+    if type_ in _FLOATS:
+        from cutedialect.backend.runtime.arrays import numpy_dtype
+
+        narrow = numpy_dtype(_FLOATS[type_])
+        bits = np.dtype(f"u{narrow.itemsize}")
+        return lambda value: unsigned(np.array(value, narrow).view(bits)[()])
+    mask = (1 << 8 * size) - 1
+    return lambda value: unsigned(value & mask)

@@ -1,0 +1,190 @@
+"""The launcher for CUDA devices through CuPy: loads the cubin once per device, passes packed
+arguments on the current stream, and moves NumPy arrays to the device and back. CuPy is imported
+inside functions only.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from cutedialect.backend.runtime.arguments import Bound, Packer, packers
+from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.errors import PtxasNotFoundError
+from cutedialect.backend.runtime.program import CompiledProgram, assembled
+from cutedialect.backend.runtime.signature import TensorParameter
+from cutedialect.backend.runtime.staging import staged
+from cutedialect.backend.runtime.streams import Stream, current_handle, stream_handle
+from cutedialect.backend.runtime.target_fit import device_arch, misfit
+
+# CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES; above the default the kernel has to opt in.
+_MAX_DYNAMIC_SMEM = 8
+_DEFAULT_DYNAMIC_SMEM = 48 * 1024
+_REMEMBERED = 256
+
+
+def _cuda() -> Any:
+    """`cupy.cuda`; pyright would take `import cupy` for this file."""
+    return import_module("cupy.cuda")
+
+
+@cache
+def gpu_available() -> bool:
+    """Whether CuPy is installed and sees a device."""
+    if importlib.util.find_spec("cupy") is None:
+        return False
+    try:
+        return bool(_cuda().is_available())
+    except Exception:  # a broken driver reports itself in many ways, and means no GPU in each
+        return False
+
+
+@dataclass
+class _Loaded:
+    """A program on one device: its functions, and the launches of recent calls ready to go."""
+
+    functions: dict[str, Any]
+    smem: dict[str, int] = field(default_factory=dict)
+    prepared: dict[Bound, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+
+
+class CupyLauncher:
+    """Runs a program on CUDA devices, each of which gets its own module."""
+
+    name = "cuda"
+
+    def __init__(self, program: CompiledProgram) -> None:
+        self._program = program
+        self._devices: dict[int, _Loaded] = {}
+        self._packers: dict[str, tuple[Packer, ...]] = {
+            kernel: packers(types, program.entries[kernel].sizes)
+            for kernel, types in program.plan.types.items()
+        }
+
+    def warmup(self, device: int | None = None) -> None:
+        """Assemble and load for `device` (the current one by default), so that a later launch does
+        nothing but launch and may be captured in a CUDA graph.
+        """
+        cuda = _cuda()
+        chosen: int = cuda.runtime.getDevice() if device is None else device
+        if chosen not in self._devices:
+            with cuda.Device(chosen):
+                self._devices[chosen] = self._load(chosen)
+
+    def launch(self, bound: Bound, stream: Any = None) -> None:
+        """Launch every kernel of the program in order; raises ValueError for arrays of two devices,
+        RuntimeError for a device that does not fit or for a first call under graph capture.
+        """
+        cuda = _cuda()
+        runtime = cuda.runtime
+        anchor, host = self._placement(bound)
+        current = runtime.getDevice()
+        device = current if anchor is None else anchor.device
+        assert device is not None
+        switch: AbstractContextManager[Any] = (
+            nullcontext() if device == current else cuda.Device(device)
+        )
+        with switch:
+            handle = current_handle(anchor, device) if stream is None else stream_handle(stream)
+            loaded = self._devices.get(device)
+            if loaded is None or host:
+                self._refuse_capture(runtime, handle, loaded is None)
+            if loaded is None:
+                loaded = self._devices[device] = self._load(device)
+            if host:
+                with staged(self._program.signature, bound, handle) as moved:
+                    self._run(loaded, moved, Stream(handle))
+            else:
+                self._run(loaded, bound, Stream(handle))
+
+    def _placement(self, bound: Bound) -> tuple[TensorArgument | None, bool]:
+        """The first tensor on a device, and whether any lives in host memory."""
+        anchor: TensorArgument | None = None
+        first = ""
+        host = ""
+        for parameter, value in zip(self._program.signature.parameters, bound, strict=True):
+            if not isinstance(parameter, TensorParameter):
+                continue
+            if value.device is None:
+                host = host or parameter.name
+            elif anchor is None:
+                anchor, first = value, parameter.name
+            elif value.device != anchor.device:
+                raise ValueError(
+                    f"{parameter.name}: expected an array on device {anchor.device} like "
+                    f"'{first}', got one on device {value.device}"
+                )
+        if anchor is not None and host:
+            raise ValueError(
+                f"{host}: expected an array on device {anchor.device} like '{first}', got one in "
+                "host memory"
+            )
+        return anchor, bool(host)
+
+    def _run(self, loaded: _Loaded, bound: Bound, stream: Stream) -> None:
+        key = tuple(
+            [(v.pointer, v.shape, v.strides) if isinstance(v, TensorArgument) else v for v in bound]
+        )
+        prepared = loaded.prepared.get(key)
+        if prepared is None:
+            prepared = self._prepare(loaded, key)
+        for function, grid, block, smem, arguments in prepared:
+            function(grid, block, arguments, smem, stream)
+
+    def _prepare(self, loaded: _Loaded, key: Bound) -> tuple[tuple[Any, ...], ...]:
+        launches = []
+        for launch in self._program.plan.run(key):
+            function = loaded.functions[launch.kernel]
+            if launch.smem > loaded.smem.get(launch.kernel, _DEFAULT_DYNAMIC_SMEM):
+                _cuda().driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SMEM, launch.smem)
+                loaded.smem[launch.kernel] = launch.smem
+            packed = tuple(
+                [
+                    pack(value)
+                    for pack, value in zip(
+                        self._packers[launch.kernel], launch.arguments, strict=True
+                    )
+                ]
+            )
+            launches.append((function, launch.grid, (launch.block, 1, 1), launch.smem, packed))
+        if len(loaded.prepared) >= _REMEMBERED:
+            loaded.prepared.clear()
+        loaded.prepared[key] = tuple(launches)
+        return loaded.prepared[key]
+
+    def _load(self, device: int) -> _Loaded:
+        cuda = _cuda()
+        program = self._program
+        capability = cuda.Device(device).compute_capability
+        arch = device_arch(capability, program.arch)
+        if arch is None:
+            described = cuda.runtime.getDeviceProperties(device)["name"].decode()
+            raise RuntimeError(
+                misfit(program.name, program.arch, f"device {device} ({described})", capability)
+            )
+        try:
+            image = assembled(program.ptx, arch).cubin
+        except PtxasNotFoundError:
+            # The driver assembles PTX too; it only does not tell what it dropped.
+            image = program.ptx.encode() + b"\0"
+        module = cuda.function.Module()
+        module.load(image)
+        return _Loaded({kernel: module.get_function(kernel) for kernel in program.plan.types})
+
+    def _refuse_capture(self, runtime: Any, handle: int, first: bool) -> None:
+        if not runtime.streamIsCapturing(handle):
+            return
+        if first:
+            raise RuntimeError(
+                f"expected a call of warmup() before kernel '{self._program.name}' is captured in "
+                "a CUDA graph, got its first launch under capture; loading a module cannot be "
+                "captured"
+            )
+        raise RuntimeError(
+            f"expected device arrays for kernel '{self._program.name}' under CUDA graph capture, "
+            "got NumPy arrays, whose copies cannot be captured"
+        )

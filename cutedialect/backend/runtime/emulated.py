@@ -1,0 +1,70 @@
+"""The launcher without a GPU: the same program, plan and argument checks, with every kernel run by
+the PTX emulator on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutedialect.backend.runtime.arguments import Bound, Packer, packers
+from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.host import POINTER
+from cutedialect.backend.runtime.program import CompiledProgram
+
+if TYPE_CHECKING:
+    from cutedialect.backend.emulator import Report
+
+
+class EmulatedLauncher:
+    """Runs a program in the emulator; `reports` are those of the last call, one per kernel."""
+
+    name = "emulator"
+
+    def __init__(self, program: CompiledProgram) -> None:
+        self._program = program
+        self.reports: tuple[Report, ...] = ()
+        self._packers: dict[str, tuple[Packer, ...]] = {}
+        for kernel, types in program.plan.types.items():
+            exact = packers(types, program.entries[kernel].sizes)
+            self._packers[kernel] = tuple(
+                _array if type_ == POINTER else pack
+                for type_, pack in zip(types, exact, strict=True)
+            )
+
+    def warmup(self, device: int | None = None) -> None:
+        """Nothing to load."""
+
+    def launch(self, bound: Bound, stream: Any = None) -> None:
+        """Run every kernel to its end; raises EmulatorError for a fault of the kernel."""
+        from cutedialect.backend import emulator
+
+        if stream is not None:
+            raise ValueError("stream: expected None with the emulator, got a stream")
+        arguments = [self._argument(value) for value in bound]
+        reports = []
+        for launch in self._program.plan.run(arguments):
+            flat = [
+                pack(value)
+                for pack, value in zip(self._packers[launch.kernel], launch.arguments, strict=True)
+            ]
+            reports.append(
+                emulator.launch(
+                    self._program.ptx, launch.kernel, launch.grid, launch.block, flat, launch.smem
+                )
+            )
+        self.reports = tuple(reports)
+
+    def _argument(self, value: Any) -> Any:
+        if not isinstance(value, TensorArgument):
+            return value
+        if value.array is None:
+            raise ValueError(
+                f"expected arrays in host memory for the emulator, got one on device {value.device}"
+            )
+        return value.array, value.shape, value.strides
+
+
+def _array(value: np.ndarray) -> np.ndarray:
+    return value

@@ -1,0 +1,343 @@
+"""The host part of a module, `func.func @launch`, compiled to Python source: a function `plan` from
+the arguments to the launches, which the cache keeps as text and a warm call executes without xDSL.
+Ops are recognized by name, so nothing of xDSL or of our dialects is imported here either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.signature import (
+    DTYPE_OF_ELEMENT,
+    ScalarParameter,
+    Signature,
+    TensorParameter,
+)
+
+POINTER = "ptr"
+_INTEGERS = ("i1", "i8", "i16", "i32", "i64", "index")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch: CTAs along x, y, z; threads per CTA; dynamic shared memory in bytes; the
+    kernel's flat arguments, tensors as pointer, dynamic extents (i32), dynamic strides (i64).
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: int
+    smem: int
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class HostPlan:
+    """The executable form of the host source. `run` takes, in order, `(pointer, shape, strides)`
+    for a tensor and a number for a scalar; a pointer may be any object. `types` are the types of the
+    flat arguments of each kernel, `smem` its dynamic shared memory in bytes.
+    """
+
+    run: Callable[[Sequence[Any]], tuple[Launch, ...]]
+    types: dict[str, tuple[str, ...]]
+    smem: dict[str, int]
+
+
+def load(source: str) -> HostPlan:
+    """Execute what `host_source` wrote."""
+    names: dict[str, Any] = {"Launch": Launch}
+    exec(compile(source, "<host part>", "exec"), names)
+    plan = names["plan"]
+
+    def run(arguments: Sequence[Any]) -> tuple[Launch, ...]:
+        try:
+            launches = plan(arguments)
+        except ZeroDivisionError:
+            raise ValueError(
+                "expected extents that the host part does not divide by as zero, got a division by "
+                "zero while computing the grid"
+            ) from None
+        return tuple(launch for launch in launches if 0 not in launch.grid)
+
+    return HostPlan(run, names["TYPES"], names["SMEM"])
+
+
+def signature_of(host: Any) -> Signature:
+    """The signature of a `func.func` of memrefs and scalars, named by its name hints."""
+    parameters: list[TensorParameter | ScalarParameter] = []
+    for index, argument in enumerate(host.regions[0].blocks[0].args):
+        name = argument.name_hint or f"argument {index}"
+        if _is_memref(argument.type):
+            parameters.append(_tensor(name, argument.type))
+        else:
+            parameters.append(ScalarParameter(name, str(argument.type)))
+    return Signature(tuple(parameters))
+
+
+def find_host(module: Any) -> Any:
+    """The op `func.func @launch` of a module; raises CompileError when there is none."""
+    for op in module.regions[0].blocks[0].ops:
+        if op.name == "func.func" and op.properties["sym_name"].data == "launch":
+            return op
+    raise CompileError(
+        "expected a host part 'func.func @launch' in the module, got none", code="CD-HOST"
+    )
+
+
+def host_source(host: Any) -> str:
+    """Python source of the host function `host`, with `plan` and `TYPES` at its top level.
+
+    Integers are kept as MLIR keeps them, in two's complement of their width. Raises CompileError
+    for an op that is not scalar integer arithmetic, a query of a tensor, or a launch.
+    """
+    writer = _Writer()
+    block = host.regions[0].blocks[0]
+    heads = [writer.bind_argument(i, argument) for i, argument in enumerate(block.args)]
+    for op in block.ops:
+        writer.write(op)
+    lines = [
+        f"TYPES = {writer.types!r}",
+        f"SMEM = {writer.smem!r}",
+        "",
+        "",
+        "def plan(arguments):",
+        *([f"    ({', '.join(heads)},) = arguments"] if heads else []),
+        *(f"    {line}" for line in writer.lines),
+        "    return (",
+        *(f"        {launch}," for launch in writer.launches),
+        "    )",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+class _Writer:
+    """Turns ops into lines; `names` maps an SSA value to its Python expression."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.launches: list[str] = []
+        self.types: dict[str, tuple[str, ...]] = {}
+        self.smem: dict[str, int] = {}
+        self.names: dict[Any, str] = {}
+        self.tensors: dict[Any, tuple[str, list[str], list[str]]] = {}
+
+    def bind_argument(self, index: int, argument: Any) -> str:
+        """Name the parts of an argument; returns the pattern that unpacks it."""
+        if not _is_memref(argument.type):
+            self.names[argument] = f"a{index}"
+            return f"a{index}"
+        tensor = _tensor("", argument.type)
+        shape = [f"a{index}_shape{i}" for i in range(tensor.rank)]
+        stride = [f"a{index}_stride{i}" for i in range(tensor.rank)]
+        self.tensors[argument] = (f"a{index}", shape, stride)
+        return f"(a{index}, {_tuple(shape)}, {_tuple(stride)})"
+
+    def write(self, op: Any) -> None:
+        if op.name == "func.return":
+            return
+        if op.name == "cute.launch":
+            self._launch(op)
+            return
+        if len(op.results) != 1:
+            raise _unsupported(op)
+        result = op.results[0]
+        expression = self._expression(op, str(result.type))
+        name = f"v{len(self.names)}"
+        self.lines.append(f"{name} = {expression}")
+        self.names[result] = name
+
+    def _expression(self, op: Any, type_: str) -> str:
+        if op.name in ("cute.dim", "cute.stride"):
+            return self._query(op)
+        operands = [self.names[operand] for operand in op.operands]
+        if op.name == "arith.constant":
+            value = op.properties["value"].value.data
+            return repr(value & 1 if type_ == "i1" else value)
+        if op.name == "arith.cmpi":
+            return self._compare(op, *operands)
+        if op.name == "arith.select":
+            return f"{operands[1]} if {operands[0]} else {operands[2]}"
+        if type_ not in _INTEGERS:
+            raise _unsupported(op)
+        source = str(op.operands[0].type) if op.operands else type_
+        if op.name in _PLAIN:
+            return _PLAIN[op.name].format(*operands)
+        if op.name in _WRAPPED:
+            return _wrap(_WRAPPED[op.name].format(*operands), type_)
+        if op.name in _UNSIGNED:
+            raised = [_unsigned(operand, type_) for operand in operands]
+            return _wrap(_UNSIGNED[op.name].format(*raised), type_)
+        if op.name == "arith.extui":
+            return _unsigned(operands[0], source)
+        if op.name == "arith.extsi":
+            return f"-{operands[0]}" if source == "i1" else operands[0]
+        raise _unsupported(op)
+
+    def _query(self, op: Any) -> str:
+        _, shape, stride = self.tensors[op.operands[0]]
+        tensor = _tensor("", op.operands[0].type)
+        mode = op.properties["mode"].value.data
+        first = sum(tensor.modes[:mode])
+        leaves = range(first, first + tensor.modes[mode])
+        if op.name == "cute.stride":
+            if len(leaves) != 1:
+                raise CompileError(
+                    f"expected the stride of a mode with one leaf, got mode {mode} of "
+                    f"{op.operands[0].type}",
+                    code="CD-HOST",
+                    location=_location(op),
+                )
+            fixed = tensor.stride[first]
+            return stride[first] if fixed is None else str(fixed)
+        parts = [shape[i] if (fixed := tensor.shape[i]) is None else str(fixed) for i in leaves]
+        return " * ".join(parts)
+
+    def _compare(self, op: Any, left: str, right: str) -> str:
+        predicate = op.properties["predicate"].value.data
+        if predicate >= 6:
+            type_ = str(op.operands[0].type)
+            left, right = _unsigned(left, type_), _unsigned(right, type_)
+        sign = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")[predicate]
+        return f"int({left} {sign} {right})"
+
+    def _launch(self, op: Any) -> None:
+        kernel = op.properties["kernel"].root_reference.data
+        flat: list[str] = []
+        types: list[str] = []
+        for argument in op.args:
+            if argument in self.tensors:
+                pointer, shape, stride = self.tensors[argument]
+                tensor = _tensor("", argument.type)
+                extents = [s for s, fixed in zip(shape, tensor.shape, strict=True) if fixed is None]
+                strides = [
+                    s for s, fixed in zip(stride, tensor.stride, strict=True) if fixed is None
+                ]
+                flat += [pointer, *extents, *strides]
+                types += [POINTER, *("i32" for _ in extents), *("i64" for _ in strides)]
+            else:
+                flat.append(self.names[argument])
+                types.append(str(argument.type))
+        if self.types.setdefault(kernel, tuple(types)) != tuple(types):
+            raise CompileError(
+                f"expected every launch of '{kernel}' to pass the same types, got "
+                f"{self.types[kernel]} and {tuple(types)}",
+                code="CD-HOST",
+                location=_location(op),
+            )
+        threads = op.properties.get("threads")
+        if threads is None:
+            raise CompileError(
+                f"expected cute.launch of '{kernel}' to carry 'threads', got none; cute-tile sets "
+                "it",
+                code="CD-HOST",
+                location=_location(op),
+            )
+        dynamic = op.properties.get("smem")
+        smem = 0 if dynamic is None else dynamic.value.data
+        self.smem[kernel] = max(smem, self.smem.get(kernel, 0))
+        grid = _tuple([self.names[extent] for extent in op.grid])
+        self.launches.append(
+            f"Launch({kernel!r}, {grid}, {threads.value.data}, {smem}, {_tuple(flat)})"
+        )
+
+
+# Results that fit their type whenever the operands do.
+_PLAIN = {
+    "arith.andi": "{0} & {1}",
+    "arith.ori": "{0} | {1}",
+    "arith.xori": "{0} ^ {1}",
+    "arith.maxsi": "max({0}, {1})",
+    "arith.minsi": "min({0}, {1})",
+    "arith.floordivsi": "{0} // {1}",
+    "arith.shrsi": "{0} >> {1}",
+    # a - b * trunc(a / b), with the sign of a
+    "arith.remsi": "(abs({0}) % abs({1})) * (-1 if {0} < 0 else 1)",
+}
+
+_WRAPPED = {
+    "arith.addi": "{0} + {1}",
+    "arith.subi": "{0} - {1}",
+    "arith.muli": "{0} * {1}",
+    "arith.shli": "{0} << {1}",
+    "arith.ceildivsi": "-(-{0} // {1})",
+    "arith.divsi": "(abs({0}) // abs({1})) * (-1 if ({0} < 0) != ({1} < 0) else 1)",
+    "arith.trunci": "{0}",
+    "arith.index_cast": "{0}",
+}
+
+_UNSIGNED = {
+    "arith.divui": "{0} // {1}",
+    "arith.remui": "{0} % {1}",
+    "arith.ceildivui": "-(-{0} // {1})",
+    "arith.maxui": "max({0}, {1})",
+    "arith.minui": "min({0}, {1})",
+    "arith.shrui": "{0} >> {1}",
+}
+
+
+def _bits(type_: str) -> int:
+    return 64 if type_ == "index" else int(type_[1:])
+
+
+def _wrap(expression: str, type_: str) -> str:
+    if type_ == "i1":
+        return f"({expression}) & 1"
+    half = 1 << _bits(type_) - 1
+    return f"(({expression}) + {half} & {2 * half - 1}) - {half}"
+
+
+def _unsigned(expression: str, type_: str) -> str:
+    return f"({expression} & {(1 << _bits(type_)) - 1})"
+
+
+def _tuple(parts: Iterable[str]) -> str:
+    return "(" + "".join(f"{part}, " for part in parts).rstrip(" ") + ")"
+
+
+def _is_memref(type_: Any) -> bool:
+    return getattr(type_, "name", "") == "cute.memref"
+
+
+def _tensor(name: str, memref: Any) -> TensorParameter:
+    shape, stride = _leaves(memref.layout.shape), _leaves(memref.layout.stride)
+    modes = memref.layout.shape if isinstance(memref.layout.shape, tuple) else (shape[0],)
+    element = str(memref.element)
+    if element not in DTYPE_OF_ELEMENT:
+        raise CompileError(
+            f"expected an element type of an array ({', '.join(DTYPE_OF_ELEMENT)}), got {element}",
+            code="CD-HOST",
+        )
+    return TensorParameter(
+        name,
+        element,
+        memref.alignment,
+        tuple(leaf if isinstance(leaf, int) else None for leaf in shape),
+        tuple(leaf if isinstance(leaf, int) else None for leaf in stride),
+        tuple(1 if isinstance(leaf, int) else leaf.div for leaf in shape),
+        tuple(1 if isinstance(leaf, int) else leaf.div for leaf in stride),
+        tuple(len(_leaves(mode)) for mode in modes),
+    )
+
+
+def _leaves(tree: Any) -> list[Any]:
+    return [leaf for part in tree for leaf in _leaves(part)] if isinstance(tree, tuple) else [tree]
+
+
+def _location(op: Any) -> str | None:
+    location: Any = getattr(op, "location", None)
+    filename = getattr(location, "filename", None)
+    if filename is None:
+        return None
+    return f"{filename.data}:{location.line.data}"
+
+
+def _unsupported(op: Any) -> CompileError:
+    return CompileError(
+        "expected scalar integer arithmetic, cute.dim, cute.stride or cute.launch in the host "
+        f"part, got {op.name}",
+        code="CD-HOST",
+        location=_location(op),
+    )

@@ -1,0 +1,176 @@
+"""`Kernel`: a compiled program as users hold it. It reads its PTX, assembles on demand, checks
+arguments, and launches where the arrays live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from cutedialect import environment
+from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound
+from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.cupy import CupyLauncher, gpu_available
+from cutedialect.backend.runtime.emulated import EmulatedLauncher
+from cutedialect.backend.runtime.program import CompiledProgram, assembled
+from cutedialect.backend.runtime.ptxas import Assembly
+from cutedialect.backend.runtime.signature import Signature
+
+Backend = Literal["auto", "emulator", "cuda"]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a kernel takes: registers per thread, spills in bytes per thread, static and dynamic
+    shared memory in bytes, named barriers, and IR ops by role. Of several kernels the largest.
+    """
+
+    registers: int
+    spills: int
+    smem: int
+    barriers: int
+    ops: Mapping[str, int]
+
+
+class Kernel:
+    """A compiled kernel. `stages` gives the IR after each pass and is called at most once."""
+
+    def __init__(
+        self,
+        program: CompiledProgram,
+        stages: Callable[[], dict[str, str]] | None = None,
+        *,
+        backend: Backend = "auto",
+    ) -> None:
+        self.program = program
+        self.backend = checked_backend(backend)
+        self._make_stages = stages
+        self._checker = ArgumentChecker(program.signature)
+        self._emulated: EmulatedLauncher | None = None
+        self._cuda: CupyLauncher | None = None
+
+    def __repr__(self) -> str:
+        return f"<Kernel {self.name} for {self.arch} {self.signature}>"
+
+    @property
+    def name(self) -> str:
+        return self.program.name
+
+    @property
+    def arch(self) -> str:
+        """The target of the PTX text, such as "sm_80"."""
+        return self.program.arch
+
+    @property
+    def signature(self) -> Signature:
+        return self.program.signature
+
+    @property
+    def schedule(self) -> str:
+        """The schedule's text."""
+        return self.program.schedule
+
+    @property
+    def ptx(self) -> str:
+        """The PTX text of every kernel."""
+        return self.program.ptx
+
+    @property
+    def cubin(self) -> bytes:
+        """The machine code for `arch`; raises CompileError when ptxas refuses or is missing."""
+        return self.assembly.cubin
+
+    @cached_property
+    def assembly(self) -> Assembly:
+        """What ptxas made of the PTX text."""
+        return assembled(self.ptx, self.arch)
+
+    @cached_property
+    def stages(self) -> dict[str, str]:
+        """Pass name to the IR after it, in order."""
+        return self._make_stages() if self._make_stages is not None else {}
+
+    @property
+    def resources(self) -> Resources:
+        """Registers, spills and static shared memory from ptxas, dynamic shared memory from the
+        host part, ops by role from the compiler.
+        """
+        assembly = self.assembly
+        return Resources(
+            assembly.registers,
+            assembly.spill_stores + assembly.spill_loads,
+            assembly.smem + self.program.dynamic_smem,
+            assembly.barriers,
+            self.program.ops,
+        )
+
+    @property
+    def reports(self) -> tuple[Any, ...]:
+        """The emulator's reports of its last launch, one per kernel; empty after a GPU launch."""
+        return self._emulated.reports if self._emulated is not None else ()
+
+    def launch(self, *args: Any, stream: Any = None) -> None:
+        """Run on `args`, tensors and scalars in the order of `signature`.
+
+        Device arrays run where they live, on `stream` or their library's current stream, and the
+        call returns at once. NumPy arrays run on the GPU when there is one, else in the emulator,
+        and hold their results when the call returns. Raises TypeError or ValueError that names the
+        argument before anything is touched.
+        """
+        bound = self._checker.bind(args)
+        self._launcher(bound).launch(bound, stream)
+
+    def warmup(self, device: int | None = None) -> Kernel:
+        """Assemble and load now, for `device` or the current one; a later launch may then be
+        captured in a CUDA graph. Without a GPU nothing happens. Returns the kernel.
+        """
+        if self._forced() != "emulator" and gpu_available():
+            self._on_cuda().warmup(device)
+        return self
+
+    def _launcher(self, bound: Bound) -> CupyLauncher | EmulatedLauncher:
+        on_device = None
+        for value in bound:
+            if isinstance(value, TensorArgument) and value.device is not None:
+                on_device = value.device
+                break
+        forced = self._forced()
+        if forced == "emulator":
+            if on_device is not None:
+                raise ValueError(
+                    "backend: expected arrays in host memory with the emulator, got an array on "
+                    f"device {on_device}"
+                )
+        elif on_device is not None or gpu_available():
+            if on_device is not None and not gpu_available():
+                raise RuntimeError(
+                    "expected CuPy to launch on a device, got none; install it with: "
+                    "pip install 'cutedialect[cuda13]' (or [cuda12])"
+                )
+            return self._on_cuda()
+        elif forced == "cuda":
+            raise RuntimeError(
+                "backend: expected a CUDA device and CuPy with backend='cuda', got none; see "
+                "python -m cutedialect doctor"
+            )
+        if self._emulated is None:
+            self._emulated = EmulatedLauncher(self.program)
+        return self._emulated
+
+    def _forced(self) -> Backend:
+        return self.backend if self.backend != "auto" else environment.backend() or "auto"
+
+    def _on_cuda(self) -> CupyLauncher:
+        if self._cuda is None:
+            self._cuda = CupyLauncher(self.program)
+        return self._cuda
+
+
+def checked_backend(backend: str) -> Backend:
+    """`backend` if there is one of that name; raises ValueError otherwise."""
+    match backend:
+        case "auto" | "emulator" | "cuda":
+            return backend
+    raise ValueError(f"backend: expected 'auto', 'emulator' or 'cuda', got {backend!r}")

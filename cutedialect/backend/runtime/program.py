@@ -1,0 +1,195 @@
+"""`CompiledProgram`: all that a launch needs, as text. The cache keeps it under a key computed
+before tracing, so that a warm start imports neither xDSL nor the passes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from cutedialect import environment
+from cutedialect.backend.runtime import cache, ptxas
+from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
+from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
+from cutedialect.backend.runtime.host import (
+    POINTER,
+    HostPlan,
+    find_host,
+    host_source,
+    load,
+    signature_of,
+)
+from cutedialect.backend.runtime.ptx_text import Entry, canonical, entries
+from cutedialect.backend.runtime.signature import Signature
+
+# Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
+# wider one is filled up.
+SIZE_OF_TYPE = {
+    POINTER: 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "index": 8,
+    "f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "f64": 8, "f8E4M3FN": 1, "f8E5M2": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CompiledProgram:
+    """A compiled module. `ptx` holds every kernel, `host` the Python source of the host part,
+    `schedule` is its text, `arch` the target, `ops` counts the IR ops of each role.
+    """
+
+    name: str
+    arch: str
+    ptx: str
+    host: str
+    signature: Signature
+    schedule: str = ""
+    ops: dict[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        name: str,
+        arch: str,
+        ptx: str,
+        module: Any,
+        *,
+        schedule: str = "",
+        ops: dict[str, int] | None = None,
+    ) -> CompiledProgram:
+        """The program of a module that holds `func.func @launch`, and of the PTX printed from it.
+
+        Raises CompileError when the host part and the kernels disagree about parameters.
+        """
+        host = find_host(module)
+        program = CompiledProgram(
+            name, arch, ptx, host_source(host), signature_of(host), schedule, ops or {}
+        )
+        program.check()
+        return program
+
+    @cached_property
+    def plan(self) -> HostPlan:
+        """The host part, executable."""
+        return load(self.host)
+
+    @cached_property
+    def entries(self) -> dict[str, Entry]:
+        """The kernels of the PTX text by name."""
+        return {entry.name: entry for entry in entries(self.ptx)}
+
+    @property
+    def dynamic_smem(self) -> int:
+        """Bytes of dynamic shared memory of the kernel that takes most."""
+        return max(self.plan.smem.values(), default=0)
+
+    def check(self) -> None:
+        """Compare the launches of the host part with the parameters that the kernels declare."""
+        for kernel, types in self.plan.types.items():
+            entry = self.entries.get(kernel)
+            if entry is None:
+                raise CompileError(
+                    f"expected kernel '{kernel}' in the PTX text, got "
+                    f"{', '.join(self.entries) or 'none'}",
+                    code="CD-HOST",
+                )
+            sizes = [SIZE_OF_TYPE[type_] for type_ in types]
+            fits = len(sizes) == len(entry.sizes) and all(
+                size <= declared and (size == declared or type_ != POINTER)
+                for size, declared, type_ in zip(sizes, entry.sizes, types, strict=True)
+            )
+            if not fits:
+                raise CompileError(
+                    f"expected parameters of kernel '{kernel}' for ({', '.join(types)}), got sizes "
+                    f"{entry.sizes} in bytes",
+                    code="CD-HOST",
+                )
+
+    def to_json(self) -> str:
+        """The text that the cache keeps."""
+        return json.dumps(
+            {
+                "name": self.name,
+                "arch": self.arch,
+                "ptx": self.ptx,
+                "host": self.host,
+                "signature": self.signature.to_json(),
+                "schedule": self.schedule,
+                "ops": self.ops,
+            }
+        )
+
+    @staticmethod
+    def from_json(text: str) -> CompiledProgram:
+        """The inverse of `to_json`."""
+        data = json.loads(text)
+        return CompiledProgram(**(data | {"signature": Signature.from_json(data["signature"])}))
+
+
+def program_key(function: object, signature: object, schedule: object, arch: str) -> str | None:
+    """The key of a program before it is traced, or None when the kernel reaches a value without a
+    stable hash and must not be cached. xDSL's version is part of it, our own source is hashed.
+    """
+    if not environment.cache_enabled():
+        return None
+    try:
+        what = fingerprint(function, signature, schedule)
+    except FingerprintError:
+        return None
+    return cache.key("program", cache.package_stamp(), what, arch, _versions())
+
+
+def cached_program(key: str | None, make: Callable[[], CompiledProgram]) -> CompiledProgram:
+    """The program kept under `key`, else what `make` returns, which is then kept."""
+    if key is None:
+        return make()
+    if (kept := read_program(key)) is not None:
+        return kept
+    program = make()
+    cache.write("program", key, program.to_json().encode())
+    return program
+
+
+def read_program(key: str) -> CompiledProgram | None:
+    """The program kept under `key`, or None."""
+    kept = cache.read("program", key)
+    return None if kept is None else CompiledProgram.from_json(kept.decode())
+
+
+def assembled(ptx: str, arch: str, *, strict: bool = True) -> ptxas.Assembly:
+    """`ptx` assembled for `arch`, kept under the text without `.file`, `.loc` and comments."""
+    options = ptxas.DEFAULT_OPTIONS
+    version = ptxas.version(ptxas.find(arch))
+    key = cache.key("cubin", canonical(ptx), arch, version, *options)
+    kept = cache.read("cubin", key)
+    if kept is not None:
+        head, _, cubin = kept.partition(b"\n")
+        assembly = ptxas.Assembly.restore(cubin, json.loads(head))
+    else:
+        assembly = ptxas.assemble(ptx, arch, options=options)
+        head = json.dumps(assembly.described()).encode()
+        cache.write("cubin", key, head + b"\n" + assembly.cubin)
+    if strict:
+        ptxas.check_strict(assembly, ptx)
+    return assembly
+
+
+def _versions() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+    from sys import version_info
+
+    try:
+        xdsl = version("xdsl")
+    except PackageNotFoundError:
+        xdsl = "none"
+    return f"xdsl {xdsl} python {version_info[:3]}"
+
+
+__all__ = [
+    "CompiledProgram",
+    "PtxasNotFoundError",
+    "assembled",
+    "cached_program",
+    "program_key",
+    "read_program",
+]

@@ -1,0 +1,119 @@
+"""What the runtime reads out of PTX text: its entries with the widths of their parameters, the
+Python line and IR op of a PTX line, and the text without what does not change the machine code.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_STRING_OR_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_DEBUG_LINE = re.compile(r"^[ \t]*\.(?:file|loc)\b[^\n]*\n?", re.MULTILINE)
+_BLANK = re.compile(r"[ \t]*\n\s*")
+_ENTRY = re.compile(
+    r"\.entry\s+(?P<name>[\w$%]+)\s*(?:\((?P<params>[^)]*)\))?(?P<directives>[^{;]*)", re.DOTALL
+)
+_PARAM = re.compile(
+    r"\.param\s+(?:\.align\s+(?P<align>\d+)\s+)?\.(?P<type>\w+)"
+    r"(?:\s+\.ptr\b(?:\s*\.(?:global|shared|const|local))?(?:\s*\.align\s+\d+)?)?"
+    r"\s+[\w$%]+\s*(?:\[(?P<count>\d*)\])?"
+)
+_FUNCTION_START = re.compile(r"\s*(?:\.visible\s+|\.extern\s+|\.weak\s+)*\.(?:entry|func)\b")
+_LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?")
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE)
+_IR = re.compile(r"//\s*ir:\s*(.*\S)")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A kernel of the PTX text: `sizes` are the parameters' sizes in bytes, in order; `threads` is
+    `.reqntid` (None without), `cluster` is `.reqnctapercluster` (None without).
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+    threads: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a PTX line came from: "file:line:column" of the Python and the IR op, or None."""
+
+    location: str | None
+    ir: str | None
+
+
+def entries(ptx: str) -> tuple[Entry, ...]:
+    """Every `.entry` that `ptx` defines, in order.
+
+    >>> entries(".entry k(.param .b64 a, .param .align 64 .b8 m[128]) .reqntid 32 { ret; }")
+    (Entry(name='k', sizes=(8, 128), threads=(32, 1, 1), cluster=None),)
+    """
+    found: list[Entry] = []
+    for match in _ENTRY.finditer(strip_comments(ptx)):
+        directives = match["directives"]
+        found.append(
+            Entry(
+                match["name"],
+                tuple(_size(param) for param in _PARAM.finditer(match["params"] or "")),
+                _triple(directives, "reqntid"),
+                _triple(directives, "reqnctapercluster"),
+            )
+        )
+    return tuple(found)
+
+
+def target(ptx: str) -> str:
+    """The architecture of the `.target` line, or an empty string."""
+    match = re.search(r"^\s*\.target\s+(\w+)", ptx, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def canonical(ptx: str) -> str:
+    """`ptx` without comments, `.file`, `.loc` and blank space at line ends: equal text assembles to
+    equal machine code wherever in the user's file the kernel stands.
+    """
+    return _BLANK.sub("\n", _DEBUG_LINE.sub("", strip_comments(ptx) + "\n")).strip()
+
+
+def strip_comments(ptx: str) -> str:
+    """`ptx` with comments replaced by as many newlines as they held."""
+
+    def replaced(match: re.Match[str]) -> str:
+        text = match[0]
+        return text if text[0] == '"' else "\n" * text.count("\n") or " "
+
+    return _STRING_OR_COMMENT.sub(replaced, ptx)
+
+
+def origin(ptx: str, line: int) -> Origin:
+    """The origin of the 1-based `line`: the nearest `.loc` and `// ir:` at or before it within the
+    same function. The printer writes both at the first line of an op only.
+    """
+    lines = ptx.splitlines()
+    location: str | None = None
+    ir: str | None = None
+    for index in range(min(line, len(lines)) - 1, -1, -1):
+        text = lines[index]
+        if ir is None and (match := _IR.search(text)):
+            ir = match[1]
+        if location is None and (match := _LOC.match(text)):
+            files = dict(_FILE.findall(ptx))
+            if match[1] in files:
+                column = f":{match[3]}" if int(match[3] or 0) else ""
+                location = f"{files[match[1]]}:{match[2]}{column}"
+        if _FUNCTION_START.match(text) or (location is not None and ir is not None):
+            break
+    return Origin(location, ir)
+
+
+def _size(param: re.Match[str]) -> int:
+    digits = re.search(r"\d+", param["type"])
+    width = int(digits[0]) // 8 if digits else 1
+    return width * int(param["count"]) if param["count"] else width
+
+
+def _triple(directives: str, name: str) -> tuple[int, int, int] | None:
+    match = re.search(rf"\.{name}\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", directives)
+    return (int(match[1]), int(match[2] or 1), int(match[3] or 1)) if match else None

@@ -1,0 +1,109 @@
+"""What a compiled kernel asks of its arguments, as plain data that the cache keeps: for a tensor
+the element type, alignment and which extents and strides are fixed, for a scalar its type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+# Element type as MLIR spells it, to the NumPy name of the array's dtype.
+DTYPE_OF_ELEMENT = {
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "tf32": "float32", "f64": "float64",
+    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E8M0FNU": "float8_e8m0fnu",
+    "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E4M3": "float8_e4m3",
+    "f4E2M1FN": "float4_e2m1fn", "f6E2M3FN": "float6_e2m3fn", "f6E3M2FN": "float6_e3m2fn",
+    "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "si8": "int8", "si16": "int16", "si32": "int32", "si64": "int64",
+    "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TensorParameter:
+    """A tensor argument. `shape` and `stride` (in elements) list the leaves left to right: an int
+    is fixed, None is a run-time value, then a multiple of its entry in `shape_divisor` or
+    `stride_divisor`. `modes` counts the leaves of each top-level mode, `alignment` is in bytes,
+    `written` says whether the kernel may store to it.
+    """
+
+    name: str
+    element: str
+    alignment: int
+    shape: tuple[int | None, ...]
+    stride: tuple[int | None, ...]
+    shape_divisor: tuple[int, ...] = ()
+    stride_divisor: tuple[int, ...] = ()
+    modes: tuple[int, ...] = ()
+    written: bool = True
+
+    def __post_init__(self) -> None:
+        ones = (1,) * len(self.shape)
+        for name in ("shape_divisor", "stride_divisor", "modes"):
+            if not getattr(self, name):
+                object.__setattr__(self, name, ones)
+
+    @property
+    def dtype(self) -> str:
+        """NumPy's name of the element type."""
+        return DTYPE_OF_ELEMENT[self.element]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    def __str__(self) -> str:
+        return (
+            f'{self.element}, align<{self.alignment}>, "{_text(self.shape, self.shape_divisor)}:'
+            f'{_text(self.stride, self.stride_divisor)}"'
+        )
+
+
+@dataclass(frozen=True)
+class ScalarParameter:
+    """A scalar argument of type `type`, as MLIR spells it: "i32", "f32", ..."""
+
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return self.type
+
+
+Parameter = TensorParameter | ScalarParameter
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The parameters of a kernel's host function, in order."""
+
+    parameters: tuple[Parameter, ...]
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(f"{p.name}: {p}" for p in self.parameters) + ")"
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Plain lists and dicts."""
+        return [asdict(parameter) for parameter in self.parameters]
+
+    @staticmethod
+    def from_json(data: list[dict[str, Any]]) -> Signature:
+        """The inverse of `to_json`."""
+        parameters: list[Parameter] = []
+        for item in data:
+            if "type" in item:
+                parameters.append(ScalarParameter(**item))
+            else:
+                plain: dict[str, Any] = {
+                    k: tuple(v) if isinstance(v, list) else v for k, v in item.items()
+                }
+                parameters.append(TensorParameter(**plain))
+        return Signature(tuple(parameters))
+
+
+def _text(leaves: tuple[int | None, ...], divisors: tuple[int, ...]) -> str:
+    parts = [
+        str(leaf) if leaf is not None else "?" if divisor == 1 else f"?{{div={divisor}}}"
+        for leaf, divisor in zip(leaves, divisors, strict=True)
+    ]
+    return "(" + ",".join(parts) + ")"

@@ -1,0 +1,86 @@
+"""NumPy arrays on the device for the time of one call. Arrays that overlap in host memory overlap
+on the device too, and each address keeps its place within 256 bytes: alignment carries over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from cutedialect.backend.runtime.arguments import Bound
+from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.signature import Signature, TensorParameter
+
+_ALIGNMENT = 256
+_TO_DEVICE, _TO_HOST = 1, 2
+
+
+@dataclass
+class _Region:
+    """Host bytes [low, high) that some arguments span; `written` if one of them is an output."""
+
+    low: int
+    high: int
+    written: bool
+    memory: Any = None
+
+    @property
+    def device(self) -> int:
+        return self.memory.ptr + self.low % _ALIGNMENT
+
+
+@contextmanager
+def staged(signature: Signature, bound: Bound, stream: int) -> Iterator[Bound]:
+    """`bound` with host arrays replaced by device copies; on a normal exit what the kernel may have
+    written is copied back and the stream is waited for.
+    """
+    cuda: Any = import_module("cupy.cuda")
+    runtime = cuda.runtime
+    regions = _regions(signature, bound)
+    for region in regions:
+        region.memory = cuda.alloc(region.high - region.low + _ALIGNMENT)
+        runtime.memcpyAsync(region.device, region.low, region.high - region.low, _TO_DEVICE, stream)
+    yield tuple(
+        _moved(value, regions) if isinstance(value, TensorArgument) else value for value in bound
+    )
+    for region in regions:
+        if region.written:
+            runtime.memcpyAsync(
+                region.low, region.device, region.high - region.low, _TO_HOST, stream
+            )
+    runtime.streamSynchronize(stream)
+
+
+def _regions(signature: Signature, bound: Bound) -> list[_Region]:
+    spans = sorted(
+        (*_span(value), parameter.written)
+        for parameter, value in zip(signature.parameters, bound, strict=True)
+        if isinstance(parameter, TensorParameter) and 0 not in value.shape
+    )
+    regions: list[_Region] = []
+    for low, high, written in spans:
+        if regions and low < regions[-1].high:
+            last = regions[-1]
+            last.high = max(last.high, high)
+            last.written = last.written or written
+        else:
+            regions.append(_Region(low, high, written))
+    return regions
+
+
+def _span(tensor: TensorArgument) -> tuple[int, int]:
+    """Host addresses of the first byte and after the last one; strides are not negative."""
+    assert tensor.array is not None
+    steps = zip(tensor.shape, tensor.strides, strict=True)
+    last = sum((extent - 1) * stride for extent, stride in steps if extent > 1)
+    return tensor.pointer, tensor.pointer + (last + 1) * tensor.array.itemsize
+
+
+def _moved(tensor: TensorArgument, regions: list[_Region]) -> TensorArgument:
+    for region in regions:
+        if region.low <= tensor.pointer < region.high:
+            return tensor._replace(pointer=region.device + tensor.pointer - region.low)
+    return tensor._replace(pointer=0)

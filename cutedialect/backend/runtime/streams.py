@@ -1,0 +1,48 @@
+"""What users pass as `stream=`: a handle as an int, a CuPy or torch stream, or any object with
+`__cuda_stream__`. CuPy's launch needs no more than an object with `.ptr`.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from cutedialect.backend.runtime.arrays import TensorArgument
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A CUDA stream by its handle."""
+
+    ptr: int
+
+
+def stream_handle(stream: Any) -> int:
+    """The handle of a stream given by the user; raises TypeError for anything else."""
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        if stream < 0:
+            raise ValueError(f"stream: expected a handle of zero or more, got {stream}")
+        return stream
+    for attribute in ("ptr", "cuda_stream"):
+        handle = getattr(stream, attribute, None)
+        if isinstance(handle, int):
+            return handle
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        value = protocol() if callable(protocol) else protocol
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], int):
+            return value[1]
+    raise TypeError(
+        "stream: expected an int, a CuPy or torch stream, or an object with __cuda_stream__, got "
+        f"{type(stream).__name__}"
+    )
+
+
+def current_handle(tensor: TensorArgument | None, device: int) -> int:
+    """The current stream of the library that `tensor` comes from, else CuPy's."""
+    owner = type(tensor.owner).__module__.partition(".")[0] if tensor is not None else ""
+    if owner == "torch":
+        return sys.modules["torch"].cuda.current_stream(device).cuda_stream
+    return import_module("cupy.cuda").get_current_stream().ptr
