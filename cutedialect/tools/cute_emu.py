@@ -1,5 +1,5 @@
-"""``cute-emu``: run a kernel of a PTX file in the emulator on ``.npy`` files. Exit status 0: it ran; 1: the
-kernel or its text is at fault (a report is printed); 2: wrong usage.
+"""``cute-emu``: run a kernel of a PTX file in the emulator on ``.npy`` files. Exit status 0: it ran;
+1: the kernel or its text is at fault (a report is printed); 2: wrong usage.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ARGUMENTS = """arguments, in the order of the kernel's parameters:
 """
 
 
-class _Usage(Exception):
+class _UsageError(Exception):
     pass
 
 
@@ -37,7 +37,7 @@ def _extent(text: str) -> tuple[int, ...]:
     except ValueError:
         parts = ()
     if not 1 <= len(parts) <= 3 or any(part < 1 for part in parts):
-        raise argparse.ArgumentTypeError(f"expected 1 to 3 positive ints such as 4 or 4,2, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected 1 to 3 positive ints (4 or 4,2), got {text!r}")
     return parts
 
 
@@ -48,25 +48,27 @@ def _scalar(text: str, kind: str) -> Any:
             return dtype(float(text))
         value = int(text, 0)
     except ValueError:
-        raise _Usage(f"argument '{text}:{kind}': expected a number, got {text!r}") from None
+        raise _UsageError(f"argument '{text}:{kind}': expected a number, got {text!r}") from None
     limits = np.iinfo(dtype)
     if not limits.min <= value <= limits.max:
-        raise _Usage(f"argument '{text}:{kind}': {value} does not fit {kind}")
+        raise _UsageError(f"argument '{text}:{kind}': {value} does not fit {kind}")
     return dtype(value)
 
 
 def _argument(position: int, text: str) -> tuple[Any, str | None]:
     """``(value, file name to save under)``."""
     if text.startswith("tma:"):
-        raise _Usage(f"argument '{text}': tensor maps are not supported for this target yet")
+        raise _UsageError(f"argument '{text}': tensor maps are not supported for this target yet")
     if text.startswith("zeros:"):
         parts = text.split(":")
         if len(parts) != 3 or parts[2] not in _SCALARS:
-            raise _Usage(f"argument '{text}': expected zeros:SHAPE:TYPE such as zeros:64x32:f32")
+            raise _UsageError(
+                f"argument '{text}': expected zeros:SHAPE:TYPE such as zeros:64x32:f32"
+            )
         try:
             shape = tuple(int(n) for n in parts[1].split("x"))
         except ValueError:
-            raise _Usage(f"argument '{text}': expected a shape such as 64x32") from None
+            raise _UsageError(f"argument '{text}': expected a shape such as 64x32") from None
         return np.zeros(shape, _SCALARS[parts[2]]), f"arg{position}.npy"
     name, colon, suffix = text.rpartition(":")
     if colon and suffix in _SCALARS:
@@ -74,14 +76,14 @@ def _argument(position: int, text: str) -> tuple[Any, str | None]:
     keep = bool(colon) and suffix == "rw"
     path = Path(name if keep else text)
     if path.suffix != ".npy":
-        raise _Usage(
+        raise _UsageError(
             f"argument '{text}': expected FILE.npy, FILE.npy:rw, NUMBER:TYPE or zeros:SHAPE:TYPE "
             f"(types: {', '.join(_SCALARS)})"
         )
     try:
         return np.load(path, allow_pickle=False), str(path) if keep else None
     except (OSError, ValueError, EOFError) as error:
-        raise _Usage(f"argument '{text}': cannot read {path}: {error}") from None
+        raise _UsageError(f"argument '{text}': cannot read {path}: {error}") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--block", type=_extent, required=True, metavar="X[,Y[,Z]]")
     parser.add_argument("--cluster", type=_extent, metavar="X[,Y[,Z]]")
     parser.add_argument("--smem", type=int, default=0, help="bytes of dynamic shared memory")
-    parser.add_argument("--seed", type=int, default=0, help="draws the order of threads; 0: in order")
+    parser.add_argument("--seed", type=int, default=0, help="draws the order of threads")
     parser.add_argument("--max-steps", type=int, help="stop after that many instructions")
     parser.add_argument("--out", type=Path, help="folder for the arrays marked :rw")
     return parser
@@ -117,7 +119,7 @@ def main(argv: list[str] | None = None) -> int:
         try:
             text = Path(options.ptx).read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise _Usage(f"cannot read {options.ptx}: {error}") from None
+            raise _UsageError(f"cannot read {options.ptx}: {error}") from None
         arguments = [_argument(i, a.strip()) for i, a in enumerate(options.args)]
         limits = {} if options.max_steps is None else {"max_steps": options.max_steps}
         try:
@@ -127,11 +129,11 @@ def main(argv: list[str] | None = None) -> int:
             )  # fmt: skip
         except EmulatorError as error:
             if error.code == "CD-ARG":
-                raise _Usage(error.message) from None
+                raise _UsageError(error.message) from None
             print(f"{options.ptx}: {error}", file=sys.stderr)
             return 1
         _save(arguments, options.out)
-    except _Usage as error:
+    except _UsageError as error:
         print(f"cute-emu: {error}", file=sys.stderr)
         return 2
     sys.stdout.write(report.output)
@@ -148,7 +150,7 @@ def _save(arguments: list[tuple[Any, str | None]], out: Path | None) -> None:
                 continue
             np.save(name if out is None else out / Path(name).name, value)
     except OSError as error:
-        raise _Usage(f"cannot write the results: {error}") from None
+        raise _UsageError(f"cannot write the results: {error}") from None
 
 
 if __name__ == "__main__":

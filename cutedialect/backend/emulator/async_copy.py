@@ -30,7 +30,7 @@ class _Copy:
 
 
 class AsyncCopies:
-    def __init__(self, machine: "Machine") -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._pending: list[_Copy] = []
         self._committed = np.zeros(machine.total, np.int64)
@@ -40,10 +40,11 @@ class AsyncCopies:
         return bool(self._pending)
 
     def issue(self, lanes: Lanes, target: Array, source: Array, used: Array, width: int) -> None:
-        """Arrays are one entry a lane. Bounds and alignment have been checked."""
+        """Arrays are one entry a lane. Bounds and alignment have been checked. ``source`` may be a view
+        of a register, so it is copied."""
         self._machine.shared.mark(target, width, IN_FLIGHT)
         group = self._committed[lanes.sel].copy()
-        self._pending.append(_Copy(lanes.index, target, source, used, width, group))
+        self._pending.append(_Copy(lanes.index, target, source.copy(), used, width, group))
 
     def commit(self, lanes: Lanes) -> None:
         self._committed[lanes.sel] += 1

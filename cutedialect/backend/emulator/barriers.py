@@ -43,7 +43,7 @@ class _State:
 class Barriers:
     """``expected`` of an arrival is its thread count, or None for all threads of the CTA."""
 
-    def __init__(self, machine: "Machine") -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._states: dict[tuple[int, int], _State] = {}
 
@@ -62,7 +62,7 @@ class Barriers:
 
     def arrive(
         self,
-        scheduler: "Scheduler",
+        scheduler: Scheduler,
         lanes: Lanes,
         ids: Array,
         expected: int | None,
@@ -102,7 +102,7 @@ class Barriers:
                 state.waiters.append(sleep(members, positions))
             self._complete(scheduler, cta, number, state)
 
-    def _complete(self, scheduler: "Scheduler", cta: int, number: int, state: _State) -> None:
+    def _complete(self, scheduler: Scheduler, cta: int, number: int, state: _State) -> None:
         if 32 * len(state.warps) < state.expected:
             return
         alive = self._machine.alive
@@ -122,7 +122,7 @@ class Barriers:
                 waiter.finish(lanes, true, every)
             scheduler.add(lanes, waiter.pc + 1, waiter.stack)
 
-    def recheck(self, scheduler: "Scheduler") -> None:
+    def recheck(self, scheduler: Scheduler) -> None:
         """After threads exited: barriers that only waited for those lanes of an arrived warp."""
         for (cta, number), state in list(self._states.items()):
             self._complete(scheduler, cta, number, state)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 ALL = 0xFFFFFFFF
 
 
-def whole_warps(ins: "Instruction", machine: "Machine", run: Callable[[Lanes], None]) -> "Step":
+def whole_warps(ins: Instruction, machine: Machine, run: Callable[[Lanes], None]) -> Step:
     """For ``.aligned`` matrix instructions: all 32 threads of a warp. CD-G4 if some have exited."""
 
-    def gather(scheduler: "Scheduler", lanes: Lanes, pc: int, stack: "Stack") -> None:
+    def gather(scheduler: Scheduler, lanes: Lanes, pc: int, stack: Stack) -> None:
         lanes = scheduler.join_blocked(lanes, pc, stack)
         present = machine.present_bits(lanes)
         alive = machine.alive_bits()
@@ -46,9 +46,9 @@ def whole_warps(ins: "Instruction", machine: "Machine", run: Callable[[Lanes], N
 
 
 def named_lanes(
-    ins: "Instruction", machine: "Machine", read_mask: Callable[[Lanes], Array],
+    ins: Instruction, machine: Machine, read_mask: Callable[[Lanes], Array],
     sources: list[Any], run: Callable[[Lanes], None],
-) -> "Step":  # fmt: skip
+) -> Step:  # fmt: skip
     """For ``.sync`` instructions with a member mask: every living thread of the mask."""
 
     def masks_of(lanes: Lanes) -> Array:
@@ -64,7 +64,7 @@ def named_lanes(
             )
         return masks
 
-    def gather(scheduler: "Scheduler", lanes: Lanes, pc: int, stack: "Stack") -> None:
+    def gather(scheduler: Scheduler, lanes: Lanes, pc: int, stack: Stack) -> None:
         lanes = scheduler.join_blocked(lanes, pc, stack)
         warp = lanes.index >> 5
         needed = masks_of(lanes) & machine.alive_bits()[warp]
@@ -85,8 +85,8 @@ def named_lanes(
 
 
 def _divide(
-    scheduler: "Scheduler", machine: "Machine", lanes: Lanes, ready: Array, pc: int,
-    stack: "Stack", run: Callable[[Lanes], None], reason: str,
+    scheduler: Scheduler, machine: Machine, lanes: Lanes, ready: Array, pc: int,
+    stack: Stack, run: Callable[[Lanes], None], reason: str,
 ) -> None:  # fmt: skip
     going = lanes.where(ready, machine.total)
     waiting = lanes.where(~ready, machine.total)

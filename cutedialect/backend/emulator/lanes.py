@@ -16,7 +16,7 @@ class Lanes:
     contiguous (views, no copies), otherwise an index array. ``full`` means every lane of the batch.
     """
 
-    __slots__ = ("sel", "count", "full", "_index", "_warps", "_whole")
+    __slots__ = ("_index", "_warps", "_whole", "count", "full", "sel")
 
     def __init__(self, sel: Any, count: int, full: bool) -> None:
         self.sel = sel
@@ -27,7 +27,7 @@ class Lanes:
         self._whole: bool | None = None
 
     @staticmethod
-    def of(index: Array, total: int) -> "Lanes":
+    def of(index: Array, total: int) -> Lanes:
         """From a sorted array of distinct lane numbers."""
         count = len(index)
         first = int(index[0])
@@ -69,14 +69,14 @@ class Lanes:
             return slice(self.sel.start >> 5, (self.sel.stop + 31) >> 5)
         return self.warps
 
-    def where(self, mask: Array, total: int) -> "Lanes | None":
+    def where(self, mask: Array, total: int) -> Lanes | None:
         """The lanes for which ``mask`` (one bool a lane, in order) holds; None if there is none."""
         count = np.count_nonzero(mask)
         if count == self.count:
             return self
         return Lanes.of(self.index[mask], total) if count else None
 
-    def union(self, other: "Lanes", total: int) -> "Lanes":
+    def union(self, other: Lanes, total: int) -> Lanes:
         index = np.concatenate((self.index, other.index))
         index.sort()
         return Lanes.of(index, total)

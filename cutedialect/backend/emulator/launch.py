@@ -9,7 +9,7 @@ import numpy as np
 from .arguments import GlobalBuffers, bind
 from .errors import EmulatorError
 from .lanes import Array, Lanes
-from .machine import LOCAL_START, SHARED_START, Image, Machine
+from .machine import FUNCTION_BASE, LOCAL_START, SHARED_START, Image, Machine
 from .memory import CONST_BASE, PARAM_BASE, Allocation, LinearMemory
 from .module import Function, FunctionRef, Module, Sym, Variable
 from .parser import parse
@@ -247,7 +247,7 @@ def _image(
         )  # fmt: skip
         pending.append((variable, data))
     for variable, data in pending:
-        _initialize(variable, data, offsets)
+        _initialize(module, variable, data, offsets)
     report = Report(function.name, extents["grid"], extents["block"])
     return Image(
         module, function.name, offsets, params, shared_size, dynamic_smem,
@@ -256,12 +256,17 @@ def _image(
     )  # fmt: skip
 
 
-def _initialize(variable: Variable, data: Array, offsets: dict[int, int]) -> None:
+def _initialize(module: Module, variable: Variable, data: Array, offsets: dict[int, int]) -> None:
     for at, width, value in variable.init:
         if at + width > len(data):
             raise EmulatorError(f"'{variable.name}' has more initializers than elements")
         if isinstance(value, Sym):
             value = offsets.get(value.variable.uid, 0) + value.offset
+        if isinstance(value, FunctionRef):
+            function = module.functions.get(value.name)
+            if function is None:
+                raise EmulatorError(f"'{variable.name}': unknown symbol '{value.name}'")
+            value = FUNCTION_BASE + function.start
         if isinstance(value, float):
             raw = np.array([value]).astype(variable.type.dtype)
         else:

@@ -42,7 +42,7 @@ def tokenize(text: str) -> tuple[list[Token], dict[int, str]]:
     while position < length:
         match = match_at(text, position)
         if match is None:
-            shown = text[position : position + 12].split("\n")[0]
+            shown = text[position : position + 12].split("\n", maxsplit=1)[0]
             raise EmulatorError(f"unexpected text {shown!r}", ptx_line=line)
         kind = match.lastgroup
         position = match.end()

@@ -20,18 +20,18 @@ class Linker:
     instruction, an int to jump, or a control function ``(scheduler, lanes, pc, stack)`` that takes
     over the lanes."""
 
-    def __init__(self, machine: "Machine") -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self.steps: list[Step] = [self._stub(pc) for pc in range(len(machine.module.code))]
 
-    def _stub(self, pc: int) -> "Step":
+    def _stub(self, pc: int) -> Step:
         def link_and_run(lanes: Lanes) -> Any:
             step = self.steps[pc] = self.link(self._machine.module.code[pc])
             return step(lanes)
 
         return link_and_run
 
-    def link(self, ins: Instruction) -> "Step":
+    def link(self, ins: Instruction) -> Step:
         builder = instructions.find(ins)
         try:
             step = builder(ins, self._machine)
@@ -43,7 +43,7 @@ class Linker:
             return step
         return self._guarded(ins, step)
 
-    def _guarded(self, ins: Instruction, step: "Step") -> "Step":
+    def _guarded(self, ins: Instruction, step: Step) -> Step:
         machine = self._machine
         assert ins.guard is not None
         register = machine.register(ins.guard[0])

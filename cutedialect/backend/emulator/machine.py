@@ -16,10 +16,27 @@ from .barriers import Barriers
 from .errors import EmulatorError
 from .lanes import Array, Lanes
 from .memory import (
-    CONST_BASE, GLOBAL_BASE, LOCAL_WINDOW, PARAM_BASE, SHARED_WINDOW, WINDOW_SIZE, LinearMemory,
+    CONST_BASE,
+    GLOBAL_BASE,
+    LOCAL_WINDOW,
+    PARAM_BASE,
+    SHARED_WINDOW,
+    WINDOW_SIZE,
+    LinearMemory,
 )  # fmt: skip
 from .module import (
-    Function, FunctionRef, Imm, Instruction, Module, Not, Operand, Reg, Sink, Special, Sym, Variable,
+    Function,
+    FunctionRef,
+    Imm,
+    Instruction,
+    Module,
+    Not,
+    Operand,
+    Reg,
+    Sink,
+    Special,
+    Sym,
+    Variable,
 )  # fmt: skip
 from .registers import Register
 from .report import Report, SharedAccess
@@ -168,7 +185,9 @@ class Machine:
             found = self.registers[reg.slot] = Register(reg, self.total)
         return found
 
-    def read(self, ins: Instruction, operand: Operand, type: ScalarType, wide: bool = False) -> Read:
+    def read(
+        self, ins: Instruction, operand: Operand, type: ScalarType, wide: bool = False
+    ) -> Read:
         """A function that gives the operand's values as ``type.dtype``: ``[lanes]``, or ``[1]`` for a
         constant. ``wide`` allows a register wider than the type (PTX ISA 9.4.1: ld, st, cvt)."""
         dtype = type.dtype
@@ -238,7 +257,7 @@ class Machine:
 
     def write(
         self, ins: Instruction, operand: Operand, type: ScalarType, wide: bool = False
-    ) -> "Callable[[Lanes, Array], None]":
+    ) -> Callable[[Lanes, Array], None]:
         """A function that stores ``[lanes]`` values of ``type``; extended by the type's sign where the
         register is wider and ``wide`` allows it."""
         if isinstance(operand, Sink):
@@ -270,8 +289,8 @@ class Machine:
     def pure(
         self,
         ins: Instruction,
-        results: "list[tuple[Operand, ScalarType]]",
-        operands: "list[tuple[Operand, ScalarType]]",
+        results: list[tuple[Operand, ScalarType]],
+        operands: list[tuple[Operand, ScalarType]],
         compute: Callable[..., Any],
         *,
         wide: bool = False,
@@ -383,7 +402,9 @@ class Machine:
         """The linear memory that holds a generic address."""
         if PARAM_BASE <= address < CONST_BASE:
             return self.image.param_memory
-        return self.image.const_memory if CONST_BASE <= address < GLOBAL_BASE else self.global_memory
+        return (
+            self.image.const_memory if CONST_BASE <= address < GLOBAL_BASE else self.global_memory
+        )
 
     def count_shared(self, ins: Instruction, passes: tuple[int, int]) -> None:
         access = self.report.shared.get(ins.line)

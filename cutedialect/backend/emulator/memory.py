@@ -114,9 +114,7 @@ class LinearMemory:
             return
         for allocation, mask in self._partition(addresses, width, "write"):
             if not allocation.writable:
-                raise EmulatorError(
-                    f"write to {allocation.name}, which is read-only", code="CD-I1"
-                )
+                raise EmulatorError(f"write to {allocation.name}, which is read-only", code="CD-I1")
             first, words = allocation.words(width)
             at = ((addresses[mask] - np.uint64(first)) // np.uint64(width)).astype(np.intp)
             words[at] = values[mask]
@@ -175,4 +173,6 @@ class LinearMemory:
         if nearest is None or distance > 1 << 36:
             return f"{address:#x} (no allocation is near)"
         side = "before the start" if address < nearest.base else "past the end"
-        return f"{address:#x} ({distance} bytes {side} of {nearest.name}, {nearest.size} bytes long)"
+        return (
+            f"{address:#x} ({distance} bytes {side} of {nearest.name}, {nearest.size} bytes long)"
+        )

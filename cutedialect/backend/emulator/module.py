@@ -38,7 +38,7 @@ class Variable:
     """A variable of a state space; ``size`` in bytes, -1 when declared without an extent.
 
     ``function`` is the owner's name for variables declared inside a function. ``init`` holds
-    ``(byte offset, byte width, value)`` with an int, a float or a ``Sym`` as value.
+    ``(byte offset, byte width, value)`` with a number, a ``Sym`` or a function as value.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Variable:
     uid: int
     function: str | None = None
     extern: bool = False
-    init: tuple[tuple[int, int, "int | float | Sym"], ...] = ()
+    init: tuple[tuple[int, int, int | float | Sym | FunctionRef], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Sink:
 
 @dataclass(frozen=True)
 class Address:
-    base: "Reg | Sym | Imm | Special"
+    base: Reg | Sym | Imm | Special
     offset: int = 0
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Vector:
-    items: "tuple[Operand, ...]"
+    items: tuple[Operand, ...]
 
     def __str__(self) -> str:
         return "{" + ", ".join(map(str, self.items)) + "}"
@@ -104,7 +104,7 @@ class Vector:
 class Bracket:
     """``[a, {x, y}]``: a bracket with several operands (tensor copies, multimem)."""
 
-    items: "tuple[Operand, ...]"
+    items: tuple[Operand, ...]
 
     def __str__(self) -> str:
         return "[" + ", ".join(map(str, self.items)) + "]"
@@ -114,7 +114,7 @@ class Bracket:
 class Group:
     """A parenthesized list: the parameters of a call."""
 
-    items: "tuple[Operand, ...]"
+    items: tuple[Operand, ...]
 
     def __str__(self) -> str:
         return "(" + ", ".join(map(str, self.items)) + ")"
@@ -122,7 +122,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Not:
-    operand: "Operand"
+    operand: Operand
 
     def __str__(self) -> str:
         return f"!{self.operand}"
@@ -132,8 +132,8 @@ class Not:
 class Pair:
     """``p|q``: the two results of setp, shfl, elect and friends."""
 
-    first: "Operand"
-    second: "Operand"
+    first: Operand
+    second: Operand
 
     def __str__(self) -> str:
         return f"{self.first}|{self.second}"
@@ -160,7 +160,7 @@ Operand = (
 class Modifiers:
     """The dotted parts of an opcode after its head, consumed one by one; ``done`` rejects the rest."""
 
-    def __init__(self, instruction: "Instruction", parts: tuple[str, ...]) -> None:
+    def __init__(self, instruction: Instruction, parts: tuple[str, ...]) -> None:
         self._instruction = instruction
         self._parts = list(parts)
 
@@ -251,8 +251,8 @@ class Function:
 
     name: str
     is_entry: bool
-    params: "tuple[Variable | Reg, ...]"
-    results: "tuple[Variable | Reg, ...]"
+    params: tuple[Variable | Reg, ...]
+    results: tuple[Variable | Reg, ...]
     start: int
     end: int
     line: int

@@ -12,8 +12,24 @@ from typing import NoReturn
 from .errors import EmulatorError
 from .lexer import Token, tokenize
 from .module import (
-    Address, Bracket, Function, FunctionRef, Group, Imm, Instruction, Label, Module, Not, Operand,
-    Pair, Reg, Sink, Special, Sym, Variable, Vector,
+    Address,
+    Bracket,
+    Function,
+    FunctionRef,
+    Group,
+    Imm,
+    Instruction,
+    Label,
+    Module,
+    Not,
+    Operand,
+    Pair,
+    Reg,
+    Sink,
+    Special,
+    Sym,
+    Variable,
+    Vector,
 )  # fmt: skip
 from .types import TYPES, ScalarType
 
@@ -29,7 +45,7 @@ _NOTES = {
 class _Scope:
     """Names of one brace level; lookups go outward."""
 
-    def __init__(self, outer: "_Scope | None") -> None:
+    def __init__(self, outer: _Scope | None) -> None:
         self.outer = outer
         self.registers: dict[str, Reg] = {}
         self.ranges: dict[str, tuple[int, ScalarType]] = {}
@@ -238,7 +254,7 @@ class _Parser:
             count *= self.constant()
             self.expect("]")
         width = 16 if kind.bits == 128 else kind.bytes
-        init: list[tuple[int, int, int | float | Sym]] = []
+        init: list[tuple[int, int, int | float | Sym | FunctionRef]] = []
         used = 0
         if self.accept("="):
             used = self.initializer(kind, 0, init)
@@ -257,7 +273,10 @@ class _Parser:
         return variable
 
     def initializer(
-        self, kind: ScalarType, offset: int, out: list[tuple[int, int, int | float | Sym]]
+        self,
+        kind: ScalarType,
+        offset: int,
+        out: list[tuple[int, int, int | float | Sym | FunctionRef]],
     ) -> int:
         if self.accept("{"):
             while not self.accept("}"):
@@ -272,10 +291,11 @@ class _Parser:
                 self.expect("(")
             name = self.take("name")
             variable = self.lookup_variable(name)
-            if variable is None:
-                self.fail(f"unknown symbol '{name}' in an initializer", self.tokens[self.at - 1])
             if generic:
                 self.expect(")")
+            if variable is None:
+                out.append((offset, kind.bytes, FunctionRef(name)))
+                return offset + kind.bytes
             extra = self.integer() if self.accept("+") else 0
             out.append((offset, kind.bytes, Sym(variable, extra)))
             return offset + kind.bytes
@@ -629,7 +649,7 @@ class _Parser:
         )
         object.__setattr__(instruction, "operands", operands)
 
-    def target_of(self, name: "_Name", scope: _Scope, instruction: Instruction) -> Operand:
+    def target_of(self, name: _Name, scope: _Scope, instruction: Instruction) -> Operand:
         inner: _Scope | None = scope
         while inner is not None:
             if name.name in inner.labels:

@@ -13,10 +13,12 @@ from .memory import LOCAL_WINDOW, SHARED_WINDOW, WINDOW_SIZE
 if TYPE_CHECKING:
     from .machine import Machine
 
-_CONVERSION = re.compile(r"%[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(hh|h|ll|l|z|t|j)?([diouxXcsfFeEgGaAp%])")
+_CONVERSION = re.compile(
+    r"%[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(hh|h|ll|l|z|t|j)?([diouxXcsfFeEgGaAp%])"
+)
 
 
-def read_bytes(machine: "Machine", lane: int, address: int, count: int) -> bytes:
+def read_bytes(machine: Machine, lane: int, address: int, count: int) -> bytes:
     """Bytes at a generic address as one thread sees it."""
     spots = np.arange(address, address + count, dtype=np.uint64)
     if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_SIZE:
@@ -29,7 +31,7 @@ def read_bytes(machine: "Machine", lane: int, address: int, count: int) -> bytes
     return machine.linear_of(address).load(spots, 1).tobytes()
 
 
-def read_string(machine: "Machine", lane: int, address: int) -> str:
+def read_string(machine: Machine, lane: int, address: int) -> str:
     out = bytearray()
     while len(out) < 1 << 16:
         byte = read_bytes(machine, lane, address + len(out), 1)[0]
@@ -39,7 +41,7 @@ def read_string(machine: "Machine", lane: int, address: int) -> str:
     return out.decode("utf-8", "replace")
 
 
-def format_output(machine: "Machine", lane: int, format_at: int, buffer_at: int) -> str:
+def format_output(machine: Machine, lane: int, format_at: int, buffer_at: int) -> str:
     """The text that one thread prints."""
     text = read_string(machine, lane, format_at)
     at = 0
@@ -69,7 +71,9 @@ def format_output(machine: "Machine", lane: int, format_at: int, buffer_at: int)
         if kind == "p":
             return (plain[:-1] + "s") % hex(int(take("Q")))
         long = length in ("l", "ll", "z", "t", "j")
-        value = int(take(("q" if kind in "di" else "Q") if long else ("i" if kind in "dic" else "I")))
+        value = int(
+            take(("q" if kind in "di" else "Q") if long else ("i" if kind in "dic" else "I"))
+        )
         if kind == "c":
             return plain % chr(value & 0xFF)
         if length in ("h", "hh") and kind not in "di":

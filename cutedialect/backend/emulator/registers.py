@@ -17,7 +17,7 @@ from .types import STORAGE, ScalarType
 class Register:
     """``bits`` is the raw value of each lane; ``poison`` is None when no lane holds poison."""
 
-    __slots__ = ("name", "width", "bits", "poison", "origin", "_views")
+    __slots__ = ("_views", "bits", "name", "origin", "poison", "width")
 
     def __init__(self, declared: Reg, lanes: int) -> None:
         self.name = declared.name

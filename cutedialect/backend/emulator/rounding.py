@@ -190,8 +190,8 @@ def round_fraction(exact: Fraction, mode: str) -> float:
     if mode == "rn":
         return nearest
     infinite = nearest in (float("inf"), float("-inf"))
-    over = infinite and exact > 0 or not infinite and Fraction(nearest) > exact
-    under = infinite and exact < 0 or not infinite and Fraction(nearest) < exact
+    over = (infinite and exact > 0) or (not infinite and Fraction(nearest) > exact)
+    under = (infinite and exact < 0) or (not infinite and Fraction(nearest) < exact)
     if over and (mode == "rm" or (mode == "rz" and exact > 0)):
         return float(np.nextafter(nearest, -np.inf))
     if under and (mode == "rp" or (mode == "rz" and exact < 0)):

@@ -26,7 +26,7 @@ STALLED_ROUNDS = 20_000
 
 
 class Cohort:
-    __slots__ = ("lanes", "pc", "stack", "round", "fuel")
+    __slots__ = ("fuel", "lanes", "pc", "round", "stack")
 
     def __init__(self, lanes: Lanes, pc: int, stack: Stack, round: int, fuel: int) -> None:
         self.lanes = lanes
@@ -39,7 +39,7 @@ class Cohort:
 class Scheduler:
     """Runs a machine to its end. ``max_steps`` bounds the instructions issued for cohorts."""
 
-    def __init__(self, machine: "Machine", seed: int, max_steps: int) -> None:
+    def __init__(self, machine: Machine, seed: int, max_steps: int) -> None:
         self.machine = machine
         self.linker = Linker(machine)
         self.random = random.Random(seed) if seed else None

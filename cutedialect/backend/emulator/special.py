@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 class SpecialValues:
     """Clocks advance with every read, so that a loop that waits for time ends."""
 
-    def __init__(self, machine: "Machine") -> None:
+    def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._cache: dict[str, Array] = {}
 
-    def reader(self, ins: "Instruction", name: str, type: ScalarType) -> Any:
+    def reader(self, ins: Instruction, name: str, type: ScalarType) -> Any:
         machine = self._machine
         dtype = type.dtype
         if name in ("%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo",

@@ -23,7 +23,7 @@ _FAMILIES = (
 )  # fmt: skip
 
 
-def find(ins: "Instruction") -> Builder:
+def find(ins: Instruction) -> Builder:
     """The builder of an instruction; ``UnsupportedInstruction`` if there is none."""
     if not BUILDERS:
         for family in _FAMILIES:

@@ -52,7 +52,7 @@ def _combine(name: str, type: ScalarType, ftz: bool) -> Callable[[Array, Array, 
     ufunc = _UFUNCS[name]
     if name in ("min", "max") and type.kind in "fx":
         ufunc = np.fmin if name == "min" else np.fmax
-    if type.kind in "fx" and type.bits == 16 or type.kind == "x":
+    if (type.kind in "fx" and type.bits == 16) or type.kind == "x":
         dtype = np.dtype(ml_dtypes.bfloat16 if type.name.startswith("bf16") else np.float16)
 
         def halves(old: Array, b: Array, c: Array) -> Array:
@@ -67,7 +67,7 @@ def _combine(name: str, type: ScalarType, ftz: bool) -> Callable[[Array, Array, 
 class _Cells:
     """The words that an atomic touches, in one space: keys identify words across CTAs."""
 
-    def __init__(self, machine: "Machine", space: str, lanes: Lanes, addresses: Array, width: int):
+    def __init__(self, machine: Machine, space: str, lanes: Lanes, addresses: Array, width: int):
         self.machine, self.space, self.width = machine, space, width
         if space == "shared":
             owner = machine.lane_cta[lanes.sel]
@@ -129,7 +129,7 @@ def apply(
 
 
 @instruction("atom", "red")
-def _atomic(ins: Instruction, machine: "Machine") -> "Step":
+def _atomic(ins: Instruction, machine: Machine) -> Step:
     head = ins.opcode.split(".")[0]
     mods = ins.modifiers(head)
     mods.take("relaxed", "acquire", "release", "acq_rel", "sc")

@@ -24,7 +24,7 @@ def _head(ins: Instruction) -> str:
 
 
 @instruction(*_HEADS)
-def _bar(ins: Instruction, machine: "Machine") -> "Step":
+def _bar(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers(_head(ins))
     action = mods.take("sync", "arrive", "red")
     mods.has("aligned")
@@ -98,7 +98,7 @@ def _bar(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("membar", "fence")
-def _fence(ins: Instruction, machine: "Machine") -> "Step":
+def _fence(ins: Instruction, machine: Machine) -> Step:
     """All memory here is sequentially consistent, so plain fences order nothing further."""
     mods = ins.modifiers(ins.opcode.split(".")[0])
     mods.take("sc", "acq_rel", "acquire", "release")
@@ -108,7 +108,7 @@ def _fence(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("nanosleep")
-def _nanosleep(ins: Instruction, machine: "Machine") -> "Step":
+def _nanosleep(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("nanosleep")
     mods.type("u32")
     mods.done()
@@ -117,5 +117,3 @@ def _nanosleep(ins: Instruction, machine: "Machine") -> "Step":
         machine.polled = True
 
     return step
-
-

@@ -68,7 +68,7 @@ def _check(ins: Instruction, name: str | None, type: ScalarType) -> str:
 
 
 @instruction("setp")
-def _setp(ins: Instruction, machine: "Machine") -> "Step":
+def _setp(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("setp")
     name = mods.take(*_OPERATORS)
     combine = mods.take(*_COMBINE)
@@ -104,13 +104,13 @@ def _setp(ins: Instruction, machine: "Machine") -> "Step":
 
 def _setp_pair(
     ins: Instruction,
-    machine: "Machine",
+    machine: Machine,
     name: str,
     combine: str | None,
     ftz: bool,
     type: ScalarType,
     results: list[tuple[Operand, ScalarType]],
-) -> "Step":
+) -> Step:
     """f16x2 and bf16x2: one predicate for each half."""
     half = TYPES.get(type.name[:-2])
     if half is None or half.kind != "f" or len(results) != 2:
@@ -133,7 +133,7 @@ def _setp_pair(
 
 
 @instruction("set")
-def _set(ins: Instruction, machine: "Machine") -> "Step":
+def _set(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("set")
     name = mods.take(*_OPERATORS)
     combine = mods.take(*_COMBINE)
@@ -165,9 +165,9 @@ def _set(ins: Instruction, machine: "Machine") -> "Step":
 
 
 def _set_pair(
-    ins: Instruction, machine: "Machine", name: str | None, ftz: bool, result: ScalarType,
+    ins: Instruction, machine: Machine, name: str | None, ftz: bool, result: ScalarType,
     type: ScalarType,
-) -> "Step":  # fmt: skip
+) -> Step:  # fmt: skip
     half = TYPES.get(type.name[:-2])
     if half is None or half.kind != "f" or (result.kind == "x" and result is not type):
         raise ins.unsupported(f".{result.name}.{type.name}")

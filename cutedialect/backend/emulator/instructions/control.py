@@ -30,13 +30,13 @@ class Frame:
     call: Instruction
     callee: Function
     results: tuple[Any, ...]
-    saved: "dict[Any, Any] | None"
+    saved: dict[Any, Any] | None
     saved_lanes: Array
     local_shift: int
 
 
 @instruction("bra", handles_guard=True)
-def _bra(ins: Instruction, machine: "Machine") -> "Step":
+def _bra(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("bra")
     mods.has("uni")
     mods.done()
@@ -73,7 +73,7 @@ def _bra(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("brx.idx")
-def _brx(ins: Instruction, machine: "Machine") -> "Step":
+def _brx(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("brx.idx")
     mods.has("uni")
     mods.done()
@@ -103,7 +103,7 @@ def _brx(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("exit")
-def _exit(ins: Instruction, machine: "Machine") -> "Step":
+def _exit(ins: Instruction, machine: Machine) -> Step:
     ins.modifiers("exit").done()
 
     def leave(scheduler: Any, lanes: Lanes, pc: int, stack: Any) -> None:
@@ -113,7 +113,7 @@ def _exit(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("ret")
-def _ret(ins: Instruction, machine: "Machine") -> "Step":
+def _ret(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("ret")
     mods.has("uni")
     mods.done()
@@ -130,7 +130,7 @@ def _ret(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("trap")
-def _trap(ins: Instruction, machine: "Machine") -> "Step":
+def _trap(ins: Instruction, machine: Machine) -> Step:
     def step(lanes: Lanes) -> Any:
         where = machine.describe_lane(int(lanes.index[0]))
         raise EmulatorError(f"trap executed by {where}", code="CD-TRAP")
@@ -139,12 +139,12 @@ def _trap(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("brkpt", "pmevent")
-def _brkpt(ins: Instruction, machine: "Machine") -> "Step":
+def _brkpt(ins: Instruction, machine: Machine) -> Step:
     return lambda lanes: None
 
 
 @instruction("call")
-def _call(ins: Instruction, machine: "Machine") -> "Step":
+def _call(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("call")
     mods.has("uni")
     mods.done()
@@ -212,7 +212,7 @@ def _match(
 
 def _enter(
     scheduler: Any,
-    machine: "Machine",
+    machine: Machine,
     ins: Instruction,
     function: Function,
     results: tuple[Any, ...],
@@ -242,7 +242,7 @@ def _enter(
     scheduler.add(lanes, function.start, (*stack, frame))
 
 
-def _return(machine: "Machine", lanes: Lanes, frame: Frame) -> None:
+def _return(machine: Machine, lanes: Lanes, frame: Frame) -> None:
     values = [_fetch(machine, frame.call, _operand(r), o, lanes) for r, o in
               zip(frame.callee.results, frame.results, strict=True)]  # fmt: skip
     if frame.saved is not None:
@@ -252,11 +252,11 @@ def _return(machine: "Machine", lanes: Lanes, frame: Frame) -> None:
         _place(machine, frame.call, target, value, lanes)
 
 
-def _operand(place: "Variable | Reg") -> Any:
+def _operand(place: Variable | Reg) -> Any:
     return Sym(place) if isinstance(place, Variable) else place
 
 
-def _rows(machine: "Machine", variable: Variable) -> tuple[Array, Array]:
+def _rows(machine: Machine, variable: Variable) -> tuple[Array, Array]:
     memory = machine.frames
     at = machine.image.offsets[variable.uid]
     shape = (machine.total, memory.pitch)
@@ -264,7 +264,7 @@ def _rows(machine: "Machine", variable: Variable) -> tuple[Array, Array]:
     return memory.data.reshape(shape)[:, part], memory.shadow.reshape(shape)[:, part]
 
 
-def _fetch(machine: "Machine", ins: Instruction, source: Any, like: Any, lanes: Lanes) -> Any:
+def _fetch(machine: Machine, ins: Instruction, source: Any, like: Any, lanes: Lanes) -> Any:
     """``(bytes [lanes, size], shadow [lanes, size])`` of a parameter, register or constant."""
     if isinstance(source, Sym) and source.variable.space == "param":
         data, shadow = _rows(machine, source.variable)
@@ -283,7 +283,7 @@ def _fetch(machine: "Machine", ins: Instruction, source: Any, like: Any, lanes: 
     return data, shadow
 
 
-def _place(machine: "Machine", ins: Instruction, target: Any, value: Any, lanes: Lanes) -> None:
+def _place(machine: Machine, ins: Instruction, target: Any, value: Any, lanes: Lanes) -> None:
     data, shadow = value
     if isinstance(target, Variable):
         rows, states = _rows(machine, target)
@@ -304,7 +304,7 @@ def _place(machine: "Machine", ins: Instruction, target: Any, value: Any, lanes:
         register.clear(lanes)
 
 
-def _owned(machine: "Machine", function: Function) -> tuple[list[Reg], list[Variable]]:
+def _owned(machine: Machine, function: Function) -> tuple[list[Reg], list[Variable]]:
     registers = [r for r in machine.registers_of(function)]
     variables = [
         v for v in machine.module.variables
@@ -314,7 +314,7 @@ def _owned(machine: "Machine", function: Function) -> tuple[list[Reg], list[Vari
     return registers, variables
 
 
-def _save(machine: "Machine", function: Function, lanes: Lanes) -> dict[Any, Any]:
+def _save(machine: Machine, function: Function, lanes: Lanes) -> dict[Any, Any]:
     registers, variables = _owned(machine, function)
     saved: dict[Any, Any] = {}
     for reg in registers:
@@ -327,7 +327,7 @@ def _save(machine: "Machine", function: Function, lanes: Lanes) -> dict[Any, Any
     return saved
 
 
-def _restore(machine: "Machine", frame: Frame, lanes: Lanes) -> None:
+def _restore(machine: Machine, frame: Frame, lanes: Lanes) -> None:
     at = np.searchsorted(frame.saved_lanes, lanes.index)
     assert frame.saved is not None
     for owner, (first, second) in frame.saved.items():
@@ -343,14 +343,14 @@ def _restore(machine: "Machine", frame: Frame, lanes: Lanes) -> None:
             data[lanes.sel], shadow[lanes.sel] = first[at], second[at]
 
 
-def _pointer(machine: "Machine", ins: Instruction, argument: Any, lanes: Lanes) -> Array:
+def _pointer(machine: Machine, ins: Instruction, argument: Any, lanes: Lanes) -> Array:
     data, _ = _fetch(machine, ins, argument, argument, lanes)
     return np.ascontiguousarray(data).view(np.uint64)[:, 0]
 
 
 def _printf(
-    ins: Instruction, machine: "Machine", results: tuple[Any, ...], arguments: tuple[Any, ...]
-) -> "Step":
+    ins: Instruction, machine: Machine, results: tuple[Any, ...], arguments: tuple[Any, ...]
+) -> Step:
     if len(arguments) != 2:
         raise ins.malformed("vprintf takes a format and a buffer")
 
@@ -369,7 +369,7 @@ def _printf(
     return step
 
 
-def _assert_fail(ins: Instruction, machine: "Machine", arguments: tuple[Any, ...]) -> "Step":
+def _assert_fail(ins: Instruction, machine: Machine, arguments: tuple[Any, ...]) -> Step:
     from ..printf import read_string
 
     def step(lanes: Lanes) -> Any:

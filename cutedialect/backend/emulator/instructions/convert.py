@@ -48,7 +48,9 @@ def encode_narrow(values: Array, format: str) -> Array:
     dtype, nan_bits = _FP8[format]
     rounded = narrow(values, format, "rn", saturate=True)
     if format.startswith("e2") or format == "e3m2":
-        rounded = np.where(np.isnan(values), narrow(np.full(1, np.inf), format, "rn", True), rounded)
+        rounded = np.where(
+            np.isnan(values), narrow(np.full(1, np.inf), format, "rn", True), rounded
+        )
     bits = rounded.astype(np.float32).astype(dtype).view(np.uint8)
     if nan_bits:
         bits = np.where(np.isnan(values), np.uint8(nan_bits), bits)
@@ -58,7 +60,9 @@ def encode_narrow(values: Array, format: str) -> Array:
 def _float_to_integer(values: Array, type: ScalarType, source: ScalarType) -> Array:
     """f64 numbers, already integral, clamped to the integer type."""
     bits = type.bits
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if type.is_signed else (0, (1 << bits) - 1)
+    low, high = (
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if type.is_signed else (0, (1 << bits) - 1)
+    )
     nan = np.isnan(values)
     top, bottom = float(high), float(low)
     over, under = values >= top, values <= bottom
@@ -78,7 +82,9 @@ def _integer_to_integer(values: Array, type: ScalarType, saturate: bool) -> Arra
     if not saturate:
         return values.astype(type.dtype)
     bits = type.bits
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if type.is_signed else (0, (1 << bits) - 1)
+    low, high = (
+        (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if type.is_signed else (0, (1 << bits) - 1)
+    )
     info = np.iinfo(values.dtype)
     return np.clip(values, max(low, info.min), min(high, info.max)).astype(type.dtype)
 
@@ -91,10 +97,15 @@ def _u64_to_f64(values: Array) -> Array:
 
 
 @instruction("cvt")
-def _cvt(ins: Instruction, machine: "Machine") -> "Step":
+def _cvt(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("cvt")
     mode = mods.take(*_FLOAT_MODES, *_INTEGER_MODES)
-    ftz, sat, finite, relu = mods.has("ftz"), mods.has("sat"), mods.has("satfinite"), mods.has("relu")
+    ftz, sat, finite, relu = (
+        mods.has("ftz"),
+        mods.has("sat"),
+        mods.has("satfinite"),
+        mods.has("relu"),
+    )
     types = mods.types()
     mods.done()
     if len(types) != 2:
@@ -120,7 +131,9 @@ def _cvt(ins: Instruction, machine: "Machine") -> "Step":
         integral = _INTEGER_MODES[mode]
 
         def compute(a: Array) -> Array:
-            return _float_to_integer(integral((flush(a) if ftz else a).astype(np.float64)), target, source)
+            return _float_to_integer(
+                integral((flush(a) if ftz else a).astype(np.float64)), target, source
+            )
 
     else:
         compute = _between_floats(ins, target, source, mode, ftz, sat or finite, sat, relu)
@@ -186,9 +199,9 @@ def _between_floats(
 
 
 def _packed(
-    ins: Instruction, machine: "Machine", target: ScalarType, source: ScalarType,
+    ins: Instruction, machine: Machine, target: ScalarType, source: ScalarType,
     mode: str | None, saturate: bool, relu: bool,
-) -> "Step":  # fmt: skip
+) -> Step:  # fmt: skip
     if mode not in ("rn", "rz"):
         raise ins.unsupported("expected .rn or .rz")
 
@@ -251,7 +264,7 @@ def _packed(
 
 
 @instruction("cvt.pack")
-def _cvt_pack(ins: Instruction, machine: "Machine") -> "Step":
+def _cvt_pack(ins: Instruction, machine: Machine) -> Step:
     """``cvt.pack.sat.T.s32[.b32] d, a, b[, c]``: two saturated numbers, low half from b."""
     mods = ins.modifiers("cvt.pack")
     saturates = mods.has("sat")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @instruction("cp.async.ca", "cp.async.cg")
-def _copy(ins: Instruction, machine: "Machine") -> "Step":
+def _copy(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers(ins.opcode[:11])
     space = mods.take("shared", "shared::cta")
     hint = mods.has("L2::cache_hint")
@@ -59,7 +59,9 @@ def _copy(ins: Instruction, machine: "Machine") -> "Step":
         elif amount is not None:
             used[:] = amount(lanes)
             if (used > width).any():
-                raise ins.error("CD-I1", f"source size {used.max()} exceeds the copy's {width} bytes")
+                raise ins.error(
+                    "CD-I1", f"source size {used.max()} exceeds the copy's {width} bytes"
+                )
         at = shared.offsets(target(lanes), machine.lane_cta[lanes.sel], width, "write")
         origin = source(lanes)
         touched = used > 0
@@ -68,7 +70,9 @@ def _copy(ins: Instruction, machine: "Machine") -> "Step":
         elif touched.any():
             memory.check_alignment(origin[touched], width)
             memory.check(origin[touched], 1, "read")
-            memory.check(origin[touched] + used[touched].astype(np.uint64) - np.uint64(1), 1, "read")
+            memory.check(
+                origin[touched] + used[touched].astype(np.uint64) - np.uint64(1), 1, "read"
+            )
         group = lanes.index >> (3 if width == 16 else 4 if width == 8 else 5)
         group = group - group[0]
         machine.count_shared(ins, wavefronts(at, group, width, int(group[-1]) + 1))
@@ -78,13 +82,13 @@ def _copy(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("cp.async.commit_group")
-def _commit(ins: Instruction, machine: "Machine") -> "Step":
+def _commit(ins: Instruction, machine: Machine) -> Step:
     ins.modifiers("cp.async.commit_group").done()
     return lambda lanes: machine.copies.commit(lanes)
 
 
 @instruction("cp.async.wait_group")
-def _wait(ins: Instruction, machine: "Machine") -> "Step":
+def _wait(ins: Instruction, machine: Machine) -> Step:
     ins.modifiers("cp.async.wait_group").done()
     ins.expect(1)
     count = ins.operands[0]
@@ -95,6 +99,6 @@ def _wait(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("cp.async.wait_all")
-def _wait_all(ins: Instruction, machine: "Machine") -> "Step":
+def _wait_all(ins: Instruction, machine: Machine) -> Step:
     ins.modifiers("cp.async.wait_all").done()
     return lambda lanes: machine.copies.wait_all(lanes)

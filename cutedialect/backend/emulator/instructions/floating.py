@@ -13,7 +13,14 @@ import numpy as np
 from ..lanes import Array
 from ..module import Instruction, Modifiers
 from ..rounding import (
-    NAN32, add_exactly, add_f64, divide_f64, fma_f32, fma_f64, sqrt_f64, to_f32,
+    NAN32,
+    add_exactly,
+    add_f64,
+    divide_f64,
+    fma_f32,
+    fma_f64,
+    sqrt_f64,
+    to_f32,
 )  # fmt: skip
 from ..types import TYPES, ScalarType
 from .compare import flush
@@ -35,7 +42,9 @@ def canonical(values: Array) -> Array:
 
 
 def _saturate(values: Array) -> Array:
-    return np.where(np.isnan(values), values.dtype.type(0), np.clip(values, 0, 1)) + values.dtype.type(0)
+    return np.where(
+        np.isnan(values), values.dtype.type(0), np.clip(values, 0, 1)
+    ) + values.dtype.type(0)
 
 
 def finish_f32(compute: Compute, ftz: bool, sat: bool) -> Compute:
@@ -59,9 +68,11 @@ def _options(mods: Modifiers) -> tuple[str, bool, bool]:
     return mode, mods.has("ftz"), mods.has("sat")
 
 
-def _float_op(head: str, f32: Callable[[str], Compute], f64: Callable[[str], Compute], count: int) -> None:
+def _float_op(
+    head: str, f32: Callable[[str], Compute], f64: Callable[[str], Compute], count: int
+) -> None:
     @by_type(head, "f32", "f64")
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         mode, ftz, sat = _options(mods)
         type = mods.type("f32", "f64")
@@ -116,7 +127,7 @@ _float_op(
 
 
 @by_type("div", "f32", "f64")
-def _div(ins: Instruction, machine: "Machine") -> "Step":
+def _div(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("div")
     mods.take("approx", "full")
     mode, ftz, sat = _options(mods)
@@ -131,7 +142,7 @@ def _div(ins: Instruction, machine: "Machine") -> "Step":
 
 def _sign_op(head: str, mask: Callable[[Array], Array]) -> None:
     @by_type(head, "f32", "f64")
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         ftz = mods.has("ftz")
         type = mods.type("f32", "f64")
@@ -160,7 +171,7 @@ def pick(a: Array, b: Array, largest: bool, keep_nan: bool) -> Array:
 
 def _float_min_max(head: str) -> None:
     @by_type(head, "f32", "f64")
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         ftz, keep = mods.has("ftz"), mods.has("NaN")
         xor = mods.has("xorsign")
@@ -191,7 +202,7 @@ _float_min_max("max")
 
 
 @instruction("copysign")
-def _copysign(ins: Instruction, machine: "Machine") -> "Step":
+def _copysign(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("copysign")
     type = mods.type("f32", "f64")
     mods.done()
@@ -199,7 +210,7 @@ def _copysign(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("testp")
-def _testp(ins: Instruction, machine: "Machine") -> "Step":
+def _testp(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("testp")
     name = mods.take("finite", "infinite", "number", "notanumber", "normal", "subnormal")
     type = mods.type("f32", "f64")
@@ -218,9 +229,11 @@ def _testp(ins: Instruction, machine: "Machine") -> "Step":
     return machine.pure(ins, [(ins.operands[0], TYPES["pred"])], [(ins.operands[1], type)], compute)
 
 
-def _function(head: str, f64: Callable[[Array], Array], exact: Callable[[Array, str], Array] | None) -> None:
+def _function(
+    head: str, f64: Callable[[Array], Array], exact: Callable[[Array, str], Array] | None
+) -> None:
     @by_type(head, "f32", "f64")
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         approximate = mods.has("approx")
         mode, ftz, _ = _options(mods)

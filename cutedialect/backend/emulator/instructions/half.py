@@ -28,8 +28,8 @@ def number_type(type: ScalarType) -> Any:
     return np.dtype(ml_dtypes.bfloat16 if type.name.startswith("bf16") else np.float16)
 
 
-def lift(ins: Instruction, machine: "Machine", type: ScalarType, compute: Callable[..., Any],
-         ftz: bool = False) -> "Step":  # fmt: skip
+def lift(ins: Instruction, machine: Machine, type: ScalarType, compute: Callable[..., Any],
+         ftz: bool = False) -> Step:  # fmt: skip
     """A step that applies ``compute`` (on f64 arrays, result f64) to halves or pairs of halves."""
     dtype = number_type(type)
     format = "bf16" if dtype != np.float16 else "f16"
@@ -59,7 +59,7 @@ def _saturate(values: Array) -> Array:
 
 def _arithmetic(head: str, compute: Callable[..., Any], count: int) -> None:
     @by_type(head, *_HALVES)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         mods.has("rn")
         ftz, sat, relu = mods.has("ftz"), mods.has("sat"), mods.has("relu")
@@ -91,7 +91,7 @@ _arithmetic("fma", lambda a, b, c: add_exactly(a * b, c), 3)
 
 def _sign(head: str, bits: Callable[[Array], Array]) -> None:
     @by_type(head, *_HALVES)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         ftz = mods.has("ftz")
         type = mods.type(*_HALVES)
@@ -105,7 +105,7 @@ _sign("neg", np.negative)
 
 def _min_max(head: str) -> None:
     @by_type(head, *_HALVES)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         ftz, keep = mods.has("ftz"), mods.has("NaN")
         xor, magnitude = mods.has("xorsign"), mods.has("abs")

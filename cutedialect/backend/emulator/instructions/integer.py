@@ -36,7 +36,7 @@ def by_type(head: str, *types: str) -> Callable[[Builder], Builder]:
 
 
 def _dispatch(head: str) -> Builder:
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         for part in reversed(ins.opcode.split(".")):
             if part in _BY_TYPE[head]:
                 return _BY_TYPE[head][part](ins, machine)
@@ -46,8 +46,8 @@ def _dispatch(head: str) -> Builder:
 
 
 def simple(
-    ins: Instruction, machine: "Machine", type: ScalarType, compute: Callable[..., Any], count: int
-) -> "Step":
+    ins: Instruction, machine: Machine, type: ScalarType, compute: Callable[..., Any], count: int
+) -> Step:
     """``count`` operands and one result, all of one type."""
     ins.expect(count + 1)
     operands: list[tuple[Operand, ScalarType]] = [(o, type) for o in ins.operands[1:]]
@@ -85,7 +85,7 @@ def saturate_s32(wide: Array) -> Array:
 
 def _add_sub(head: str, compute: Callable[[Array, Array], Array]) -> None:
     @by_type(head, *_INTEGERS)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         carries = mods.has("cc")
         saturates = mods.has("sat")
@@ -107,13 +107,13 @@ _add_sub("sub", np.subtract)
 
 def _with_carry(
     ins: Instruction,
-    machine: "Machine",
+    machine: Machine,
     type: ScalarType,
     kind: str,
     *,
     reads_carry: bool,
     writes_carry: bool,
-) -> "Step":
+) -> Step:
     """add / sub with CC.CF; the borrow of a subtraction is kept as CF = 1."""
     ins.expect(3)
     storage = STORAGE[type.bits]
@@ -144,7 +144,7 @@ def _with_carry(
 
 
 @instruction("addc", "subc")
-def _carry(ins: Instruction, machine: "Machine") -> "Step":
+def _carry(ins: Instruction, machine: Machine) -> Step:
     head = ins.opcode.split(".")[0]
     mods = ins.modifiers(head)
     writes = mods.has("cc")
@@ -154,7 +154,7 @@ def _carry(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @by_type("mul", *_INTEGERS)
-def _mul(ins: Instruction, machine: "Machine") -> "Step":
+def _mul(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("mul")
     part = mods.take("lo", "hi", "wide")
     type = mods.type(*_INTEGERS)
@@ -174,7 +174,7 @@ def _mul(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @by_type("mad", *_INTEGERS)
-def _mad(ins: Instruction, machine: "Machine") -> "Step":
+def _mad(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("mad")
     part = mods.take("lo", "hi", "wide")
     saturates, carries = mods.has("sat"), mods.has("cc")
@@ -205,7 +205,7 @@ def _mad(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("madc")
-def _madc(ins: Instruction, machine: "Machine") -> "Step":
+def _madc(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("madc")
     part = mods.take("lo", "hi")
     writes = mods.has("cc")
@@ -216,13 +216,13 @@ def _madc(ins: Instruction, machine: "Machine") -> "Step":
 
 def _mad_carry(
     ins: Instruction,
-    machine: "Machine",
+    machine: Machine,
     type: ScalarType,
     part: str | None,
     *,
     reads_carry: bool,
     writes_carry: bool,
-) -> "Step":
+) -> Step:
     ins.expect(4)
     if part not in ("lo", "hi"):
         raise ins.unsupported("expected .lo or .hi")
@@ -253,7 +253,7 @@ def _signed24(values: Array) -> Array:
 
 
 @instruction("mul24", "mad24")
-def _mul24(ins: Instruction, machine: "Machine") -> "Step":
+def _mul24(ins: Instruction, machine: Machine) -> Step:
     head = ins.opcode.split(".")[0]
     mods = ins.modifiers(head)
     part = mods.take("lo", "hi")
@@ -291,7 +291,7 @@ def remainder(a: Array, b: Array) -> Array:
 
 def _typed(head: str, compute: Callable[..., Any], count: int, *types: str) -> None:
     @by_type(head, *types)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         type = mods.type(*types)
         mods.done()
@@ -307,7 +307,7 @@ _typed("sad", lambda a, b, c: c + np.where(a < b, b - a, a - b), 3, *_INTEGERS)
 
 def _min_max(head: str, compute: Callable[..., Any]) -> None:
     @by_type(head, *_INTEGERS)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         relu = mods.has("relu")
         type = mods.type(*(("s32",) if relu else _INTEGERS))
@@ -317,7 +317,7 @@ def _min_max(head: str, compute: Callable[..., Any]) -> None:
         return simple(ins, machine, type, compute, 2)
 
     @by_type(head, "u16x2", "s16x2")
-    def packed(ins: Instruction, machine: "Machine") -> "Step":
+    def packed(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         relu = mods.has("relu")
         type = mods.type("u16x2", "s16x2")
@@ -337,7 +337,7 @@ _min_max("max", np.maximum)
 
 
 @by_type("add", "u16x2", "s16x2")
-def _add_pairs(ins: Instruction, machine: "Machine") -> "Step":
+def _add_pairs(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("add")
     type = mods.type("u16x2", "s16x2")
     mods.done()
@@ -350,7 +350,7 @@ def _add_pairs(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("dp4a", "dp2a")
-def _dot(ins: Instruction, machine: "Machine") -> "Step":
+def _dot(ins: Instruction, machine: Machine) -> Step:
     head = ins.opcode.split(".")[0]
     mods = ins.modifiers(head)
     half = mods.take("lo", "hi") if head == "dp2a" else None

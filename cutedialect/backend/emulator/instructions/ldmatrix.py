@@ -47,7 +47,7 @@ def _transpose(rows: Array) -> Array:
     return np.ascontiguousarray(np.swapaxes(rows, -1, -2))
 
 
-def _rows(ins: Instruction, machine: "Machine", count: int, address: Operand, lanes: Lanes,
+def _rows(ins: Instruction, machine: Machine, count: int, address: Operand, lanes: Lanes,
           read: object, verb: str) -> Array:  # fmt: skip
     """Checked offsets of the rows, ``[warps, 8 * count]``; counts the wavefronts."""
     addresses = np.broadcast_to(read(lanes), (lanes.count,)).reshape(-1, 32)[:, : 8 * count]  # type: ignore[operator]
@@ -59,7 +59,7 @@ def _rows(ins: Instruction, machine: "Machine", count: int, address: Operand, la
 
 
 @instruction("ldmatrix.sync")
-def _ldmatrix(ins: Instruction, machine: "Machine") -> "Step":
+def _ldmatrix(ins: Instruction, machine: Machine) -> Step:
     count, transposed = _parse(ins, "ldmatrix.sync")
     b32 = TYPES["b32"]
     items = _registers(ins, ins.operands[0], count)
@@ -93,7 +93,7 @@ def _ldmatrix(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("stmatrix.sync")
-def _stmatrix(ins: Instruction, machine: "Machine") -> "Step":
+def _stmatrix(ins: Instruction, machine: Machine) -> Step:
     count, transposed = _parse(ins, "stmatrix.sync")
     b32 = TYPES["b32"]
     items = _registers(ins, ins.operands[1], count)
@@ -125,7 +125,7 @@ def _stmatrix(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("movmatrix.sync")
-def _movmatrix(ins: Instruction, machine: "Machine") -> "Step":
+def _movmatrix(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("movmatrix.sync")
     fine = mods.has("aligned") and mods.has("m8n8") and mods.has("trans")
     mods.type("b16")

@@ -46,7 +46,7 @@ def drop_hints(mods: Modifiers) -> None:
 
 
 def resolve(
-    ins: Instruction, machine: "Machine", operand: Operand, space: str
+    ins: Instruction, machine: Machine, operand: Operand, space: str
 ) -> tuple[Resolve, list[Register]]:
     """``(read, sources)``: ``read(lanes)`` gives uint64 addresses in ``space``, one a lane."""
     if not isinstance(operand, Address):
@@ -82,7 +82,7 @@ def resolve(
 
 
 def count_access(
-    machine: "Machine", ins: Instruction, lanes: Lanes, offsets: Array, width: int
+    machine: Machine, ins: Instruction, lanes: Lanes, offsets: Array, width: int
 ) -> None:
     """Add a shared access to the report; ``offsets`` are bytes, one a lane."""
     shift = 5 if width <= 4 else 4 if width == 8 else 3
@@ -95,7 +95,7 @@ def count_access(
 class Access:
     """Loads and stores of one instruction in one space, ``width`` bytes a lane."""
 
-    def __init__(self, ins: Instruction, machine: "Machine", space: str, width: int) -> None:
+    def __init__(self, ins: Instruction, machine: Machine, space: str, width: int) -> None:
         self.ins = ins
         self.machine = machine
         self.space = space
@@ -170,7 +170,7 @@ class Access:
         if poison is not None:
             memory.poison(at, poison)
 
-    def _in(self, space: str) -> "Access":
+    def _in(self, space: str) -> Access:
         return Access(self.ins, self.machine, space, self.width)
 
 
@@ -216,7 +216,7 @@ def _elements(ins: Instruction, operand: Operand, count: int) -> tuple[Operand, 
     return operand.items
 
 
-def _frame_or_param(ins: Instruction, machine: "Machine", space: str, address: Operand) -> str:
+def _frame_or_param(ins: Instruction, machine: Machine, space: str, address: Operand) -> str:
     """Device-function parameters live in per-thread frames, kernel parameters in constant memory."""
     if space != "param" or not isinstance(address, Address):
         return space
@@ -227,7 +227,7 @@ def _frame_or_param(ins: Instruction, machine: "Machine", space: str, address: O
 
 
 @instruction("ld", "ldu")
-def _ld(ins: Instruction, machine: "Machine") -> "Step":
+def _ld(ins: Instruction, machine: Machine) -> Step:
     space, polls, count, type = _parse(ins, ins.opcode.split(".")[0])
     ins.expect(2, 3)
     address_space = space
@@ -289,8 +289,8 @@ def _ld(ins: Instruction, machine: "Machine") -> "Step":
 
 
 def _ld_b128(
-    ins: Instruction, machine: "Machine", space: str, read: Resolve, sources: list[Register]
-) -> "Step":
+    ins: Instruction, machine: Machine, space: str, read: Resolve, sources: list[Register]
+) -> Step:
     write = machine.write(ins, ins.operands[0], TYPES["b128"])
     target = machine.sources(ins.operands[0])[0]
     access = Access(ins, machine, space, 16)
@@ -301,13 +301,15 @@ def _ld_b128(
         write(lanes, np.ascontiguousarray(words).view(np.uint64))
         target.clear(lanes)
         if poison is not None and poison.any():
-            target.taint(lanes, poison.any(axis=1), ("CD-I3", "memory never written"), machine.total)
+            target.taint(
+                lanes, poison.any(axis=1), ("CD-I3", "memory never written"), machine.total
+            )
 
     return step
 
 
 @instruction("st")
-def _st(ins: Instruction, machine: "Machine") -> "Step":
+def _st(ins: Instruction, machine: Machine) -> Step:
     space, _, count, type = _parse(ins, "st")
     ins.expect(2, 3)
     address_space = space
@@ -364,7 +366,7 @@ def _poison(lanes: Lanes, origins: list[list[Register]], size: int, width: int) 
 
 
 @instruction("prefetch", "prefetchu", "applypriority", "discard")
-def _prefetch(ins: Instruction, machine: "Machine") -> "Step":
+def _prefetch(ins: Instruction, machine: Machine) -> Step:
     if ins.opcode.endswith("tensormap"):
         raise ins.unsupported("tensor maps")
     if ins.opcode.startswith("discard"):

@@ -21,7 +21,7 @@ _BITS = ("pred", "b16", "b32", "b64")
 
 def _bitwise(head: str, compute: Callable[..., Any], count: int) -> None:
     @instruction(head)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         type = mods.type(*_BITS)
         mods.done()
@@ -35,7 +35,7 @@ _bitwise("not", np.invert, 1)
 _bitwise("cnot", lambda a: (a == 0).astype(a.dtype), 1)
 
 
-def _shift(ins: Instruction, machine: "Machine", left: bool) -> "Step":
+def _shift(ins: Instruction, machine: Machine, left: bool) -> Step:
     mods = ins.modifiers("shl" if left else "shr")
     type = mods.type(*(("b16", "b32", "b64") if left else
                        ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64")))  # fmt: skip
@@ -69,17 +69,17 @@ def _shift(ins: Instruction, machine: "Machine", left: bool) -> "Step":
 
 
 @instruction("shl")
-def _shl(ins: Instruction, machine: "Machine") -> "Step":
+def _shl(ins: Instruction, machine: Machine) -> Step:
     return _shift(ins, machine, left=True)
 
 
 @instruction("shr")
-def _shr(ins: Instruction, machine: "Machine") -> "Step":
+def _shr(ins: Instruction, machine: Machine) -> Step:
     return _shift(ins, machine, left=False)
 
 
 @instruction("shf.l", "shf.r")
-def _funnel(ins: Instruction, machine: "Machine") -> "Step":
+def _funnel(ins: Instruction, machine: Machine) -> Step:
     head = ins.opcode[:5]
     mods = ins.modifiers(head)
     mode = mods.take("clamp", "wrap")
@@ -102,7 +102,7 @@ def _funnel(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("lop3")
-def _lop3(ins: Instruction, machine: "Machine") -> "Step":
+def _lop3(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("lop3")
     combine = mods.take("or", "and")
     mods.type("b32")
@@ -150,7 +150,7 @@ _PERMUTE = {
 
 
 @instruction("prmt")
-def _prmt(ins: Instruction, machine: "Machine") -> "Step":
+def _prmt(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("prmt")
     mods.type("b32")
     mode = mods.take(*_PERMUTE)
@@ -172,12 +172,14 @@ def _prmt(ins: Instruction, machine: "Machine") -> "Step":
 
 def _counting(head: str, compute: Callable[[Array], Array]) -> None:
     @instruction(head)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         type = mods.type("b32", "b64")
         mods.done()
         ins.expect(2)
-        return machine.pure(ins, [(ins.operands[0], TYPES["u32"])], [(ins.operands[1], type)], compute)
+        return machine.pure(
+            ins, [(ins.operands[0], TYPES["u32"])], [(ins.operands[1], type)], compute
+        )
 
 
 def highest_bit(values: Array) -> Array:
@@ -196,7 +198,7 @@ _counting("clz", lambda a: (8 * a.dtype.itemsize - 1 - highest_bit(a)).astype(np
 
 
 @instruction("bfind")
-def _bfind(ins: Instruction, machine: "Machine") -> "Step":
+def _bfind(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("bfind")
     amount = mods.has("shiftamt")
     type = mods.type("u32", "s32", "u64", "s64")
@@ -214,7 +216,7 @@ def _bfind(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("brev")
-def _brev(ins: Instruction, machine: "Machine") -> "Step":
+def _brev(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("brev")
     type = mods.type("b32", "b64")
     mods.done()
@@ -228,7 +230,7 @@ def _brev(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("bfe")
-def _bfe(ins: Instruction, machine: "Machine") -> "Step":
+def _bfe(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("bfe")
     type = mods.type("u32", "s32", "u64", "s64")
     mods.done()
@@ -240,7 +242,9 @@ def _bfe(ins: Instruction, machine: "Machine") -> "Step":
         value = a.view(STORAGE[bits]).astype(np.uint64)
         sign_at = np.minimum(start + length - 1, bits - 1)
         if type.is_signed:
-            sign = np.where(length == 0, 0, value >> np.maximum(sign_at, 0).astype(np.uint64) & np.uint64(1))
+            sign = np.where(
+                length == 0, 0, value >> np.maximum(sign_at, 0).astype(np.uint64) & np.uint64(1)
+            )
         else:
             sign = np.zeros(1, np.uint64)
         size = np.clip(np.minimum(length, bits - start), 0, bits)
@@ -258,11 +262,13 @@ def _bfe(ins: Instruction, machine: "Machine") -> "Step":
 def _ones(count: Array) -> Array:
     """The low ``count`` bits (0 to 64) set."""
     small = np.minimum(count, 63).astype(np.uint64)
-    return np.where(count >= 64, np.uint64(0xFFFFFFFFFFFFFFFF), (np.uint64(1) << small) - np.uint64(1))
+    return np.where(
+        count >= 64, np.uint64(0xFFFFFFFFFFFFFFFF), (np.uint64(1) << small) - np.uint64(1)
+    )
 
 
 @instruction("bfi")
-def _bfi(ins: Instruction, machine: "Machine") -> "Step":
+def _bfi(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("bfi")
     type = mods.type("b32", "b64")
     mods.done()
@@ -283,7 +289,7 @@ def _bfi(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("bmsk.clamp", "bmsk.wrap")
-def _bmsk(ins: Instruction, machine: "Machine") -> "Step":
+def _bmsk(ins: Instruction, machine: Machine) -> Step:
     clamps = ins.opcode.startswith("bmsk.clamp")
     ins.modifiers(ins.opcode[: 10 if clamps else 9]).type("b32")
 
@@ -299,7 +305,7 @@ def _bmsk(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("szext.clamp", "szext.wrap")
-def _szext(ins: Instruction, machine: "Machine") -> "Step":
+def _szext(ins: Instruction, machine: Machine) -> Step:
     clamps = ins.opcode.startswith("szext.clamp")
     type = ins.modifiers(ins.opcode[: 11 if clamps else 10]).type("u32", "s32")
 
@@ -317,7 +323,7 @@ def _szext(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("fns")
-def _fns(ins: Instruction, machine: "Machine") -> "Step":
+def _fns(ins: Instruction, machine: Machine) -> Step:
     ins.modifiers("fns").type("b32")
 
     def one(mask: int, base: int, offset: int) -> int:

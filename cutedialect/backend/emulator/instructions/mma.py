@@ -102,7 +102,7 @@ class Fragment:
     """One operand: reads its registers and gives matrices over the warps."""
 
     def __init__(
-        self, ins: Instruction, machine: "Machine", operand: Operand, count: int, bits: int
+        self, ins: Instruction, machine: Machine, operand: Operand, count: int, bits: int
     ) -> None:
         items = operand.items if isinstance(operand, Vector) else (operand,)
         if len(items) != count:
@@ -169,7 +169,7 @@ def _parse(ins: Instruction) -> tuple[str, str, str, str, bool, str | None, str]
 
 
 @instruction("mma.sync")
-def _mma(ins: Instruction, machine: "Machine") -> "Step":
+def _mma(ins: Instruction, machine: Machine) -> Step:
     shape, d_type, a_type, b_type, saturate, combine, mode = _parse(ins)
     m, rest = shape[1:].split("n")
     m, (n, k) = int(m), map(int, rest.split("k"))

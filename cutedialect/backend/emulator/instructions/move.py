@@ -8,7 +8,12 @@ import numpy as np
 
 from ..lanes import Array, Lanes
 from ..memory import (
-    CONST_BASE, GLOBAL_BASE, LOCAL_WINDOW, PARAM_BASE, SHARED_WINDOW, WINDOW_SIZE,
+    CONST_BASE,
+    GLOBAL_BASE,
+    LOCAL_WINDOW,
+    PARAM_BASE,
+    SHARED_WINDOW,
+    WINDOW_SIZE,
 )  # fmt: skip
 from ..module import Instruction, Operand, Reg, Sink, Vector
 from ..types import STORAGE, TYPES, ScalarType
@@ -28,7 +33,7 @@ _RANGES = {
 
 
 @instruction("mov")
-def _mov(ins: Instruction, machine: "Machine") -> "Step":
+def _mov(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("mov")
     type = mods.type()
     mods.done()
@@ -52,9 +57,9 @@ def _part(ins: Instruction, count: int, type: ScalarType) -> ScalarType:
 
 
 def _unpack(
-    ins: Instruction, machine: "Machine", parts: tuple[Operand, ...], source: Operand,
+    ins: Instruction, machine: Machine, parts: tuple[Operand, ...], source: Operand,
     type: ScalarType,
-) -> "Step":  # fmt: skip
+) -> Step:  # fmt: skip
     element = _part(ins, len(parts), type)
     storage = STORAGE[element.bits]
 
@@ -73,9 +78,9 @@ def _unpack(
 
 
 def _pack(
-    ins: Instruction, machine: "Machine", target: Operand, parts: tuple[Operand, ...],
+    ins: Instruction, machine: Machine, target: Operand, parts: tuple[Operand, ...],
     type: ScalarType,
-) -> "Step":  # fmt: skip
+) -> Step:  # fmt: skip
     element = _part(ins, len(parts), type)
 
     def compute(*columns: Array) -> Array:
@@ -88,7 +93,7 @@ def _pack(
 
 
 @instruction("selp", "slct")
-def _select(ins: Instruction, machine: "Machine") -> "Step":
+def _select(ins: Instruction, machine: Machine) -> Step:
     """The poison of the operand that is not selected does not matter."""
     head = ins.opcode.split(".")[0]
     mods = ins.modifiers(head)
@@ -136,7 +141,7 @@ def _select(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("cvta")
-def _cvta(ins: Instruction, machine: "Machine") -> "Step":
+def _cvta(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("cvta")
     to = mods.has("to")
     space = mods.take("global", "shared", "shared::cta", "local", "const", "param", "param::entry")
@@ -155,7 +160,7 @@ def _cvta(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("isspacep")
-def _isspacep(ins: Instruction, machine: "Machine") -> "Step":
+def _isspacep(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("isspacep")
     space = mods.take("global", "shared", "shared::cta", "local", "const", "param", "param::entry")
     mods.done()
@@ -173,9 +178,11 @@ def _isspacep(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("createpolicy")
-def _createpolicy(ins: Instruction, machine: "Machine") -> "Step":
+def _createpolicy(ins: Instruction, machine: Machine) -> Step:
     """Cache policies change no result; the policy is an opaque constant."""
     return machine.pure(
-        ins, [(ins.operands[0], TYPES["b64"])], [], lambda: np.array([0x12F0000000000000], np.uint64)
+        ins,
+        [(ins.operands[0], TYPES["b64"])],
+        [],
+        lambda: np.array([0x12F0000000000000], np.uint64),
     )
-

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def _function(head: str, compute: Callable[[Array], Array], *types: str) -> None:
     @instruction(head)
-    def build(ins: Instruction, machine: "Machine") -> "Step":
+    def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
         if not mods.has("approx"):
             raise ins.unsupported("expected .approx")

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ..scheduler import Scheduler, Stack
 
 
-def _spread(machine: "Machine", lanes: Lanes, values: Array) -> Array:
+def _spread(machine: Machine, lanes: Lanes, values: Array) -> Array:
     """Per-lane values as an array over the whole batch."""
     full = np.zeros(machine.total, values.dtype)
     full[lanes.sel] = values
     return full
 
 
-def _ballot(machine: "Machine", lanes: Lanes, flags: Array) -> Array:
+def _ballot(machine: Machine, lanes: Lanes, flags: Array) -> Array:
     """Bits of the lanes that are set, by warp of the batch."""
     full = _spread(machine, lanes, flags)
     return np.packbits(full.reshape(-1, 32), axis=1, bitorder="little").view(np.uint32)[:, 0]
@@ -37,7 +37,7 @@ def _two(operand: Operand) -> tuple[Operand, Operand]:
 
 
 @instruction("shfl.sync")
-def _shfl(ins: Instruction, machine: "Machine") -> "Step":
+def _shfl(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("shfl.sync")
     mode = mods.take("up", "down", "bfly", "idx")
     mods.type("b32")
@@ -100,7 +100,7 @@ def _shfl(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("vote.sync")
-def _vote(ins: Instruction, machine: "Machine") -> "Step":
+def _vote(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("vote.sync")
     mode = mods.take("all", "any", "uni", "ballot")
     result = mods.type("b32" if mode == "ballot" else "pred")
@@ -131,7 +131,7 @@ def _vote(ins: Instruction, machine: "Machine") -> "Step":
     return named_lanes(ins, machine, read_mask, machine.sources(mask), run)
 
 
-def _groups(machine: "Machine", lanes: Lanes, masks: Array) -> list[Array]:
+def _groups(machine: Machine, lanes: Lanes, masks: Array) -> list[Array]:
     """Positions of lanes that share a warp and a mask."""
     keys = (lanes.index >> 5) * (1 << 32) + masks.astype(np.int64)
     order = np.argsort(keys, kind="stable")
@@ -139,7 +139,7 @@ def _groups(machine: "Machine", lanes: Lanes, masks: Array) -> list[Array]:
 
 
 @instruction("match.any.sync", "match.all.sync")
-def _match(ins: Instruction, machine: "Machine") -> "Step":
+def _match(ins: Instruction, machine: Machine) -> Step:
     every = ins.opcode.startswith("match.all")
     mods = ins.modifiers("match.all.sync" if every else "match.any.sync")
     type = mods.type("b32", "b64")
@@ -173,7 +173,7 @@ def _match(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("redux.sync")
-def _redux(ins: Instruction, machine: "Machine") -> "Step":
+def _redux(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("redux.sync")
     name = mods.take("add", "min", "max", "and", "or", "xor")
     type = mods.type(*(("b32",) if name in ("and", "or", "xor") else ("u32", "s32")))
@@ -205,7 +205,7 @@ def _redux(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("activemask")
-def _activemask(ins: Instruction, machine: "Machine") -> "Step":
+def _activemask(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("activemask")
     mods.type("b32")
     mods.done()
@@ -221,14 +221,17 @@ def _activemask(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("elect.sync")
-def _elect(ins: Instruction, machine: "Machine") -> "Step":
+def _elect(ins: Instruction, machine: Machine) -> Step:
     """The lowest lane of the mask is elected, as an H100 does."""
     ins.modifiers("elect.sync").done()
     ins.expect(2)
     target, flag = _two(ins.operands[0])
     mask = ins.operands[1]
     read_mask = machine.read(ins, mask, TYPES["u32"])
-    write, write_flag = machine.write(ins, target, TYPES["b32"]), machine.write(ins, flag, TYPES["pred"])
+    write, write_flag = (
+        machine.write(ins, target, TYPES["b32"]),
+        machine.write(ins, flag, TYPES["pred"]),
+    )
     registers = machine.sources(target, flag)
 
     def run(lanes: Lanes) -> None:
@@ -243,14 +246,14 @@ def _elect(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("bar.warp.sync")
-def _warp_barrier(ins: Instruction, machine: "Machine") -> "Step":
+def _warp_barrier(ins: Instruction, machine: Machine) -> Step:
     """Threads of one warp may come from different places."""
     ins.modifiers("bar.warp.sync").done()
     ins.expect(1)
     read_mask = machine.read(ins, ins.operands[0], TYPES["u32"])
     sources = machine.sources(ins.operands[0])
 
-    def gather(scheduler: "Scheduler", lanes: Lanes, pc: int, stack: "Stack") -> None:
+    def gather(scheduler: Scheduler, lanes: Lanes, pc: int, stack: Stack) -> None:
         lanes = scheduler.join_blocked(lanes, pc, stack)
         places = [(lanes, pc, stack)]
         for (other_pc, other_stack), (asleep, reason) in list(scheduler.blocked.items()):

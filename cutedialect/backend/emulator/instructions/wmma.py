@@ -78,7 +78,7 @@ def _offsets(rows: int, columns: int, column_major: bool, slots: int) -> tuple[A
     return (column, row) if column_major else (row, column)
 
 
-def _leading(ins: Instruction, machine: "Machine", operands: list[Operand], default: int) -> Any:
+def _leading(ins: Instruction, machine: Machine, operands: list[Operand], default: int) -> Any:
     if len(operands) == 3:
         return machine.read(ins, operands[2], TYPES["u32"])
     constant = np.array([default], np.uint32)
@@ -86,7 +86,7 @@ def _leading(ins: Instruction, machine: "Machine", operands: list[Operand], defa
 
 
 @instruction("wmma.load.a.sync", "wmma.load.b.sync", "wmma.load.c.sync")
-def _load(ins: Instruction, machine: "Machine") -> "Step":
+def _load(ins: Instruction, machine: Machine) -> Step:
     matrix = ins.opcode[10]
     mods = ins.modifiers(ins.opcode[:16])
     layout = mods.take("row", "col")
@@ -135,14 +135,16 @@ def _load(ins: Instruction, machine: "Machine") -> "Step":
     return whole_warps(ins, machine, run)
 
 
-def _address(lanes: Lanes, base: Array, step: Array, outer: Array, inner: Array, bits: int) -> Array:
+def _address(
+    lanes: Lanes, base: Array, step: Array, outer: Array, inner: Array, bits: int
+) -> Array:
     warps = lanes.count // 32
     rows = np.tile(outer, warps).astype(np.uint64) * step + np.tile(inner, warps).astype(np.uint64)
     return base + rows * np.uint64(bits // 8)
 
 
 @instruction("wmma.store.d.sync")
-def _store(ins: Instruction, machine: "Machine") -> "Step":
+def _store(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("wmma.store.d.sync")
     layout = mods.take("row", "col")
     shape = _take_shape(ins, mods)
@@ -177,7 +179,7 @@ def _store(ins: Instruction, machine: "Machine") -> "Step":
 
 
 @instruction("wmma.mma.sync")
-def _mma(ins: Instruction, machine: "Machine") -> "Step":
+def _mma(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("wmma.mma.sync")
     layouts = [mods.take("row", "col"), mods.take("row", "col")]
     shape = _take_shape(ins, mods)
@@ -238,5 +240,3 @@ def _mma(ins: Instruction, machine: "Machine") -> "Step":
             target.clear(lanes)
 
     return whole_warps(ins, machine, run)
-
-
