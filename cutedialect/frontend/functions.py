@@ -1,4 +1,4 @@
-"""What a kernel can call: making tiles, matrix multiply, copies, reductions and elementwise functions."""
+"""What a kernel can call: making tiles, matrix multiply, copies, reductions, scalar functions."""
 
 from __future__ import annotations
 

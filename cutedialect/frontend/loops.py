@@ -49,8 +49,8 @@ def range_(start: object, stop: object = None) -> Iterator[Scalar]:
     finally:
         if not finished and trace.failure is None:
             trace.failure = error(
-                f"expected {where} to run to the end of its body, got a break, return or exception; "
-                "a condition inside a loop is `with cute.when(cond):`"
+                f"expected {where} to run to the end of its body, got a break, return or "
+                "exception; a condition inside a loop is `with cute.when(cond):`"
             )
 
 

@@ -86,8 +86,8 @@ class Trace:
         """Refuse a value whose region has ended."""
         if not scope.open:
             raise error(
-                f"expected a value that lives here, got {what} made inside {scope.what}; keep state "
-                "in a tile made before it (cute.zeros) and use .assign or +="
+                f"expected a value that lives here, got {what} made inside {scope.what}; keep "
+                "state in a tile made before it (cute.zeros) and use .assign or +="
             )
 
 

@@ -1,0 +1,30 @@
+"""What the front end asks of the GPU side: its architecture, new arrays, broadcast views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from cutedialect.backend.runtime.target_fit import default_arch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def current_arch() -> str:
+    """The target to compile for on CuPy's current device."""
+    return default_arch(import_module("cupy").cuda.Device().compute_capability)
+
+
+def empty(shape: Sequence[int], dtype: np.dtype, device: int) -> Any:
+    """A new CuPy array on a device."""
+    cupy = import_module("cupy")
+    with cupy.cuda.Device(device):
+        return cupy.empty(tuple(shape), dtype)
+
+
+def broadcast_to(array: Any, shape: Sequence[int]) -> Any:
+    """A view of a device array with stride 0 where it broadcasts."""
+    cupy = import_module("cupy")
+    return cupy.broadcast_to(cupy.asarray(array), tuple(shape))

@@ -1,0 +1,319 @@
+"""`cute.gemm`: on tiles inside a kernel, on arrays outside of one.
+
+The array call checks its arguments, makes the output, and runs the tile program
+`library/gemm.py`; it touches nothing that the program does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.schedule import Schedule
+
+from .dtypes import DType, as_dtype, f16, f32, f64, i8, i32, u8
+from .kernel import ScalarSpec, TensorSpec
+from .launch import as_schedule, compile_kernel
+
+_ACCUMULATORS = {"f16": (f32, f16), "bf16": (f32,), "f32": (f32,), "f64": (f64,)}
+_INTEGER = (i8, u8)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """An array or spec with the facts that shapes are checked on."""
+
+    value: Any
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: DType
+    array: TensorArgument | None
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    acc: Any = None,
+    *,
+    c: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Any = None,
+    activation: str | Callable[..., Any] | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    acc_dtype: object = None,
+    fast_accum: bool = True,
+    out: Any = None,
+    out_dtype: object = None,
+    arch: str | None = None,
+    schedule: Schedule | str | None = None,
+    backend: str = "auto",
+    stream: Any = None,
+) -> Any:
+    """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
+
+    Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead. Batch dimensions broadcast.
+    bias is (N,). Types: f16, bf16, f32 (as tf32), f64, and 8-bit integers (into int32). Default
+    `out_dtype` is a's type, int32 for 8-bit integers. K = 0 gives beta C + bias; an empty output
+    launches nothing. Wrong arguments raise TypeError or ValueError naming the argument, and
+    nothing is written. Returns the output: `out`, or a new array where `a` lives.
+    """
+    if acc is not None:
+        from .functions import tile_gemm
+
+        tile_gemm(a, b, acc)
+        return None
+    for name, value in (("scale_a", scale_a), ("scale_b", scale_b)):
+        if value is not None:
+            raise ValueError(f"{name}: expected None for types that are not fp8, got a scale")
+    del fast_accum
+    call = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
+    result = call.output()
+    if 0 in call.out_shape:
+        return result
+    d = as_operand(result, "out")
+    program, constants = _program(activation), call.constants(schedule)
+    args = call.arguments(d, alpha, beta)
+    options = constants | {"arch": arch, "schedule": as_schedule(schedule), "backend": backend}
+    kernel = compile_kernel(program, args, options)
+    kernel.launch(*[arg for arg in args if arg is not None], stream=stream)
+    return result
+
+
+def compile_gemm(
+    a: Any,
+    b: Any,
+    *,
+    c: Any = None,
+    bias: Any = None,
+    activation: str | Callable[..., Any] | None = None,
+    acc_dtype: object = None,
+    out_dtype: object = None,
+    out: Any = None,
+    arch: str | None = None,
+    schedule: Schedule | str | None = None,
+    backend: str = "auto",
+    alpha: float = 1.0,
+    beta: float = 0.0,
+) -> Kernel:
+    """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
+    call = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
+    shape: tuple[int | None, ...] = call.out_shape
+    d = as_operand(out if out is not None else TensorSpec(shape, call.out_dtype), "out")
+    constants = call.constants(schedule)
+    args = call.arguments(d, alpha, beta)
+    options = constants | {"arch": arch, "schedule": as_schedule(schedule), "backend": backend}
+    return compile_kernel(_program(activation), args, options)
+
+
+gemm.compile = compile_gemm  # type: ignore[attr-defined]
+
+
+def as_operand(value: Any, name: str) -> _Operand:
+    """An array or spec as an operand; anything else raises TypeError."""
+    if isinstance(value, TensorSpec):
+        return _Operand(value, name, value.shape, value.dtype, None)
+    array = tensor_argument(value)
+    if array is None:
+        raise TypeError(f"{name}: expected an array, got {type(value).__name__}")
+    return _Operand(value, name, array.shape, as_dtype(array.dtype, name), array)
+
+
+class _Call:
+    """The checked arguments of one call."""
+
+    def __init__(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        bias: Any,
+        out: Any,
+        acc_dtype: object,
+        out_dtype: object,
+        activation: object,
+        beta: float,
+    ) -> None:
+        self.a, self.b = as_operand(a, "a"), as_operand(b, "b")
+        for operand in (self.a, self.b):
+            if len(operand.shape) < 2:
+                raise ValueError(
+                    f"{operand.name}: expected 2 or more dimensions, got shape {operand.shape}"
+                )
+        k, kb = self.a.shape[-1], self.b.shape[-2]
+        if None not in (k, kb) and k != kb:
+            raise ValueError(
+                f"b: expected {k} rows (a is {_shown(self.a.shape)}), got {kb} in shape "
+                f"{_shown(self.b.shape)}"
+            )
+        self.k = k
+        batch = _broadcast(self.a.shape[:-2], self.b.shape[:-2])
+        self.out_shape = (*batch, self.a.shape[-2], self.b.shape[-1])
+        self._check_types(acc_dtype, out_dtype, out)
+        self.c = self._addend("c", c, self.out_shape) if c is not None and beta != 0 else None
+        if c is None and beta != 0:
+            raise ValueError(f"c: expected an array with beta = {beta}, got None")
+        self.bias = self._addend("bias", bias, self.out_shape[-1:]) if bias is not None else None
+        if activation is not None and not callable(activation) and activation not in _ACTIVATIONS:
+            raise ValueError(
+                f"activation: expected {', '.join(map(repr, _ACTIVATIONS))} or a function, "
+                f"got {activation!r}"
+            )
+        self._check_out(out)
+        self.out = out
+
+    def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
+        a, b = self.a.dtype, self.b.dtype
+        integer = a in _INTEGER and b in _INTEGER
+        if a != b and not integer:
+            raise TypeError(f"b: expected {a.name} as in a, got {b.name}")
+        allowed = (i32,) if integer else _ACCUMULATORS.get(a.name)
+        if allowed is None:
+            known = ", ".join([*_ACCUMULATORS, *(d.name for d in _INTEGER)])
+            raise TypeError(f"a: expected one of {known}, got {a.name}")
+        self.acc_dtype = allowed[0] if acc_dtype is None else as_dtype(acc_dtype, "acc_dtype")
+        if self.acc_dtype not in allowed:
+            shown = " or ".join(d.name for d in allowed)
+            raise TypeError(f"acc_dtype: expected {shown} for {a.name}, got {self.acc_dtype.name}")
+        default = i32 if integer else a
+        if out is not None and out_dtype is None:
+            default = as_operand(out, "out").dtype
+        self.out_dtype = default if out_dtype is None else as_dtype(out_dtype, "out_dtype")
+
+    def _addend(self, name: str, value: Any, shape: tuple[int | None, ...]) -> _Operand:
+        operand = as_operand(value, name)
+        ours, theirs = operand.shape, shape
+        fits = len(ours) <= len(theirs) and all(
+            x in (y, None) or y is None or (x == 1 and name == "c" and position < len(ours) - 2)
+            for position, (x, y) in enumerate(
+                zip(ours, theirs[len(theirs) - len(ours) :], strict=True)
+            )
+        )
+        if not fits or (name == "bias" and len(ours) != 1):
+            raise ValueError(f"{name}: expected shape {_shown(shape)}, got {_shown(ours)}")
+        return operand
+
+    def _check_out(self, out: Any) -> None:
+        if out is None:
+            return
+        operand = as_operand(out, "out")
+        if operand.shape != self.out_shape:
+            raise ValueError(
+                f"out: expected shape {_shown(self.out_shape)}, got {_shown(operand.shape)}"
+            )
+        if operand.dtype != self.out_dtype:
+            raise TypeError(f"out: expected {self.out_dtype.name}, got {operand.dtype.name}")
+
+    def output(self) -> Any:
+        """`out`, or a new array of the library that `a` comes from."""
+        if self.out is not None:
+            return self.out
+        library = type(self.a.value).__module__.partition(".")[0]
+        shape = tuple(0 if extent is None else extent for extent in self.out_shape)
+        if library == "torch":
+            import torch
+
+            names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+            name = names.get(self.out_dtype.name, "int32")
+            return torch.empty(shape, dtype=getattr(torch, name), device=self.a.value.device)
+        if self.a.array is not None and self.a.array.device is not None:
+            from cutedialect.backend.runtime.devices import empty
+
+            return empty(shape, self.out_dtype.numpy, self.a.array.device)
+        import numpy as np
+
+        return np.empty(shape, self.out_dtype.numpy)
+
+    def constants(self, schedule: Schedule | str | None) -> dict[str, object]:
+        """Compile-time parameters of the tile program."""
+        asked = as_schedule(schedule)
+        tile = asked.tile if asked is not None and asked.tile is not None else None
+        if tile is not None and len(tile) != 3:
+            raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
+        m, n = self.out_shape[-2:]
+        return {"tile": tile or default_tile(self.a.dtype, m, n), "acc_dtype": self.acc_dtype}
+
+    def arguments(self, d: _Operand, alpha: float, beta: float) -> list[Any]:
+        """The program's arguments: batch dimensions broadcast to the output's."""
+        batch = self.out_shape[:-2]
+        scalar = alpha if self.acc_dtype.kind == "f" else None
+        if scalar is None and (alpha != 1 or beta != 0):
+            raise ValueError(f"alpha: expected 1 for integers, got alpha = {alpha}, beta = {beta}")
+        kind = f64 if self.acc_dtype == f64 else f32
+
+        def number(value: float | None) -> Any:
+            if value is None:
+                return None
+            is_spec = isinstance(self.a.value, TensorSpec)
+            return ScalarSpec(kind) if is_spec else kind.numpy.type(value)
+
+        return [
+            _batched(self.a, batch),
+            _batched(self.b, batch),
+            None if self.c is None else _batched(self.c, batch),
+            None if self.bias is None else self.bias.value,
+            d.value,
+            number(scalar),
+            number(beta if self.c is not None else None),
+        ]
+
+
+def default_tile(dtype: DType, m: int | None, n: int | None) -> tuple[int, int, int]:
+    """CTA tile for an element type; smaller where the problem is."""
+    depth = {64: 16, 32: 32, 16: 32, 8: 64}[dtype.bits]
+    largest = 64 if dtype.bits == 64 else 128
+    rows = largest if m is None or m > 64 else 64
+    columns = largest if n is None or n > 64 else 64
+    return rows, columns, depth
+
+
+def _batched(operand: _Operand, batch: Sequence[int | None]) -> Any:
+    """A view with all batch dimensions; those that broadcast get stride 0."""
+    value = operand.value
+    shape = (*batch, *operand.shape[-2:])
+    if operand.shape == shape:
+        return value
+    if isinstance(value, TensorSpec):
+        given = value.strides or (None,) * (len(operand.shape) - 1) + (1,)
+        missing = len(shape) - len(given)
+        return TensorSpec(shape, value.dtype, (None,) * missing + tuple(given), value.align)
+    if hasattr(value, "expand"):
+        return value.expand(shape)
+    if operand.array is not None and operand.array.device is not None:
+        from cutedialect.backend.runtime.devices import broadcast_to
+
+        return broadcast_to(value, shape)
+    import numpy as np
+
+    return np.broadcast_to(value, shape)
+
+
+def _broadcast(one: Sequence[int | None], other: Sequence[int | None]) -> tuple[int | None, ...]:
+    rank = max(len(one), len(other))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (one, other)]
+    result: list[int | None] = []
+    for x, y in zip(*padded, strict=True):
+        if x != y and 1 not in (x, y) and None not in (x, y):
+            raise ValueError(
+                f"b: expected batch dimensions that broadcast with {_shown(tuple(one))} of a, "
+                f"got {_shown(tuple(other))}"
+            )
+        result.append(y if x == 1 else x)
+    return tuple(result)
+
+
+def _shown(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("?" if extent is None else str(extent) for extent in shape) + ")"
+
+
+_ACTIVATIONS = ("relu", "gelu", "silu")
+
+
+def _program(activation: object) -> Any:
+    from .library.gemm import program_for
+
+    return program_for(activation)

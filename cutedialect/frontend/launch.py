@@ -1,0 +1,187 @@
+"""From a tile program and its arguments to a running kernel: specs, passes, caches, launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
+from cutedialect.backend.runtime.cupy import gpu_available
+from cutedialect.backend.runtime.devices import current_arch
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
+from cutedialect.schedule import Schedule
+
+from .dtypes import as_dtype
+from .kernel import KernelFunction, ScalarSpec, Spec, TensorSpec, scalar_spec
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+_OPTIONS = ("arch", "schedule", "backend", "stream")
+_kernels: dict[tuple[object, ...], Kernel] = {}
+
+
+def run(program: KernelFunction, args: Sequence[object], options: Mapping[str, Any]) -> None:
+    """Compile (or find) the kernel for `args` and launch it."""
+    stream = options.get("stream")
+    kernel = compile_kernel(program, args, options)
+    given = [arg for arg in args if arg is not None]
+    kernel.launch(*given, stream=stream)
+
+
+def compile_kernel(
+    program: KernelFunction, args: Sequence[object], options: Mapping[str, Any]
+) -> Kernel:
+    """The kernel of a program for arrays, numbers or specs; kept in the process and on disk."""
+    names = program.parameters
+    if len(args) != len(names):
+        raise TypeError(
+            f"expected {len(names)} arguments for {program.__name__} ({', '.join(names)}), "
+            f"got {len(args)}"
+        )
+    specs = [spec_of(arg, name) for arg, name in zip(args, names, strict=True)]
+    constants = program.constants({k: v for k, v in options.items() if k not in _OPTIONS})
+    schedule = as_schedule(options.get("schedule"))
+    backend = options.get("backend") or "auto"
+    arch = options.get("arch") or default_arch(backend)
+    keys = tuple(None if spec is None else spec.key() for spec in specs)
+    text = schedule.text() if schedule is not None else ""
+    known = (program, keys, tuple(sorted(constants.items(), key=str)), text, arch, backend)
+    try:
+        found = _kernels.get(known)
+    except TypeError:
+        found = None
+    if found is None:
+        found = _compile(program, specs, constants, schedule, arch, backend, keys)
+        with suppress(TypeError):  # a compile-time value without a hash is compiled at each call
+            _kernels[known] = found
+    return found
+
+
+def _compile(
+    program: KernelFunction,
+    specs: Sequence[Spec],
+    constants: Mapping[str, object],
+    schedule: Schedule | None,
+    arch: str,
+    backend: str,
+    keys: tuple[object, ...],
+) -> Kernel:
+    text = schedule.text() if schedule is not None else ""
+    key = program_key(program.function, (keys, dict(constants)), text, arch)
+
+    def make() -> CompiledProgram:
+        return lower(program.trace(specs, constants, schedule), program.__name__, arch)
+
+    def stages() -> dict[str, str]:
+        kept: dict[str, str] = {}
+        module = program.trace(specs, constants, schedule)
+        kept["trace"] = str(module)
+        lower(module, program.__name__, arch, lambda name, ir: kept.__setitem__(name, str(ir)))
+        return kept
+
+    return Kernel(cached_program(key, make), stages, backend=backend)  # type: ignore[arg-type]
+
+
+def lower(
+    module: ModuleOp,
+    name: str,
+    arch: str,
+    after: Callable[[str, ModuleOp], None] | None = None,
+) -> CompiledProgram:
+    """Run the passes on a traced module, and print; `after` sees the module after each pass."""
+    from xdsl.context import Context
+
+    from cutedialect.backend.ptx import ptx_text
+    from cutedialect.dialects.ptx import KernelOp
+    from cutedialect.frontend.compile_errors import located
+    from cutedialect.passes.cute_to_ptx import pipeline
+
+    context = Context()
+    schedule = ""
+    with located():
+        module.verify()
+        for step in pipeline(arch):
+            step.apply(context, module)
+            if step.name == "cute-tile":
+                schedule = _schedule_text(module)
+            if after is not None:
+                after(step.name, module)
+        module.verify()
+    ops: dict[str, int] = {}
+    for kernel in module.ops:
+        if isinstance(kernel, KernelOp):
+            ops["main"] = ops.get("main", 0) + sum(1 for _ in kernel.body.walk())
+    return CompiledProgram.of(name, arch, ptx_text(module), module, schedule=schedule, ops=ops)
+
+
+def _schedule_text(module: ModuleOp) -> str:
+    from cutedialect.dialects.cute import KernelOp
+
+    kernels = [op for op in module.ops if isinstance(op, KernelOp) and op.schedule is not None]
+    return kernels[0].schedule.data.text() if kernels and kernels[0].schedule is not None else ""
+
+
+def default_arch(backend: str = "auto") -> str:
+    """The current device's architecture, or sm_80 without one or in the emulator."""
+    if backend != "emulator" and gpu_available():
+        return current_arch()
+    return "sm_80"
+
+
+def as_schedule(value: object) -> Schedule | None:
+    """A schedule given as an object, as its text, or not at all."""
+    if value is None or isinstance(value, Schedule):
+        return value
+    if isinstance(value, str):
+        return Schedule.parse(value)
+    raise TypeError(f"expected schedule to be a cute.Schedule, got {type(value).__name__}")
+
+
+def spec_of(value: object, name: str) -> Spec:
+    """What is compiled for an argument: an array, a number, a spec, or None."""
+    if value is None or isinstance(value, TensorSpec | ScalarSpec):
+        return value
+    array = tensor_argument(value)
+    if array is not None and array.shape != ():
+        return _tensor_spec(array, name)
+    return scalar_spec(value, name)
+
+
+def _tensor_spec(array: TensorArgument, name: str) -> TensorSpec:
+    dtype = as_dtype(array.dtype, name)
+    size = max(1, dtype.bits // 8)
+    rank = len(array.shape)
+    real = [d for d in range(rank) if array.shape[d] > 1 and array.strides[d] == 1]
+    # A mode with at most one element has no stride of its own and may count as contiguous.
+    free = [d for d in range(rank) if array.shape[d] < 2]
+    contiguous = real[-1] if real else free[-1] if free else None
+    align = 16
+    for mode in range(rank):
+        if mode != contiguous and array.shape[mode] > 1:
+            align = _divisor(align, array.strides[mode] * size)
+    align = _divisor(align, array.pointer)
+    strides = tuple(1 if mode == contiguous else None for mode in range(rank))
+    return TensorSpec((None,) * rank, dtype, strides, max(align, 1))
+
+
+def _divisor(limit: int, value: int) -> int:
+    """Largest power of two up to `limit` that divides `value`."""
+    while value % limit:
+        limit //= 2
+    return limit
+
+
+def compile(op: object, *args: object, **options: Any) -> Kernel:
+    """Compile without running: `op` is a `@cute.kernel` function, `args` are arrays or specs.
+
+    Options: arch, schedule, backend, and the program's compile-time parameters. No GPU needed.
+    """
+    if isinstance(op, KernelFunction):
+        return compile_kernel(op, args, options)
+    compiler = getattr(op, "compile", None)
+    if compiler is None:
+        raise TypeError(f"expected cute.gemm or a @cute.kernel function, got {type(op).__name__}")
+    return compiler(*args, **options)
