@@ -17,6 +17,13 @@ def current_arch() -> str:
     return default_arch(import_module("cupy").cuda.Device().compute_capability)
 
 
+def device_name() -> str:
+    """The name of CuPy's current device."""
+    runtime = import_module("cupy").cuda.runtime
+    name = runtime.getDeviceProperties(runtime.getDevice())["name"]
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
 def empty(shape: Sequence[int], dtype: np.dtype, device: int) -> Any:
     """A new CuPy array on a device."""
     cupy = import_module("cupy")

@@ -9,8 +9,10 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
+import os
 import struct
 import sys
+import sysconfig
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -19,6 +21,8 @@ from typing import Any
 import numpy as np
 
 _PACKAGE = __name__.partition(".")[0]
+# A user's module may share its name with one of the standard library ("test"), never its folder.
+_STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _MAX_ARRAY_BYTES = 1 << 20
 
 
@@ -219,15 +223,16 @@ class _Walker:
 
     def _installed(self, module: str | None) -> bool:
         """Whether code of `module` is covered by a version or a stamp, which is then hashed."""
-        top = (module or "").partition(".")[0]
-        if top == _PACKAGE or top in sys.stdlib_module_names:
-            return top != "__main__"
-        loaded = sys.modules.get(top)
-        file = getattr(loaded, "__file__", None) or ""
-        if "site-packages" not in file and "dist-packages" not in file:
-            return False
-        self.put("installed", f"{top} {getattr(loaded, '__version__', file)}")
-        return True
+        name = module or ""
+        top = name.partition(".")[0]
+        if top == _PACKAGE or name in sys.builtin_module_names:
+            return True
+        file = getattr(sys.modules.get(name), "__file__", None) or ""
+        if "site-packages" in file or "dist-packages" in file:
+            version = getattr(sys.modules.get(top), "__version__", file)
+            self.put("installed", f"{top} {version}")
+            return True
+        return bool(file) and file.startswith(_STANDARD_LIBRARY)
 
 
 def _name(cls: type) -> str:

@@ -251,7 +251,6 @@ _PLAIN = {
     "arith.xori": "{0} ^ {1}",
     "arith.maxsi": "max({0}, {1})",
     "arith.minsi": "min({0}, {1})",
-    "arith.floordivsi": "{0} // {1}",
     "arith.shrsi": "{0} >> {1}",
     # a - b * trunc(a / b), with the sign of a
     "arith.remsi": "(abs({0}) % abs({1})) * (-1 if {0} < 0 else 1)",
@@ -262,6 +261,7 @@ _WRAPPED = {
     "arith.subi": "{0} - {1}",
     "arith.muli": "{0} * {1}",
     "arith.shli": "{0} << {1}",
+    "arith.floordivsi": "{0} // {1}",
     "arith.ceildivsi": "-(-{0} // {1})",
     "arith.divsi": "(abs({0}) // abs({1})) * (-1 if ({0} < 0) != ({1} < 0) else 1)",
     "arith.trunci": "{0}",

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from cutedialect import environment
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound
 from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.cupy import CupyLauncher, gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
@@ -110,6 +111,13 @@ class Kernel:
     def reports(self) -> tuple[Any, ...]:
         """The emulator's reports of its last launch, one per kernel; empty after a GPU launch."""
         return self._emulated.reports if self._emulated is not None else ()
+
+    @property
+    def where(self) -> str:
+        """What host arrays run on: "the emulator", or the GPU's name."""
+        if self._forced() == "emulator" or not gpu_available():
+            return "the emulator"
+        return device_name()
 
     def launch(self, *args: Any, stream: Any = None) -> None:
         """Run on `args`, tensors and scalars in the order of `signature`.

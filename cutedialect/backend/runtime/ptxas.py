@@ -164,7 +164,7 @@ def candidates() -> tuple[Path, ...]:
     name = "ptxas.exe" if os.name == "nt" else "ptxas"
     paths: list[Path] = []
     for root in _nvidia_roots():
-        paths += sorted(root.glob(f"cu*/bin/{name}"), reverse=True)
+        paths += sorted(root.glob(f"cu[0-9]*/bin/{name}"), reverse=True)
         paths.append(root / "cuda_nvcc" / "bin" / name)
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if folder := os.environ.get(variable):

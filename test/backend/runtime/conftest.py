@@ -1,0 +1,117 @@
+"""A small program that every test of the runtime launches: rows of a matrix times a scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from cutedialect.backend.runtime.program import CompiledProgram
+
+MEMREF = '!cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">'
+
+SCALE_HOST = f"""
+func.func @launch(%x: {MEMREF}, %s: f32) {{
+  %one = arith.constant 1 : i32
+  %rows = cute.dim %x, 0 : {MEMREF}
+  %columns = cute.dim %x, 1 : {MEMREF}
+  %tile = arith.constant 64 : i32
+  %tiles = arith.ceildivsi %columns, %tile : i32
+  cute.launch @scale grid(%tiles, %rows, %one) args(%x, %s) {{threads = 64 : i32}} : {MEMREF}, f32
+  func.return
+}}
+"""
+
+SCALE_PTX = """\
+.version 7.0
+.target sm_80
+.address_size 64
+.file 1 "kernels.py"
+.visible .entry scale(
+  .param .b64 scale_param_0,
+  .param .b32 scale_param_1,
+  .param .b32 scale_param_2,
+  .param .b64 scale_param_3,
+  .param .f32 scale_param_4
+)
+.reqntid 64,1,1
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<8>;
+  .reg .b64 %rd<8>;
+  .reg .f32 %f<4>;
+  .loc 1 3 5
+  ld.param.b64 %rd0, [scale_param_0]; // ir: cute.tile_index
+  ld.param.b32 %r0, [scale_param_2];
+  ld.param.b64 %rd1, [scale_param_3];
+  ld.param.f32 %f0, [scale_param_4];
+  mov.u32 %r1, %ctaid.x;
+  mov.u32 %r2, %tid.x;
+  mov.u32 %r3, %ctaid.y;
+  mad.lo.s32 %r4, %r1, 64, %r2;
+  setp.ge.s32 %p0, %r4, %r0;
+  @%p0 bra DONE;
+  cvt.u64.u32 %rd2, %r3;
+  mul.lo.s64 %rd2, %rd2, %rd1;
+  cvt.u64.u32 %rd3, %r4;
+  add.s64 %rd2, %rd2, %rd3;
+  shl.b64 %rd2, %rd2, 2;
+  add.s64 %rd2, %rd2, %rd0;
+  .loc 1 4 9
+  ld.global.f32 %f1, [%rd2]; // ir: cute.copy
+  mul.f32 %f1, %f1, %f0;
+  st.global.f32 [%rd2], %f1;
+DONE:
+  ret;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def parse_module() -> Callable[[str], object]:
+    """Text of IR to a module."""
+    from xdsl.context import Context
+    from xdsl.parser import Parser
+
+    from cutedialect.dialects import all_dialects
+
+    def parse(text: str) -> object:
+        context = Context()
+        for name, load in all_dialects().items():
+            context.register_dialect(name, load)
+        module = Parser(context, text, "host.mlir").parse_module()
+        module.verify()
+        return module
+
+    return parse
+
+
+@pytest.fixture(scope="session")
+def memref() -> str:
+    return MEMREF
+
+
+@pytest.fixture(scope="session")
+def scale_ptx() -> str:
+    return SCALE_PTX
+
+
+@pytest.fixture(scope="session")
+def scale(parse_module: Callable[[str], object]) -> CompiledProgram:
+    """`x[i, j] *= s`, one CTA per row and 64 columns."""
+    return CompiledProgram.of(
+        "scale",
+        "sm_80",
+        SCALE_PTX,
+        parse_module(SCALE_HOST),
+        schedule="tile = (1,64)",
+        ops={"uniform": 17},
+    )
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test starts with an empty disk cache and no forced choices."""
+    monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", f"{tmp_path}/cache")
+    for name in ("NO_CACHE", "BACKEND", "PTXAS", "DUMP_DIR"):
+        monkeypatch.delenv(f"CUTEDIALECT_{name}", raising=False)
