@@ -47,11 +47,17 @@ from .trace import current, error
 inf = math.inf
 
 
-def tile_index(tensor: Tensor, tile: Sequence[int]) -> Scalar | tuple[Scalar, ...]:
-    """Coordinates, in tiles, of the work item of this CTA; `tile` has one extent for each mode."""
+def tile_index(tensor: Tensor, tile: Sequence[int | None]) -> Scalar | tuple[Scalar, ...]:
+    """Coordinates, in tiles, of the work item of this CTA.
+
+    `tile` has one extent for each mode; None is the whole mode, whose coordinate is 0.
+    """
     if not isinstance(tensor, Tensor):
         raise error(f"expected a tensor, got {type(tensor).__name__}")
-    op = current().insert(TileIndexOp(tensor.value, list(tile)))
+    if len(tile) != tensor.rank:
+        raise error(f"expected a tile of {tensor.rank} modes for {tensor.name}, got {len(tile)}")
+    extents = [-1 if extent is None else int(extent) for extent in tile]
+    op = current().insert(TileIndexOp(tensor.value, extents))
     coords = tuple(Scalar(result) for result in op.results)
     return coords[0] if len(coords) == 1 else coords
 

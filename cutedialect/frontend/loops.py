@@ -55,7 +55,12 @@ def range_(start: object, stop: object = None) -> Iterator[Scalar]:
 
 
 def _state(frame: FrameType) -> dict[str, object]:
-    return {name: v for name, v in frame.f_locals.items() if isinstance(v, _STATE)}
+    """The caller's names for values that live; those of ended loops may be bound anew."""
+    return {
+        name: value
+        for name, value in frame.f_locals.items()
+        if isinstance(value, _STATE) and (isinstance(value, Tensor) or value.scope.open)
+    }
 
 
 def _check_rebinding(frame: FrameType, before: dict[str, object]) -> None:

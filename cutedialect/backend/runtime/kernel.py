@@ -12,8 +12,8 @@ from typing import Any, Literal
 from cutedialect import environment
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound
 from cutedialect.backend.runtime.arrays import TensorArgument
-from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.cupy import CupyLauncher, gpu_available
+from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.ptxas import Assembly
