@@ -1,0 +1,320 @@
+"""`cute-opt`: MLIR text in, passes, MLIR or PTX text out. Every fault of the input ends in one
+located error on stderr and exit code 1; a traceback needs `CUTEDIALECT_DEBUG=1`. `CuteOpt` is the
+same tool as an object, so that a test runner can call it hundreds of times in one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import os
+import platform
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from typing import IO, TextIO
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import ParseError
+from xdsl.utils.target import Target
+
+import cutedialect
+from cutedialect import environment
+from cutedialect.dialects import all_dialects
+from cutedialect.passes import all_passes
+from cutedialect.tools import command_line
+from cutedialect.tools.command_line import CommandLine
+from cutedialect.tools.diagnostics import (
+    Diagnostic,
+    Position,
+    ReportedError,
+    from_failure,
+    from_parse_error,
+    is_users_fault,
+    one_line,
+)
+from cutedialect.tools.expected_errors import compare, read_expected
+from cutedialect.tools.ir_dumps import PassDumps, Timing
+from cutedialect.tools.locating_parser import LocatingParser
+from cutedialect.tools.module_verifier import verify_module
+from cutedialect.tools.pipeline_text import parse_pipeline, parse_target
+from cutedialect.tools.targets import all_targets
+
+_SEPARATOR = re.compile(r"^[ \t]*// -----[ \t]*\r?$", re.MULTILINE)
+
+
+class CuteOpt:
+    """One run of the tool: `CuteOpt(argv, stdin, stdout, stderr).run()` is its exit code."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        stdin: IO[str] | IO[bytes] | None = None,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+    ) -> None:
+        self.argv = list(argv)
+        self.stdin = stdin if stdin is not None else sys.stdin.buffer
+        self.stdout = stdout if stdout is not None else sys.stdout
+        self.stderr = stderr if stderr is not None else sys.stderr
+        self.sources = {command_line.SOURCE: command_line.shown(argv)}
+        self.passes = all_passes()
+        self.targets = all_targets()
+
+    def run(self) -> int:
+        """Run and return 0, or 1 after writing the errors to stderr."""
+        try:
+            return self._run(command_line.parse_command_line(self.argv, self.passes))
+        except ReportedError as error:
+            self._report(error.diagnostic)
+            return 1
+
+    def _run(self, options: CommandLine) -> int:
+        if options.help:
+            self.stdout.write(command_line.help_text(self.passes, self.targets))
+        elif options.version:
+            self.stdout.write(
+                f"cute-opt {cutedialect.__version__} (xdsl {version('xdsl')}, "
+                f"Python {platform.python_version()})\n"
+            )
+        elif options.list_passes:
+            self.stdout.write("".join(self._described_passes()))
+        elif options.show_dialects:
+            self.stdout.write("".join(f"{name}\n" for name in all_dialects()))
+        else:
+            return self._transform(options)
+        return 0
+
+    def _transform(self, options: CommandLine) -> int:
+        self.sources[options.pipeline_source] = options.pipeline
+        self.sources["<target>"] = options.target
+        pipeline = parse_pipeline(options.pipeline, self.passes, options.pipeline_source)
+        target = parse_target(options.target, self.targets)
+        name, text = self._read_input(options.input)
+        self.sources[name] = text
+
+        timing = Timing()
+        outputs: list[str] = []
+        exit_code = 0
+        for number, chunk in enumerate(_chunks(text) if options.split_input_file else [text]):
+            one = _Chunk(options, name, chunk, pipeline, target, self.stderr, number, timing)
+            produced = one.process()
+            if options.verify_diagnostics:
+                expected, faults = read_expected(chunk, name)
+                faults += compare(expected, produced)
+            else:
+                faults = produced
+            for fault in faults:
+                self._report(fault)
+            if any(fault.severity == "error" for fault in faults):
+                exit_code = 1
+            if one.output is not None:
+                outputs.append(one.output)
+        # A failed run replaces no output file; what did succeed is still shown on stdout.
+        if exit_code == 0 or options.output in (None, "-"):
+            self._write_output(options.output, "// -----\n\n".join(outputs))
+        if options.timing:
+            self.stderr.write(timing.table())
+        return exit_code
+
+    def _read_input(self, path: str) -> tuple[str, str]:
+        """The name to show for the input, and its text."""
+        name = "<stdin>" if path == "-" else path
+        try:
+            if path == "-":
+                data = self.stdin.read()
+                raw = data.encode() if isinstance(data, str) else data
+            else:
+                with open(path, "rb") as file:
+                    raw = file.read()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise ReportedError(
+                Diagnostic(f"cannot read the input: {reason.lower()}", Position(name, 1, 1))
+            ) from None
+        try:
+            text = raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = raw.count(b"\n", 0, error.start) + 1
+            column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
+            raise ReportedError(
+                Diagnostic(
+                    f"expected UTF-8 text, got the byte 0x{raw[error.start]:02x}",
+                    Position(name, line, column),
+                )
+            ) from None
+        return name, text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+    def _write_output(self, path: str | None, text: str) -> None:
+        if path in (None, "-"):
+            self.stdout.write(text)
+            self.stdout.flush()
+            return
+        try:
+            _write_atomically(path, text)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ReportedError(
+                Diagnostic(f"cannot write the output: {reason}", Position(path, 1, 1))
+            ) from None
+
+    def _described_passes(self) -> Iterator[str]:
+        for name, load in self.passes.items():
+            try:
+                cls = load()
+            except ImportError as error:
+                yield f"{name}\n    does not load: {one_line(str(error))}\n"
+                continue
+            options = [
+                field.name.replace("_", "-") for field in dataclasses.fields(cls) if field.init
+            ]
+            spec = f"{{{' '.join(f'{option}=' for option in options)}}}" if options else ""
+            summary = one_line((cls.__doc__ or "").strip().split("\n\n")[0])
+            yield f"{name}{spec}\n    {summary}\n"
+
+    def _report(self, diagnostic: Diagnostic) -> None:
+        self.stderr.write(diagnostic.render(self.sources))
+
+
+class _Chunk:
+    """One module on its way: the text between two `// -----` lines, or the whole input."""
+
+    def __init__(
+        self,
+        options: CommandLine,
+        name: str,
+        text: str,
+        pipeline: tuple[ModulePass, ...],
+        target: Target,
+        stderr: TextIO,
+        number: int,
+        timing: Timing,
+    ) -> None:
+        self.options = options
+        self.name = name
+        self.text = text
+        self.pipeline = pipeline
+        self.target = target
+        self.timing = timing
+        self.output: str | None = None
+        folder = options.dumps.tree
+        if folder is not None and options.split_input_file:
+            folder = folder / f"part-{number}"
+        self.dumps = PassDumps(options.dumps, options.style, stderr, folder)
+        self.ctx = Context(allow_unregistered=options.allow_unregistered)
+        for dialect, load in all_dialects().items():
+            self.ctx.register_dialect(dialect, load)
+
+    def process(self) -> list[Diagnostic]:
+        """Fill `output`, or return the diagnostics of the first step that failed."""
+        try:
+            module = self._parse()
+            self._verify(module, "verifying the input")
+            for one in self.pipeline:
+                self._apply(one, module)
+            with self.timing.measure("Output"):
+                self.output = self._emit(module)
+        except ReportedError as error:
+            return [error.diagnostic]
+        return []
+
+    def _parse(self) -> ModuleOp:
+        with self.timing.measure("Parser"):
+            try:
+                parser = LocatingParser(self.ctx, self.text, self.name)
+                if self.options.split_input_file and parser.at_end():
+                    return ModuleOp([])
+                return parser.parse_module()
+            except ParseError as error:
+                raise ReportedError(from_parse_error(error)) from error
+
+    def _verify(self, module: ModuleOp, doing: str) -> None:
+        with self.timing.measure("Verifier"), _reported(doing, module):
+            verify_module(module)
+
+    def _apply(self, one: ModulePass, module: ModuleOp) -> None:
+        self.dumps.before(one.name, module)
+        try:
+            with self.timing.measure(one.name), _reported(f"running '{one.name}'", module):
+                one.apply(self.ctx, module)
+            if self.options.verify_each:
+                self._verify(module, f"verifying what '{one.name}' left")
+        except ReportedError:
+            self.dumps.failed(one.name, module)
+            raise
+        self.dumps.after(one.name, module)
+
+    def _emit(self, module: ModuleOp) -> str:
+        with _reported(f"writing {self.target.name}", module):
+            if self.target.name == "mlir":
+                return self.options.style.text(module)
+            out = io.StringIO()
+            self.target.emit(self.ctx, module, out)
+            return out.getvalue()
+
+
+@contextlib.contextmanager
+def _reported(doing: str, module: ModuleOp) -> Iterator[None]:
+    """Turn whatever the body raises into a located diagnostic."""
+    try:
+        yield
+    except ReportedError:
+        raise
+    except Exception as error:
+        if environment.debug() and not is_users_fault(error):
+            raise
+        raise ReportedError(from_failure(error, doing, module)) from error
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """The parts between separator lines, each behind as many empty lines as came before it, so that
+    line numbers stay those of the file.
+    """
+    start = 0
+    for match in _SEPARATOR.finditer(text):
+        yield "\n" * text.count("\n", 0, start) + text[start : match.start()]
+        start = match.end()
+    yield "\n" * text.count("\n", 0, start) + text[start:]
+
+
+def _write_atomically(path: str, text: str) -> None:
+    if not os.path.isfile(path) and os.path.exists(path):
+        # A pipe or /dev/stdout cannot be replaced; a directory gives its usual error here.
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return
+    folder = os.path.dirname(path) or "."
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".cute-opt-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        exit_code = CuteOpt(sys.argv[1:]).run()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away (`cute-opt x.mlir | head`): Python would complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        exit_code = 1
+    except KeyboardInterrupt:
+        exit_code = 130
+    sys.exit(exit_code)
+
+
+if __name__ == "__main__":
+    main()

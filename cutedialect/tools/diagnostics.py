@@ -1,0 +1,210 @@
+"""What a tool tells its user: one located message, rendered as `file:line:col: error: text` with
+the source line and a caret below. Every fault that reaches a user becomes a `Diagnostic` here, and
+a Python traceback is shown only under `CUTEDIALECT_DEBUG=1`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import linecache
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    ModuleOp,
+    NameLoc,
+)
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+Severity = Literal["error", "warning", "remark", "note"]
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place in a text; `line` and `column` count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One message; `width` is the number of columns that it underlines, `position` is None where
+    the IR at fault was made without a location.
+    """
+
+    message: str
+    position: Position | None
+    severity: Severity = "error"
+    width: int = 1
+    notes: tuple[Diagnostic, ...] = ()
+
+    def render(self, sources: Mapping[str, str]) -> str:
+        """The text for a terminal, ending in a newline. `sources` maps file names to texts; a file
+        that is not among them is read from disk if it can be.
+        """
+        where = "<unknown>:0:0" if self.position is None else str(self.position)
+        lines = [f"{where}: {self.severity}: {self.message}"]
+        if self.position is not None:
+            lines += _underlined(self.position, self.width, sources)
+        return "\n".join(lines) + "\n" + "".join(note.render(sources) for note in self.notes)
+
+
+class ReportedError(Exception):
+    """Carries a diagnostic from where it was found to the tool that prints it."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(diagnostic.message)
+        self.diagnostic = diagnostic
+
+
+def from_parse_error(error: ParseError) -> Diagnostic:
+    """The diagnostic for an error of xDSL's parser, with its span underlined."""
+    place = error.span.get_location()
+    first_line = error.span.text.split("\n", 1)[0]
+    return Diagnostic(
+        one_line(error.msg),
+        Position(place.file, place.line, place.col),
+        width=max(len(first_line), 1),
+    )
+
+
+def from_failure(error: BaseException, doing: str, module: ModuleOp) -> Diagnostic:
+    """The diagnostic for an exception that a verifier, pass or printer raised while `doing`
+    something to `module`. A fault of the input says what the input did wrong; anything else is a
+    bug of ours and says so.
+    """
+    op = op_at_fault(error)
+    position = position_of(op if op is not None else module)
+    subject = f"'{op.name}': " if op is not None and op is not module else ""
+    if is_users_fault(error):
+        return Diagnostic(f"{subject}{one_line(str(error))}", position)
+    text = one_line(f"{type(error).__name__}: {error}".rstrip(": "))
+    return Diagnostic(
+        f"{subject}internal error while {doing}: {text} (this is a bug; CUTEDIALECT_DEBUG=1 shows "
+        "the traceback)",
+        position,
+    )
+
+
+def is_users_fault(error: BaseException) -> bool:
+    """Whether the exception describes bad input: those that xDSL has for it, those that we define,
+    and a ValueError that our own code raised.
+    """
+    if isinstance(error, (DiagnosticException, ParseError)):
+        return True
+    if type(error) is ValueError:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__", ""))
+        return raised_in.split(".")[0] == "cutedialect"
+    ours = type(error).__module__.split(".")[0] == "cutedialect"
+    return ours and isinstance(error, Exception)
+
+
+def op_at_fault(error: BaseException) -> Operation | None:
+    """The operation that an exception is about: its `op` attribute if it has one, else what the
+    innermost frames of its traceback were looking at. `Operation.emit_error` names its op `self`;
+    passes and rewrite patterns name it `op`.
+    """
+    named: Any = getattr(error, "op", None)
+    if isinstance(named, Operation):
+        return named
+    for function, values in _frames_inside_out(error.__traceback__):
+        candidate = values.get("self" if function in ("emit_error", "verify", "verify_") else "op")
+        if isinstance(candidate, Operation) and not isinstance(candidate, ModuleOp):
+            return candidate
+    return None
+
+
+def position_of(op: Operation) -> Position | None:
+    """Where an operation came from: its own location or that of the nearest op around it."""
+    around: Operation | None = op
+    while around is not None:
+        position = position_of_location(around.location)
+        if position is not None:
+            return position
+        around = around.parent_op()
+    return None
+
+
+def position_of_location(location: Attribute) -> Position | None:
+    """The first file position inside an MLIR location, or None if it holds none."""
+    match location:
+        case FileLineColLoc():
+            return Position(location.filename.data, location.line.data, location.column.data)
+        case NameLoc():
+            return position_of_location(location.location)
+        case CallSiteLoc():
+            return position_of_location(location.callee)
+        case FusedLoc():
+            parts = location.locations
+            found = (
+                (position_of_location(part) for part in parts)
+                if isinstance(parts, ArrayAttr)
+                else iter(())
+            )
+            return next((position for position in found if position is not None), None)
+        case _:
+            return None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A suffix for an error about an unknown name: the nearest known one, or the whole list if it
+    is short, or nothing.
+    """
+    names = list(known)
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean '{near[0]}'?"
+    if 0 < len(names) <= 8:
+        return f"; expected one of {', '.join(names)}"
+    return ""
+
+
+def one_line(text: str) -> str:
+    """The text with its line breaks turned into spaces: xDSL's messages have them, a message that
+    tools search for has not.
+    """
+    return " ".join(text.split())
+
+
+def _underlined(position: Position, width: int, sources: Mapping[str, str]) -> list[str]:
+    if position.file in sources:
+        lines = sources[position.file].split("\n")
+        if not 0 < position.line <= len(lines):
+            return []
+        line = lines[position.line - 1].rstrip("\r")
+    else:
+        line = linecache.getline(position.file, position.line).rstrip("\r\n")
+        if not line:
+            return []
+    start = min(position.column - 1, len(line))
+    # A very long line (a string that never ends) is shown around the place only.
+    first = max(0, start - 120)
+    shown = line[first : start + 120]
+    caret_at = start - first
+    width = max(1, min(width, len(shown) - caret_at))
+    indent = "".join("\t" if char == "\t" else " " for char in shown[:caret_at])
+    return [shown, indent + "^" + "~" * (width - 1)]
+
+
+def _frames_inside_out(trace: TracebackType | None) -> list[tuple[str, dict[str, Any]]]:
+    frames: list[tuple[str, dict[str, Any]]] = []
+    while trace is not None:
+        frames.append((trace.tb_frame.f_code.co_name, trace.tb_frame.f_locals))
+        trace = trace.tb_next
+    frames.reverse()
+    return frames

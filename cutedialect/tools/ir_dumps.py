@@ -1,0 +1,137 @@
+"""What `cute-opt` shows between passes: the IR before or after the passes that were asked for, on
+stderr or as numbered files, and the time that each pass took.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.printer import Printer
+
+
+@dataclass(frozen=True)
+class PrintStyle:
+    """How IR is written: MLIR's generic form, with locations."""
+
+    generic: bool = False
+    debuginfo: bool = False
+
+    def text(self, module: ModuleOp) -> str:
+        """The module as text, ending in a newline."""
+        out = io.StringIO()
+        printer = Printer(
+            stream=out, print_generic_format=self.generic, print_debuginfo=self.debuginfo
+        )
+        printer.print_op(module)
+        return out.getvalue() + "\n"
+
+
+@dataclass(frozen=True)
+class DumpOptions:
+    """Which passes to show; `before` and `after` are pass names, `tree` the folder for files."""
+
+    before: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    before_all: bool = False
+    after_all: bool = False
+    after_change: bool = False
+    after_failure: bool = False
+    tree: Path | None = None
+
+    @property
+    def any_chosen(self) -> bool:
+        """Whether some flag chose passes; a lone `tree` means the IR after each."""
+        return bool(self.before or self.after) or (
+            self.before_all or self.after_all or self.after_change or self.after_failure
+        )
+
+
+@dataclass
+class PassDumps:
+    """Shows the IR around each pass of one module, as `options` ask."""
+
+    options: DumpOptions
+    style: PrintStyle
+    stream: TextIO
+    folder: Path | None = None
+    number: int = 0
+    _previous: str = ""
+
+    def before(self, name: str, module: ModuleOp) -> None:
+        """Called with the pass that is about to run."""
+        self.number += 1
+        if self.options.before_all or name in self.options.before:
+            self._show("Before", name, self.style.text(module))
+        if self.options.after_change:
+            self._previous = self.style.text(module)
+
+    def after(self, name: str, module: ModuleOp) -> None:
+        """Called with the pass that has run and left valid IR."""
+        options = self.options
+        lone_tree = self.folder is not None and not options.any_chosen
+        if options.after_all or lone_tree or name in options.after:
+            self._show("After", name, self.style.text(module))
+        elif options.after_change:
+            text = self.style.text(module)
+            if text != self._previous:
+                self._show("After", name, text)
+
+    def failed(self, name: str, module: ModuleOp) -> None:
+        """Called with the pass that failed or left invalid IR."""
+        if self.options.after_failure or self.options.after_all:
+            try:
+                text = self.style.text(module)
+            except Exception as error:
+                text = f"// the IR cannot be printed: {type(error).__name__}: {error}\n"
+            self._show("After", name, text, " Failed")
+
+    def _show(self, when: str, name: str, text: str, how: str = "") -> None:
+        if self.folder is not None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            suffix = ".before" if when == "Before" else ""
+            suffix += how.strip().lower() and ".failed"
+            path = self.folder / f"{self.number:02d}-{name}{suffix}.mlir"
+            path.write_text(text, encoding="utf-8")
+        else:
+            self.stream.write(f"// -----// IR Dump {when} {name}{how} //----- //\n{text}\n")
+
+
+@dataclass
+class Timing:
+    """Wall time by label, in the order of first appearance."""
+
+    seconds: dict[str, float] = field(default_factory=dict[str, float])
+
+    @contextmanager
+    def measure(self, label: str) -> Iterator[None]:
+        """Add the time of the body to `label`."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            elapsed = time.perf_counter() - start
+            self.seconds[label] = self.seconds.get(label, 0.0) + elapsed
+
+    def table(self) -> str:
+        """MLIR's kind of report: milliseconds and share of the total for each label."""
+        total = sum(self.seconds.values())
+        lines = [
+            "===" + "-" * 60 + "===",
+            "... Execution time report ...".center(66).rstrip(),
+            "===" + "-" * 60 + "===",
+            f"  Total execution time: {total * 1e3:.2f} ms",
+            "",
+            "  ---- wall (ms) ----  ---- name ----",
+        ]
+        for label, seconds in self.seconds.items():
+            share = 100 * seconds / total if total else 0.0
+            lines.append(f"  {seconds * 1e3:10.3f} ({share:5.1f}%)  {label}")
+        lines.append(f"  {total * 1e3:10.3f} (100.0%)  Total")
+        return "\n".join(lines) + "\n"
