@@ -1,0 +1,275 @@
+"""Addresses of tile elements: one base register for each run of accesses that differ by constants.
+
+Global: 64-bit base from pointer, tile origin, thread part and run-time strides; what a loop changes is
+added last. Shared: 32-bit; under a swizzle an access is (base ^ constant) + constant wherever brute
+force over the thread parts shows that this is exact, else it has its own swizzled base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from cutedialect.layout import Swizzle
+
+from .coordinates import Digit, subset_sums
+from .scalar_builder import Scalar, ScalarBuilder
+from .views import DynamicStride, View
+
+
+@dataclass(frozen=True, order=True)
+class Offset:
+    """Element offset of a value inside a tile: `static` plus `dynamic[i]` times run-time stride i."""
+
+    dynamic: tuple[int, ...]
+    static: int
+
+
+@dataclass(frozen=True)
+class Address:
+    """`base + immediate` bytes."""
+
+    base: Scalar
+    immediate: int
+
+
+def value_offsets(view: View, coords: Sequence[tuple[int, ...]]) -> list[Offset]:
+    """Offsets of leaf coordinates (one entry for each leaf of the view)."""
+    strides = view.leaf_strides
+    static = [0 if isinstance(stride, DynamicStride) else stride for stride in strides]
+    dynamic = [i for i, stride in enumerate(strides) if isinstance(stride, DynamicStride)]
+    result = []
+    for coord in coords:
+        at = 0
+        for step, stride in zip(coord, static, strict=True):
+            at += step * stride
+        result.append(Offset(tuple([coord[i] for i in dynamic]), at))
+    return result
+
+
+def granularity(view: View, threads: Sequence[Digit], coords: Sequence[tuple[int, ...]]) -> int:
+    """Bytes that divide the address of every thread's tile origin and all run-time value offsets."""
+    result = view.alignment
+    size = view.element_bytes
+    for term in view.terms:
+        result = gcd(result, term.divisor * size)
+    for leaf, stride in enumerate(view.leaf_strides):
+        divisor = stride.divisor if isinstance(stride, DynamicStride) else stride
+        for digit in threads:
+            result = gcd(result, digit.steps[leaf] * divisor * size)
+        if isinstance(stride, DynamicStride) and any(coord[leaf] for coord in coords):
+            result = gcd(result, divisor * size)
+    return result
+
+
+def digit_value(builder: ScalarBuilder, digit: Digit, threads: int) -> Scalar:
+    """`(tid / divisor) % extent`, for a block of so many threads."""
+    value: Scalar = builder.special("tid.x")
+    value = builder.pure("div.u32", value, digit.divisor)
+    if digit.divisor * digit.extent < threads:
+        value = builder.pure("rem.u32", value, digit.extent)
+    return builder.assume_nonnegative(value)
+
+
+def weighted_sum(
+    builder: ScalarBuilder, digits: Sequence[tuple[int, int, int]], threads: int
+) -> Scalar:
+    """Sum of weight * ((tid / divisor) % extent) over (divisor, extent, weight), adjacent ones merged."""
+    merged: list[tuple[int, int, int]] = []
+    for divisor, extent, weight in sorted(digits):
+        if extent == 1 or weight == 0:
+            continue
+        if merged:
+            before, size, factor = merged[-1]
+            if before * size == divisor and factor * size == weight:
+                merged[-1] = (before, size * extent, factor)
+                continue
+        merged.append((divisor, extent, weight))
+    return builder.total(
+        builder.pure(
+            "mul.lo.s32", digit_value(builder, Digit(divisor, extent, ()), threads), weight
+        )
+        for divisor, extent, weight in merged
+    )
+
+
+def global_addresses(
+    builder: ScalarBuilder,
+    view: View,
+    threads: Sequence[Digit],
+    offsets: Sequence[Offset],
+    thread_count: int,
+) -> list[Address]:
+    """Address of each offset for this thread."""
+    size = view.element_bytes
+    strides = view.leaf_strides
+    terms: list[Scalar] = [view.root]
+    immediate = 0
+    for term in view.terms:
+        if isinstance(term.stride, DynamicStride):
+            scaled = builder.pure("mul.lo.s64", term.stride.value, size * term.step)
+            terms.append(builder.product64(term.coord, scaled))
+        elif isinstance(term.coord, int):
+            immediate += term.coord * term.step * term.stride * size
+        else:
+            terms.append(builder.product64(term.coord, term.step * term.stride * size))
+    static = weighted_sum(
+        builder,
+        [
+            (
+                digit.divisor,
+                digit.extent,
+                sum(
+                    step * stride * size
+                    for step, stride in zip(digit.steps, strides, strict=True)
+                    if not isinstance(stride, DynamicStride)
+                ),
+            )
+            for digit in threads
+        ],
+        thread_count,
+    )
+    terms.append(builder.widen(static))
+    dynamic = []
+    for leaf, stride in enumerate(strides):
+        if isinstance(stride, DynamicStride):
+            scaled = builder.pure("mul.lo.s64", stride.value, size)
+            coord = thread_coord(builder, threads, leaf, thread_count)
+            terms.append(builder.product64(coord, scaled))
+            dynamic.append(scaled)
+    bases: dict[tuple[int, ...], Scalar] = {}
+    result = []
+    for offset in offsets:
+        base = bases.get(offset.dynamic)
+        if base is None:
+            extra = [
+                builder.pure("mul.lo.s64", scaled, step)
+                for scaled, step in zip(dynamic, offset.dynamic, strict=True)
+                if step
+            ]
+            base = bases[offset.dynamic] = builder.total([*terms, *extra], "s64")
+        result.append(Address(base, offset.static * size + immediate))
+    return [_near(builder, address) for address in result]
+
+
+def _near(builder: ScalarBuilder, address: Address) -> Address:
+    """The same address with an immediate that every instruction can encode (24 bits)."""
+    low = address.immediate & 0x7FFFF
+    high = address.immediate - low
+    if high == 0:
+        return address
+    return Address(builder.pure("add.s64", address.base, high), low)
+
+
+def thread_coord(
+    builder: ScalarBuilder, threads: Sequence[Digit], leaf: int, thread_count: int
+) -> Scalar:
+    """This thread's coordinate along one leaf (or mode) of the tile."""
+    coord = weighted_sum(
+        builder, [(d.divisor, d.extent, d.steps[leaf]) for d in threads], thread_count
+    )
+    return builder.assume_nonnegative(coord)
+
+
+def swizzled(swizzle: Swizzle, address: int) -> int:
+    """The swizzle of a byte address."""
+    mask = (1 << swizzle.bits) - 1
+    if swizzle.shift >= 0:
+        return address ^ ((address >> swizzle.shift) & (mask << swizzle.base))
+    return address ^ ((address & (mask << swizzle.base)) << -swizzle.shift)
+
+
+def repeat_of(swizzle: Swizzle) -> int:
+    """Bytes after which the swizzle pattern repeats."""
+    return 1 << (swizzle.bits + swizzle.base + abs(swizzle.shift))
+
+
+def byte_digits(view: View, threads: Sequence[Digit]) -> list[tuple[int, int, int]]:
+    """(divisor, extent, bytes) of each thread digit in a view of static strides."""
+    size = view.element_bytes
+    return [
+        (
+            digit.divisor,
+            digit.extent,
+            sum(
+                step * int(stride) * size  # type: ignore[arg-type]
+                for step, stride in zip(digit.steps, view.leaf_strides, strict=True)
+            ),
+        )
+        for digit in threads
+    ]
+
+
+def shared_addresses(
+    builder: ScalarBuilder,
+    view: View,
+    digits: Sequence[tuple[int, int, int]],
+    constants: Sequence[int],
+    thread_count: int,
+) -> list[Address]:
+    """Address of each byte constant inside the view for this thread.
+
+    `digits` are the thread part in bytes; the swizzle acts on the sum with all offsets, of which
+    run-time ones are multiples of its repeat.
+    """
+    size = view.element_bytes
+    assert isinstance(view.root, int)
+    swizzle = view.swizzle
+    repeat = 1 if swizzle is None else repeat_of(swizzle)
+    fixed = 0
+    running: list[Scalar] = []
+    for term in view.terms:
+        scale = term.step * int(term.stride) * size  # type: ignore[arg-type]
+        if isinstance(term.coord, int):
+            fixed += term.coord * scale
+        elif scale % repeat:
+            raise ValueError(
+                f"expected run-time offsets that are multiples of {repeat} bytes under {swizzle}, "
+                f"got {scale}"
+            )
+        else:
+            running.append(builder.pure("mul.lo.s32", term.coord, scale))
+    thread = weighted_sum(builder, digits, thread_count)
+
+    def finish(base: Scalar, immediate: int) -> Address:
+        return Address(builder.total([builder.smem_base(), base, *running]), immediate)
+
+    if swizzle is None or swizzle.bits == 0:
+        return [finish(thread, view.root + fixed + at) for at in constants]
+    sums = subset_sums([(extent, weight) for _, extent, weight in digits], repeat)
+    used = 0
+    for at in sums:
+        used |= at
+    moved = {swizzled(swizzle, at) for at in sums}
+    reach = 0
+    for at in moved:
+        reach |= at
+    base = thread if moved == sums and all(swizzled(swizzle, at) == at for at in sums) else None
+    if base is None:
+        base = _swizzle(builder, swizzle, thread)
+    result = []
+    for constant in constants:
+        total = constant + fixed
+        low = total % repeat
+        high = total - low + view.root
+        if used & low:
+            own = _swizzle(builder, swizzle, builder.pure("add.s32", thread, low))
+            result.append(finish(own, high))
+            continue
+        pattern = swizzled(swizzle, low)
+        result.append(
+            finish(builder.pure("xor.b32", base, pattern & reach), high + (pattern & ~reach))
+        )
+    return result
+
+
+def _swizzle(builder: ScalarBuilder, swizzle: Swizzle, address: Scalar) -> Scalar:
+    mask = ((1 << swizzle.bits) - 1) << swizzle.base
+    if swizzle.shift >= 0:
+        moved = builder.pure("shr.u32", address, swizzle.shift)
+        moved = builder.pure("and.b32", moved, mask)
+    else:
+        moved = builder.pure("and.b32", address, mask)
+        moved = builder.pure("shl.b32", moved, -swizzle.shift)
+    return builder.pure("xor.b32", address, moved)

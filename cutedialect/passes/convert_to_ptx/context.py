@@ -1,0 +1,181 @@
+"""What the lowering of one kernel shares: the scalar builder, the block size, the target, the shared
+memory plan, and the structured ops (if, foreach, register arrays) that the steps are written with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, Float32Type, Float64Type
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects import ptx
+from cutedialect.dialects.cute import FragmentType, element_bits
+
+from .scalar_builder import Scalar, ScalarBuilder
+
+
+def fail(op: Operation, message: str) -> PassFailedException:
+    """The error of this pass at an op."""
+    return PassFailedException(op, f"{op.name}: {message}")
+
+
+def scalar_class(element: Attribute) -> str:
+    """Register class of one scalar of an element type."""
+    if isinstance(element, Float32Type):
+        return "f32"
+    if isinstance(element, Float64Type):
+        return "f64"
+    bits = element_bits(element)
+    return "pred" if bits == 1 else "b16" if bits <= 16 else "b32" if bits <= 32 else "b64"
+
+
+def pack_factor(element: Attribute) -> int:
+    """Elements of a fragment in one register."""
+    bits = element_bits(element)
+    return 32 // bits if 1 < bits < 32 else 1
+
+
+def register_class(element: Attribute) -> str:
+    """Class of the registers of a fragment."""
+    cls = scalar_class(element)
+    return "b32" if cls == "b16" else cls
+
+
+def register_count(type_: FragmentType) -> int:
+    return -(-type_.values // pack_factor(type_.element))
+
+
+def float_name(element: Attribute) -> str:
+    """PTX type of arithmetic on an element: `f16`, `bf16`, `f32`, `f64`, `s8`, `s32`, `s64`."""
+    if isinstance(element, Float16Type):
+        return "f16"
+    if isinstance(element, BFloat16Type):
+        return "bf16"
+    bits = element_bits(element)
+    if isinstance(element, AnyFloat):
+        return f"f{bits}"
+    return f"s{bits}"
+
+
+@dataclass
+class SmemPlan:
+    """Offsets of the buffers in dynamic shared memory, in the order of their allocation."""
+
+    used: int = 0
+
+    def take(self, size: int, alignment: int) -> int:
+        """The byte offset of a new buffer."""
+        offset = -(-self.used // alignment) * alignment
+        self.used = offset + size
+        return offset
+
+
+@dataclass
+class Context:
+    """The kernel being lowered."""
+
+    builder: ScalarBuilder
+    threads: int
+    arch: str
+    smem: SmemPlan = field(default_factory=SmemPlan)
+    scratch: int | None = None
+    scratch_bytes: int = 0
+
+    def scratch_at(self, size: int) -> int:
+        """Byte offset of a scratch buffer that reductions share; it never moves once given."""
+        if self.scratch is None or size > self.scratch_bytes:
+            self.scratch = self.smem.take(size, 16)
+            self.scratch_bytes = size
+        return self.scratch
+
+    def registers(self, cls: str, count: int) -> SSAValue:
+        """A new array of registers."""
+        return self.builder.emit(ptx.RegArrayOp(cls, count)).results[0]
+
+    def fill(self, array: SSAValue, value: Scalar) -> None:
+        cls = array_class(array)
+        self.builder.emit(ptx.FillOp(array, self.builder.value(value, cls)))
+
+    def when(
+        self,
+        predicate: Scalar,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+    ) -> None:
+        """A branch; a constant predicate leaves one side."""
+        constant = self.builder.constant(predicate)
+        if constant is not None:
+            if constant:
+                then()
+            elif otherwise is not None:
+                otherwise()
+            return
+        assert isinstance(predicate, SSAValue)
+        blocks = []
+        for side in (then, otherwise):
+            block = Block()
+            if side is not None:
+                self.builder.push(block, repeats=False)
+                side()
+                self.builder.pop()
+            blocks.append(block)
+        self.builder.emit(ptx.IfOp(predicate, *blocks))
+
+    def foreach(
+        self,
+        count: int,
+        sources: Sequence[tuple[SSAValue, Sequence[int]]],
+        targets: Sequence[tuple[SSAValue, Sequence[int]]],
+        body: Callable[[list[SSAValue]], Sequence[Scalar]],
+        constants: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Run scalar code for each entry of the index tables; `body` gets sources, then constants."""
+        types = [ptx.reg(array_class(array)) for array, _ in sources]
+        types += [ptx.reg("b32")] * len(constants)
+        block = Block(arg_types=types)
+        self.builder.push(block, repeats=True)
+        results = body(list(block.args))
+        values = [
+            self.builder.value(result, array_class(array))
+            for result, (array, _) in zip(results, targets, strict=True)
+        ]
+        self.builder.emit(ptx.YieldOp(values))
+        self.builder.pop()
+        self.builder.emit(ptx.ForeachOp(count, sources, constants, targets, block))
+
+    def table_of(self, scalars: Sequence[Scalar], cls: str) -> tuple[list[SSAValue], list[int]]:
+        """Distinct operands, and for each scalar the index of its own."""
+        values = [self.builder.value(scalar, cls) for scalar in scalars]
+        distinct = list(dict.fromkeys(values))
+        places = {value: i for i, value in enumerate(distinct)}
+        return distinct, [places[value] for value in values]
+
+    def guards(self, predicates: Sequence[Scalar]) -> tuple[list[SSAValue], list[int] | None]:
+        """Predicate operands and table; the table is None when nothing is predicated."""
+        if all(predicate is True for predicate in predicates):
+            return [], None
+        given = [predicate for predicate in predicates if predicate is not True]
+        distinct, places = self.table_of(given, "pred")
+        following = iter(places)
+        return distinct, [-1 if each is True else next(following) for each in predicates]
+
+    def move(
+        self,
+        source: SSAValue,
+        source_index: Sequence[int],
+        target: SSAValue,
+        target_index: Sequence[int],
+    ) -> None:
+        """Copy registers between arrays of one class."""
+        self.foreach(
+            len(source_index), [(source, source_index)], [(target, target_index)], list
+        )
+
+
+def array_class(array: SSAValue) -> str:
+    type_ = array.type
+    assert isinstance(type_, ptx.RegsType)
+    return type_.cls

@@ -1,0 +1,256 @@
+"""Copies by ordinary loads and stores: vectors where values lie together in memory, single elements (and
+packing) where they do not, predicates only on the side of a branch that hangs over an edge. Atomic
+reductions to memory take the same way as stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from cutedialect.dialects import ptx
+from cutedialect.layout import Layout, flatten
+
+from .addresses import Address
+from .context import Context, array_class, register_class
+from .scalar_builder import Scalar
+from .tile_access import TileAccess, Vector
+from .views import View
+
+# With more distinct predicates than this, rows become branches and only columns are predicated.
+_MAX_PREDICATES = 12
+# Accesses of at most so many instructions are predicated without a branch for the inner tiles.
+_FEW = 4
+_MAX_BYTES = 16
+
+Emit = Callable[[TileAccess, SSAValue, Sequence[Vector], Sequence[Scalar]], None]
+
+
+def copy_pack(view: View) -> int:
+    """Elements of the view in one register of a fragment."""
+    return 32 // view.bits if 1 < view.bits < 32 else 1
+
+
+def load_tile(
+    context: Context, view: View, array: SSAValue, tv: Layout, limit_bytes: int = _MAX_BYTES
+) -> None:
+    """Read the values of `tv` into the registers of `array`; 0 outside of the tensor."""
+    access = TileAccess(context, view, tv, copy_pack(view), limit_bytes)
+
+    def emit(
+        access: TileAccess, units: SSAValue, vectors: Sequence[Vector], guards: Sequence[Scalar]
+    ) -> None:
+        _memory_op(context, ptx.LdOp, "", access, units, vectors, guards)
+
+    _transfer(context, access, array, True, emit)
+
+
+def store_tile(
+    context: Context, view: View, array: SSAValue, tv: Layout, limit_bytes: int = _MAX_BYTES
+) -> None:
+    """Write the registers of `array` to the values of `tv` that exist, each element once."""
+    access = TileAccess(context, view, tv, copy_pack(view), limit_bytes)
+
+    def emit(
+        access: TileAccess, units: SSAValue, vectors: Sequence[Vector], guards: Sequence[Scalar]
+    ) -> None:
+        _memory_op(context, ptx.StOp, "", access, units, vectors, guards)
+
+    _transfer(context, access, array, False, emit)
+
+
+def reduce_tile(
+    context: Context, view: View, array: SSAValue, tv: Layout, operation: str, type_: str
+) -> None:
+    """Combine the registers of `array` with memory atomically (`red`), each element once."""
+    access = TileAccess(context, view, tv, copy_pack(view), max(4, view.element_bytes))
+
+    def emit(
+        access: TileAccess, units: SSAValue, vectors: Sequence[Vector], guards: Sequence[Scalar]
+    ) -> None:
+        pair = "x2" if access.unit == 2 else ""
+        rounding = "noftz." if type_ in ("f16", "bf16") else ""
+        modifiers = f"relaxed.gpu.global.{operation}.{rounding}{type_}{pair}"
+        _memory_op(context, ptx.RedOp, modifiers, access, units, vectors, guards)
+
+    _transfer(context, access, array, False, emit)
+
+
+def copy_tile(
+    context: Context, source: View, target: View, tv: Layout, limit_bytes: int = _MAX_BYTES
+) -> None:
+    """Copy between memories through registers of this thread."""
+    values = prod(flatten(tv.shape[1]))  # type: ignore[index]
+    count = -(-values // copy_pack(source))
+    array = context.registers(register_class(source.element), count)
+    load_tile(context, source, array, tv, limit_bytes)
+    store_tile(context, target, array, tv, limit_bytes)
+
+
+def _transfer(
+    context: Context, access: TileAccess, array: SSAValue, loads: bool, emit: Emit
+) -> None:
+    """The whole tile at once where it lies in the tensor, else with predicates."""
+    guard: Scalar = True if loads else access.owner()
+
+    def whole() -> None:
+        def run(units: SSAValue) -> None:
+            emit(access, units, access.vectors, [guard] * len(access.vectors))
+
+        _with_units(context, access, array, loads, run)
+
+    def ragged(each: TileAccess) -> None:
+        def run(units: SSAValue) -> None:
+            if loads:
+                context.fill(units, 0)
+            _predicated(context, each, units, guard, emit)
+
+        _with_units(context, each, array, loads, run)
+
+    if not access.bounded:
+        whole()
+        return
+    straddles = any(
+        not access.never_straddles(*access.span(vector, mode), mode)
+        for mode in access.bounded
+        for vector in access.vectors
+    )
+    if not straddles and len(access.vectors) <= _FEW:
+        ragged(access)
+        return
+    each = access
+    if straddles:
+        each = TileAccess(
+            context, access.view, access.tv, access.pack, access.view.element_bytes
+        )
+    # What both sides of the branch need is written before it.
+    access.addresses([vector.offset for vector in access.vectors])
+    context.when(access.inside(), whole, lambda: ragged(each))
+
+
+def _predicated(
+    context: Context, access: TileAccess, units: SSAValue, guard: Scalar, emit: Emit
+) -> None:
+    """Accesses with a predicate for each row and column that may be outside."""
+    builder = context.builder
+    vectors = access.vectors
+    where = {
+        mode: [access.span(vector, mode)[1] for vector in vectors] for mode in access.bounded
+    }
+    together = len(set(zip(*where.values(), strict=True)))
+    if len(where) == 1 or together <= _MAX_PREDICATES:
+        guards = [
+            builder.both(guard, *(access.within(mode, at[i]) for mode, at in where.items()))
+            for i in range(len(vectors))
+        ]
+        emit(access, units, vectors, guards)
+        return
+    row = min(where, key=lambda mode: len(set(where[mode])))
+    others = [mode for mode in where if mode != row]
+    columns = [
+        builder.both(*(access.within(mode, where[mode][i]) for mode in others))
+        for i in range(len(vectors))
+    ]
+    access.addresses([vector.offset for vector in vectors])
+    for coord in sorted(set(where[row])):
+        chosen = [i for i, at in enumerate(where[row]) if at == coord]
+
+        def one(chosen: list[int] = chosen) -> None:
+            emit(access, units, [vectors[i] for i in chosen], [columns[i] for i in chosen])
+
+        context.when(builder.both(guard, access.within(row, coord)), one)
+
+
+def _with_units(
+    context: Context,
+    access: TileAccess,
+    array: SSAValue,
+    loads: bool,
+    run: Callable[[SSAValue], None],
+) -> None:
+    """Run on an array with one register for each unit of the access; `array` packs more."""
+    parts = access.pack // access.unit
+    if parts == 1:
+        run(array)
+        return
+    units = context.registers("b16", len(access.offsets) // access.unit)
+    if loads:
+        run(units)
+        merge_units(context, units, array, parts)
+    else:
+        split_units(context, array, units, parts)
+        run(units)
+
+
+def split_units(context: Context, array: SSAValue, units: SSAValue, parts: int) -> None:
+    """Each 32-bit register into 2 halves or 4 bytes, one 16-bit register each."""
+    builder = context.builder
+    count = units.type.count // parts  # type: ignore[union-attr]
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        low, high = builder.unpack(args[0])
+        if parts == 2:
+            return [low, high]
+        return [low, builder.pure("shr.u16", low, 8), high, builder.pure("shr.u16", high, 8)]
+
+    targets = [(units, range(i, count * parts, parts)) for i in range(parts)]
+    context.foreach(count, [(array, range(count))], targets, body)
+
+
+def merge_units(context: Context, units: SSAValue, array: SSAValue, parts: int) -> None:
+    """The reverse of `split_units`; the upper halves of bytes are ignored."""
+    builder = context.builder
+    count = units.type.count // parts  # type: ignore[union-attr]
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        if parts == 2:
+            return [builder.pack(*args)]
+        halves = [
+            builder.pure(
+                "or.b16", builder.pure("and.b16", low, 255), builder.pure("shl.b16", high, 8)
+            )
+            for low, high in (args[:2], args[2:])
+        ]
+        return [builder.pack(*halves)]
+
+    sources = [(units, range(i, count * parts, parts)) for i in range(parts)]
+    context.foreach(count, sources, [(array, range(count))], body)
+
+
+def _memory_op(
+    context: Context,
+    kind: type,
+    modifiers: str,
+    access: TileAccess,
+    units: SSAValue,
+    vectors: Sequence[Vector],
+    guards: Sequence[Scalar],
+) -> None:
+    """One op for each vector length."""
+    cls = array_class(units)
+    bits = access.unit * access.view.bits
+    suffix = "b8" if bits == 8 else cls
+    space = "global" if access.view.space == "gmem" else "shared"
+    addresses = access.addresses([vector.offset for vector in vectors])
+    for width in sorted({len(vector.values) for vector in vectors}, reverse=True):
+        chosen = [i for i, vector in enumerate(vectors) if len(vector.values) == width]
+        vector_part = f".v{width}" if width > 1 else ""
+        bases, base = context.table_of([addresses[i].base for i in chosen], "b64")
+        predicates, predicate = context.guards([guards[i] for i in chosen])
+        context.builder.emit(
+            kind(
+                modifiers or f"{space}{vector_part}.{suffix}",
+                units,
+                bases,
+                base,
+                [addresses[i].immediate for i in chosen],
+                [v // access.unit for i in chosen for v in vectors[i].values],
+                predicates,
+                predicate,
+            )
+        )
+
+
+__all__ = ["Address", "copy_tile", "load_tile", "reduce_tile", "store_tile"]

@@ -1,0 +1,348 @@
+"""Maps over register tiles: one unrolled region for the whole tile, whose trip handles as many elements
+as the most densely packed operand has in one register. Also register-only conversions between
+thread-value layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.dialects import ptx
+from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
+from cutedialect.layout import Layout
+
+from .addresses import thread_coord
+from .context import (
+    Context,
+    array_class,
+    fail,
+    pack_factor,
+    register_class,
+    register_count,
+    scalar_class,
+)
+from .coordinates import ThreadValue, thread_value
+from .scalar_builder import Scalar
+from .scalars import Values, lower_scalar
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A register tile and the array that holds this thread's part of it."""
+
+    type: FragmentType
+    array: SSAValue
+
+    @property
+    def layout(self) -> ThreadValue:
+        return thread_value(self.tv, self.type.shape)
+
+    @property
+    def tv(self) -> Layout:
+        assert self.type.tv is not None
+        return self.type.tv
+
+    @property
+    def pack(self) -> int:
+        return pack_factor(self.type.element)
+
+    @property
+    def values(self) -> int:
+        return self.type.values
+
+
+def lower_map(
+    context: Context,
+    op: MapOp,
+    inputs: Sequence[Fragment],
+    outer: Values,
+    target: Fragment | None = None,
+) -> Fragment:
+    """Compute a map into a new array, or into `target` (whose layout is the result's)."""
+    type_ = op.result.type
+    assert isinstance(type_, FragmentType)
+    if type_.tv is None:
+        raise fail(op, f"expected a result bound to a thread-value layout, got {type_}")
+    layout = thread_value(type_.tv, type_.shape)
+    tables = [_operand_values(op, each, type_, layout) for each in inputs]
+    if target is None or any(
+        each.array is target.array and table != list(range(len(table)))
+        for each, table in zip(inputs, tables, strict=True)
+    ):
+        array = context.registers(register_class(type_.element), register_count(type_))
+    else:
+        array = target.array
+    result = Fragment(type_, array)
+    packs = [each.pack for each in inputs] + [result.pack]
+    group = max(packs)
+    if result.values % group:
+        group = _fitting(result, inputs)
+    trips = -(-result.values // group)
+    sources: list[tuple[SSAValue, list[int]]] = []
+    places: dict[tuple, int] = {}
+    constants: list[list[int]] = []
+    constant_places: dict[tuple, int] = {}
+
+    def source(array: SSAValue, index: list[int]) -> int:
+        key = (array, tuple(index))
+        if key not in places:
+            places[key] = len(sources)
+            sources.append((array, index))
+        return places[key]
+
+    def constant(values: list[int]) -> int | tuple[int]:
+        """Index of a table, or a single number in a tuple."""
+        if len(set(values)) == 1:
+            return (values[0],)
+        key = tuple(values)
+        if key not in constant_places:
+            constant_places[key] = len(constants)
+            constants.append(values)
+        return constant_places[key]
+
+    # How element e of a trip is read: (source, byte position constant or None).
+    reads: list[list[tuple[int, int | tuple[int] | None]]] = []
+    for each, table in zip(inputs, tables, strict=True):
+        mine = []
+        for e in range(group):
+            at = [table[min(i * group + e, len(table) - 1)] for i in range(trips)]
+            place = source(each.array, [v // each.pack for v in at])
+            part = None if each.pack == 1 else constant([v % each.pack for v in at])
+            mine.append((place, part))
+        reads.append(mine)
+    coords = layout.value_coords()
+    coord_tables: dict[tuple[int, int], int | tuple[int]] = {}
+    for inner in op.body.block.ops:
+        if isinstance(inner, CoordOp):
+            mode = inner.mode.value.data
+            for e in range(group):
+                at = [coords[min(i * group + e, len(coords) - 1)][mode] for i in range(trips)]
+                coord_tables[mode, e] = constant(at)
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        def number(place: int | tuple[int]) -> Scalar:
+            return place[0] if isinstance(place, tuple) else args[len(sources) + place]
+
+        elements = []
+        for e in range(group):
+            values = dict(outer)
+            for arg, each, mine in zip(op.body.block.args, inputs, reads, strict=True):
+                place, part = mine[e]
+                values[arg] = _element(
+                    context, each, args[place], None if part is None else number(part)
+                )
+            elements.append(_body(context, op, layout, values, e, coord_tables, number))
+        return _registers(context, result, elements)
+
+    per_trip = max(1, group // result.pack)
+    count = array.type.count  # type: ignore[union-attr]
+    targets = [
+        (array, [min(i * per_trip + r, count - 1) for i in range(trips)]) for r in range(per_trip)
+    ]
+    context.foreach(trips, sources, targets, body, constants)
+    return result
+
+
+def _fitting(result: Fragment, inputs: Sequence[Fragment]) -> int:
+    """Elements of a trip for tiles that do not fill their last register."""
+    del inputs
+    return result.pack
+
+
+def _body(
+    context: Context,
+    op: MapOp,
+    layout: ThreadValue,
+    values: Values,
+    element: int,
+    coords: dict[tuple[int, int], int | tuple[int]],
+    number,  # noqa: ANN001
+) -> Scalar:
+    builder = context.builder
+    for inner in op.body.block.ops:
+        if isinstance(inner, YieldOp):
+            return values[inner.value]
+        builder.at(inner)
+        if isinstance(inner, CoordOp):
+            mode = inner.mode.value.data
+            thread = thread_coord(builder, layout.threads, mode, context.threads)
+            at = number(coords[mode, element])
+            values[inner.results[0]] = builder.assume_nonnegative(
+                builder.pure("add.s32", thread, at)
+            )
+        elif not lower_scalar(context, inner, values):
+            raise fail(inner, "expected arith and math ops in the body of cute.map")
+    raise fail(op, "expected the body to end with cute.yield")
+
+
+def _element(
+    context: Context, fragment: Fragment, register: SSAValue, part: Scalar | None
+) -> Scalar:
+    """One element out of a register (16-bit class for 8 and 16 bits)."""
+    builder = context.builder
+    if part is None:
+        return register
+    bits = fragment.type.bits
+    if isinstance(part, int):
+        low, high = builder.unpack(register)
+        half = high if part * bits >= 16 else low
+        return builder.pure("shr.u16", half, 8) if part * bits % 16 else half
+    moved = builder.pure("shr.u32", register, builder.pure("mul.lo.s32", part, bits))
+    return builder.pure("cvt.u16.u32", moved)
+
+
+def _registers(context: Context, result: Fragment, elements: Sequence[Scalar]) -> list[Scalar]:
+    """Elements packed as the result's registers."""
+    builder = context.builder
+    if result.pack == 1:
+        return list(elements)
+    if result.pack == 2:
+        return [builder.pack(*elements[i : i + 2]) for i in range(0, len(elements), 2)]
+    registers: list[Scalar] = []
+    for i in range(0, len(elements), 4):
+        halves = [
+            builder.pure(
+                "or.b16",
+                builder.pure("and.b16", elements[j], 255),
+                builder.pure("shl.b16", elements[j + 1], 8),
+            )
+            for j in (i, i + 2)
+        ]
+        registers.append(builder.pack(*halves))
+    return registers
+
+
+def _operand_values(
+    op: Operation, operand: Fragment, type_: FragmentType, layout: ThreadValue
+) -> list[int]:
+    """For each value of the result, the value of the operand that it reads.
+
+    Every thread must hold what it reads: the operand's thread part is the result's, with the
+    broadcast modes dropped.
+    """
+    if operand.type.tv is None:
+        raise fail(op, f"expected operands bound to a thread-value layout, got {operand.type}")
+    if operand.type.tv == type_.tv and operand.type.shape == type_.shape:
+        return list(range(operand.values))
+    shape = operand.type.shape
+    mine = operand.layout
+    rank = len(shape)
+
+    def project(coord: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(0 if shape[d] == 1 else coord[d] for d in range(rank))
+
+    if [project(each) for each in layout.thread_coords()] != mine.thread_coords():
+        raise fail(
+            op,
+            f"expected each thread to hold what it reads; the threads of operand {operand.type} "
+            f"do not lie as those of the result {type_}",
+        )
+    places: dict[tuple[int, ...], int] = {}
+    for v, coord in enumerate(mine.value_coords()):
+        places.setdefault(coord, v)
+    wanted = [project(each) for each in layout.value_coords()]
+    missing = next((coord for coord in wanted if coord not in places), None)
+    if missing is not None:
+        raise fail(
+            op,
+            f"expected each thread to hold what it reads; operand {operand.type} has no value at "
+            f"{missing} relative to its thread, which the result {type_} reads",
+        )
+    return [places[coord] for coord in wanted]
+
+
+def convert(context: Context, op: Operation, source: Fragment, type_: FragmentType) -> Fragment:
+    """The same tile with its registers in the order of another thread-value layout."""
+    if type_.tv is None:
+        raise fail(op, f"expected a result bound to a thread-value layout, got {type_}")
+    layout = thread_value(type_.tv, type_.shape)
+    table = _operand_values(op, source, type_, layout)
+    array = context.registers(array_class(source.array), register_count(type_))
+    result = Fragment(type_, array)
+    pack = result.pack
+    if all(
+        table[v] % pack == 0 and table[v : v + pack] == list(range(table[v], table[v] + pack))
+        for v in range(0, len(table), pack)
+    ):
+        order = [table[v] // pack for v in range(0, len(table), pack)]
+        context.move(source.array, order, array, range(len(order)))
+        return result
+    table = table + [table[-1]] * (-len(table) % pack)
+    firsts = range(0, len(table), pack)
+    sources = [
+        (source.array, [table[v + e] // pack for v in firsts]) for e in range(pack)
+    ]
+    parts = [[table[v + e] % pack for v in firsts] for e in range(pack)]
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        elements = [
+            _element(context, source, args[e], args[pack + e]) for e in range(pack)
+        ]
+        return _registers(context, result, elements)
+
+    context.foreach(len(firsts), sources, [(array, range(len(firsts)))], body, parts)
+    return result
+
+
+def elements_of(context: Context, source: Fragment, cls: str) -> SSAValue:
+    """A new array with one register of class `cls` for each element."""
+    pack = source.pack
+    array = context.registers(cls, source.values)
+    count = -(-source.values // pack)
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        return [_element(context, source, args[0], e if pack > 1 else None) for e in range(pack)]
+
+    targets = [
+        (array, [min(r * pack + e, source.values - 1) for r in range(count)]) for e in range(pack)
+    ]
+    context.foreach(count, [(source.array, range(count))], targets, body)
+    return array
+
+
+def from_elements(context: Context, elements: SSAValue, type_: FragmentType) -> Fragment:
+    """The reverse of `elements_of`."""
+    result = Fragment(
+        type_, context.registers(register_class(type_.element), register_count(type_))
+    )
+    pack = result.pack
+    count = result.array.type.count  # type: ignore[union-attr]
+    sources = [
+        (elements, [min(r * pack + e, type_.values - 1) for r in range(count)])
+        for e in range(pack)
+    ]
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        return _registers(context, result, args)
+
+    context.foreach(count, sources, [(result.array, range(count))], body)
+    return result
+
+
+def as_bits(context: Context, source: Fragment) -> SSAValue:
+    """The registers of an f32 tile as plain bits, as MMA operands of tf32 take them."""
+    if array_class(source.array) != "f32":
+        return source.array
+    array = context.registers("b32", source.values)
+    count = range(source.values)
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        return [context.builder.pure("mov.b32", args[0])]
+
+    context.foreach(len(count), [(source.array, count)], [(array, count)], body)
+    return array
+
+
+__all__ = [
+    "Fragment",
+    "as_bits",
+    "convert",
+    "elements_of",
+    "from_elements",
+    "lower_map",
+    "ptx",
+    "scalar_class",
+]

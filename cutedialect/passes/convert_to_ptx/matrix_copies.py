@@ -1,0 +1,136 @@
+"""`ldmatrix`: shared memory to the fragments of MMA operands. The fragment's own thread-value layout says
+which lane must hold what; the rows that lanes supply follow from it, and a layout that the
+instruction cannot produce is an error.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.dialects import ptx
+from cutedialect.dialects.cute import FragmentType
+from cutedialect.dialects.cute_nvgpu import LdsmType
+
+from .addresses import byte_digits, granularity, shared_addresses, value_offsets
+from .context import Context, fail
+from .coordinates import split_digits, thread_value
+from .views import View
+
+
+def load_matrices(
+    context: Context, op: Operation, view: View, array: SSAValue, type_: FragmentType, atom: LdsmType
+) -> None:
+    """Fill a fragment from a shared tile; lane 4g+q gets register j of row g (transposed: column g)."""
+    assert type_.tv is not None
+    layout = thread_value(type_.tv, view.leaf_shape)
+    size = view.element_bytes
+    pack = 4 // size if size <= 4 else 0
+    if pack == 0 or (atom.transpose and size != 2):
+        raise fail(
+            op,
+            f"expected {'16-bit' if atom.transpose else '8-, 16- or 32-bit'} elements for "
+            f"{atom}, got {view.element}",
+        )
+    digits = byte_digits(view, split_digits(layout.threads, (4, 32)))
+    offsets = [each.static * size for each in value_offsets(view, layout.value_coords())]
+    registers = [offsets[v] for v in range(0, len(offsets), pack)]
+    lanes = [
+        sum((lane // divisor) % extent * weight for divisor, extent, weight in digits)
+        for lane in range(32)
+    ]
+    if atom.transpose:
+        rows = _transposed_rows(op, digits, lanes, offsets)
+    else:
+        rows = _plain_rows(op, digits, lanes, offsets, pack, size)
+    grain = granularity(view, (), ())
+    weights = [weight for _, _, weight in rows]
+    if grain % 16 or any(each % 16 for each in [*weights, *registers]):
+        raise fail(op, f"expected rows aligned to 16 bytes for {atom}, got {view.shape} tile rows")
+    steps = _register_bits(len(registers), registers)
+    chosen = steps[: {1: 0, 2: 1, 4: 2}[atom.num_matrices]]
+    group = 1 << len(chosen)
+    extra = [(8 << i, 2, step) for i, (_, step) in enumerate(chosen)]
+    firsts = [
+        r for r in range(len(registers)) if not any((r // stride) % 2 for stride, _ in chosen)
+    ]
+    table: list[int] = []
+    for first in firsts:
+        for member in range(group):
+            table.append(
+                first + sum(stride for i, (stride, _) in enumerate(chosen) if member >> i & 1)
+            )
+    addresses = shared_addresses(
+        context.builder, view, rows + extra, [registers[r] for r in firsts], context.threads
+    )
+    bases, base = context.table_of([each.base for each in addresses], "b32")
+    form = ".trans" if atom.transpose else ""
+    context.builder.emit(
+        ptx.LdMatrixOp(
+            f"sync.aligned.m8n8.x{group}{form}.shared.b16",
+            array,
+            bases,
+            base,
+            [each.immediate for each in addresses],
+            table,
+        )
+    )
+
+
+Digits = list[tuple[int, int, int]]
+
+
+def _plain_rows(
+    op: Operation, digits: Digits, lanes: list[int], offsets: list[int], pack: int, size: int
+) -> Digits:
+    """Lane L supplies the row that lanes 4(L%8) .. 4(L%8)+3 hold."""
+    if any(lanes[lane] != lanes[lane & ~3] + 4 * (lane & 3) for lane in range(32)) or any(
+        offsets[v] != offsets[v - v % pack] + v % pack * size for v in range(len(offsets))
+    ):
+        raise fail(
+            op,
+            "expected four neighboring lanes to hold 16 bytes in a row for ldmatrix, "
+            f"got lane offsets {lanes[:5]} and value offsets {offsets[: pack + 1]}",
+        )
+    return [
+        (divisor // 4, extent, weight) if divisor < 32 else (divisor, extent, weight)
+        for divisor, extent, weight in digits
+        if divisor >= 4
+    ]
+
+
+def _transposed_rows(
+    op: Operation, digits: Digits, lanes: list[int], offsets: list[int]
+) -> Digits:
+    """Lane L supplies the row with element i = L%2 of the lanes q = L/2%4."""
+    pair = offsets[1] - offsets[0]
+    if any(lanes[lane] != lanes[lane & 3] + 2 * (lane >> 2) for lane in range(32)) or any(
+        offsets[v] != offsets[v - 1] + pair for v in range(1, len(offsets), 2)
+    ):
+        raise fail(
+            op,
+            "expected the eight lanes 4g to hold 16 bytes in a row for transposed ldmatrix, "
+            f"got lane offsets {lanes[::4]} and value offsets {offsets[:2]}",
+        )
+    rows = [(1, 2, pair)]
+    for divisor, extent, weight in digits:
+        if divisor < 4:
+            rows.append((divisor * 2, extent, weight))
+        elif divisor >= 32:
+            rows.append((divisor, extent, weight))
+    return rows
+
+
+def _register_bits(count: int, registers: list[int]) -> list[tuple[int, int]]:
+    """(stride, byte step) of each power of two of the register index along which addresses are linear."""
+    result = []
+    stride = 1
+    while stride < count and count % (2 * stride) == 0:
+        step = registers[stride] - registers[0]
+        if all(
+            registers[r + stride] == registers[r] + step
+            for r in range(count)
+            if not (r // stride) % 2
+        ):
+            result.append((stride, step))
+        stride *= 2
+    return result

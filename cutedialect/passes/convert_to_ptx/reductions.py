@@ -1,0 +1,223 @@
+"""Reductions along one mode of a register tile: over a thread's own values, then over the lanes of its warp
+by butterfly shuffles, then over warps through shared memory; every thread ends with the result.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.builtin import BFloat16Type, Float16Type
+from xdsl.ir import SSAValue
+
+from cutedialect.dialects import ptx
+from cutedialect.dialects.cute import FragmentType, ReduceOp
+
+from .addresses import digit_value, weighted_sum
+from .context import Context, array_class, fail, float_name
+from .coordinates import Digit, split_digits, thread_value
+from .elementwise import Fragment, elements_of, from_elements
+from .scalar_builder import Scalar
+from .scalars import from_f32, to_f32
+
+_FLOATS = {"add": "add.{0}", "mul": "mul.{0}", "max": "max.NaN.{0}", "min": "min.NaN.{0}"}
+_INTEGERS = {"add": "add.{0}", "mul": "mul.lo.{0}", "max": "max.{0}", "min": "min.{0}"}
+_ALL_LANES = -1
+
+
+def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
+    """Reduce along `op.mode`; 16-bit floats are combined in f32 and rounded once."""
+    type_ = op.result.type
+    assert isinstance(type_, FragmentType)
+    if source.type.tv is None or type_.tv is None:
+        raise fail(op, f"expected bound fragments, got {source.type} and {type_}")
+    mode = op.mode.value.data
+    name = float_name(source.type.element)
+    half = isinstance(source.type.element, Float16Type | BFloat16Type)
+    arithmetic = "f32" if half else name
+    if arithmetic == "f64" and op.kind.data in ("max", "min"):
+        mnemonic = f"{op.kind.data}.f64"
+    else:
+        table = _FLOATS if arithmetic.startswith("f") else _INTEGERS
+        mnemonic = table[op.kind.data].format(arithmetic)
+    if arithmetic not in ("f32", "f64", "s32", "s64"):
+        raise fail(op, f"expected f16, bf16, f32, f64, i32 or i64 elements, got {name}")
+    cls = {"s32": "b32", "s64": "b64"}.get(arithmetic, arithmetic)
+    values = source.array
+    if half:
+        values = _widened(context, source, name)
+    layout = source.layout
+    result_layout = thread_value(type_.tv, type_.shape)
+    digits = split_digits(layout.threads, (32,))
+    for digit in digits:
+        if digit.steps[mode] and any(s for d, s in enumerate(digit.steps) if d != mode):
+            raise fail(op, f"expected thread modes along one tile mode, got {layout.threads}")
+
+    def project(coord: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(0 if d == mode else at for d, at in enumerate(coord))
+
+    if [project(c) for c in layout.thread_coords()] != result_layout.thread_coords():
+        raise fail(
+            op,
+            f"expected the threads of the result {type_} to lie as those of {source.type} "
+            f"without mode {mode}",
+        )
+    members: dict[tuple[int, ...], list[int]] = {}
+    for v, coord in enumerate(layout.value_coords()):
+        members.setdefault(project(coord), []).append(v)
+    results = result_layout.value_coords()
+    if set(results) != set(members):
+        raise fail(op, f"expected the result {type_} to hold the rows of {source.type}")
+    accumulator = context.registers(cls, len(results))
+    rows = [members[coord] for coord in results]
+    every = range(len(rows))
+    context.move(values, [row[0] for row in rows], accumulator, every)
+    builder = context.builder
+    rest = [(u, v) for i in range(1, len(rows[0])) for u, row in enumerate(rows) for v in row[i : i + 1]]
+    if rest:
+        context.foreach(
+            len(rest),
+            [(accumulator, [u for u, _ in rest]), (values, [v for _, v in rest])],
+            [(accumulator, [u for u, _ in rest])],
+            lambda args: [builder.pure(mnemonic, args[0], args[1])],
+        )
+    for digit in digits:
+        if not digit.steps[mode] or digit.divisor >= 32:
+            continue
+        if digit.extent & (digit.extent - 1):
+            raise fail(op, f"expected a power of two of lanes along mode {mode}, got {digit}")
+        offset = digit.divisor
+        while offset < digit.divisor * digit.extent:
+            _shuffle(context, accumulator, mnemonic, offset, cls)
+            offset *= 2
+    _across_warps(context, accumulator, mnemonic, digits, mode)
+    if half:
+        narrow = context.registers("b16", len(rows))
+        context.foreach(
+            len(rows),
+            [(accumulator, every)],
+            [(narrow, every)],
+            lambda args: [from_f32(builder, args[0], name)],
+        )
+        accumulator = narrow
+    if half:
+        return from_elements(context, accumulator, type_)
+    return Fragment(type_, accumulator)
+
+
+def _widened(context: Context, source: Fragment, name: str) -> SSAValue:
+    """The elements of a 16-bit float tile as f32."""
+    elements = elements_of(context, source, "b16")
+    wide = context.registers("f32", source.values)
+    count = range(source.values)
+    context.foreach(
+        len(count),
+        [(elements, count)],
+        [(wide, count)],
+        lambda args: [to_f32(context.builder, args[0], name)],
+    )
+    return wide
+
+
+def _shuffle(
+    context: Context, accumulator: SSAValue, mnemonic: str, offset: int, cls: str
+) -> None:
+    """Combine with the lane whose number differs in one bit."""
+    builder = context.builder
+    every = range(accumulator.type.count)  # type: ignore[union-attr]
+
+    def exchange(value: SSAValue) -> SSAValue:
+        return builder.emit(
+            ptx.ShflOp(
+                "sync.bfly.b32",
+                value,
+                builder.imm(offset, "b32"),
+                builder.imm(31, "b32"),
+                builder.imm(_ALL_LANES, "b32"),
+            )
+        ).results[0]
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        if cls in ("b32", "f32"):
+            return [builder.pure(mnemonic, args[0], exchange(args[0]))]
+        parts = builder.emit(ptx.UnpackOp(args[0], 2, "b32")).results
+        other = builder.emit(ptx.PackOp([exchange(part) for part in parts], cls)).results[0]
+        return [builder.pure(mnemonic, args[0], other)]
+
+    context.foreach(len(every), [(accumulator, every)], [(accumulator, every)], body)
+
+
+def _across_warps(
+    context: Context,
+    accumulator: SSAValue,
+    mnemonic: str,
+    digits: tuple[Digit, ...],
+    mode: int,
+) -> None:
+    """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem."""
+    parts = [d for d in digits if d.steps[mode] and d.divisor >= 32]
+    if not parts:
+        return
+    builder = context.builder
+    others = [d for d in digits if not d.steps[mode]]
+    lanes = [d for d in digits if d.steps[mode] and d.divisor < 32]
+    cls = array_class(accumulator)
+    size = 8 if cls in ("f64", "b64") else 4
+    rows = accumulator.type.count  # type: ignore[union-attr]
+    warps = prod(d.extent for d in parts)
+    threads = prod(d.extent for d in others)
+    root = context.scratch_at(rows * warps * threads * size)
+
+    def spread(chosen: list[Digit], step: int) -> list[tuple[int, int, int]]:
+        terms = []
+        for digit in chosen:
+            terms.append((digit.divisor, digit.extent, step))
+            step *= digit.extent
+        return terms
+
+    own = spread(others, size)
+    whole = spread(parts, threads * size)
+    first = builder.total(
+        [builder.smem_base(), weighted_sum(builder, own, context.threads)]
+    )
+    mine = builder.total([first, weighted_sum(builder, whole, context.threads)])
+    lead = builder.both(
+        *(
+            builder.pure("setp.eq.s32", digit_value(builder, digit, context.threads), 0)
+            for digit in lanes
+        )
+    )
+    row_bytes = warps * threads * size
+    builder.emit(ptx.BarSyncOp())
+    guards, guard = context.guards([lead] * rows)
+    builder.emit(
+        ptx.StOp(
+            f"shared.{cls}",
+            accumulator,
+            [builder.value(mine, "b32")],
+            [0] * rows,
+            [root + u * row_bytes for u in range(rows)],
+            range(rows),
+            guards,
+            guard,
+        )
+    )
+    builder.emit(ptx.BarSyncOp())
+    parts_array = context.registers(cls, rows * warps)
+    builder.emit(
+        ptx.LdOp(
+            f"shared.{cls}",
+            parts_array,
+            [builder.value(first, "b32")],
+            [0] * (rows * warps),
+            [root + u * row_bytes + w * threads * size for u in range(rows) for w in range(warps)],
+            range(rows * warps),
+        )
+    )
+    context.move(parts_array, range(0, rows * warps, warps), accumulator, range(rows))
+    order = [(u, u * warps + w) for w in range(1, warps) for u in range(rows)]
+    context.foreach(
+        len(order),
+        [(accumulator, [u for u, _ in order]), (parts_array, [p for _, p in order])],
+        [(accumulator, [u for u, _ in order])],
+        lambda args: [builder.pure(mnemonic, args[0], args[1])],
+    )

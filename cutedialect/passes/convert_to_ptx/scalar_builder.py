@@ -1,0 +1,441 @@
+"""Scalar PTX code with hash-consing and hoisting: a pure instruction is written once, and outside of every
+loop in which its operands do not change, by construction. Branches keep their own code. Constants are plain Python numbers until an instruction needs them as operands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+
+from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+
+from cutedialect.dialects import ptx
+
+Scalar = SSAValue | int | float
+"""A register, or a constant (a Python number; `True` and `False` for predicates)."""
+
+_FLOAT_CLASS = {"f32": "f32", "f64": "f64"}
+
+
+@lru_cache(maxsize=512)
+def parse_mnemonic(mnemonic: str) -> tuple[str, str, int, bool]:
+    """(operation with its modifiers, type, bits, signed): `mul.lo.s32` is (`mul.lo`, `s32`, 32, True)."""
+    operation, _, type_ = mnemonic.rpartition(".")
+    bits = 1 if type_ == "pred" else int(type_.lstrip("bfsutx") or 0) if type_[-1].isdigit() else 0
+    return operation, type_, bits, type_.startswith("s")
+
+
+@lru_cache(maxsize=512)
+def operand_class(mnemonic: str, index: int) -> str:
+    """Register class of an operand, for constants."""
+    family = mnemonic.split(".", 1)[0]
+    type_ = mnemonic.rpartition(".")[2]
+    if family in ("shl", "shr") and index == 1:
+        return "b32"
+    if family in ("selp", "slct") and index == 2:
+        return "pred" if family == "selp" else "b32"
+    if ".wide." in mnemonic and index == 2:
+        return "b64" if type_.endswith("32") else "b32"
+    if type_ == "pred":
+        return "pred"
+    if type_ in ("f32", "f64"):
+        return type_
+    bits = parse_mnemonic(mnemonic)[2]
+    return "b64" if bits == 64 else "b16" if bits in (8, 16) else "b32"
+
+
+def wrap(value: int, bits: int, signed: bool) -> int:
+    """`value` modulo 2^bits, as a signed or unsigned number."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+
+def _truncated(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul.lo": lambda a, b: a * b,
+    "mul.wide": lambda a, b: a * b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b if b < 64 else 0,
+    "shr": lambda a, b: a >> b,
+    "min": min,
+    "max": max,
+    "div": _truncated,
+    "rem": lambda a, b: a - b * _truncated(a, b),
+}
+_COMPARES: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+# Ops that print nothing of their own.
+_UNNAMED = (ptx.ImmOp, ptx.YieldOp, ptx.RegArrayOp)
+_COMMUTATIVE = frozenset({"add", "mul.lo", "mul.wide", "and", "or", "xor", "min", "max"})
+
+
+class _Level:
+    """One open block and the pure instructions written in it."""
+
+    def __init__(self, block: Block, repeats: bool) -> None:
+        self.block = block
+        self.repeats = repeats
+        self.known: dict[tuple, SSAValue] = {}
+
+
+class ScalarBuilder:
+    """Appends ops to the innermost open block, pure ones before the loops that they do not depend on.
+
+    `location` and `origin` (the name of the op being lowered) go onto every op that is made.
+    """
+
+    def __init__(self, entry: Block) -> None:
+        self.levels = [_Level(entry, False)]
+        self.depth: dict[SSAValue, int] = {}
+        self.definitions: dict[SSAValue, tuple] = {}
+        self.nonnegative: set[SSAValue] = set()
+        self.location: LocationAttr = UNKNOWN_LOC
+        self._origin: StringAttr | None = None
+        self._origins: dict[str, StringAttr] = {}
+
+    def at(self, op: Operation) -> None:
+        """Give the location and name of `op` to what is made from now on."""
+        self.location = op.location
+        attribute = self._origins.get(op.name)
+        if attribute is None:
+            attribute = self._origins[op.name] = StringAttr(op.name)
+        self._origin = attribute
+
+    def push(self, block: Block, repeats: bool) -> None:
+        """Open a nested block, which runs several times or (a branch) at most once."""
+        self.levels.append(_Level(block, repeats))
+        for arg in block.args:
+            self.depth[arg] = len(self.levels) - 1
+
+    def pop(self) -> None:
+        self.levels.pop()
+
+    def emit(self, op: Operation, level: int | None = None) -> Operation:
+        """Append `op` to the innermost open block (or to that of `level`)."""
+        at = len(self.levels) - 1 if level is None else level
+        op.location = self.location
+        if self._origin is not None and not isinstance(op, _UNNAMED):
+            op.attributes["from"] = self._origin
+        self.levels[at].block.add_op(op)
+        for result in op.results:
+            self.depth[result] = at
+        return op
+
+    def level_of(self, value: Scalar) -> int:
+        """Nesting level at which a scalar is available; 0 is the kernel's body."""
+        return self.depth.get(value, 0) if isinstance(value, SSAValue) else 0
+
+    def imm(self, value: int | float, cls: str) -> SSAValue:
+        """A constant as an operand."""
+        if isinstance(value, float) and (math.isnan(value) or value == 0):
+            key = ("imm", str(math.copysign(1, value)), str(value), cls)
+        else:
+            key = ("imm", float(value) if cls in _FLOAT_CLASS else value, cls)
+        known = self.levels[0].known
+        found = known.get(key)
+        if found is None:
+            if cls in ("f32", "f64"):
+                value = float(value)
+            elif isinstance(value, float):
+                raise TypeError(f"expected an integer constant of class {cls}, got {value}")
+            found = self.emit(ptx.imm(value, cls), 0).results[0]
+            known[key] = found
+            self.definitions[found] = ("imm", value)
+        return found
+
+    def value(self, scalar: Scalar, cls: str) -> SSAValue:
+        """A scalar as an operand; constant predicates are computed by a comparison."""
+        if isinstance(scalar, SSAValue):
+            return scalar
+        if cls == "pred":
+            one = self.imm(1 if scalar else 0, "b32")
+            return self._raw("setp.ne.s32", (one, self.imm(0, "b32")))
+        return self.imm(scalar, cls)
+
+    def constant(self, value: Scalar) -> int | float | None:
+        """The number that a scalar is known to be, or None."""
+        if isinstance(value, SSAValue):
+            definition = self.definitions.get(value)
+            return definition[1] if definition is not None and definition[0] == "imm" else None
+        return value
+
+    def is_nonnegative(self, value: Scalar) -> bool:
+        return value in self.nonnegative if isinstance(value, SSAValue) else value >= 0
+
+    def assume_nonnegative(self, value: Scalar) -> Scalar:
+        if isinstance(value, SSAValue):
+            self.nonnegative.add(value)
+        return value
+
+    def special(self, name: str) -> SSAValue:
+        """A special register, read once at entry."""
+        known = self.levels[0].known
+        found = known.get(("special", name))
+        if found is None:
+            found = self.emit(ptx.SpecialOp(name), 0).results[0]
+            known[("special", name)] = found
+            self.nonnegative.add(found)
+        return found
+
+    def smem_base(self) -> SSAValue:
+        known = self.levels[0].known
+        found = known.get(("smem_base",))
+        if found is None:
+            found = known[("smem_base",)] = self.emit(ptx.SmemBaseOp(), 0).results[0]
+        return found
+
+    def pure(self, mnemonic: str, *operands: Scalar) -> Scalar:
+        """The value of a pure instruction, simplified, shared and hoisted."""
+        simplified = self._simplify(mnemonic, operands)
+        if simplified is not None:
+            return simplified
+        return self._raw(
+            mnemonic,
+            tuple(
+                operand
+                if isinstance(operand, SSAValue)
+                else self.value(operand, operand_class(mnemonic, index))
+                for index, operand in enumerate(operands)
+            ),
+        )
+
+    def _raw(self, mnemonic: str, operands: tuple[SSAValue, ...]) -> SSAValue:
+        return self._shared(
+            (mnemonic, *operands), operands, lambda: ptx.scalar(mnemonic, *operands)
+        )
+
+    def _shared(
+        self, key: tuple, operands: Iterable[SSAValue], make: Callable[[], Operation]
+    ) -> SSAValue:
+        depth = self.depth
+        levels = self.levels
+        first = max((depth.get(operand, 0) for operand in operands), default=0)
+        at = len(levels) - 1
+        for i in range(first, at + 1):
+            found = levels[i].known.get(key)
+            if found is not None:
+                return found
+        for i in range(first + 1, at + 1):
+            if levels[i].repeats:
+                at = i - 1
+                break
+        found = self.emit(make(), at).results[0]
+        levels[at].known[key] = found
+        self.definitions[found] = key
+        self._note_sign(found, key)
+        return found
+
+    def _note_sign(self, value: SSAValue, key: tuple) -> None:
+        operation, type_, _, _ = parse_mnemonic(key[0])
+        operands = key[1:]
+        if (
+            (
+                operation == "and"
+                and any(
+                    (self.constant(each) or -1) >= 0 or each in self.nonnegative
+                    for each in operands
+                )
+            )
+            or (
+                operation == "shr"
+                and (
+                    operands[0] in self.nonnegative
+                    or (type_[0] in "ub" and self.constant(operands[1]))
+                )
+            )
+            or (
+                operation in ("div", "rem")
+                and (
+                    (type_.startswith("u") and self.constant(operands[1]))
+                    or all(self.is_nonnegative(each) for each in operands)
+                )
+            )
+            or (operation == "max" and any(self._at_least_zero(each) for each in operands))
+        ):
+            self.nonnegative.add(value)
+
+    def _at_least_zero(self, value: SSAValue) -> bool:
+        constant = self.constant(value)
+        return value in self.nonnegative if constant is None else constant >= 0
+
+    def pack(self, *parts: Scalar, cls: str = "b32") -> SSAValue:
+        """One register of class `cls` made of 16-bit parts, low part first."""
+        definitions = [
+            self.definitions.get(part, ()) if isinstance(part, SSAValue) else () for part in parts
+        ]
+        if len(parts) == 2 and cls == "b32":
+            first, second = definitions
+            for narrow, pair in _PAIR_CONVERSIONS.items():
+                if first[:1] == second[:1] == (narrow,):
+                    return self._raw(pair, (second[1], first[1]))
+            if (
+                first[:1] == second[:1] == ("unpack",)
+                and first[1] is second[1]
+                and (first[2], second[2]) == (0, 1)
+            ):
+                return first[1]
+        registers = tuple(self.value(part, "b16") for part in parts)
+        return self._shared(
+            (f"pack.{cls}", *registers), registers, lambda: ptx.PackOp(registers, cls)
+        )
+
+    def unpack(self, value: SSAValue) -> tuple[SSAValue, SSAValue]:
+        """The two 16-bit halves of a 32-bit register, low half first."""
+        at = self.level_of(value)
+        known = self.levels[at].known
+        found = known.get(("unpack", value))
+        if found is None:
+            op = self.emit(ptx.UnpackOp(value, 2, "b16"), at)
+            known[("unpack", value)] = op.results[0]
+            self.definitions[op.results[0]] = ("unpack", value, 0)
+            self.definitions[op.results[1]] = ("unpack", value, 1)
+            return op.results[0], op.results[1]
+        op = found.owner
+        assert isinstance(op, Operation)
+        return op.results[0], op.results[1]
+
+    def _simplify(self, mnemonic: str, operands: Sequence[Scalar]) -> Scalar | None:
+        operation, type_, bits, signed = parse_mnemonic(mnemonic)
+        constants = [self.constant(each) for each in operands]
+        if type_ == "pred":
+            return self._simplify_predicate(operation, operands, constants)
+        if operation == "selp":
+            if constants[2] is not None:
+                return operands[0] if constants[2] else operands[1]
+            return operands[0] if operands[0] is operands[1] else None
+        if type_[0] not in "sub" or len(operands) != 2:
+            return None
+        a, b = constants
+        if a is not None and b is not None:
+            return self._fold(operation, bits, signed, int(a), int(b))
+        if a is not None and operation in _COMMUTATIVE:
+            return self.pure(mnemonic, operands[1], operands[0])
+        if b is not None:
+            return self._simplify_right(mnemonic, operands[0], int(b))
+        if operation == "sub" and operands[0] is operands[1]:
+            return 0
+        return None
+
+    def _fold(self, operation: str, bits: int, signed: bool, a: int, b: int) -> Scalar | None:
+        if operation.startswith("setp."):
+            return _COMPARES[operation[5:]](wrap(a, bits, signed), wrap(b, bits, signed))
+        fold = _FOLDS.get(operation)
+        if fold is None or (operation in ("div", "rem") and b == 0):
+            return None
+        if operation == "mul.wide":
+            return wrap(a, bits, signed) * wrap(b, bits, signed)
+        return wrap(fold(wrap(a, bits, signed), wrap(b, bits, signed)), bits, True)
+
+    def _simplify_right(self, mnemonic: str, x: Scalar, c: int) -> Scalar | None:
+        operation, type_, bits, _ = parse_mnemonic(mnemonic)
+        power = c.bit_length() - 1 if c > 0 and c & (c - 1) == 0 else None
+        if operation in ("add", "sub", "or", "xor", "shl", "shr") and c == 0:
+            return x
+        if operation == "sub":
+            return self.pure(f"add.{type_}", x, -c)
+        if operation == "add" and isinstance(x, SSAValue):
+            inner = self.definitions.get(x)
+            if inner is not None and inner[0] == mnemonic:
+                more = self.constant(inner[2])
+                if more is not None:
+                    return self.pure(mnemonic, inner[1], wrap(int(more) + c, bits, True))
+        if operation in ("mul.lo", "mul.wide", "and") and c == 0:
+            return 0
+        if operation in ("mul.lo", "div") and c == 1:
+            return x
+        if operation == "mul.lo" and power is not None:
+            return self.pure(f"shl.b{bits}", x, power)
+        if operation == "and" and wrap(c, bits, True) == -1:
+            return x
+        unsigned = type_.startswith("u") or self.is_nonnegative(x)
+        if operation in ("div", "rem") and power is not None and unsigned:
+            if operation == "div":
+                return self.pure(f"shr.u{bits}", x, power)
+            return self.pure(f"and.b{bits}", x, c - 1)
+        return None
+
+    def _simplify_predicate(
+        self, operation: str, operands: Sequence[Scalar], constants: Sequence[int | float | None]
+    ) -> Scalar | None:
+        if operation == "not":
+            return None if constants[0] is None else not constants[0]
+        if operation not in ("and", "or"):
+            return None
+        absorbing = operation == "or"
+        for this, other in ((0, 1), (1, 0)):
+            if constants[this] is not None:
+                return absorbing if bool(constants[this]) == absorbing else operands[other]
+        return operands[0] if operands[0] is operands[1] else None
+
+    def both(self, *predicates: Scalar) -> Scalar:
+        """The conjunction; the outermost are combined first so that they leave loops."""
+        result: Scalar = True
+        for each in sorted(predicates, key=self.level_of):
+            result = self.pure("and.pred", result, each)
+        return result
+
+    def total(self, terms: Iterable[Scalar], type_: str = "s32") -> Scalar:
+        """A sum, outermost terms first so that partial sums leave loops; constants come last."""
+        result: Scalar = 0
+        constant = 0
+        for term in sorted(terms, key=self.level_of):
+            known = self.constant(term)
+            if known is not None:
+                constant += int(known)
+            else:
+                result = self.pure(f"add.{type_}", result, term) if result != 0 else term
+        return self.pure(f"add.{type_}", result, constant)
+
+    def widen(self, value: Scalar) -> Scalar:
+        """A signed 32-bit value as 64 bits."""
+        constant = self.constant(value)
+        return self.pure("cvt.s64.s32", value) if constant is None else int(constant)
+
+    def product64(self, value: Scalar, factor: Scalar) -> Scalar:
+        """A signed 32-bit value times a 64-bit factor."""
+        constant = self.constant(factor)
+        if constant is not None and -(1 << 31) <= constant < 1 << 31:
+            return self.pure("mul.wide.s32", value, int(constant))
+        return self.pure("mul.lo.s64", factor, self.widen(value))
+
+
+_PAIR_CONVERSIONS = {
+    "cvt.rn.f16.f32": "cvt.rn.f16x2.f32",
+    "cvt.rn.bf16.f32": "cvt.rn.bf16x2.f32",
+}
+
+
+def erase_unused(block: Block, is_pure: Callable[[Operation], bool]) -> None:
+    """Erase pure ops without uses, last first, in a block and the blocks nested in it."""
+    op = block.last_op
+    while op is not None:
+        before = op.prev_op
+        for region in op.regions:
+            for inner in region.blocks:
+                erase_unused(inner, is_pure)
+        if op.results and is_pure(op) and not any(result.first_use for result in op.results):
+            op.detach()
+            op.erase()
+        op = before
+
+
+def class_of(value: SSAValue | Attribute) -> str:
+    """Register class of a value of the `ptx` dialect."""
+    type_ = value.type if isinstance(value, SSAValue | BlockArgument) else value
+    assert isinstance(type_, ptx.RegType)
+    return type_.cls

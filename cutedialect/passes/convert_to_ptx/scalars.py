@@ -1,0 +1,401 @@
+"""Scalar code: what each arith and math op on one element becomes. 16-bit floats are computed as PTX does
+where it has the instruction, else in f32; the rest is a table from op and type to mnemonic.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as mathd
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from .context import Context, fail, float_name
+from .scalar_builder import Scalar, ScalarBuilder
+
+Values = dict[SSAValue, Scalar]
+
+_INTEGER = {
+    arith.AddiOp: "add.s{0}",
+    arith.SubiOp: "sub.s{0}",
+    arith.MuliOp: "mul.lo.s{0}",
+    arith.DivSIOp: "div.s{0}",
+    arith.DivUIOp: "div.u{0}",
+    arith.RemSIOp: "rem.s{0}",
+    arith.RemUIOp: "rem.u{0}",
+    arith.AndIOp: "and.b{0}",
+    arith.OrIOp: "or.b{0}",
+    arith.XOrIOp: "xor.b{0}",
+    arith.ShLIOp: "shl.b{0}",
+    arith.ShRSIOp: "shr.s{0}",
+    arith.ShRUIOp: "shr.u{0}",
+    arith.MinSIOp: "min.s{0}",
+    arith.MaxSIOp: "max.s{0}",
+    arith.MinUIOp: "min.u{0}",
+    arith.MaxUIOp: "max.u{0}",
+}
+_PREDICATE = {
+    arith.AndIOp: "and.pred",
+    arith.OrIOp: "or.pred",
+    arith.XOrIOp: "xor.pred",
+    arith.MuliOp: "and.pred",
+    arith.AddiOp: "xor.pred",
+}
+# By op: mnemonic for f32, f64, f16, bf16; None computes in f32.
+_FLOAT: dict[type, tuple[str, str, str | None, str | None]] = {
+    arith.AddfOp: ("add.f32", "add.f64", "add.f16", None),
+    arith.SubfOp: ("sub.f32", "sub.f64", "sub.f16", None),
+    arith.MulfOp: ("mul.f32", "mul.f64", "mul.f16", None),
+    arith.DivfOp: ("div.rn.f32", "div.rn.f64", None, None),
+    arith.MaximumfOp: ("max.NaN.f32", "", "max.NaN.f16", "max.NaN.bf16"),
+    arith.MinimumfOp: ("min.NaN.f32", "", "min.NaN.f16", "min.NaN.bf16"),
+    arith.MaxnumfOp: ("max.f32", "max.f64", "max.f16", "max.bf16"),
+    arith.MinnumfOp: ("min.f32", "min.f64", "min.f16", "min.bf16"),
+    arith.NegfOp: ("neg.f32", "neg.f64", "neg.f16", "neg.bf16"),
+    mathd.AbsFOp: ("abs.f32", "abs.f64", "abs.f16", "abs.bf16"),
+    mathd.FmaOp: ("fma.rn.f32", "fma.rn.f64", "fma.rn.f16", "fma.rn.bf16"),
+    mathd.Exp2Op: ("ex2.approx.ftz.f32", "", None, None),
+    mathd.Log2Op: ("lg2.approx.f32", "", None, None),
+    mathd.SqrtOp: ("sqrt.rn.f32", "sqrt.rn.f64", None, None),
+    mathd.RsqrtOp: ("rsqrt.approx.f32", "rsqrt.approx.f64", None, None),
+    mathd.SinOp: ("sin.approx.f32", "", None, None),
+    mathd.CosOp: ("cos.approx.f32", "", None, None),
+    mathd.TanhOp: ("tanh.approx.f32", "", None, None),
+}
+# arith.cmpi predicates 0..9 and arith.cmpf predicates 0..15, in their order.
+_CMPI = ("eq", "ne", "lt", "le", "gt", "ge", "lt", "le", "gt", "ge")
+_CMPF = (
+    "", "eq", "gt", "ge", "lt", "le", "ne", "num",
+    "equ", "gtu", "geu", "ltu", "leu", "neu", "nan", "",
+)  # fmt: skip
+_COLUMN = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3}
+
+
+def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
+    """Lower one scalar op and bind its result; False when it is not scalar code of arith or math."""
+    builder = context.builder
+    kind = type(op)
+    if kind is arith.ConstantOp:
+        values[op.results[0]] = _constant(context, op)
+        return True
+    if kind in _INTEGER:
+        type_ = op.results[0].type
+        operands = [values[each] for each in op.operands]
+        values[op.results[0]] = _integer(context, op, kind, type_, operands)
+        return True
+    if kind in _FLOAT:
+        operands = [values[each] for each in op.operands]
+        values[op.results[0]] = _float(context, op, _FLOAT[kind], op.results[0].type, operands)
+        return True
+    special = _SPECIAL.get(kind)
+    if special is None:
+        return False
+    values[op.results[0]] = special(
+        context, op, builder, [values[each] for each in op.operands]
+    )
+    return True
+
+
+def _width(context: Context, op: Operation, type_: Attribute) -> int:
+    del context
+    if isinstance(type_, IndexType):
+        return 32
+    if isinstance(type_, IntegerType):
+        return type_.width.data
+    raise fail(op, f"expected an integer type, got {type_}")
+
+
+def _integer(
+    context: Context, op: Operation, kind: type, type_: Attribute, operands: list[Scalar]
+) -> Scalar:
+    builder = context.builder
+    bits = _width(context, op, type_)
+    if bits == 1:
+        if kind not in _PREDICATE:
+            raise fail(op, "expected and, or, xor on i1")
+        a, b = operands
+        if kind in (arith.XOrIOp, arith.AddiOp):
+            for this, other in ((a, b), (b, a)):
+                constant = builder.constant(this)
+                if constant is not None:
+                    return builder.pure("not.pred", other) if constant else other
+        return builder.pure(_PREDICATE[kind], a, b)
+    if bits not in (8, 16, 32, 64):
+        raise fail(op, f"expected an integer of 8, 16, 32 or 64 bits, got {type_}")
+    if bits == 8:
+        return _narrow(builder, kind, operands)
+    if bits == 64 and kind in (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp):
+        operands = [operands[0], builder.pure("cvt.u32.u64", operands[1])] if isinstance(
+            operands[1], SSAValue
+        ) else operands
+    if bits == 16 and kind in (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp) and isinstance(
+        operands[1], SSAValue
+    ):
+        operands = [operands[0], builder.pure("cvt.u32.u16", operands[1])]
+    return builder.pure(_INTEGER[kind].format(bits), *operands)
+
+
+def _narrow(builder: ScalarBuilder, kind: type, operands: list[Scalar]) -> Scalar:
+    """8-bit arithmetic in 16-bit registers."""
+    mnemonic = _INTEGER[kind].format(16)
+    signed = ".s" in mnemonic
+    extended = [
+        builder.pure("cvt.s16.s8" if signed else "cvt.u16.u8", each)
+        if isinstance(each, SSAValue)
+        else each
+        for each in operands
+    ]
+    if kind in (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp) and isinstance(extended[1], SSAValue):
+        extended[1] = builder.pure("cvt.u32.u16", extended[1])
+    return builder.pure(mnemonic, *extended)
+
+
+def _float(
+    context: Context,
+    op: Operation,
+    row: tuple[str, str, str | None, str | None],
+    type_: Attribute,
+    operands: list[Scalar],
+) -> Scalar:
+    builder = context.builder
+    name = float_name(type_)
+    if name not in _COLUMN:
+        raise fail(op, f"expected f16, bf16, f32 or f64, got {type_}")
+    mnemonic = row[_COLUMN[name]]
+    if mnemonic == "":
+        raise fail(op, f"expected f32 (PTX has no such f64 instruction), got {type_}")
+    if mnemonic is None:
+        wide = [to_f32(builder, each, name) for each in operands]
+        return from_f32(builder, builder.pure(row[0], *wide), name)
+    return builder.pure(mnemonic, *operands)
+
+
+def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
+    """A 16-bit float as f32, exactly."""
+    if not isinstance(value, SSAValue):
+        return _decode(int(value), name)
+    if name == "f16":
+        return builder.pure("cvt.f32.f16", value)
+    if name == "bf16":
+        # sm_80 has no cvt.f32.bf16: the bits are the upper half of an f32.
+        return builder.pack(0, value, cls="f32")
+    return value
+
+
+def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
+    if name in ("f16", "bf16"):
+        if not isinstance(value, SSAValue):
+            return encode(float(value), name)
+        return builder.pure(f"cvt.rn.{name}.f32", value)
+    return value
+
+
+def encode(value: float, name: str) -> int:
+    """The bits of a float constant that lives in a 16-bit register."""
+    if name == "f16":
+        try:
+            return struct.unpack("<H", struct.pack("<e", value))[0]
+        except OverflowError:
+            return 0x7C00 if value > 0 else 0xFC00
+    bits = struct.unpack("<I", struct.pack("<f", value))[0]
+    if math.isnan(value):
+        return (bits >> 16) | 0x40
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def _decode(bits: int, name: str) -> float:
+    bits &= 0xFFFF
+    if name == "f16":
+        return struct.unpack("<e", struct.pack("<H", bits))[0]
+    return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+
+
+def _constant(context: Context, op: Operation) -> Scalar:
+    assert isinstance(op, arith.ConstantOp)
+    attribute = op.value
+    if isinstance(attribute, IntegerAttr):
+        value = attribute.value.data
+        if attribute.type == IntegerType(1):
+            return bool(value)
+        return value
+    if isinstance(attribute, FloatAttr):
+        name = float_name(attribute.type)
+        value = attribute.value.data
+        return encode(value, name) if name in ("f16", "bf16") else float(value)
+    raise fail(op, f"expected a scalar constant, got {attribute}")
+
+
+def _cmpi(context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]) -> Scalar:
+    assert isinstance(op, arith.CmpiOp)
+    predicate = op.predicate.value.data
+    bits = _width(context, op, op.lhs.type)
+    sign = "u" if predicate >= 6 else "s"
+    if bits == 1:
+        if predicate > 1:
+            raise fail(op, "expected eq or ne on i1")
+        different = _integer(context, op, arith.XOrIOp, op.lhs.type, args)
+        return different if predicate == 1 else builder.pure("not.pred", different)
+    if bits == 8:
+        convert = f"cvt.{sign}16.{sign}8"
+        args = [builder.pure(convert, a) if isinstance(a, SSAValue) else a for a in args]
+        bits = 16
+    return builder.pure(f"setp.{_CMPI[predicate]}.{sign}{bits}", *args)
+
+
+def _cmpf(context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]) -> Scalar:
+    del context
+    assert isinstance(op, arith.CmpfOp)
+    predicate = op.predicate.value.data
+    if predicate in (0, 15):
+        return predicate == 15
+    name = float_name(op.lhs.type)
+    args = [to_f32(builder, each, name) for each in args]
+    name = "f32" if name in ("f16", "bf16") else name
+    registers = [builder.value(args[0], name), args[1]]
+    return builder.pure(f"setp.{_CMPF[predicate]}.{name}", *registers)
+
+
+def _select(context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]) -> Scalar:
+    type_ = op.results[0].type
+    condition, yes, no = args
+    name = float_name(type_)
+    if name == "s1":
+        inverted = builder.pure("not.pred", condition)
+        return builder.pure(
+            "or.pred",
+            builder.pure("and.pred", condition, yes),
+            builder.pure("and.pred", inverted, no),
+        )
+    if name in ("f32", "f64"):
+        return builder.pure(f"selp.{name}", yes, no, condition)
+    bits = {"f16": 16, "bf16": 16, "s8": 16}.get(name) or _width(context, op, type_)
+    return builder.pure(f"selp.b{bits}", yes, no, condition)
+
+
+def _float_cast(
+    context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]
+) -> Scalar:
+    source, target = float_name(op.operands[0].type), float_name(op.results[0].type)
+    value = args[0]
+    if source == target:
+        return value
+    if source == "f64" and target in ("f16", "bf16") and isinstance(value, SSAValue):
+        value, source = builder.pure("cvt.rn.f32.f64", value), "f32"
+    if not isinstance(value, SSAValue):
+        number = _decode(int(value), source) if source in ("f16", "bf16") else float(value)
+        if target in ("f16", "bf16"):
+            return encode(number, target)
+        if target == "f32":
+            return struct.unpack("<f", struct.pack("<f", number))[0]
+        return number
+    if target in ("f16", "bf16"):
+        return from_f32(builder, to_f32(builder, value, source), target)
+    if source in ("f16", "bf16"):
+        value = to_f32(builder, value, source)
+        return value if target == "f32" else builder.pure("cvt.f64.f32", value)
+    if (source, target) in (("f32", "f64"), ("f64", "f32")):
+        return builder.pure("cvt.f64.f32" if target == "f64" else "cvt.rn.f32.f64", value)
+    raise fail(op, f"expected a conversion between f16, bf16, f32 and f64, got {source} to {target}")
+
+
+def _integer_cast(
+    context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]
+) -> Scalar:
+    source = _width(context, op, op.operands[0].type)
+    target = _width(context, op, op.results[0].type)
+    value = args[0]
+    signed = not isinstance(op, arith.ExtUIOp)
+    constant = builder.constant(value)
+    if source == target:
+        return value
+    if target == 1:
+        bits = max(source, 16)
+        low = builder.pure(f"and.b{bits}", value, 1)
+        return builder.pure(f"setp.ne.s{bits}", low, 0)
+    if constant is not None:
+        number = int(constant)
+        if source == 1:
+            return (-1 if signed else 1) * int(bool(number))
+        return number if signed or target < source else number & ((1 << source) - 1)
+    if source == 1:
+        if target <= 16:
+            return builder.pure("selp.b16", -1 if signed else 1, 0, value)
+        return builder.pure(f"selp.b{target}", -1 if signed else 1, 0, value)
+    letter = "s" if signed else "u"
+    return builder.pure(f"cvt.{letter}{max(target, 8)}.{letter}{source}", value) if (
+        target > 8
+    ) else (value if source == 16 else builder.pure(f"cvt.u16.u{source}", value))
+
+
+def _int_to_float(
+    context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]
+) -> Scalar:
+    bits = _width(context, op, op.operands[0].type)
+    letter = "u" if isinstance(op, arith.UIToFPOp) else "s"
+    name = float_name(op.results[0].type)
+    value = args[0]
+    constant = builder.constant(value)
+    if constant is not None:
+        number = int(constant) & ((1 << bits) - 1) if letter == "u" else int(constant)
+        return encode(float(number), name) if name in ("f16", "bf16") else float(number)
+    if bits == 1:
+        one = from_f32(builder, -1.0 if letter == "s" else 1.0, name)
+        kind = f"selp.{name}" if name in ("f32", "f64") else "selp.b16"
+        return builder.pure(kind, one, from_f32(builder, 0.0, name), value)
+    if name == "bf16":
+        return from_f32(builder, builder.pure(f"cvt.rn.f32.{letter}{bits}", value), name)
+    return builder.pure(f"cvt.rn.{name}.{letter}{bits}", value)
+
+
+def _float_to_int(
+    context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]
+) -> Scalar:
+    bits = _width(context, op, op.results[0].type)
+    letter = "u" if isinstance(op, arith.FPToUIOp) else "s"
+    name = float_name(op.operands[0].type)
+    value = args[0]
+    if name in ("f16", "bf16"):
+        value, name = to_f32(builder, value, name), "f32"
+    if bits == 8:
+        wide = builder.pure(f"cvt.rzi.{letter}32.{name}", value)
+        return builder.pure(f"cvt.{letter}16.{letter}32", wide)
+    return builder.pure(f"cvt.rzi.{letter}{bits}.{name}", value)
+
+
+def _exp(context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]) -> Scalar:
+    name = float_name(op.results[0].type)
+    if name == "f64":
+        raise fail(op, "expected f16, bf16 or f32 (PTX has no f64 exponential), got f64")
+    value = to_f32(builder, args[0], name)
+    scaled = builder.pure("mul.f32", value, math.log2(math.e))
+    return from_f32(builder, builder.pure("ex2.approx.ftz.f32", scaled), name)
+
+
+def _log(context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]) -> Scalar:
+    name = float_name(op.results[0].type)
+    if name == "f64":
+        raise fail(op, "expected f16, bf16 or f32 (PTX has no f64 logarithm), got f64")
+    two = builder.pure("lg2.approx.f32", to_f32(builder, args[0], name))
+    return from_f32(builder, builder.pure("mul.f32", two, math.log(2.0)), name)
+
+
+_SPECIAL: dict[type, Callable[[Context, Operation, ScalarBuilder, list[Scalar]], Scalar]] = {
+    arith.CmpiOp: _cmpi,
+    arith.CmpfOp: _cmpf,
+    arith.SelectOp: _select,
+    arith.ExtFOp: _float_cast,
+    arith.TruncFOp: _float_cast,
+    arith.ExtSIOp: _integer_cast,
+    arith.ExtUIOp: _integer_cast,
+    arith.TruncIOp: _integer_cast,
+    arith.IndexCastOp: _integer_cast,
+    arith.SIToFPOp: _int_to_float,
+    arith.UIToFPOp: _int_to_float,
+    arith.FPToSIOp: _float_to_int,
+    arith.FPToUIOp: _float_to_int,
+    mathd.ExpOp: _exp,
+    mathd.LogOp: _log,
+}

@@ -1,0 +1,204 @@
+"""How the values of a thread-value layout lie in a memory tile: which of them one load or store moves,
+and which may lie outside of the tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+
+from cutedialect.layout import Layout
+
+from .addresses import (
+    Address,
+    Offset,
+    byte_digits,
+    global_addresses,
+    granularity,
+    shared_addresses,
+    thread_coord,
+    value_offsets,
+)
+from .context import Context
+from .coordinates import Digit, ThreadValue, thread_value
+from .scalar_builder import Scalar
+from .views import View
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Units that one instruction moves: the first value of each, in address order."""
+
+    offset: Offset
+    values: tuple[int, ...]
+
+
+@dataclass
+class TileAccess:
+    """A memory tile seen through a thread-value layout.
+
+    `pack` values share a register; `limit_bytes` is the widest instruction allowed.
+    """
+
+    context: Context
+    view: View
+    tv: Layout
+    pack: int
+    limit_bytes: int
+
+    @cached_property
+    def layout(self) -> ThreadValue:
+        """The layout on the leaves of the view; `LayoutMismatch` when it does not fit."""
+        return thread_value(self.tv, self.view.leaf_shape)
+
+    @cached_property
+    def coords(self) -> list[tuple[int, ...]]:
+        return self.layout.value_coords()
+
+    @cached_property
+    def offsets(self) -> list[Offset]:
+        return value_offsets(self.view, self.coords)
+
+    @cached_property
+    def aligned_to(self) -> int:
+        """Bytes that divide all addresses but for the static part of the value offset."""
+        grain = min(granularity(self.view, self.layout.threads, self.coords), self.limit_bytes, 16)
+        if self.view.swizzle is not None and self.view.swizzle.bits:
+            grain = min(grain, 1 << self.view.swizzle.base)
+        return grain & -grain
+
+    @cached_property
+    def unit(self) -> int:
+        """Values in one unit: as much of a register as lies together in memory."""
+        size = self.view.element_bytes
+        unit = self.pack
+        while unit > 1:
+            if self.aligned_to % (unit * size) == 0 and all(
+                self.offsets[first].static * size % (unit * size) == 0 and self._is_run(first, unit)
+                for first in range(0, len(self.offsets), unit)
+            ):
+                break
+            unit //= 2
+        return unit
+
+    def _is_run(self, first: int, count: int) -> bool:
+        start = self.offsets[first]
+        run = self.offsets[first : first + count]
+        return len(run) == count and all(
+            each.dynamic == start.dynamic and each.static == start.static + i
+            for i, each in enumerate(run)
+        )
+
+    @cached_property
+    def vectors(self) -> list[Vector]:
+        """The widest legal instructions, in address order."""
+        size = self.view.element_bytes
+        unit = self.unit
+        order = sorted(range(0, len(self.offsets), unit), key=lambda v: self.offsets[v])
+        widest = min(4, max(1, self.aligned_to // (unit * size)))
+        result = []
+        at = 0
+        while at < len(order):
+            width = widest
+            start = self.offsets[order[at]]
+            while width > 1:
+                group = order[at : at + width]
+                if (
+                    len(group) == width
+                    and start.static * size % (width * unit * size) == 0
+                    and all(
+                        self.offsets[v].dynamic == start.dynamic
+                        and self.offsets[v].static == start.static + i * unit
+                        for i, v in enumerate(group)
+                    )
+                ):
+                    break
+                width //= 2
+            result.append(Vector(start, tuple(order[at : at + width])))
+            at += width
+        return result
+
+    @cached_property
+    def bounded(self) -> list[int]:
+        """Modes in which the tile may hang over the edge."""
+        return [mode for mode, bound in enumerate(self.view.bounds) if bound is not None]
+
+    def leaf_of(self, mode: int) -> int:
+        return self.view.leaf_modes.index(mode)
+
+    def span(self, vector: Vector, mode: int) -> tuple[int, int]:
+        """First and last coordinate of a vector in a bounded mode."""
+        leaf = self.leaf_of(mode)
+        at = [self.coords[v + i][leaf] for v in vector.values for i in range(self.unit)]
+        return min(at), max(at)
+
+    def never_straddles(self, first: int, last: int, mode: int) -> bool:
+        """Whether the edge never cuts first..last (coordinates in a bounded mode)."""
+        count = last - first + 1
+        if count == 1:
+            return True
+        bound = self.view.bounds[mode]
+        assert bound is not None
+        grain = bound.divisor
+        for digit in self.layout.threads:
+            grain = gcd(grain, digit.steps[self.leaf_of(mode)])
+        return grain % count == 0 and first % count == 0
+
+    def remaining(self, mode: int) -> Scalar:
+        """Elements from this thread's first coordinate to the edge (b32, may be negative)."""
+        bound = self.view.bounds[mode]
+        assert bound is not None
+        builder = self.context.builder
+        coord = thread_coord(builder, self.layout.threads, self.leaf_of(mode), self.context.threads)
+        if builder.level_of(bound.limit) > 0 and builder.level_of(coord) == 0:
+            return builder.pure("sub.s32", bound.limit, coord)
+        return builder.pure("sub.s32", bound.limit, coord)
+
+    def inside(self) -> Scalar:
+        """Whether the whole tile lies in the tensor: the same for all threads."""
+        builder = self.context.builder
+        shape = self.view.shape
+        tests = []
+        for mode in self.bounded:
+            bound = self.view.bounds[mode]
+            assert bound is not None
+            tests.append(builder.pure("setp.ge.s32", bound.limit, shape[mode]))
+        return builder.both(*tests)
+
+    def within(self, mode: int, coord: int) -> Scalar:
+        """Whether this thread's element at value coordinate `coord` of a mode exists."""
+        return self.context.builder.pure("setp.gt.s32", self.remaining(mode), coord)
+
+    def addresses(self, offsets: Sequence[Offset]) -> list[Address]:
+        builder = self.context.builder
+        threads = self.layout.threads
+        if self.view.space == "gmem":
+            return global_addresses(builder, self.view, threads, offsets, self.context.threads)
+        size = self.view.element_bytes
+        return shared_addresses(
+            builder,
+            self.view,
+            byte_digits(self.view, threads),
+            [offset.static * size for offset in offsets],
+            self.context.threads,
+        )
+
+    def owner(self) -> Scalar:
+        """Whether this thread is the one that writes its elements: of replicas only the first."""
+        return owner(self.context, self.layout.threads, self.layout.thread_count)
+
+
+def owner(context: Context, threads: Sequence[Digit], thread_count: int) -> Scalar:
+    builder = context.builder
+    tests: list[Scalar] = []
+    for digit in threads:
+        if digit.is_replica:
+            value = builder.pure("div.u32", builder.special("tid.x"), digit.divisor)
+            if digit.divisor * digit.extent < context.threads:
+                value = builder.pure("rem.u32", value, digit.extent)
+            tests.append(builder.pure("setp.eq.s32", value, 0))
+    if thread_count < context.threads:
+        tests.append(builder.pure("setp.lt.u32", builder.special("tid.x"), thread_count))
+    return builder.both(*tests)

@@ -1,0 +1,214 @@
+"""Memory tiles during lowering: where a tile starts, how its modes are strided, and which of its modes
+may hang over the edge of the tensor. A view is followed from its kernel argument or allocation
+through tiles, transposes, subviews and ring stages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+from xdsl.ir import Attribute, SSAValue
+
+from cutedialect.dialects.cute import MemRefType, element_bits
+from cutedialect.layout import Dyn, Swizzle, flatten
+
+from .scalar_builder import Scalar, ScalarBuilder
+
+
+@dataclass(frozen=True)
+class DynamicStride:
+    """A run-time stride in elements (b64) that is a multiple of `divisor`."""
+
+    value: SSAValue
+    divisor: int
+
+
+Stride = int | DynamicStride
+Leaf = tuple[Scalar, Stride]
+"""Extent (b32) and stride of one leaf of a mode."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The tensor ends `limit` elements (b32) after the tile starts; `limit` is a multiple of `divisor`."""
+
+    limit: Scalar
+    divisor: int
+
+
+@dataclass(frozen=True)
+class Term:
+    """An offset of `coord * step * stride` elements, `coord` being a b32 scalar."""
+
+    coord: Scalar
+    step: int
+    stride: Stride
+
+    @property
+    def divisor(self) -> int:
+        """The offset is a multiple of this many elements."""
+        stride = self.stride.divisor if isinstance(self.stride, DynamicStride) else self.stride
+        if isinstance(self.coord, int):
+            return abs(self.coord * self.step * stride)
+        return abs(self.step * stride)
+
+
+@dataclass(frozen=True)
+class View:
+    """A tile of memory.
+
+    `root` is the pointer of an argument (gmem) or the byte offset of an allocation (smem);
+    `alignment` its alignment in bytes. `modes` holds each mode's leaves.
+    """
+
+    element: Attribute
+    space: str
+    root: SSAValue | int
+    alignment: int
+    swizzle: Swizzle | None
+    modes: tuple[tuple[Leaf, ...], ...]
+    bounds: tuple[Bound | None, ...]
+    terms: tuple[Term, ...] = ()
+
+    @property
+    def bits(self) -> int:
+        return element_bits(self.element)
+
+    @property
+    def element_bytes(self) -> int:
+        return self.bits // 8
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the modes; a tile's are static."""
+        return tuple(prod(int(extent) for extent, _ in mode) for mode in self.modes)  # type: ignore[arg-type]
+
+    @property
+    def leaf_shape(self) -> tuple[int, ...]:
+        return tuple(int(extent) for mode in self.modes for extent, _ in mode)  # type: ignore[arg-type]
+
+    @property
+    def leaf_strides(self) -> tuple[Stride, ...]:
+        return tuple(stride for mode in self.modes for _, stride in mode)
+
+    @property
+    def leaf_modes(self) -> tuple[int, ...]:
+        """Which mode each leaf belongs to."""
+        return tuple(d for d, mode in enumerate(self.modes) for _ in mode)
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(extent, int) for mode in self.modes for extent, _ in mode)
+
+
+def memref_view(
+    type_: MemRefType, root: SSAValue | int, dynamic: Callable[[str], SSAValue]
+) -> View:
+    """The view of a whole argument or allocation.
+
+    `dynamic("b32")` or `dynamic("b64")` gives the next dynamic extent or stride, extents first.
+    """
+    shapes = [flatten(mode) for mode in type_.modes]
+    extents = [[dynamic("b32") if isinstance(e, Dyn) else e for e in mode] for mode in shapes]
+    strides = [
+        [DynamicStride(dynamic("b64"), s.div) if isinstance(s, Dyn) else s for s in flatten(stride)]
+        for stride in type_.stride
+    ]
+    modes = tuple(tuple(zip(e, s, strict=True)) for e, s in zip(extents, strides, strict=True))
+    bounds: list[Bound | None] = []
+    for shape, leaves in zip(shapes, extents, strict=True):
+        if len(leaves) == 1:
+            divisor = shape[0].div if isinstance(shape[0], Dyn) else shape[0]
+            bounds.append(Bound(leaves[0], divisor))
+        else:
+            bounds.append(None)
+    return View(
+        type_.element, type_.space, root, type_.alignment, type_.swizzle, modes, tuple(bounds)
+    )
+
+
+def extent_of(builder: ScalarBuilder, view: View, mode: int) -> Scalar:
+    """Extent of a mode as b32, dynamic leaves included."""
+    extent: Scalar = 1
+    for leaf, _ in view.modes[mode]:
+        extent = builder.assume_nonnegative(builder.pure("mul.lo.s32", extent, leaf))
+    return extent
+
+
+def local_tile(
+    builder: ScalarBuilder, view: View, tile: tuple[int, ...], coords: tuple[Scalar, ...]
+) -> View:
+    """The tile of `view` at tile coordinates; leading modes of tile extent 1 are dropped.
+
+    Raises `ValueError` for a tile of a mode that is nested.
+    """
+    modes: list[tuple[Leaf, ...]] = []
+    bounds: list[Bound | None] = []
+    terms = list(view.terms)
+    for extent, coord, leaves, bound in zip(tile, coords, view.modes, view.bounds, strict=True):
+        whole = extent_static(leaves)
+        if extent < 0 or extent == whole:
+            modes.append(leaves)
+            bounds.append(None if bound is None or bound.limit == whole else bound)
+            continue
+        if len(leaves) != 1:
+            raise ValueError(f"expected a mode without nesting to tile by {extent}, got {leaves}")
+        stride = leaves[0][1]
+        if coord != 0:
+            terms.append(Term(coord, extent, stride))
+        modes.append(((extent, stride),))
+        if bound is None or (isinstance(bound.limit, int) and bound.limit % extent == 0):
+            bounds.append(None)
+        else:
+            origin = builder.pure("mul.lo.s32", coord, extent)
+            limit = builder.pure("sub.s32", bound.limit, origin)
+            bounds.append(Bound(limit, gcd(bound.divisor, extent)))
+    first = 0
+    while first < len(tile) - 1 and tile[first] == 1:
+        first += 1
+    return replace(
+        view, modes=tuple(modes[first:]), bounds=tuple(bounds[first:]), terms=tuple(terms)
+    )
+
+
+def extent_static(leaves: tuple[Leaf, ...]) -> int | None:
+    extents = [extent for extent, _ in leaves]
+    return prod(extents) if all(isinstance(each, int) for each in extents) else None  # type: ignore[type-var, return-value]
+
+
+def transpose(view: View) -> View:
+    """The two modes exchanged; rank 1 counts as (n, 1)."""
+    if len(view.modes) == 1:
+        return replace(view, modes=(((1, 0),), view.modes[0]), bounds=(None, view.bounds[0]))
+    return replace(view, modes=view.modes[::-1], bounds=view.bounds[::-1])
+
+
+def subview(
+    builder: ScalarBuilder, view: View, origin: tuple[int, ...], shape: tuple[int, ...]
+) -> View:
+    """A smaller tile at a static coordinate."""
+    modes: list[tuple[Leaf, ...]] = []
+    bounds: list[Bound | None] = []
+    terms = list(view.terms)
+    for at, extent, leaves, bound in zip(origin, shape, view.modes, view.bounds, strict=True):
+        if at:
+            terms.append(Term(1, at, leaves[0][1]))
+        modes.append(leaves if len(leaves) != 1 else ((extent, leaves[0][1]),))
+        if bound is not None:
+            limit = builder.pure("sub.s32", bound.limit, at)
+            bound = Bound(limit, gcd(bound.divisor, at))
+        bounds.append(bound)
+    return replace(view, modes=tuple(modes), bounds=tuple(bounds), terms=tuple(terms))
+
+
+def stage(view: View, index: Scalar) -> View:
+    """The ring stage `index`: the last mode fixed."""
+    stride = view.modes[-1][0][1]
+    return replace(
+        view,
+        modes=view.modes[:-1],
+        bounds=view.bounds[:-1],
+        terms=(*view.terms, Term(index, 1, stride)),
+    )
