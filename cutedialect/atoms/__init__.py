@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from cutedialect.atoms.capability import Target, target, targets, targets_with
 from cutedialect.atoms.copy_atoms import CopyAtom, copy, copy_atom, find_copy
+from cutedialect.atoms.legality import Legality, legal
 from cutedialect.atoms.mma_atoms import MmaAtom, MmaTypes, find_mma, mma, mma_atom
 
 __all__ = [
     "CopyAtom",
+    "Legality",
     "MmaAtom",
     "MmaTypes",
     "Target",
@@ -19,6 +21,7 @@ __all__ = [
     "copy_atom",
     "find_copy",
     "find_mma",
+    "legal",
     "mma",
     "mma_atom",
     "target",

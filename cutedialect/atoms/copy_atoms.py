@@ -6,6 +6,7 @@ points at. Sources: PTX ISA 9.1, "ld", "st", "cp.async", "ldmatrix", "stmatrix",
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
@@ -28,7 +29,7 @@ class CopyAtom:
     + 64*matrix, where a row is what one address points at. A thread mode of stride 0 in the memory
     side says that the hardware ignores these threads' addresses. `alignment` is in bytes, of every
     address. `element_bits` are the widths of logical elements for which the atom may be used: a
-    transposing instruction moves 16-bit elements only, all others move bytes and regard any width.
+    transposing instruction moves 16-bit elements only, all others move bytes of any width.
     """
 
     name: str
@@ -267,21 +268,15 @@ def find_copy(
     refused the last candidates.
     """
     chip = target(on)
-    tests = (
-        (
-            f"from {src} to {dst}",
-            lambda atom: (atom.src_space, atom.dst_space) == (src, dst),
-        ),
+    tests: tuple[tuple[str, Callable[[CopyAtom], bool]], ...] = (
+        (f"from {src} to {dst}", lambda atom: (atom.src_space, atom.dst_space) == (src, dst)),
         (f"of kind {kind}", lambda atom: kind is None or atom.kind == kind),
         (
             "that transposes" if transposes else "that does not transpose",
             lambda atom: transposes is None or atom.transposes == transposes,
         ),
         (f"on {chip.name}", lambda atom: chip.has(atom.requires)),
-        (
-            f"of {element_bits}-bit elements",
-            lambda atom: element_bits in atom.element_bits,
-        ),
+        (f"of {element_bits}-bit elements", lambda atom: element_bits in atom.element_bits),
         (f"at an alignment of {alignment} bytes", lambda atom: alignment >= atom.alignment),
     )
     left = list(_all())
