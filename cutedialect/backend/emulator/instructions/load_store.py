@@ -236,7 +236,9 @@ def _ld(ins: Instruction, machine: Machine) -> Step:
     elements = _elements(ins, ins.operands[0], count)
     if type.bits == 128:
         return _ld_b128(ins, machine, space, read, sources)
-    writes = [machine.write(ins, e, type, wide=True) for e in elements]
+    # Memory gives raw words: a float register must take their bits, not their value.
+    stored = type if type.is_signed else TYPES[f"b{type.bits}"]
+    writes = [machine.write(ins, e, stored, wide=True) for e in elements]
     targets = [None if isinstance(e, Sink) else machine.register(e) for e in elements]  # type: ignore[arg-type]
     width = count * type.bytes
     access = Access(ins, machine, space, width)
