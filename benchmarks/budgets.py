@@ -1,0 +1,121 @@
+"""Figures that need no GPU: compile time, op counts, import time, emulation, bank conflicts.
+
+    python -m benchmarks.budgets [--json FILE] [--check]
+
+`--check` exits 1 when a figure is above its gate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+SCHEDULE = "tile = (128,128,32), warps = (2,2), stages = 3"
+
+
+def compile_ms() -> float:
+    """Program to PTX of an fp16 GEMM with bias, imports and caches excluded."""
+    from cutedialect.frontend.dtypes import f32
+    from cutedialect.frontend.kernel import ScalarSpec, TensorSpec
+    from cutedialect.frontend.launch import lower
+    from cutedialect.frontend.library.gemm import program_for
+    from cutedialect.schedule import Schedule
+
+    matrix = TensorSpec((None, None), "f16")
+    specs = [matrix, matrix, None, TensorSpec((None,), "f16"), matrix, ScalarSpec(f32), None]
+    schedule = Schedule.parse(SCHEDULE)
+    times = []
+    for _ in range(7):
+        program = program_for.__wrapped__("relu")
+        start = time.perf_counter()
+        lower(program.trace(specs, None, schedule), "gemm", "sm_80")
+        times.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(times)
+
+
+def last_stage_ops() -> float:
+    """Ops of the ptx dialect of that GEMM."""
+    import cutedialect as cute
+
+    a = np.empty((256, 256), np.float16)
+    kernel = cute.compile(cute.gemm, a, a, schedule=SCHEDULE, arch="sm_80")
+    return float(sum(kernel.program.ops.values()))
+
+
+def import_ms() -> float:
+    """`import cutedialect` in a new process, above an empty one."""
+
+    def one(code: str) -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        return 1e3 * (time.perf_counter() - start)
+
+    return statistics.median(one("import cutedialect") - one("pass") for _ in range(5))
+
+
+def emulated_seconds() -> float:
+    """A 256^3 fp16 GEMM with 128x128x32 tiles in the emulator."""
+    import cutedialect as cute
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, (256, 256)).astype(np.float16) for _ in range(2))
+    kernel = cute.compile(cute.gemm, a, b, schedule=SCHEDULE, arch="sm_80", backend="emulator")
+    out = np.empty((256, 256), np.float16)
+    start = time.perf_counter()
+    kernel.launch(a, b, out, np.float32(1))
+    seconds = time.perf_counter() - start
+    assert np.array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
+    return seconds
+
+
+def extra_wavefronts() -> float:
+    """Shared-memory wavefronts beyond the minimum, emulated, over all four majors."""
+    import cutedialect as cute
+
+    total = 0
+    for majors in ("TN", "TT", "NN", "NT"):
+        a, b = (np.ones((256, 256), np.float16) for _ in range(2))
+        a = a if majors[0] == "T" else a.T
+        b = b if majors[1] == "T" else b.T
+        kernel = cute.compile(cute.gemm, a, b, schedule=SCHEDULE, arch="sm_80", backend="emulator")
+        kernel.launch(a, b, np.empty((256, 256), np.float16), np.float32(1))
+        for report in kernel.reports:
+            total += report.shared_wavefronts - report.minimal_shared_wavefronts
+    return float(total)
+
+
+FIGURES: tuple[tuple[str, str, float, Callable[[], float]], ...] = (
+    ("program to PTX, GEMM", "ms", 150, compile_ms),
+    ("IR at the last stage, GEMM", "ops", 500, last_stage_ops),
+    ("import cutedialect", "ms", 300, import_ms),
+    ("emulated 256^3 fp16 GEMM, tile 128x128x32", "s", 5, emulated_seconds),
+    ("shared wavefronts beyond the minimum, 16-bit GEMMs", "", 0, extra_wavefronts),
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.budgets", description=__doc__)
+    parser.add_argument("--json", help="write the results to a file")
+    parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
+    options = parser.parse_args(arguments)
+    results = []
+    for name, unit, gate, figure in FIGURES:
+        value = figure()
+        results.append({"figure": name, "unit": unit, "value": value, "gate": gate})
+        print(f"{name:52} {value:9.2f} {unit:4} (at most {gate:g})", flush=True)
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(results, file, indent=1)
+    missed = [r for r in results if r["value"] > r["gate"]]
+    return 1 if options.check and missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
