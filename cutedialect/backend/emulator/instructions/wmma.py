@@ -43,7 +43,7 @@ def _registers(ins: Instruction, shape: str, matrix: str, type: str) -> int:
         "m16n16k8": ("tf32", "f32"), "m8n8k4": ("f64",),
     }[shape]  # fmt: skip
     accumulates = matrix in "cd"
-    if type not in allowed or (accumulates == (type in ("bf16", "tf32", "s8", "u8"))):
+    if type not in allowed or (accumulates and type in ("bf16", "tf32", "s8", "u8")):
         raise ins.unsupported(f"{matrix} fragment of {shape} .{type}")
     if not accumulates and type in ("f32", "s32"):
         raise ins.unsupported(f"{matrix} fragment of .{type}")

@@ -1,0 +1,93 @@
+"""Fixtures of the emulator tests: small kernels around a few instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cutedialect.backend.emulator import Report, launch
+
+_KIND = {1: "b8", 2: "b16", 4: "b32", 8: "b64"}
+
+
+def kernel_text(body: str, params: str = "", target: str = "sm_90") -> str:
+    """A module with the kernel ``k`` and a generous register file."""
+    return f""".version 8.6
+.target {target}
+.address_size 64
+.visible .entry k({params})
+{{
+.reg .pred %p<32>; .reg .b16 %h<64>; .reg .b32 %r<256>; .reg .b64 %rd<300>;
+.reg .f32 %f<256>; .reg .f64 %fd<64>; .reg .b16 %rs<64>;
+{body}
+ret;
+}}
+"""
+
+
+def elementwise_text(body: str, inputs: list[np.dtype], outputs: list[np.dtype]) -> str:
+    """Thread i loads ``%a0``, ``%a1``, ... from element i of the inputs and stores ``%d0``, ..."""
+    lines = ["mov.u32 %r255, %tid.x;", "mov.u32 %r254, %ctaid.x;", "mov.u32 %r253, %ntid.x;",
+             "mad.lo.s32 %r255, %r254, %r253, %r255;"]  # fmt: skip
+    params = []
+    arrays = [("a", d) for d in inputs] + [("d", d) for d in outputs]
+    for slot, (_, dtype) in enumerate(arrays):
+        params.append(f".param .u64 p{slot}")
+        lines.append(f"ld.param.u64 %rd{100 + slot}, [p{slot}];")
+        lines.append(f"mul.wide.u32 %rd127, %r255, {dtype.itemsize};")
+        lines.append(f"add.s64 %rd{100 + slot}, %rd{100 + slot}, %rd127;")
+    counters = {"a": 0, "d": 0}
+    loads, stores = [], []
+    for slot, (letter, dtype) in enumerate(arrays):
+        number = counters[letter]
+        counters[letter] += 1
+        kind = _KIND[dtype.itemsize]
+        lines.append(f".reg .{'b16' if kind == 'b8' else kind} %{letter}{number};")
+        if letter == "a":
+            loads.append(f"ld.global.{kind} %a{number}, [%rd{100 + slot}];")
+        else:
+            stores.append(f"st.global.{kind} [%rd{100 + slot}], %d{number};")
+    return kernel_text("\n".join([*lines, *loads, body, *stores]), ", ".join(params))
+
+
+@pytest.fixture(scope="session")
+def elementwise() -> Callable[..., list[np.ndarray]]:
+    """``elementwise(body, inputs, output dtypes) -> outputs``: one thread an element."""
+
+    def run(body: str, inputs: list[Any], outputs: list[Any]) -> list[np.ndarray]:
+        arrays = [np.ascontiguousarray(a) for a in inputs]
+        count = len(arrays[0]) if arrays else 32
+        dtypes = [np.dtype(d) for d in outputs]
+        text = elementwise_text(body, [a.dtype for a in arrays], dtypes)
+        padded = -(-count // 64) * 64
+        full = [np.concatenate([a, np.resize(a, padded - count)]) for a in arrays]
+        results = [np.zeros(padded, d) for d in dtypes]
+        launch(text, "k", padded // 64, 64, [*full, *results])
+        return [r[:count] for r in results]
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def run_kernel() -> Callable[..., Report]:
+    """``run_kernel(body, arrays, ...)``: the arrays' addresses are in ``%rd0``, ``%rd1``, ..., the thread
+    index in ``%r0`` and the lane index in ``%r1``."""
+
+    def run(
+        body: str, arrays: list[Any], grid: Any = 1, block: Any = 32, **options: Any
+    ) -> Report:
+        head = ["mov.u32 %r0, %tid.x;", "mov.u32 %r1, %laneid;"]
+        head += [f"ld.param.u64 %rd{i}, [p{i}];" for i in range(len(arrays))]
+        params = ", ".join(f".param .u64 p{i}" for i in range(len(arrays)))
+        text = kernel_text("\n".join([*head, body]), params)
+        return launch(text, "k", grid, block, arrays, **options)
+
+    return run
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(1234)
