@@ -14,7 +14,7 @@ from cutedialect.dialects import ptx
 from cutedialect.layout import Layout, flatten
 
 from .addresses import Address
-from .context import Context, array_class, register_class
+from .context import Context, register_class
 from .scalar_builder import Scalar
 from .tile_access import TileAccess, Vector
 from .views import View
@@ -229,9 +229,8 @@ def _memory_op(
     guards: Sequence[Scalar],
 ) -> None:
     """One op for each vector length."""
-    cls = array_class(units)
-    bits = access.unit * access.view.bits
-    suffix = "b8" if bits == 8 else cls
+    # Loads and stores move plain bits, whatever the class of the registers.
+    suffix = f"b{access.unit * access.view.bits}"
     space = "global" if access.view.space == "gmem" else "shared"
     addresses = access.addresses([vector.offset for vector in vectors])
     for width in sorted({len(vector.values) for vector in vectors}, reverse=True):

@@ -191,7 +191,7 @@ def _across_warps(
     guards, guard = context.guards([lead] * rows)
     builder.emit(
         ptx.StOp(
-            f"shared.{cls}",
+            f"shared.b{8 * size}",
             accumulator,
             [builder.value(mine, "b32")],
             [0] * rows,
@@ -205,7 +205,7 @@ def _across_warps(
     parts_array = context.registers(cls, rows * warps)
     builder.emit(
         ptx.LdOp(
-            f"shared.{cls}",
+            f"shared.b{8 * size}",
             parts_array,
             [builder.value(first, "b32")],
             [0] * (rows * warps),

@@ -382,7 +382,27 @@ def _log(context: Context, op: Operation, builder: ScalarBuilder, args: list[Sca
     return from_f32(builder, builder.pure("mul.f32", two, math.log(2.0)), name)
 
 
+def _ceil_divide(
+    context: Context, op: Operation, builder: ScalarBuilder, operands: list[Scalar]
+) -> Scalar:
+    """a / b rounded up: one more than the truncated quotient where the remainder agrees with b."""
+    bits = _width(context, op, op.results[0].type)
+    a, b = operands
+    if builder.is_nonnegative(a) and builder.is_nonnegative(b):
+        # Extents are below 2^31, so the sum is exact as an unsigned number.
+        above = builder.pure(f"add.s{bits}", a, builder.pure(f"sub.s{bits}", b, 1))
+        return builder.assume_nonnegative(builder.pure(f"div.u{bits}", above, b))
+    quotient = builder.pure(f"div.s{bits}", a, b)
+    rest = builder.pure(f"rem.s{bits}", a, b)
+    exact = builder.pure(f"setp.eq.s{bits}", rest, 0)
+    agrees = builder.pure(f"setp.ge.s{bits}", builder.pure(f"xor.b{bits}", rest, b), 0)
+    up = builder.pure("and.pred", builder.pure("not.pred", exact), agrees)
+    one = builder.pure(f"selp.b{bits}", 1, 0, up)
+    return builder.pure(f"add.s{bits}", quotient, one)
+
+
 _SPECIAL: dict[type, Callable[[Context, Operation, ScalarBuilder, list[Scalar]], Scalar]] = {
+    arith.CeilDivSIOp: _ceil_divide,
     arith.CmpiOp: _cmpi,
     arith.CmpfOp: _cmpf,
     arith.SelectOp: _select,
