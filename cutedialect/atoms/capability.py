@@ -6,7 +6,6 @@ and all later ones, `sm_90a` is one exact chip, `sm_100f` a family (its `f` and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 
 KIB = 1024
@@ -137,6 +136,8 @@ def target(name: str | Target) -> Target:
         return name
     found = _TARGETS.get(name)
     if found is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(str(name), _TARGETS, n=3, cutoff=0.6)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise ValueError(f"expected one of {', '.join(_TARGETS)}, got target {name!r}{hint}")

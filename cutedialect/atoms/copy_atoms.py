@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache, cached_property
 
 from cutedialect.atoms.capability import Target, target, targets_with
@@ -245,6 +244,8 @@ def copy_atom(name: str) -> CopyAtom:
     """
     found = _by_name().get(name)
     if found is None:
+        from difflib import get_close_matches
+
         near = get_close_matches(name, list(_by_name()), n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise ValueError(f"expected the name of a copy atom, got {name!r}{hint}")

@@ -83,6 +83,14 @@ class Form:
         return re.compile("".join(out))
 
     @cached_property
+    def prefix(self) -> str:
+        """What every spelling starts with: a cheap test before the regular expression."""
+        return re.split(r"[<\[]", self.pattern, maxsplit=1)[0]
+
+    def spells(self, opcode: str) -> bool:
+        return opcode.startswith(self.prefix) and self.regex.fullmatch(opcode) is not None
+
+    @cached_property
     def words(self) -> frozenset[str]:
         """Every modifier that may occur in the form."""
         return frozenset(re.split(r"[.<>|\[\]]+", re.sub(r"<\w+=", "<", self.pattern)))

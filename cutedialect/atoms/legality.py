@@ -97,7 +97,7 @@ def _judge(statement: Statement, chip: Target) -> Legality:
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         return Legality(False, f"unknown instruction {statement.opcode!r}{hint}")
     forms = _forms_of(module)[family]
-    spelled = [form for form in forms if form.regex.fullmatch(statement.opcode)]
+    spelled = [form for form in forms if form.spells(statement.opcode)]
     if not spelled:
         return Legality(False, _misspelled(statement.opcode, forms))
     here = [form for form in spelled if chip.has(form.requires)]
@@ -128,4 +128,5 @@ def _misspelled(opcode: str, forms: list[Form]) -> str:
 
 def _likeness(words: list[str], form: Form) -> float:
     shared = sum(word in form.words for word in words)
-    return shared + SequenceMatcher(None, ".".join(words), form.pattern).ratio()
+    same_start = 2 * form.pattern.startswith(".".join(words[:2]))
+    return shared + same_start + SequenceMatcher(None, ".".join(words), form.pattern).ratio()
