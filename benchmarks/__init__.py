@@ -1,0 +1,1 @@
+"""Benchmarks: `python -m benchmarks.budgets` without a GPU, `python -m benchmarks.gemm` with one."""
