@@ -54,6 +54,7 @@ def compile_kernel(
     except TypeError:
         found = None
     if found is None:
+        check_arch(arch)
         found = _compile(program, specs, constants, schedule, arch, backend, keys)
         with suppress(TypeError):  # a compile-time value without a hash is compiled at each call
             _kernels[known] = found
@@ -122,6 +123,16 @@ def _schedule_text(module: ModuleOp) -> str:
 
     kernels = [op for op in module.ops if isinstance(op, KernelOp) and op.schedule is not None]
     return kernels[0].schedule.data.text() if kernels and kernels[0].schedule is not None else ""
+
+
+def check_arch(arch: str) -> None:
+    """Refuse a target that does not exist."""
+    from cutedialect.atoms import target
+
+    try:
+        target(arch)
+    except ValueError as error:
+        raise ValueError(f"arch: {error}") from None
 
 
 def default_arch(backend: str = "auto") -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, ModuleOp, f32, i32
+from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, ModuleOp, f32, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    AtomicOp,
     BlockIdxOp,
     CopyOp,
     DimOp,
@@ -34,6 +35,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     ScheduleAttr,
     TileIndexOp,
+    TransposeOp,
     YieldOp,
 )
 from cutedialect.passes.schedule_heuristic import complete
@@ -213,8 +215,21 @@ def _write_launch(
     build.insert(LaunchOp(kernel.sym_name.data, [total, one, one], block.args, threads=threads))
     build.insert(func.ReturnOp())
     host = func.FuncOp("launch", ([arg.type for arg in args], []), Region(block))
+    host.attributes["cute.written"] = DenseArrayBase.from_list(i64, _written(kernel))
     host.location = kernel.location
     module.body.block.add_op(host)
+
+
+def _written(kernel: KernelOp) -> list[int]:
+    """Positions of the arguments that the kernel may store to."""
+    roots: set[SSAValue] = set()
+    for op in kernel.body.block.walk():
+        if isinstance(op, CopyOp | AtomicOp):
+            value = op.destination
+            while isinstance(view := value.owner, LocalTileOp | TransposeOp):
+                value = view.operands[0]
+            roots.add(value)
+    return [position for position, arg in enumerate(kernel.body.block.args) if arg in roots]
 
 
 def _argument_position(kernel: KernelOp, index: TileIndexOp) -> int:

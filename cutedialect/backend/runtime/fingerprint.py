@@ -133,16 +133,21 @@ class _Walker:
 
     def _function(self, function: types.FunctionType) -> None:
         self.put("function", f"{function.__module__}.{function.__qualname__}")
-        if self._installed(function.__module__):
-            return
-        self._code(function.__code__)
+        # A version covers a function's code, never the values that it closes over.
+        installed = self._installed(function.__module__)
+        if not installed:
+            self._code(function.__code__)
         self.visit(function.__defaults__)
         self._mapping("kwdefaults", function.__kwdefaults__ or {})
         for cell in function.__closure__ or ():
             try:
-                self.visit(cell.cell_contents)
+                content = cell.cell_contents
             except ValueError:
                 self.put("empty cell")
+            else:
+                self.visit(content)
+        if installed:
+            return
         names = sorted(_names(function.__code__))
         for name in names:
             if name in function.__globals__:
