@@ -15,11 +15,11 @@ demo: $(RUNTIME)
 	CUTEDIALECT_DUMP_DIR=build/demo $(PY) examples/gemm.py
 
 test: $(DEV)
-	$(PY) -m lit.main -q -j $(JOBS) test
+	$(PY) -c 'from lit.main import main; main()' -q -j $(JOBS) test
 	$(PY) -m pytest -q -n $(JOBS) --dist worksteal
 
 test-all: $(DEV)
-	$(PY) -m lit.main -q -j $(JOBS) --param shell=1 test
+	$(PY) -c 'from lit.main import main; main()' -q -j $(JOBS) --param shell=1 test
 	$(PY) -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
 
 lint: $(DEV)

@@ -89,7 +89,7 @@ def from_failure(error: BaseException, doing: str, module: ModuleOp) -> Diagnost
     position = position_of(op if op is not None else module)
     subject = f"'{op.name}': " if op is not None and op is not module else ""
     if is_users_fault(error):
-        return Diagnostic(f"{subject}{one_line(str(error))}", position)
+        return Diagnostic(f"{subject}{one_line(_message(error))}", position)
     text = one_line(f"{type(error).__name__}: {error}".rstrip(": "))
     return Diagnostic(
         f"{subject}internal error while {doing}: {text} (this is a bug; CUTEDIALECT_DEBUG=1 shows "
@@ -115,13 +115,13 @@ def is_users_fault(error: BaseException) -> bool:
 
 
 def op_at_fault(error: BaseException) -> Operation | None:
-    """The operation that an exception is about: its `op` attribute if it has one, else what the
-    innermost frames of its traceback were looking at. `Operation.emit_error` names its op `self`;
-    passes and rewrite patterns name it `op`.
+    """The operation that an exception is about: its `op` attribute or argument if it has one
+    (passes raise `PassFailedException(op, message)`), else what the innermost frames of its
+    traceback were looking at. `Operation.emit_error` names its op `self`; rewrite patterns `op`.
     """
-    named: Any = getattr(error, "op", None)
-    if isinstance(named, Operation):
-        return named
+    for named in (getattr(error, "op", None), *error.args):
+        if isinstance(named, Operation):
+            return named
     for function, values in _frames_inside_out(error.__traceback__):
         candidate = values.get("self" if function in ("emit_error", "verify", "verify_") else "op")
         if isinstance(candidate, Operation) and not isinstance(candidate, ModuleOp):
@@ -199,6 +199,13 @@ def _underlined(position: Position, width: int, sources: Mapping[str, str]) -> l
     width = max(1, min(width, len(shown) - caret_at))
     indent = "".join("\t" if char == "\t" else " " for char in shown[:caret_at])
     return [shown, indent + "^" + "~" * (width - 1)]
+
+
+def _message(error: BaseException) -> str:
+    """The text of an exception whose arguments may also hold the operation."""
+    texts = [arg for arg in error.args if isinstance(arg, str)]
+    has_op = any(isinstance(arg, Operation) for arg in error.args)
+    return texts[0] if has_op and texts else str(error)
 
 
 def _frames_inside_out(trace: TracebackType | None) -> list[tuple[str, dict[str, Any]]]:
