@@ -112,7 +112,7 @@ def _negative_scalars(argv: list[str]) -> list[str]:
 def main(argv: list[str] | None = None) -> int:
     parser = _parser()
     try:
-        options = parser.parse_args(_negative_scalars(sys.argv[1:] if argv is None else argv))
+        options = parser.parse_intermixed_args(_negative_scalars(sys.argv[1:] if argv is None else argv))
     except SystemExit as stop:
         return int(stop.code or 0) and 2
     try:

@@ -455,16 +455,16 @@ def immediate(ins: Instruction, operand: Imm, type: ScalarType) -> Array:
         return np.array([value & ((1 << type.bits) - 1)], storage).view(type.dtype)
     if operand.kind == "f32":
         bits = np.array([int(operand.value)], np.uint32)
-        if type.bits == 32:
+        if type.bits == 32 and type.kind in "bf":
             return bits.view(type.dtype)
         number = float(bits.view(np.float32)[0])
     else:
         number = float(operand.value)
     if type.kind == "f":
         return np.array([number]).astype(type.dtype)
-    if type.bits == 32:
+    if type.bits == 32 and type.kind == "b":
         return np.array([number], np.float32).view(type.dtype)
-    if type.bits == 64:
+    if type.bits == 64 and type.kind == "b":
         return np.array([number], np.float64).view(type.dtype)
     raise ins.malformed(f"expected an integer constant, got {number}")
 
