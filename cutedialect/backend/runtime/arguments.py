@@ -118,8 +118,10 @@ def check_tensor(parameter: TensorParameter, tensor: TensorArgument) -> tuple[in
                 f"{name}: expected extents below 2**31, got {extent} in dimension {mode}"
             )
     strides = list(tensor.strides)
-    steps = zip(parameter.stride, parameter.stride_divisor, tensor.shape, strict=True)
-    for mode, (fixed, divisor, extent) in enumerate(steps):
+    # A wrong major shows in several modes; the fixed strides name it best.
+    for mode in sorted(range(parameter.rank), key=lambda mode: parameter.stride[mode] is None):
+        fixed, divisor = parameter.stride[mode], parameter.stride_divisor[mode]
+        extent = tensor.shape[mode]
         if extent < 2 or empty:
             strides[mode] = 0 if fixed is None else fixed
             continue

@@ -6,7 +6,7 @@ Ops are recognized by name, so nothing of xDSL or of our dialects is imported he
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cutedialect.backend.runtime.errors import CompileError
@@ -37,13 +37,15 @@ class Launch:
 @dataclass(frozen=True)
 class HostPlan:
     """The executable form of the host source. `run` takes, in order, `(pointer, shape, strides)`
-    for a tensor and a number for a scalar; a pointer may be any object. `types` are the types of the
-    flat arguments of each kernel, `smem` its dynamic shared memory in bytes.
+    for a tensor and a number for a scalar; a pointer may be any object. `types` are the types of
+    the flat arguments of each kernel, `smem` its dynamic shared memory in bytes,
+    `pointers` where its pointers come from: flat argument to argument of `run`.
     """
 
     run: Callable[[Sequence[Any]], tuple[Launch, ...]]
     types: dict[str, tuple[str, ...]]
     smem: dict[str, int]
+    pointers: dict[str, dict[int, int]]
 
 
 def load(source: str) -> HostPlan:
@@ -62,16 +64,22 @@ def load(source: str) -> HostPlan:
             ) from None
         return tuple(launch for launch in launches if 0 not in launch.grid)
 
-    return HostPlan(run, names["TYPES"], names["SMEM"])
+    return HostPlan(run, names["TYPES"], names["SMEM"], names["POINTERS"])
 
 
 def signature_of(host: Any) -> Signature:
-    """The signature of a `func.func` of memrefs and scalars, named by its name hints."""
+    """The signature of a `func.func` of memrefs and scalars, named by its name hints.
+
+    `cute.written` lists the arguments that kernels store to; without it, all may be.
+    """
     parameters: list[TensorParameter | ScalarParameter] = []
-    for index, argument in enumerate(host.regions[0].blocks[0].args):
+    arguments = host.regions[0].blocks[0].args
+    listed = getattr(host, "attributes", {}).get("cute.written")
+    written = range(len(arguments)) if listed is None else listed.get_values()
+    for index, argument in enumerate(arguments):
         name = argument.name_hint or f"argument {index}"
         if _is_memref(argument.type):
-            parameters.append(_tensor(name, argument.type))
+            parameters.append(replace(_tensor(name, argument.type), written=index in written))
         else:
             parameters.append(ScalarParameter(name, str(argument.type)))
     return Signature(tuple(parameters))
@@ -101,6 +109,7 @@ def host_source(host: Any) -> str:
     lines = [
         f"TYPES = {writer.types!r}",
         f"SMEM = {writer.smem!r}",
+        f"POINTERS = {writer.pointers!r}",
         "",
         "",
         "def plan(arguments):",
@@ -121,6 +130,7 @@ class _Writer:
         self.launches: list[str] = []
         self.types: dict[str, tuple[str, ...]] = {}
         self.smem: dict[str, int] = {}
+        self.pointers: dict[str, dict[int, int]] = {}
         self.names: dict[Any, str] = {}
         self.tensors: dict[Any, tuple[str, list[str], list[str]]] = {}
 
@@ -207,6 +217,7 @@ class _Writer:
         kernel = op.properties["kernel"].root_reference.data
         flat: list[str] = []
         types: list[str] = []
+        pointers = self.pointers.setdefault(kernel, {})
         for argument in op.args:
             if argument in self.tensors:
                 pointer, shape, stride = self.tensors[argument]
@@ -215,6 +226,7 @@ class _Writer:
                 strides = [
                     s for s, fixed in zip(stride, tensor.stride, strict=True) if fixed is None
                 ]
+                pointers[len(flat)] = argument.index
                 flat += [pointer, *extents, *strides]
                 types += [POINTER, *("i32" for _ in extents), *("i64" for _ in strides)]
             else:

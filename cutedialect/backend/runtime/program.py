@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from cutedialect.backend.runtime.host import (
 )
 from cutedialect.backend.runtime.ptx_text import Entry, canonical, entries
 from cutedialect.backend.runtime.signature import Signature
+from cutedialect.backend.runtime.written_parameters import written_parameters
 
 # Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
 # wider one is filled up.
@@ -66,7 +67,7 @@ class CompiledProgram:
             name, arch, ptx, host_source(host), signature_of(host), schedule, ops or {}
         )
         program.check()
-        return program
+        return replace(program, signature=program.signature.with_written(program.written()))
 
     @cached_property
     def plan(self) -> HostPlan:
@@ -82,6 +83,16 @@ class CompiledProgram:
     def dynamic_smem(self) -> int:
         """Bytes of dynamic shared memory of the kernel that takes most."""
         return max(self.plan.smem.values(), default=0)
+
+    def written(self) -> frozenset[int]:
+        """Which arguments the kernels may store to, as far as the PTX text tells."""
+        found: set[int] = set()
+        for kernel, pointers in self.plan.pointers.items():
+            stored = written_parameters(self.ptx, kernel)
+            found |= {
+                argument for flat, argument in pointers.items() if stored is None or flat in stored
+            }
+        return frozenset(found)
 
     def check(self) -> None:
         """Compare the launches of the host part with the parameters that the kernels declare."""
