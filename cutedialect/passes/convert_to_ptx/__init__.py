@@ -1,9 +1,9 @@
-"""The pass `convert-to-ptx`: each thread-level `cute.kernel` becomes a `ptx.kernel` of the same name.
+"""The pass `convert-to-ptx`: each thread-level `cute.kernel` becomes a `ptx.kernel` of its name.
 
-    cute.kernel @k(%x: !cute.memref<f32, gmem, align<16>, "(?):(1)">) attributes {threads = 128 : i32}
+    cute.kernel @k(%x: !cute.memref<f32, gmem, align<16>, "(?):(1)">) attributes {...}
 
-becomes `ptx.kernel @k(%0: b64, %1: b32)`: for each memref a pointer, its dynamic extents, its dynamic
-strides; then `cute.launch` of the host part learns the bytes of shared memory.
+becomes `ptx.kernel @k(%0: b64, %1: b32)`: for each memref a pointer, its dynamic extents, its
+dynamic strides; then `cute.launch` of the host part learns the bytes of shared memory.
 """
 
 from __future__ import annotations

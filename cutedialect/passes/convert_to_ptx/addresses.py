@@ -1,8 +1,8 @@
 """Addresses of tile elements: one base register for each run of accesses that differ by constants.
 
-Global: 64-bit base from pointer, tile origin, thread part and run-time strides; what a loop changes is
-added last. Shared: 32-bit; under a swizzle an access is (base ^ constant) + constant wherever brute
-force over the thread parts shows that this is exact, else it has its own swizzled base.
+Global: 64-bit base from pointer, tile origin, thread part and run-time strides; what a loop changes
+is added last. Shared: 32-bit; under a swizzle an access is (base ^ constant) + constant wherever
+brute force over the thread parts shows that this is exact, else it has its own swizzled base.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .views import DynamicStride, View
 
 @dataclass(frozen=True, order=True)
 class Offset:
-    """Element offset of a value inside a tile: `static` plus `dynamic[i]` times run-time stride i."""
+    """Element offset of a value in a tile: `static` plus `dynamic[i]` times run-time stride i."""
 
     dynamic: tuple[int, ...]
     static: int
@@ -49,7 +49,7 @@ def value_offsets(view: View, coords: Sequence[tuple[int, ...]]) -> list[Offset]
 
 
 def granularity(view: View, threads: Sequence[Digit], coords: Sequence[tuple[int, ...]]) -> int:
-    """Bytes that divide the address of every thread's tile origin and all run-time value offsets."""
+    """Bytes that divide every thread's address of value 0 and all run-time value offsets."""
     result = view.alignment
     size = view.element_bytes
     for term in view.terms:
@@ -75,7 +75,7 @@ def digit_value(builder: ScalarBuilder, digit: Digit, threads: int) -> Scalar:
 def weighted_sum(
     builder: ScalarBuilder, digits: Sequence[tuple[int, int, int]], threads: int
 ) -> Scalar:
-    """Sum of weight * ((tid / divisor) % extent) over (divisor, extent, weight), adjacent ones merged."""
+    """Sum of weight * ((tid / divisor) % extent) over (divisor, extent, weight), few ops."""
     merged: list[tuple[int, int, int]] = []
     for divisor, extent, weight in sorted(digits):
         if extent == 1 or weight == 0:

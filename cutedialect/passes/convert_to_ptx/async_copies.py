@@ -1,5 +1,5 @@
-"""`cp.async` from global to shared memory: exact at ragged edges by the instruction's source size, which
-zero-fills the rest of the vector.
+"""`cp.async` from global to shared memory: exact at ragged edges by the instruction's source size,
+which zero-fills the rest of the vector.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What the lowering of one kernel shares: the scalar builder, the block size, the target, the shared
-memory plan, and the structured ops (if, foreach, register arrays) that the steps are written with.
+"""What the lowering of one kernel shares: the scalar builder, the block size, the target, the
+shared memory plan, and the structured ops (if, foreach, register arrays) that the steps are made
+of.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class Context:
         body: Callable[[list[SSAValue]], Sequence[Scalar]],
         constants: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Run scalar code for each entry of the index tables; `body` gets sources, then constants."""
+        """Scalar code for each entry of the index tables; `body` gets sources, then constants."""
         types = [ptx.reg(array_class(array)) for array, _ in sources]
         types += [ptx.reg("b32")] * len(constants)
         block = Block(arg_types=types)
@@ -170,9 +171,7 @@ class Context:
         target_index: Sequence[int],
     ) -> None:
         """Copy registers between arrays of one class."""
-        self.foreach(
-            len(source_index), [(source, source_index)], [(target, target_index)], list
-        )
+        self.foreach(len(source_index), [(source, source_index)], [(target, target_index)], list)
 
 
 def array_class(array: SSAValue) -> str:

@@ -14,7 +14,7 @@ from math import prod
 from cutedialect.layout import Layout, flatten
 
 
-class LayoutMismatch(ValueError):
+class LayoutMismatchError(ValueError):
     """A thread-value layout does not fit the tile that it is used on."""
 
 
@@ -68,7 +68,7 @@ def _enumerate(digits: tuple[Digit, ...], rank: int, count: int) -> list[tuple[i
 def thread_value(tv: Layout, shape: tuple[int, ...]) -> ThreadValue:
     """`tv` (onto column-major coordinates) on a tile of `shape`, which may be flattened finer.
 
-    Raises `LayoutMismatch` when a mode of `tv` runs over the edge of a tile mode.
+    Raises `LayoutMismatchError` when a mode of `tv` runs over the edge of a tile mode.
     """
     thread_shape, value_shape = tv.shape  # type: ignore[misc]
     thread_stride, value_stride = tv.stride  # type: ignore[misc]
@@ -77,7 +77,7 @@ def thread_value(tv: Layout, shape: tuple[int, ...]) -> ThreadValue:
     for mode, extent in enumerate(shape):
         reach = sum((each.extent - 1) * each.steps[mode] for each in threads + values)
         if reach >= extent:
-            raise LayoutMismatch(
+            raise LayoutMismatchError(
                 f"expected the modes of {tv} to stay inside the modes of the tile {shape}, "
                 f"got reach {reach} in mode {mode}"
             )
@@ -93,7 +93,7 @@ def _digits(
     divisor = 1
     for extent, stride in zip(extents, strides, strict=True):
         if not isinstance(extent, int) or not isinstance(stride, int):
-            raise LayoutMismatch(f"expected a static thread-value layout, got {tv}")
+            raise LayoutMismatchError(f"expected a static thread-value layout, got {tv}")
         while extent > 1:
             coord = _coordinate(stride, shape)
             piece = extent
@@ -104,7 +104,7 @@ def _digits(
                 if rest == 0 and extent > room and extent % room == 0 and room > 1:
                     piece = room
                 elif rest == 0 and room == 1:
-                    raise LayoutMismatch(f"expected {tv} to stay inside {shape}")
+                    raise LayoutMismatchError(f"expected {tv} to stay inside {shape}")
             digits.append(Digit(divisor, piece, coord))
             divisor *= piece
             extent //= piece

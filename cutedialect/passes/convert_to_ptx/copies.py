@@ -1,6 +1,6 @@
-"""Copies by ordinary loads and stores: vectors where values lie together in memory, single elements (and
-packing) where they do not, predicates only on the side of a branch that hangs over an edge. Atomic
-reductions to memory take the same way as stores.
+"""Copies by ordinary loads and stores: vectors where values lie together in memory, single elements
+(and packing) where they do not, predicates only on the side of a branch that hangs over an edge.
+Atomic reductions to memory take the same way as stores.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from xdsl.ir import SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout, flatten
 
-from .addresses import Address
 from .context import Context, register_class
 from .scalar_builder import Scalar
 from .tile_access import TileAccess, Vector
@@ -122,9 +121,7 @@ def _transfer(
         return
     each = access
     if straddles:
-        each = TileAccess(
-            context, access.view, access.tv, access.pack, access.view.element_bytes
-        )
+        each = TileAccess(context, access.view, access.tv, access.pack, access.view.element_bytes)
     # What both sides of the branch need is written before it.
     access.addresses([vector.offset for vector in access.vectors])
     context.when(access.inside(), whole, lambda: ragged(each))
@@ -136,9 +133,7 @@ def _predicated(
     """Accesses with a predicate for each row and column that may be outside."""
     builder = context.builder
     vectors = access.vectors
-    where = {
-        mode: [access.span(vector, mode)[1] for vector in vectors] for mode in access.bounded
-    }
+    where = {mode: [access.span(vector, mode)[1] for vector in vectors] for mode in access.bounded}
     together = len(set(zip(*where.values(), strict=True)))
     if len(where) == 1 or together <= _MAX_PREDICATES:
         guards = [
@@ -250,6 +245,3 @@ def _memory_op(
                 predicate,
             )
         )
-
-
-__all__ = ["Address", "copy_tile", "load_tile", "reduce_tile", "store_tile"]

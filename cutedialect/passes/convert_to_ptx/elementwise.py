@@ -1,16 +1,15 @@
-"""Maps over register tiles: one unrolled region for the whole tile, whose trip handles as many elements
-as the most densely packed operand has in one register. Also register-only conversions between
-thread-value layouts.
+"""Maps over register tiles: one unrolled region for the whole tile, whose trip handles as many
+elements as the most densely packed operand has in one register. Also register-only conversions
+between thread-value layouts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
-from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
 from cutedialect.layout import Layout
 
@@ -22,7 +21,6 @@ from .context import (
     pack_factor,
     register_class,
     register_count,
-    scalar_class,
 )
 from .coordinates import ThreadValue, thread_value
 from .scalar_builder import Scalar
@@ -78,8 +76,6 @@ def lower_map(
     result = Fragment(type_, array)
     packs = [each.pack for each in inputs] + [result.pack]
     group = max(packs)
-    if result.values % group:
-        group = _fitting(result, inputs)
     trips = -(-result.values // group)
     sources: list[tuple[SSAValue, list[int]]] = []
     places: dict[tuple, int] = {}
@@ -146,12 +142,6 @@ def lower_map(
     return result
 
 
-def _fitting(result: Fragment, inputs: Sequence[Fragment]) -> int:
-    """Elements of a trip for tiles that do not fill their last register."""
-    del inputs
-    return result.pack
-
-
 def _body(
     context: Context,
     op: MapOp,
@@ -159,7 +149,7 @@ def _body(
     values: Values,
     element: int,
     coords: dict[tuple[int, int], int | tuple[int]],
-    number,  # noqa: ANN001
+    number: Callable[[int | tuple[int]], Scalar],
 ) -> Scalar:
     builder = context.builder
     for inner in op.body.block.ops:
@@ -272,15 +262,11 @@ def convert(context: Context, op: Operation, source: Fragment, type_: FragmentTy
         return result
     table = table + [table[-1]] * (-len(table) % pack)
     firsts = range(0, len(table), pack)
-    sources = [
-        (source.array, [table[v + e] // pack for v in firsts]) for e in range(pack)
-    ]
+    sources = [(source.array, [table[v + e] // pack for v in firsts]) for e in range(pack)]
     parts = [[table[v + e] % pack for v in firsts] for e in range(pack)]
 
     def body(args: list[SSAValue]) -> list[Scalar]:
-        elements = [
-            _element(context, source, args[e], args[pack + e]) for e in range(pack)
-        ]
+        elements = [_element(context, source, args[e], args[pack + e]) for e in range(pack)]
         return _registers(context, result, elements)
 
     context.foreach(len(firsts), sources, [(array, range(len(firsts)))], body, parts)
@@ -311,8 +297,7 @@ def from_elements(context: Context, elements: SSAValue, type_: FragmentType) -> 
     pack = result.pack
     count = result.array.type.count  # type: ignore[union-attr]
     sources = [
-        (elements, [min(r * pack + e, type_.values - 1) for r in range(count)])
-        for e in range(pack)
+        (elements, [min(r * pack + e, type_.values - 1) for r in range(count)]) for e in range(pack)
     ]
 
     def body(args: list[SSAValue]) -> list[Scalar]:
@@ -334,15 +319,3 @@ def as_bits(context: Context, source: Fragment) -> SSAValue:
 
     context.foreach(len(count), [(source.array, count)], [(array, count)], body)
     return array
-
-
-__all__ = [
-    "Fragment",
-    "as_bits",
-    "convert",
-    "elements_of",
-    "from_elements",
-    "lower_map",
-    "ptx",
-    "scalar_class",
-]

@@ -1,14 +1,12 @@
-"""`mma.sync`: one op for all instructions of a `cute.gemm`, with the registers of each in tables."""
+"""`mma.sync`: one op for all instructions of a `cute.gemm`, their registers in tables."""
 
 from __future__ import annotations
-
-from xdsl.ir import Attribute
 
 from cutedialect.atoms import MmaAtom, find_mma
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import GemmOp
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType
-from cutedialect.layout import Layout, flatten, product
+from cutedialect.layout import Layout, product
 
 from ..element_names import element_name, operand_name
 from .context import Context, fail
@@ -66,11 +64,10 @@ def _atom(context: Context, op: GemmOp) -> MmaAtom:
     if not isinstance(type_, Sm80MmaType):
         raise fail(op, f"expected an MMA atom (cute_nvgpu.sm80.mma), got {type_}")
 
-    def named(element: Attribute) -> str:
-        return operand_name(element)
-
     try:
-        found = find_mma(named(type_.a), named(type_.b), element_name(type_.c), context.arch)
+        found = find_mma(
+            operand_name(type_.a), operand_name(type_.b), element_name(type_.c), context.arch
+        )
     except ValueError as error:
         raise fail(op, str(error)) from error
     for atom in found:
@@ -84,9 +81,7 @@ def _atom(context: Context, op: GemmOp) -> MmaAtom:
     )
 
 
-def _grid(
-    op: GemmOp, name: str, fragment: Fragment, values: int, atom: Layout
-) -> tuple[int, int]:
+def _grid(op: GemmOp, name: str, fragment: Fragment, values: int, atom: Layout) -> tuple[int, int]:
     """How often the atom repeats along the two modes of an operand."""
     tv = fragment.type.tv
     if tv is None:
@@ -98,6 +93,4 @@ def _grid(
             f"expected values (atom, rest, rest) with {values} values of the atom {atom} in "
             f"operand {name}, got {modes}",
         )
-    first = flatten(modes[0])
-    del first
     return product(modes[1]), product(modes[2])

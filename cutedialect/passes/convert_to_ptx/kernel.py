@@ -1,5 +1,5 @@
-"""Lowering of one `cute.kernel`: a walk in program order that keeps, for every value of the source, what
-it has become: a scalar, a view of memory, or an array of registers.
+"""Lowering of one `cute.kernel`: a walk in program order that keeps, for every value of the source,
+what it has become: a scalar, a view of memory, or an array of registers.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.builtin import DenseArrayBase, Float32Type
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -27,7 +27,7 @@ from .context import (
     register_count,
     scalar_class,
 )
-from .coordinates import LayoutMismatch
+from .coordinates import LayoutMismatchError
 from .copies import copy_tile, load_tile, reduce_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, lower_map
 from .gemm import lower_gemm
@@ -37,7 +37,15 @@ from .scalar_builder import Scalar, ScalarBuilder, erase_unused
 from .scalars import lower_scalar, to_f32
 from .views import View, extent_of, local_tile, memref_view, stage, subview, transpose
 
-_PURE = (ptx.ScalarOp, ptx.ImmOp, ptx.SpecialOp, ptx.SmemBaseOp, ptx.PackOp, ptx.UnpackOp)
+_ERASABLE = (
+    ptx.ScalarOp,
+    ptx.ImmOp,
+    ptx.SpecialOp,
+    ptx.SmemBaseOp,
+    ptx.PackOp,
+    ptx.UnpackOp,
+    ptx.RegArrayOp,
+)
 
 
 def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
@@ -59,9 +67,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
             f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; "
             f"take a smaller tile or fewer stages",
         )
-    erase_unused(
-        entry, lambda each: isinstance(each, _PURE) or isinstance(each, ptx.RegArrayOp)
-    )
+    erase_unused(entry, lambda each: isinstance(each, _ERASABLE))
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem)
     kernel.location = op.location
     return kernel
@@ -118,7 +124,7 @@ class KernelLowering:
                     handler(self, op)
                 elif not lower_scalar(self.context, op, self.scalars):
                     raise fail(op, "expected an op of the thread level, which this is not")
-            except LayoutMismatch as error:
+            except LayoutMismatchError as error:
                 raise fail(op, str(error)) from error
             except (ValueError, TypeError) as error:
                 if isinstance(error, PassFailedException):
@@ -168,6 +174,10 @@ def _is_tf32_operand(value: SSAValue) -> bool:
     )
 
 
+def integers(array: DenseArrayBase) -> tuple[int, ...]:
+    return tuple(int(each) for each in array.get_values())  # type: ignore[attr-defined]
+
+
 def _dim(self: KernelLowering, op: cute.DimOp) -> None:
     view = self.view(op, op.memref)
     self.scalars[op.result] = extent_of(self.builder, view, op.mode.value.data)
@@ -187,7 +197,7 @@ def _local_tile(self: KernelLowering, op: cute.LocalTileOp) -> None:
     self.views[op.result] = local_tile(
         self.builder,
         self.view(op, op.memref),
-        tuple(op.tile.get_values()),  # type: ignore[arg-type]
+        integers(op.tile),
         tuple(self.scalars[each] for each in op.coords),
     )
 
@@ -205,7 +215,10 @@ def _subview(self: KernelLowering, op: cute.SubviewOp) -> None:
     type_ = op.result.type
     assert isinstance(type_, cute.MemRefType)
     self.views[op.result] = subview(
-        self.builder, self.view(op, op.source), tuple(op.origin.get_values()), type_.shape  # type: ignore[arg-type]
+        self.builder,
+        self.view(op, op.source),
+        integers(op.origin),
+        type_.shape,  # type: ignore[arg-type]
     )
 
 
@@ -384,8 +397,11 @@ def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
     elif name not in ("s32", "s64") and not (
         kind == "add" and name in ("f16", "bf16", "f32", "f64")
     ):
-        raise fail(op, f"expected add of f16, f32, f64, i32 or i64, or max, min of integers, "
-                       f"got {kind} of {name}")
+        raise fail(
+            op,
+            f"expected add of f16, f32, f64, i32 or i64, or max, min of integers, "
+            f"got {kind} of {name}",
+        )
     if name == "bf16" and target(self.context.arch).number < 90:
         raise fail(op, f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}")
     reduce_tile(
@@ -433,9 +449,7 @@ def _printf(self: KernelLowering, op: cute.PrintfOp) -> None:
             cls = "b32"
         args.append(self.builder.value(value, cls))
     first = self.builder.pure("setp.eq.s32", self.builder.special("tid.x"), 0)
-    self.context.when(
-        first, lambda: _emit(self.builder, ptx.PrintfOp(op.format.data, args))
-    )
+    self.context.when(first, lambda: _emit(self.builder, ptx.PrintfOp(op.format.data, args)))
 
 
 def _emit(builder: ScalarBuilder, op: Operation) -> None:

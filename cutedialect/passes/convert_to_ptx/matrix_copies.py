@@ -1,6 +1,6 @@
-"""`ldmatrix`: shared memory to the fragments of MMA operands. The fragment's own thread-value layout says
-which lane must hold what; the rows that lanes supply follow from it, and a layout that the
-instruction cannot produce is an error.
+"""`ldmatrix`: shared memory to the fragments of MMA operands. The fragment's own thread-value
+layout says which lane must hold what; the rows that lanes supply follow from it, and a layout that
+the instruction cannot produce is an error.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ from .views import View
 
 
 def load_matrices(
-    context: Context, op: Operation, view: View, array: SSAValue, type_: FragmentType, atom: LdsmType
+    context: Context,
+    op: Operation,
+    view: View,
+    array: SSAValue,
+    type_: FragmentType,
+    atom: LdsmType,
 ) -> None:
-    """Fill a fragment from a shared tile; lane 4g+q gets register j of row g (transposed: column g)."""
+    """Fill a fragment from a shared tile: lane 4g+q gets a piece of row or column g."""
     assert type_.tv is not None
     layout = thread_value(type_.tv, view.leaf_shape)
     size = view.element_bytes
@@ -98,9 +103,7 @@ def _plain_rows(
     ]
 
 
-def _transposed_rows(
-    op: Operation, digits: Digits, lanes: list[int], offsets: list[int]
-) -> Digits:
+def _transposed_rows(op: Operation, digits: Digits, lanes: list[int], offsets: list[int]) -> Digits:
     """Lane L supplies the row with element i = L%2 of the lanes q = L/2%4."""
     pair = offsets[1] - offsets[0]
     if any(lanes[lane] != lanes[lane & 3] + 2 * (lane >> 2) for lane in range(32)) or any(
@@ -121,7 +124,7 @@ def _transposed_rows(
 
 
 def _register_bits(count: int, registers: list[int]) -> list[tuple[int, int]]:
-    """(stride, byte step) of each power of two of the register index along which addresses are linear."""
+    """(stride, byte step) of the powers of two of a register index with linear addresses."""
     result = []
     stride = 1
     while stride < count and count % (2 * stride) == 0:

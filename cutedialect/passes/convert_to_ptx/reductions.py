@@ -1,5 +1,6 @@
-"""Reductions along one mode of a register tile: over a thread's own values, then over the lanes of its warp
-by butterfly shuffles, then over warps through shared memory; every thread ends with the result.
+"""Reductions along one mode of a register tile: over a thread's own values, then over the lanes of
+its warp by butterfly shuffles, then over warps through shared memory; every thread ends with the
+result.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
     every = range(len(rows))
     context.move(values, [row[0] for row in rows], accumulator, every)
     builder = context.builder
-    rest = [(u, v) for i in range(1, len(rows[0])) for u, row in enumerate(rows) for v in row[i : i + 1]]
+    rest = [(u, row[i]) for i in range(1, len(rows[0])) for u, row in enumerate(rows)]
     if rest:
         context.foreach(
             len(rest),
@@ -118,9 +119,7 @@ def _widened(context: Context, source: Fragment, name: str) -> SSAValue:
     return wide
 
 
-def _shuffle(
-    context: Context, accumulator: SSAValue, mnemonic: str, offset: int, cls: str
-) -> None:
+def _shuffle(context: Context, accumulator: SSAValue, mnemonic: str, offset: int, cls: str) -> None:
     """Combine with the lane whose number differs in one bit."""
     builder = context.builder
     every = range(accumulator.type.count)  # type: ignore[union-attr]
@@ -176,9 +175,7 @@ def _across_warps(
 
     own = spread(others, size)
     whole = spread(parts, threads * size)
-    first = builder.total(
-        [builder.smem_base(), weighted_sum(builder, own, context.threads)]
-    )
+    first = builder.total([builder.smem_base(), weighted_sum(builder, own, context.threads)])
     mine = builder.total([first, weighted_sum(builder, whole, context.threads)])
     lead = builder.both(
         *(

@@ -1,5 +1,6 @@
-"""Scalar PTX code with hash-consing and hoisting: a pure instruction is written once, and outside of every
-loop in which its operands do not change, by construction. Branches keep their own code. Constants are plain Python numbers until an instruction needs them as operands.
+"""Scalar PTX code with hash-consing and hoisting: a pure instruction is written once, and outside
+of every loop in which its operands do not change, by construction. Branches keep their own code.
+Constants are plain Python numbers until an instruction needs them as operands.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FLOAT_CLASS = {"f32": "f32", "f64": "f64"}
 
 @lru_cache(maxsize=512)
 def parse_mnemonic(mnemonic: str) -> tuple[str, str, int, bool]:
-    """(operation with its modifiers, type, bits, signed): `mul.lo.s32` is (`mul.lo`, `s32`, 32, True)."""
+    """(operation, type, bits, signed): `mul.lo.s32` is (`mul.lo`, `s32`, 32, True)."""
     operation, _, type_ = mnemonic.rpartition(".")
     bits = 1 if type_ == "pred" else int(type_.lstrip("bfsutx") or 0) if type_[-1].isdigit() else 0
     return operation, type_, bits, type_.startswith("s")
@@ -94,7 +95,7 @@ class _Level:
 
 
 class ScalarBuilder:
-    """Appends ops to the innermost open block, pure ones before the loops that they do not depend on.
+    """Appends ops to the innermost open block, pure ones before the loops that do not change them.
 
     `location` and `origin` (the name of the op being lowered) go onto every op that is made.
     """
@@ -275,7 +276,7 @@ class ScalarBuilder:
 
     def pack(self, *parts: Scalar, cls: str = "b32") -> SSAValue:
         """One register of class `cls` made of 16-bit parts, low part first."""
-        definitions = [
+        definitions: list[tuple] = [
             self.definitions.get(part, ()) if isinstance(part, SSAValue) else () for part in parts
         ]
         if len(parts) == 2 and cls == "b32":

@@ -1,5 +1,6 @@
-"""Scalar code: what each arith and math op on one element becomes. 16-bit floats are computed as PTX does
-where it has the instruction, else in f32; the rest is a table from op and type to mnemonic.
+"""Scalar code: what each arith and math op on one element becomes. 16-bit floats are computed as
+PTX does where it has the instruction, else in f32; the rest is a table from op and type to
+mnemonic.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _COLUMN = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3}
 
 
 def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
-    """Lower one scalar op and bind its result; False when it is not scalar code of arith or math."""
+    """Lower one scalar op and bind its result; False when it is not one of arith or math."""
     builder = context.builder
     kind = type(op)
     if kind is arith.ConstantOp:
@@ -93,9 +94,7 @@ def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
     special = _SPECIAL.get(kind)
     if special is None:
         return False
-    values[op.results[0]] = special(
-        context, op, builder, [values[each] for each in op.operands]
-    )
+    values[op.results[0]] = special(context, op, builder, [values[each] for each in op.operands])
     return True
 
 
@@ -128,11 +127,15 @@ def _integer(
     if bits == 8:
         return _narrow(builder, kind, operands)
     if bits == 64 and kind in (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp):
-        operands = [operands[0], builder.pure("cvt.u32.u64", operands[1])] if isinstance(
-            operands[1], SSAValue
-        ) else operands
-    if bits == 16 and kind in (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp) and isinstance(
-        operands[1], SSAValue
+        operands = (
+            [operands[0], builder.pure("cvt.u32.u64", operands[1])]
+            if isinstance(operands[1], SSAValue)
+            else operands
+        )
+    if (
+        bits == 16
+        and kind in (arith.ShLIOp, arith.ShRSIOp, arith.ShRUIOp)
+        and isinstance(operands[1], SSAValue)
     ):
         operands = [operands[0], builder.pure("cvt.u32.u16", operands[1])]
     return builder.pure(_INTEGER[kind].format(bits), *operands)
@@ -298,7 +301,7 @@ def _float_cast(
         return value if target == "f32" else builder.pure("cvt.f64.f32", value)
     if (source, target) in (("f32", "f64"), ("f64", "f32")):
         return builder.pure("cvt.f64.f32" if target == "f64" else "cvt.rn.f32.f64", value)
-    raise fail(op, f"expected a conversion between f16, bf16, f32 and f64, got {source} to {target}")
+    raise fail(op, f"expected f16, bf16, f32 or f64 on both sides, got {source} to {target}")
 
 
 def _integer_cast(
@@ -325,9 +328,11 @@ def _integer_cast(
             return builder.pure("selp.b16", -1 if signed else 1, 0, value)
         return builder.pure(f"selp.b{target}", -1 if signed else 1, 0, value)
     letter = "s" if signed else "u"
-    return builder.pure(f"cvt.{letter}{max(target, 8)}.{letter}{source}", value) if (
-        target > 8
-    ) else (value if source == 16 else builder.pure(f"cvt.u16.u{source}", value))
+    return (
+        builder.pure(f"cvt.{letter}{max(target, 8)}.{letter}{source}", value)
+        if (target > 8)
+        else (value if source == 16 else builder.pure(f"cvt.u16.u{source}", value))
+    )
 
 
 def _int_to_float(

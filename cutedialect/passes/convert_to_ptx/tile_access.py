@@ -1,5 +1,5 @@
-"""How the values of a thread-value layout lie in a memory tile: which of them one load or store moves,
-and which may lie outside of the tensor.
+"""How the values of a thread-value layout lie in a memory tile: which of them one load or store
+moves, and which may lie outside of the tensor.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TileAccess:
 
     @cached_property
     def layout(self) -> ThreadValue:
-        """The layout on the leaves of the view; `LayoutMismatch` when it does not fit."""
+        """The layout on the leaves of the view; `LayoutMismatchError` when it does not fit."""
         return thread_value(self.tv, self.view.leaf_shape)
 
     @cached_property
@@ -152,8 +152,6 @@ class TileAccess:
         assert bound is not None
         builder = self.context.builder
         coord = thread_coord(builder, self.layout.threads, self.leaf_of(mode), self.context.threads)
-        if builder.level_of(bound.limit) > 0 and builder.level_of(coord) == 0:
-            return builder.pure("sub.s32", bound.limit, coord)
         return builder.pure("sub.s32", bound.limit, coord)
 
     def inside(self) -> Scalar:

@@ -1,6 +1,6 @@
-"""Memory tiles during lowering: where a tile starts, how its modes are strided, and which of its modes
-may hang over the edge of the tensor. A view is followed from its kernel argument or allocation
-through tiles, transposes, subviews and ring stages.
+"""Memory tiles during lowering: where a tile starts, how its modes are strided, and which of its
+modes may hang over the edge of the tensor. A view is followed from its kernel argument or
+allocation through tiles, transposes, subviews and ring stages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Leaf = tuple[Scalar, Stride]
 
 @dataclass(frozen=True)
 class Bound:
-    """The tensor ends `limit` elements (b32) after the tile starts; `limit` is a multiple of `divisor`."""
+    """The tensor ends `limit` elements (b32, a multiple of `divisor`) after the tile starts."""
 
     limit: Scalar
     divisor: int

@@ -1,0 +1,310 @@
+"""Maps, conversions and reductions of register tiles, run against numpy."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+RNG = np.random.default_rng(2)
+ROWS = '"((4,32),(8,1)):((256,1),(32,0))"'  # 32 x 32: lanes along a row, warps along columns
+SPREAD = '"((8,16),(2,4)):((2,512),(1,16))"'  # 32 x 64: columns in lanes, rows over lanes and warps
+NUMPY = {
+    "f32": np.float32,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f64": np.float64,
+    "i8": np.int8,
+    "i16": np.int16,
+    "i32": np.int32,
+    "i64": np.int64,
+    "i1": np.bool_,
+}
+
+
+def memref(element: str, rows: int, columns: int) -> str:
+    return f'!cute.memref<{element}, gmem, align<16>, "({rows},{columns}):({columns},1)">'
+
+
+def fragment(element: str, rows: int, columns: int, tv: str) -> str:
+    return f'!cute.fragment<{element}, "({rows},{columns})", {tv}>'
+
+
+def map_kernel(source: str, result: str, body: str, extra: str = "") -> str:
+    """c = map(a, b) elementwise on 32 x 32; the body has %x, %y and ends with %r."""
+    m, n = memref(source, 32, 32), memref(result, 32, 32)
+    f, g = fragment(source, 32, 32, ROWS), fragment(result, 32, 32, ROWS)
+    return f"""
+cute.kernel @k(%a: {m}, %b: {m}, %c: {n}{extra}) attributes {{threads = 128 : i32}} {{
+  %fa = cute.load %a : {m} -> {f}
+  %fb = cute.load %b : {m} -> {f}
+  %o = cute.map (%x = %fa : {f}, %y = %fb : {f}) -> {g} {{
+{body}
+    cute.yield %r : {result}
+  }}
+  cute.copy %o, %c : {g} -> {n}
+}}"""
+
+
+def run_map(run_kernel, source, result, body, a, b, *scalars, extra="") -> np.ndarray:
+    c = np.zeros((32, 32), NUMPY[result])
+    run_kernel(map_kernel(source, result, body, extra), 1, [a, b, c, *scalars])
+    return c
+
+
+FLOATS = ["f32", "f16", "bf16"]
+
+
+@pytest.mark.parametrize("element", [*FLOATS, "f64"])
+@pytest.mark.parametrize(
+    "op,function",
+    [
+        ("arith.addf", np.add),
+        ("arith.mulf", np.multiply),
+        ("arith.subf", np.subtract),
+        ("arith.divf", np.divide),
+    ],
+)
+def test_float_arithmetic(run_kernel, element, op, function) -> None:
+    dtype = NUMPY[element]
+    a = RNG.standard_normal((32, 32)).astype(dtype)
+    b = (RNG.standard_normal((32, 32)) + 4).astype(dtype)
+    got = run_map(run_kernel, element, element, f"    %r = {op} %x, %y : {element}", a, b)
+    assert np.array_equal(got, function(a, b))
+
+
+@pytest.mark.parametrize("element", FLOATS)
+@pytest.mark.parametrize(
+    "op,function",
+    [
+        ("arith.maximumf", np.maximum),
+        ("arith.minimumf", np.minimum),
+        ("arith.maxnumf", np.fmax),
+        ("arith.minnumf", np.fmin),
+    ],
+)
+def test_maximum_and_nan(run_kernel, element, op, function) -> None:
+    dtype = NUMPY[element]
+    a = RNG.standard_normal((32, 32)).astype(dtype)
+    b = RNG.standard_normal((32, 32)).astype(dtype)
+    a[0, :8], b[0, 4:12] = np.nan, np.nan
+    got = run_map(run_kernel, element, element, f"    %r = {op} %x, %y : {element}", a, b)
+    expected = function(a.astype(np.float32), b.astype(np.float32))
+    assert np.array_equal(got.astype(np.float32), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "predicate", "oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno".split()
+)
+def test_comparisons_with_nan(run_kernel, predicate) -> None:
+    a = RNG.integers(0, 3, (32, 32)).astype(np.float32)
+    b = RNG.integers(0, 3, (32, 32)).astype(np.float32)
+    a[RNG.random((32, 32)) < 0.2] = np.nan
+    body = f"""    %p = arith.cmpf {predicate}, %x, %y : f32
+    %r = arith.extui %p : i1 to i32"""
+    got = run_map(run_kernel, "f32", "i32", body, a, b)
+    nan = np.isnan(a) | np.isnan(b)
+    compare = {
+        "eq": np.equal, "ne": np.not_equal, "gt": np.greater, "ge": np.greater_equal,
+        "lt": np.less, "le": np.less_equal,
+    }  # fmt: skip
+    if predicate in ("ord", "uno"):
+        expected = nan == (predicate == "uno")
+    else:
+        expected = np.where(nan, predicate[0] == "u", compare[predicate[1:]](a, b))
+    assert np.array_equal(got, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("element", ["i32", "i64", "i16", "i8"])
+@pytest.mark.parametrize(
+    "op,function",
+    [
+        ("addi", np.add), ("subi", np.subtract), ("muli", np.multiply), ("andi", np.bitwise_and),
+        ("xori", np.bitwise_xor), ("maxsi", np.maximum), ("minsi", np.minimum),
+    ],
+)  # fmt: skip
+def test_integer_arithmetic(run_kernel, element, op, function) -> None:
+    dtype = NUMPY[element]
+    a = RNG.integers(-11, 11, (32, 32)).astype(dtype)
+    b = RNG.integers(-11, 11, (32, 32)).astype(dtype)
+    got = run_map(run_kernel, element, element, f"    %r = arith.{op} %x, %y : {element}", a, b)
+    assert np.array_equal(got, function(a, b))
+
+
+@pytest.mark.parametrize("source", [*FLOATS, "f64"])
+@pytest.mark.parametrize("target", [*FLOATS, "f64"])
+def test_float_conversions(run_kernel, source, target) -> None:
+    size = {"f32": 4, "f64": 8}
+    if source == target or {source, target} == {"f16", "bf16"}:
+        pytest.skip("one op does not convert between these")
+    op = "extf" if size.get(target, 2) > size.get(source, 2) else "truncf"
+    a = RNG.standard_normal((32, 32)).astype(NUMPY[source])
+    got = run_map(
+        run_kernel, source, target, f"    %r = arith.{op} %x : {source} to {target}", a, a
+    )
+    assert np.array_equal(got, a.astype(NUMPY[target]))
+
+
+@pytest.mark.parametrize(
+    "source,op,target",
+    [
+        ("i8", "extsi", "i32"), ("i8", "extui", "i32"), ("i32", "trunci", "i8"),
+        ("i16", "extsi", "i64"), ("i64", "trunci", "i32"), ("i32", "sitofp", "f32"),
+        ("i8", "sitofp", "f16"), ("i32", "sitofp", "bf16"), ("f32", "fptosi", "i32"),
+        ("f32", "fptosi", "i8"), ("f16", "fptosi", "i32"),
+    ],
+)  # fmt: skip
+def test_integer_conversions(run_kernel, source, op, target) -> None:
+    a = RNG.integers(-100, 100, (32, 32)).astype(NUMPY[source])
+    got = run_map(
+        run_kernel, source, target, f"    %r = arith.{op} %x : {source} to {target}", a, a
+    )
+    if op == "extui":
+        a = a.view(np.uint8)
+    assert np.array_equal(got, a.astype(NUMPY[target]))
+
+
+@pytest.mark.parametrize(
+    "op,function,low",
+    [
+        ("exp2", np.exp2, -3), ("exp", np.exp, -3), ("log2", np.log2, 0.5), ("log", np.log, 0.5),
+        ("sqrt", np.sqrt, 0.1), ("rsqrt", lambda x: 1 / np.sqrt(x), 0.1), ("tanh", np.tanh, -2),
+        ("absf", np.abs, -2), ("sin", np.sin, -3), ("cos", np.cos, -3),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("element", ["f32", "f16"])
+def test_functions(run_kernel, op, function, low, element) -> None:
+    a = RNG.uniform(low, 3, (32, 32)).astype(NUMPY[element])
+    got = run_map(run_kernel, element, element, f"    %r = math.{op} %x : {element}", a, a)
+    expected = function(a.astype(np.float64))
+    tolerance = 2e-3 if element == "f16" else 1e-3 if op == "tanh" else 2e-6
+    assert np.allclose(got.astype(np.float64), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "i8"])
+def test_select_by_coordinate_and_scalar(run_kernel, element) -> None:
+    body = f"""    %row = cute.coord 0
+    %column = cute.coord 1
+    %p = arith.cmpi slt, %row, %column : i32
+    %q = arith.cmpi sge, %column, %n : i32
+    %pq = arith.andi %p, %q : i1
+    %r = arith.select %pq, %x, %y : {element}"""
+    a = RNG.integers(-50, 50, (32, 32)).astype(NUMPY[element])
+    b = RNG.integers(-50, 50, (32, 32)).astype(NUMPY[element])
+    got = run_map(run_kernel, element, element, body, a, b, np.int32(9), extra=", %n: i32")
+    row, column = np.indices((32, 32))
+    assert np.array_equal(got, np.where((row < column) & (column >= 9), a, b))
+
+
+def broadcast_text(wide: str, narrow: str, row: str, tv: str) -> str:
+    m, f = memref(wide, 32, 32), fragment(wide, 32, 32, tv)
+    v, g = memref(narrow, 1, 32), fragment(narrow, 1, 32, row)
+    return f"""
+cute.kernel @k(%a: {m}, %b: {v}, %c: {m}) attributes {{threads = 128 : i32}} {{
+  %fa = cute.load %a : {m} -> {f}
+  %fb = cute.load %b : {v} -> {g}
+  %o = cute.map (%x = %fa : {f}, %y = %fb : {g}) -> {f} {{
+    %w = arith.extf %y : {narrow} to {wide}
+    %r = arith.addf %x, %w : {wide}
+    cute.yield %r : {wide}
+  }}
+  cute.copy %o, %c : {f} -> {m}
+}}"""
+
+
+def test_broadcast_of_a_row(run_kernel) -> None:
+    """A packed f16 row added to f32 rows, read by mixed halves."""
+    a = RNG.integers(-50, 50, (32, 32)).astype(np.float32)
+    b = RNG.integers(-50, 50, (1, 32)).astype(np.float16)
+    for row, tv in (
+        ('"((4,32),(8,1)):((8,0),(1,0))"', ROWS),
+        ('"((32,4),(8)):((0,8),(1))"', '"((32,4),(8)):((1,256),(32))"'),
+        ('"((32,4),(2,4)):((0,8),(4,1))"', '"((32,4),(8)):((1,256),(32))"'),
+    ):
+        c = np.zeros((32, 32), np.float32)
+        run_kernel(broadcast_text("f32", "f16", row, tv), 1, [a, b, c])
+        assert np.array_equal(c, a + b)
+
+
+def test_accumulating_in_place(run_kernel, lower) -> None:
+    """o = o * r + x in a loop, zero trips included; the map writes its own operand's registers."""
+    m, f = memref("f32", 32, 32), fragment("f32", 32, 32, ROWS)
+    text = f"""
+cute.kernel @k(%a: {m}, %c: {m}, %n: i32) attributes {{threads = 128 : i32}} {{
+  %z = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %half = arith.constant 0.5 : f32
+  %x = cute.load %a : {m} -> {f}
+  %o = cute.alloc_fragment : {f}
+  cute.fill %o, %half : {f}
+  scf.for %i = %z to %n step %one : i32 {{
+    %u = cute.map (%p = %o : {f}, %q = %x : {f}) -> {f} {{
+      %s = arith.mulf %p, %half : f32
+      %t = arith.addf %s, %q : f32
+      cute.yield %t : f32
+    }}
+    cute.copy %u, %o : {f} -> {f}
+  }}
+  cute.copy %o, %c : {f} -> {m}
+}}"""
+    assert "ptx.regs" in str(lower(text)) and str(lower(text)).count("= ptx.regs") == 2
+    a = RNG.integers(-50, 50, (32, 32)).astype(np.float32)
+    for trips in (0, 1, 3):
+        c = np.zeros((32, 32), np.float32)
+        run_kernel(text, 1, [a, c, np.int32(trips)])
+        expected = np.full((32, 32), 0.5, np.float32)
+        for _ in range(trips):
+            expected = expected * np.float32(0.5) + a
+        assert np.array_equal(c, expected)
+
+
+def reduce_text(kind: str, element: str, mode: int, tv: str, result_tv: str) -> str:
+    rows, columns = 32, 64
+    shape = (1, columns) if mode == 0 else (rows, 1)
+    m, f = memref(element, rows, columns), fragment(element, rows, columns, tv)
+    v, g = memref(element, *shape), fragment(element, *shape, result_tv)
+    return f"""
+cute.kernel @k(%a: {m}, %c: {v}) attributes {{threads = 128 : i32}} {{
+  %x = cute.load %a : {m} -> {f}
+  %r = cute.reduce "{kind}", %x {{mode = {mode} : i64}} : {f} -> {g}
+  cute.copy %r, %c : {g} -> {v}
+}}"""
+
+
+# 32 x 64 (column-major coordinate m + 32 n): 8 lanes x 8 values along rows; 4 lanes, 4 warps on rows.
+ALONG = '"((8,4,4),(4,2,2)):((128,1,4),(32,1024,16))"'
+ALONG_ROWS = '"((8,4,4),(1,1,2)):((0,1,4),(0,0,16))"'
+ALONG_COLUMNS = '"((8,4,4),(4,2,1)):((4,0,0),(1,32,0))"'
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "i32", "f64", "i64"])
+@pytest.mark.parametrize("kind", ["add", "max", "min"])
+@pytest.mark.parametrize("mode", [0, 1])
+def test_reductions(run_kernel, element, kind, mode) -> None:
+    """Mode 1 folds values and lanes; mode 0 also crosses warps through shared memory."""
+    dtype = NUMPY[element]
+    a = RNG.integers(-8, 8, (32, 64)).astype(dtype)
+    c = np.zeros((1, 64) if mode == 0 else (32, 1), dtype)
+    text = reduce_text(kind, element, mode, ALONG, ALONG_COLUMNS if mode == 0 else ALONG_ROWS)
+    run_kernel(text, 1, [a, c], smem=64 * 4 * 4 * 8)
+    function = {"add": np.sum, "max": np.max, "min": np.min}[kind]
+    wide = a.astype(np.float64) if element.endswith(("f16", "bf16")) else a
+    assert np.array_equal(c, function(wide, axis=mode, keepdims=True).astype(dtype))
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "i8"])
+def test_conversion_permutes_registers(run_kernel, element) -> None:
+    m, f = memref(element, 32, 32), fragment(element, 32, 32, ROWS)
+    g = fragment(element, 32, 32, '"((4,32),(2,4)):((256,1),(128,32))"')
+    text = f"""
+cute.kernel @k(%a: {m}, %c: {m}) attributes {{threads = 128 : i32}} {{
+  %x = cute.load %a : {m} -> {f}
+  %y = cute.convert %x : {f} -> {g}
+  cute.copy %y, %c : {g} -> {m}
+}}"""
+    a, c = (
+        RNG.integers(-50, 50, (32, 32)).astype(NUMPY[element]),
+        np.zeros((32, 32), NUMPY[element]),
+    )
+    run_kernel(text, 1, [a, c])
+    assert np.array_equal(a, c)
