@@ -188,7 +188,10 @@ def _underlined(position: Position, width: int, sources: Mapping[str, str]) -> l
             return []
         line = lines[position.line - 1].rstrip("\r")
     else:
-        line = linecache.getline(position.file, position.line).rstrip("\r\n")
+        try:
+            line = linecache.getline(position.file, position.line).rstrip("\r\n")
+        except ValueError:  # a NUL in the name of the file
+            return []
         if not line:
             return []
     start = min(position.column - 1, len(line))

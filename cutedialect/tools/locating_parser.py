@@ -90,18 +90,22 @@ class LocatingParser(Parser):
         return op
 
     def parse_optional_type(self) -> TypeAttribute | None:
-        start = self.pos
+        start = self._current_token.span
         try:
             return super().parse_optional_type()
         except VerifyException as error:
-            raise self._invalid_since(start, error) from error
+            raise self._invalid_since(start.start, error) from error
+        except ParseError as error:
+            raise self._unknown_name(start, error) from None
 
     def parse_optional_attribute(self) -> Attribute | None:
-        start = self.pos
+        start = self._current_token.span
         try:
             return super().parse_optional_attribute()
         except VerifyException as error:
-            raise self._invalid_since(start, error) from error
+            raise self._invalid_since(start.start, error) from error
+        except ParseError as error:
+            raise self._unknown_name(start, error) from None
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
@@ -172,6 +176,19 @@ class LocatingParser(Parser):
         text = self.lexer.input.content[start:end].rstrip()
         span = Span(start, start + max(1, len(text)), self.lexer.input)
         return ParseError(span, str(error).strip())
+
+    def _unknown_name(self, start: Span, error: ParseError) -> ParseError:
+        """xDSL points behind an unknown type or attribute; point at it and name the nearest."""
+        name = start.text[1:]
+        if error.msg == f"'{name}' is not registered":
+            kind, known = "attribute", [attribute.name for attribute in self.ctx.loaded_attrs]
+            if start.text.startswith("!"):
+                kind, known = "type", [type.name for type in self.ctx.loaded_types]
+            return ParseError(start, f"unknown {kind} '{name}'{did_you_mean(name, known)}")
+        if error.msg == f"undefined symbol alias '{start.text}'":
+            known = list(self.attribute_aliases)
+            return ParseError(start, f"undefined alias '{start.text}'{did_you_mean(name, known)}")
+        return error
 
     def _location_at(self, offset: int) -> FileLineColLoc:
         line = bisect.bisect_right(self._line_starts, offset)
