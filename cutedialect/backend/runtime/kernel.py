@@ -176,9 +176,12 @@ class Kernel:
         return self._cuda
 
 
-def checked_backend(backend: str) -> Backend:
+def checked_backend(backend: object) -> Backend:
     """`backend` if there is one of that name; raises ValueError otherwise."""
-    match backend:
-        case "auto" | "emulator" | "cuda":
-            return backend
+    if backend == "auto":
+        return "auto"
+    if backend == "emulator":
+        return "emulator"
+    if backend == "cuda":
+        return "cuda"
     raise ValueError(f"backend: expected 'auto', 'emulator' or 'cuda', got {backend!r}")

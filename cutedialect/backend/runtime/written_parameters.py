@@ -20,7 +20,7 @@ _STORES = ("st", "red", "atom", "cp.async.bulk", "cp.reduce.async.bulk", "multim
 _STORES += ("multimem.red", "sust")
 _GROUPS = ("cp.async.bulk.commit_group", "cp.async.bulk.wait_group", "cp.async.bulk.prefetch")
 _NOT_GLOBAL = re.compile(r"\.(shared|local|param)\b")
-_BULK_TO_SHARED = re.compile(r"^cp\.(?:reduce\.)?async\.bulk(?:\.tensor[.\w]*?)?\.shared")
+_BULK_TO_SHARED = re.compile(r"^cp\.(?:reduce\.)?async\.bulk(?:\.tensor\.\w+)?\.shared")
 
 
 def written_parameters(ptx: str, entry: str) -> frozenset[int] | None:
@@ -94,7 +94,7 @@ def _is_store(opcode: str) -> bool:
         return False
     if opcode.startswith("cp."):
         # The destination space comes first: `.shared::cta.global` loads, `.global.shared` stores.
-        return not _BULK_TO_SHARED.match(opcode) and not ".commit_group" not in opcode
+        return not _BULK_TO_SHARED.match(opcode) and not opcode.startswith(_GROUPS)
     return not _NOT_GLOBAL.search(opcode)
 
 

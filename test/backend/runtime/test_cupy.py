@@ -1,0 +1,391 @@
+"""The CuPy launcher against a stand-in CuPy that records every call: what is loaded when, which
+bytes a kernel gets, and what is refused. The stand-in's memory is real, so copies really happen.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cutedialect.backend.runtime import cupy as launcher
+from cutedialect.backend.runtime import ptxas
+from cutedialect.backend.runtime.errors import PtxasNotFoundError
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.program import CompiledProgram
+
+needs_ptxas = pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+
+
+class FakeCuda:
+    """`cupy.cuda` with two devices; `calls` is the record."""
+
+    def __init__(self, capability: str) -> None:
+        self.capability = capability
+        self.calls: list[tuple[Any, ...]] = []
+        self.launches: list[dict[str, Any]] = []
+        self.current = 0
+        self.capturing = False
+        self.alive: list[Any] = []
+        self.smem = 0
+        self.runtime = SimpleNamespace(
+            getDevice=lambda: self.current,
+            streamIsCapturing=lambda stream: self.capturing,
+            getDeviceProperties=lambda device: {"name": b"Fake GPU"},
+            memcpyAsync=self._copy,
+            streamSynchronize=lambda stream: self.calls.append(("synchronize", stream)),
+        )
+        self.driver = SimpleNamespace(
+            funcSetAttribute=lambda *args: self.calls.append(("attribute", *args))
+        )
+        self.function = SimpleNamespace(Module=lambda: FakeModule(self))
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_current_stream(self) -> Any:
+        return SimpleNamespace(ptr=77)
+
+    def alloc(self, size: int) -> Any:
+        memory = ctypes.create_string_buffer(size + 256)
+        self.alive.append(memory)
+        return SimpleNamespace(ptr=-(-ctypes.addressof(memory) // 256) * 256)
+
+    def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
+        ctypes.memmove(target, source, size)
+        self.calls.append(("to device" if kind == 1 else "to host", size, stream))
+
+    def Device(self, device: int) -> Any:
+        return FakeDevice(self, device)
+
+
+class FakeDevice:
+    def __init__(self, cuda: FakeCuda, device: int) -> None:
+        self.cuda, self.id = cuda, device
+        self.compute_capability = cuda.capability
+
+    def __enter__(self) -> None:
+        self.before, self.cuda.current = self.cuda.current, self.id
+
+    def __exit__(self, *_: object) -> None:
+        self.cuda.current = self.before
+
+
+class FakeModule:
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda = cuda
+
+    def load(self, image: bytes) -> None:
+        self.image = image
+        self.cuda.calls.append(("load", self.cuda.current, image[:4]))
+
+    def get_function(self, name: str) -> Any:
+        return FakeFunction(self.cuda, name)
+
+
+class FakeFunction:
+    """Records a launch; `scale` also computes, on the memory that the pointer names."""
+
+    ptr = 4711
+
+    def __init__(self, cuda: FakeCuda, name: str) -> None:
+        self.cuda, self.name = cuda, name
+
+    def __call__(
+        self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, shared_mem: int, stream: Any
+    ) -> None:
+        self.cuda.launches.append(
+            {
+                "device": self.cuda.current,
+                "kernel": self.name,
+                "grid": grid,
+                "block": block,
+                "smem": shared_mem,
+                "stream": stream.ptr,
+                "bytes": [arg.tobytes() for arg in args],
+            }
+        )
+        pointer, rows, columns, stride, factor = (arg.item() for arg in args)
+        if pointer > 1 << 20:
+            flat = (ctypes.c_float * (rows * stride)).from_address(pointer)
+            matrix = np.frombuffer(flat, np.float32).reshape(rows, stride)[:, :columns]
+            matrix *= np.float32(factor)
+
+
+class DeviceArray:
+    """A CuPy array of f32 at a made-up address."""
+
+    __module__ = "cupy"
+
+    def __init__(self, pointer: int, shape: tuple[int, ...], device: int = 0) -> None:
+        self.data = SimpleNamespace(ptr=pointer, device_id=device)
+        self.shape = shape
+        self.strides = tuple(4 * int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+        self.dtype = np.dtype("float32")
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    yield from install(monkeypatch, "90")
+
+
+def install(monkeypatch: pytest.MonkeyPatch, capability: str) -> Iterator[FakeCuda]:
+    fake = FakeCuda(capability)
+    module = ModuleType("cupy")
+    module.__dict__["cuda"] = fake
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
+    module.__spec__ = SimpleNamespace(name="cupy")  # type: ignore[assignment]
+    launcher.gpu_available.cache_clear()
+    monkeypatch.setattr(
+        launcher,
+        "assembled",
+        lambda ptx, arch: SimpleNamespace(cubin=b"ELF:" + arch.encode()),
+    )
+    yield fake
+    monkeypatch.undo()
+    launcher.gpu_available.cache_clear()
+
+
+def test_a_launch_passes_exact_bytes(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    Kernel(scale).launch(DeviceArray(0x1000, (5, 132)), 2.5)
+    assert cuda.launches == [
+        {
+            "device": 0,
+            "kernel": "scale",
+            "grid": (3, 5, 1),
+            "block": (64, 1, 1),
+            "smem": 0,
+            "stream": 77,
+            "bytes": [
+                (0x1000).to_bytes(8, "little"),
+                (5).to_bytes(4, "little"),
+                (132).to_bytes(4, "little"),
+                (132).to_bytes(8, "little"),
+                np.float32(2.5).tobytes(),
+            ],
+        }
+    ]
+
+
+def test_modules_load_once_per_device(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    kernel = Kernel(scale)
+    for device in (0, 1, 1, 0):
+        kernel.launch(DeviceArray(0x1000, (5, 132), device), 1)
+    assert [call[:2] for call in cuda.calls if call[0] == "load"] == [("load", 0), ("load", 1)]
+    assert [launch["device"] for launch in cuda.launches] == [0, 1, 1, 0]
+    assert cuda.current == 0
+
+
+def test_arrays_of_two_places_are_refused(
+    cuda: FakeCuda, scale: CompiledProgram, parse_module: Any, memref: str
+) -> None:
+    module = parse_module(
+        f"""
+func.func @launch(%x: {memref}, %y: {memref}) {{
+  %one = arith.constant 1 : i32
+  cute.launch @copy grid(%one, %one, %one) args() {{threads = 32 : i32}}
+  func.return
+}}"""
+    )
+    ptx = ".version 7.0\n.target sm_80\n.visible .entry copy() { ret; }\n"
+    kernel = Kernel(CompiledProgram.of("copy", "sm_80", ptx, module))
+    first = DeviceArray(0x1000, (4, 4), 1)
+    with pytest.raises(ValueError, match="y: expected an array on device 1 like 'x', got one on"):
+        kernel.launch(first, DeviceArray(0x1000, (4, 4), 0))
+    with pytest.raises(ValueError, match=r"y: expected an array on device 1 .* in host memory"):
+        kernel.launch(first, np.zeros((4, 4), np.float32))
+    assert cuda.launches == []
+
+
+@pytest.mark.parametrize(
+    ("stream", "handle"),
+    [
+        (5, 5),
+        (0, 0),
+        (SimpleNamespace(ptr=6), 6),
+        (SimpleNamespace(cuda_stream=7), 7),
+        (SimpleNamespace(__cuda_stream__=lambda: (0, 8)), 8),
+        (SimpleNamespace(__cuda_stream__=(0, 9)), 9),
+    ],
+)
+def test_streams(cuda: FakeCuda, scale: CompiledProgram, stream: Any, handle: int) -> None:
+    Kernel(scale).launch(DeviceArray(0x1000, (5, 132)), 1, stream=stream)
+    assert cuda.launches[0]["stream"] == handle
+
+
+@pytest.mark.parametrize("stream", ["default", 1.5, True, object()])
+def test_what_is_no_stream(cuda: FakeCuda, scale: CompiledProgram, stream: Any) -> None:
+    with pytest.raises(TypeError, match="stream: expected an int, a CuPy or torch stream"):
+        Kernel(scale).launch(DeviceArray(0x1000, (5, 132)), 1, stream=stream)
+
+
+def test_torch_tensors_use_torchs_stream(
+    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = SimpleNamespace(cuda_stream=123)
+    torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda device: stream))
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+
+    class Tensor:
+        __module__ = "torch"
+        shape, dtype = (5, 132), "torch.float32"
+        device = SimpleNamespace(type="cuda", index=0)
+
+        def data_ptr(self) -> int:
+            return 0x1000
+
+        def stride(self) -> tuple[int, int]:
+            return (132, 1)
+
+    Kernel(scale).launch(Tensor(), 1)
+    assert cuda.launches[0]["stream"] == 123
+
+
+def test_numpy_arrays_travel_both_ways(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    array = np.arange(660, dtype=np.float32).reshape(5, 132)
+    wide = np.ones((7, 140), np.float32)
+    kernel = Kernel(scale)
+    kernel.launch(array, 2)
+    kernel.launch(wide[1:6, 4:104], 3)
+    assert (array == 2 * np.arange(660).reshape(5, 132)).all()
+    expected = np.ones((7, 140), np.float32)
+    expected[1:6, 4:104] = 3
+    # The fake kernel views whole rows from the first element on; inside the view it is exact.
+    assert (wide == expected).all()
+    kinds = [call[0] for call in cuda.calls]
+    assert kinds == ["load", *["to device", "to host", "synchronize"] * 2]
+    moved = int.from_bytes(cuda.launches[1]["bytes"][0], "little")
+    assert moved % 256 == wide[1:, 4:].ctypes.data % 256
+
+
+def test_an_empty_launch_touches_nothing(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    Kernel(scale).launch(DeviceArray(0, (0, 132)), 1)
+    Kernel(scale).launch(np.zeros((0, 4), np.float32), 1)
+    assert cuda.launches == []
+
+
+def test_capture_needs_a_warm_kernel(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    cuda.capturing = True
+    kernel = Kernel(scale)
+    array = DeviceArray(0x1000, (5, 132))
+    with pytest.raises(RuntimeError, match=r"expected a call of warmup\(\) before kernel 'scale'"):
+        kernel.launch(array, 1)
+    assert cuda.calls == []
+    cuda.capturing = False
+    assert kernel.warmup() is kernel
+    cuda.capturing = True
+    kernel.launch(array, 1)
+    assert len(cuda.launches) == 1
+    with pytest.raises(RuntimeError, match=r"expected device arrays .* got NumPy arrays"):
+        kernel.launch(np.zeros((5, 132), np.float32), 1)
+
+
+def test_warmup_of_another_device(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    Kernel(scale).warmup(1)
+    assert cuda.calls == [("load", 1, b"ELF:")]
+    assert cuda.current == 0
+
+
+@pytest.mark.parametrize(
+    ("capability", "target", "assembled_for"),
+    [
+        ("80", "sm_80", "sm_80"),
+        ("86", "sm_80", "sm_80"),
+        ("90", "sm_80", "sm_90"),
+        ("90", "sm_90a", "sm_90a"),
+        ("103", "sm_100f", "sm_100f"),
+        ("120", "sm_80", "sm_120"),
+    ],
+)
+def test_the_device_gets_what_it_can_run(
+    monkeypatch: pytest.MonkeyPatch,
+    scale: CompiledProgram,
+    capability: str,
+    target: str,
+    assembled_for: str,
+) -> None:
+    for _ in install(monkeypatch, capability):
+        asked: list[str] = []
+        monkeypatch.setattr(
+            launcher,
+            "assembled",
+            lambda ptx, arch, asked=asked: asked.append(arch) or SimpleNamespace(cubin=b"ELF"),
+        )
+        program = CompiledProgram(scale.name, target, scale.ptx, scale.host, scale.signature)
+        Kernel(program).warmup()
+        assert asked == [assembled_for]
+
+
+@pytest.mark.parametrize(
+    ("capability", "target", "needs"),
+    [
+        ("80", "sm_90a", "9.0 exactly"),
+        ("100", "sm_90a", "9.0 exactly"),
+        ("75", "sm_80", "8.0 or later"),
+        ("120", "sm_100f", "10.0 or later of that family"),
+    ],
+)
+def test_a_target_that_does_not_fit_is_explained(
+    monkeypatch: pytest.MonkeyPatch,
+    scale: CompiledProgram,
+    capability: str,
+    target: str,
+    needs: str,
+) -> None:
+    for cuda in install(monkeypatch, capability):
+        program = CompiledProgram(scale.name, target, scale.ptx, scale.host, scale.signature)
+        with pytest.raises(RuntimeError) as caught:
+            Kernel(program).launch(DeviceArray(0x1000, (5, 132)), 1)
+        text = str(caught.value)
+        assert f"compute capability {needs} for kernel 'scale' compiled for {target}" in text
+        assert "got device 0 (Fake GPU) of" in text
+        assert cuda.launches == []
+
+
+def test_without_ptxas_the_driver_assembles(
+    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(ptx: str, arch: str) -> None:
+        raise PtxasNotFoundError("none")
+
+    monkeypatch.setattr(launcher, "assembled", missing)
+    Kernel(scale).warmup()
+    assert cuda.calls == [("load", 0, b".ver")]
+
+
+def test_large_shared_memory_is_opted_in_once(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    host = scale.host.replace(", 64, 0, (", ", 64, 70000, (")
+    assert host != scale.host
+    kernel = Kernel(CompiledProgram(scale.name, scale.arch, scale.ptx, host, scale.signature))
+    for pointer in (0x1000, 0x1000, 0x2000):
+        kernel.launch(DeviceArray(pointer, (5, 132)), 1)
+    assert [call for call in cuda.calls if call[0] == "attribute"] == [
+        ("attribute", 4711, 8, 70000)
+    ]
+    assert [launch["smem"] for launch in cuda.launches] == [70000] * 3
+
+
+def test_a_repeated_call_is_not_planned_again(
+    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = Kernel(scale)
+    array = DeviceArray(0x1000, (5, 132))
+    kernel.launch(array, 1)
+    plan = scale.plan
+    monkeypatch.setitem(scale.__dict__, "plan", None)
+    kernel.launch(array, 1)
+    monkeypatch.setitem(scale.__dict__, "plan", plan)
+    kernel.launch(array, 2)
+    factors = [np.frombuffer(launch["bytes"][4], np.float32)[0] for launch in cuda.launches]
+    assert factors == [1, 1, 2]
+
+
+def test_the_emulator_refuses_device_arrays(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    with pytest.raises(ValueError, match="backend: expected arrays in host memory"):
+        Kernel(scale, backend="emulator").launch(DeviceArray(0x1000, (5, 132)), 1)
