@@ -37,7 +37,9 @@ def test_matrix_rows_and_fragments_follow_the_manual(atom: CopyAtom) -> None:
         group, quad = lane >> 2, lane & 3
         for value in range(2 * atom.matrices):
             matrix, inside = divmod(value, 2)
-            row, column = (2 * quad + inside, group) if atom.transposes else (group, 2 * quad + inside)
+            row, column = (
+                (2 * quad + inside, group) if atom.transposes else (group, 2 * quad + inside)
+            )
             assert fragment(lane, value) == row + 8 * column + 64 * matrix
     assert atom.registers == atom.matrices
     assert (".trans" in atom.ptx) is atom.transposes
@@ -61,7 +63,11 @@ def test_lookup() -> None:
     assert atoms.find_copy("gmem", "rmem", "sm_100", alignment=32)[0].bits == 256
     assert [a.bits for a in atoms.find_copy("gmem", "smem", "sm_80", alignment=8)] == [64, 32]
     found = atoms.find_copy("smem", "rmem", "sm_80", element_bits=16, transposes=True)
-    assert [a.name for a in found] == ["ldmatrix_x4_trans", "ldmatrix_x2_trans", "ldmatrix_x1_trans"]
+    assert [a.name for a in found] == [
+        "ldmatrix_x4_trans",
+        "ldmatrix_x2_trans",
+        "ldmatrix_x1_trans",
+    ]
     found = atoms.find_copy("rmem", "smem", "sm_90", kind="stmatrix", transposes=False)
     assert [a.matrices for a in found] == [4, 2, 1]
 

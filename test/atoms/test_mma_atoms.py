@@ -103,7 +103,9 @@ def test_entry_is_consistent(atom: MmaAtom) -> None:
         width = 64 if kind == "f64" else 32
         assert registers * width * atom.threads == elements * wide[kind]
     assert atom.values == (m * k // atom.threads, n * k // atom.threads, m * n // atom.threads)
-    for layout, values in zip((atom.a_layout, atom.b_layout, atom.c_layout), atom.values, strict=True):
+    for layout, values in zip(
+        (atom.a_layout, atom.b_layout, atom.c_layout), atom.values, strict=True
+    ):
         assert [layout[mode].size() for mode in (0, 1)] == [atom.threads, values]
     assert atom.targets
     assert all(atom.is_legal_on(name) for name in atom.targets)
@@ -155,5 +157,5 @@ def test_lookup_names_the_nearest_legal_choice(asked: tuple[str, ...], reason: s
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(ValueError, match="did you mean .*mma_m16n8k16_f32_f16"):
+    with pytest.raises(ValueError, match=r"did you mean .*mma_m16n8k16_f32_f16"):
         atoms.mma_atom("mma_m16n8k16_f32_fp16")
