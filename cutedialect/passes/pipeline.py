@@ -41,6 +41,7 @@ from cutedialect.dialects.pipeline import (
     ProducerCommitOp,
 )
 from cutedialect.layout import Layout
+from cutedialect.passes.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.tile import ScalarBuilder
 
 
@@ -132,20 +133,26 @@ def _pipeline_loop(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], sta
     size = inner.constant(stages)
     from_start = inner.binary(arith.SubiOp, k, loop.lb)
     if ahead:
-        inner.insert(ConsumerWaitOp(create.ring, stages - 2))
+        wait = ConsumerWaitOp(create.ring, stages - 2)
+        inner.insert(wait)
         next_k = inner.binary(arith.AddiOp, k, inner.constant(ahead))
         position = inner.binary(arith.AddiOp, from_start, inner.constant(ahead))
     else:
         inner.insert(BarrierOp())
         next_k, position = k, from_start
-    slot = inner.binary(arith.RemSIOp, position, size)
+    slot = inner.binary(arith.RemUIOp, position, size)
     inside = inner.insert(arith.CmpiOp(next_k, loop.ub, "slt")).results[0]
     _produce(inner, loop, producers, rings, create.ring, next_k, slot, inside)
     if not ahead:
-        inner.insert(ConsumerWaitOp(create.ring, 0))
-    current = inner.binary(arith.RemSIOp, from_start, size)
+        wait = ConsumerWaitOp(create.ring, 0)
+        inner.insert(wait)
+    current = inner.binary(arith.RemUIOp, from_start, size)
+    views: list[StageOp] = []
     for writer, ring in rings.items():
-        view = inner.insert(StageOp(ring, current)).results[0]
+        stage = StageOp(ring, current)
+        inner.insert(stage)
+        views.append(stage)
+        view = stage.result
         old = writer.destination
         old.replace_uses_with_if(view, lambda use: use.operation not in producers)
     for op in reversed(producers):
@@ -156,6 +163,8 @@ def _pipeline_loop(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], sta
     release = ConsumerReleaseOp(create.ring)
     release.location = loop.location
     loop.body.block.insert_op_before(release, last)
+    if ahead:
+        prefetch_fragments(loop, wait, views, from_start)
     for buffer in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
         if not any(True for _ in buffer.result.uses):
             buffer.detach()
