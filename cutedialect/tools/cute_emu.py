@@ -1,5 +1,5 @@
-"""``cute-emu``: run a kernel of a PTX file in the emulator on ``.npy`` files. Exit status 0: it ran;
-1: the kernel or its text is at fault (a report is printed); 2: wrong usage.
+"""``cute-emu``: run a kernel of a PTX file in the emulator on ``.npy`` files. Exit status 0: it
+ran; 1: the kernel or its text is at fault (a report is printed); 2: wrong usage.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def _negative_scalars(argv: list[str]) -> list[str]:
 def main(argv: list[str] | None = None) -> int:
     parser = _parser()
     try:
-        options = parser.parse_intermixed_args(_negative_scalars(sys.argv[1:] if argv is None else argv))
+        options = parser.parse_intermixed_args(
+            _negative_scalars(sys.argv[1:] if argv is None else argv)
+        )
     except SystemExit as stop:
         return int(stop.code or 0) and 2
     try:

@@ -53,9 +53,35 @@ def elementwise_text(body: str, inputs: list[np.dtype], outputs: list[np.dtype])
     return kernel_text("\n".join([*lines, *loads, body, *stores]), ", ".join(params))
 
 
+def gpu_module() -> Any:
+    """CuPy where there is a GPU, else None."""
+    try:
+        import cupy
+
+        return cupy if cupy.cuda.runtime.getDeviceCount() > 0 else None
+    except Exception:
+        return None
+
+
+def check_on_gpu(cupy: Any, text: str, grid: int, inputs: list[Any], outputs: list[Any]) -> None:
+    """The hardware gives the same bits."""
+    module = cupy.cuda.function.Module()
+    module.load(text.encode() + b"\0")
+    held = [cupy.asarray(a) for a in [*inputs, *(np.zeros_like(o) for o in outputs)]]
+    module.get_function("k")((grid, 1, 1), (64, 1, 1), tuple(held))
+    for i, found in enumerate(outputs):
+        hardware = held[len(inputs) + i].get()
+        kind = np.dtype(f"u{found.itemsize}")
+        wrong = np.flatnonzero(hardware.view(kind) != found.view(kind))
+        assert not len(wrong), (i, wrong[:4], hardware[wrong[:4]], found[wrong[:4]])
+
+
 @pytest.fixture(scope="session")
 def elementwise() -> Callable[..., list[np.ndarray]]:
-    """``elementwise(body, inputs, output dtypes) -> outputs``: one thread an element."""
+    """``elementwise(body, inputs, output dtypes) -> outputs``: one thread an element. Where there is a
+    GPU the same text runs on it too and must give the same bits, approximate functions excepted.
+    """
+    cupy = gpu_module()
 
     def run(body: str, inputs: list[Any], outputs: list[Any]) -> list[np.ndarray]:
         arrays = [np.ascontiguousarray(a) for a in inputs]
@@ -66,6 +92,9 @@ def elementwise() -> Callable[..., list[np.ndarray]]:
         full = [np.concatenate([a, np.resize(a, padded - count)]) for a in arrays]
         results = [np.zeros(padded, d) for d in dtypes]
         launch(text, "k", padded // 64, 64, [*full, *results])
+        if cupy is not None and "approx" not in body:
+            raw = [a.view(f"u{a.itemsize}") for a in full]
+            check_on_gpu(cupy, text, padded // 64, raw, results)
         return [r[:count] for r in results]
 
     return run
@@ -73,12 +102,11 @@ def elementwise() -> Callable[..., list[np.ndarray]]:
 
 @pytest.fixture(scope="session")
 def run_kernel() -> Callable[..., Report]:
-    """``run_kernel(body, arrays, ...)``: the arrays' addresses are in ``%rd0``, ``%rd1``, ..., the thread
-    index in ``%r0`` and the lane index in ``%r1``."""
+    """``run_kernel(body, arrays, ...)``: the arrays' addresses are in ``%rd0``, ``%rd1``, ..., the
+    thread index in ``%r0`` and the lane index in ``%r1``.
+    """
 
-    def run(
-        body: str, arrays: list[Any], grid: Any = 1, block: Any = 32, **options: Any
-    ) -> Report:
+    def run(body: str, arrays: list[Any], grid: Any = 1, block: Any = 32, **options: Any) -> Report:
         head = ["mov.u32 %r0, %tid.x;", "mov.u32 %r1, %laneid;"]
         head += [f"ld.param.u64 %rd{i}, [p{i}];" for i in range(len(arrays))]
         params = ", ".join(f".param .u64 p{i}" for i in range(len(arrays)))

@@ -188,7 +188,9 @@ def test_pack_saturates(elementwise):
         "cvt.pack.sat.s16.s32 %d0, %a0, %a1; cvt.pack.sat.u8.s32.b32 %d1, %a0, %a1, 0xabcd;",
         [a, b], [np.uint32] * 2,
     )  # fmt: skip
-    sa, sb = (np.clip(x, -32768, 32767).astype(np.int16).view(np.uint16).astype(np.uint32) for x in (a, b))
+    sa, sb = (
+        np.clip(x, -32768, 32767).astype(np.int16).view(np.uint16).astype(np.uint32) for x in (a, b)
+    )
     assert (s == sa << 16 | sb).all()
     ua, ub = (np.clip(x, 0, 255).astype(np.uint32) for x in (a, b))
     assert (u == 0xABCD0000 | ua << 8 | ub).all()

@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 
 # precision, smallest exponent, largest exponent
-FORMATS = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
+FORMATS = {
+    "f16": (11, -14, 15),
+    "bf16": (8, -126, 127),
+    "f32": (24, -126, 127),
+    "f64": (53, -1022, 1023),
+}
 DTYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
 MODES = ["rn", "rz", "rm", "rp"]
 
@@ -148,7 +153,15 @@ def test_nan_is_canonical_and_minimum_rules(elementwise):
     )  # fmt: skip
     canonical = 0x7FFFFFFF
     assert add[[0, 1, 2, 5]].tolist() == [canonical] * 4
-    assert low.tolist() == [0x3F800000, 0x3F800000, canonical, 0x80000000, 0x80000000, 0xFF800000, 0]
+    assert low.tolist() == [
+        0x3F800000,
+        0x3F800000,
+        canonical,
+        0x80000000,
+        0x80000000,
+        0xFF800000,
+        0,
+    ]
     assert high.tolist() == [0x3F800000, 0x3F800000, canonical, 0, 0, inf, inf]
     assert low_nan[:3].tolist() == [canonical] * 3
     assert mul[6] == canonical
@@ -227,11 +240,14 @@ def test_comparisons(elementwise, type):
     a = np.array([x for x in pool for _ in pool], DTYPES[type])
     b = np.array([y for _ in pool for y in pool], DTYPES[type])
     body = "".join(
-        f"setp.{n}.{type} %p{i}, %a0, %a1; selp.b32 %d{i}, 1, 0, %p{i};" for i, n in enumerate(COMPARE)
+        f"setp.{n}.{type} %p{i}, %a0, %a1; selp.b32 %d{i}, 1, 0, %p{i};"
+        for i, n in enumerate(COMPARE)
     )
     outs = elementwise(body, [a, b], [np.uint32] * len(COMPARE))
     for found, (name, compare) in zip(outs, COMPARE.items(), strict=True):
-        assert found.tolist() == [int(compare(float(x), float(y))) for x, y in zip(a, b, strict=True)], name
+        assert found.tolist() == [
+            int(compare(float(x), float(y))) for x, y in zip(a, b, strict=True)
+        ], name
 
 
 def test_integer_comparisons_combine(elementwise):

@@ -28,7 +28,9 @@ def test_bitwise(elementwise, bits):
         f"not.b{bits} %d3, %a0; cnot.b{bits} %d4, %a0;",
         [a, b], [a.dtype] * 5,
     )  # fmt: skip
-    for found, expected in zip(outs, [a & b, a | b, a ^ b, ~a, (a == 0).astype(a.dtype)], strict=True):
+    for found, expected in zip(
+        outs, [a & b, a | b, a ^ b, ~a, (a == 0).astype(a.dtype)], strict=True
+    ):
         assert (found == expected).all()
 
 
@@ -143,9 +145,7 @@ def test_bit_field_extract(elementwise, type):
         # The ISA's pseudo code, bit by bit.
         msb = bits - 1
         sign = 0 if type[0] == "u" or n == 0 else x >> min(p + n - 1, msb) & 1
-        want = sum(
-            (x >> (p + i) & 1 if i < n and p + i <= msb else sign) << i for i in range(bits)
-        )
+        want = sum((x >> (p + i) & 1 if i < n and p + i <= msb else sign) << i for i in range(bits))
         assert found == want, (x, p, n)
 
 
@@ -169,7 +169,9 @@ def test_masks_and_find(elementwise):
     base = RNG.integers(0, 32, N).astype(np.uint32)
     offset = RNG.integers(-4, 5, N).astype(np.int32)
     (found,) = elementwise("fns.b32 %d0, %a0, %a1, %a2;", [a, base, offset], [np.uint32])
-    for x, start, n, got in zip(a.tolist(), base.tolist(), offset.tolist(), found.tolist(), strict=True):
+    for x, start, n, got in zip(
+        a.tolist(), base.tolist(), offset.tolist(), found.tolist(), strict=True
+    ):
         set_bits = [i for i in range(32) if x >> i & 1]
         if n > 0:
             ahead = [i for i in set_bits if i >= start]
@@ -182,8 +184,12 @@ def test_masks_and_find(elementwise):
         assert got == want
     length = RNG.integers(0, 40, N).astype(np.uint32)
     clamp, wrap = elementwise(
-        "bmsk.clamp.b32 %d0, %a0, %a1; bmsk.wrap.b32 %d1, %a0, %a1;", [base, length], [np.uint32] * 2
+        "bmsk.clamp.b32 %d0, %a0, %a1; bmsk.wrap.b32 %d1, %a0, %a1;",
+        [base, length],
+        [np.uint32] * 2,
     )
-    for p, n, c, w in zip(base.tolist(), length.tolist(), clamp.tolist(), wrap.tolist(), strict=True):
+    for p, n, c, w in zip(
+        base.tolist(), length.tolist(), clamp.tolist(), wrap.tolist(), strict=True
+    ):
         assert c == ((1 << n) - 1) << p & 0xFFFFFFFF
         assert w == ((1 << (n & 31)) - 1) << p & 0xFFFFFFFF

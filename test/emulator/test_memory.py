@@ -21,7 +21,9 @@ def fails(run_kernel, code: str, body: str, arrays, **options) -> EmulatorError:
 
 def test_reads_and_writes_past_the_end(run_kernel):
     a = np.zeros(31, np.uint32)
-    error = fails(run_kernel, "CD-I1", INDEX.replace("%rd1,", "%rd0,") + "ld.global.u32 %r2, [%rd10];", [a])
+    error = fails(
+        run_kernel, "CD-I1", INDEX.replace("%rd1,", "%rd0,") + "ld.global.u32 %r2, [%rd10];", [a]
+    )
     assert "0 bytes past the end" in str(error)
     body = "mul.wide.u32 %rd9, %r0, 4; add.s64 %rd10, %rd0, %rd9; st.global.u32 [%rd10+-4], %r0;"
     error = fails(run_kernel, "CD-I1", body, [a])
@@ -38,7 +40,9 @@ def test_misaligned_access(run_kernel):
 
 
 def test_shared_and_local_bounds(run_kernel):
-    body = ".shared .align 4 .b8 sm[128]; mov.u32 %r2, sm; shl.b32 %r3, %r0, 2; add.u32 %r2, %r2, %r3;"
+    body = (
+        ".shared .align 4 .b8 sm[128]; mov.u32 %r2, sm; shl.b32 %r3, %r0, 2; add.u32 %r2, %r2, %r3;"
+    )
     run_kernel(body + "st.shared.b32 [%r2], %r0;", [])
     fails(run_kernel, "CD-I1", body + "st.shared.b32 [%r2+4], %r0;", [])
     local = ".local .align 4 .b8 buf[16]; mov.u64 %rd1, buf; st.local.b32 [%rd1+16], %r0;"
@@ -170,7 +174,8 @@ def test_matrix_poison_stays_in_its_row(run_kernel):
     fails(run_kernel, "CD-I4", body + "st.global.v2.f32 [%rd10], {%f1, %f2};", [out])
 
 
-COPY = """.shared .align 16 .b8 sm[2048]; mov.u32 %r2, sm; shl.b32 %r3, %r0, 4; add.u32 %r3, %r3, %r2;
+COPY = """.shared .align 16 .b8 sm[2048]; mov.u32 %r2, sm; shl.b32 %r3, %r0, 4;
+add.u32 %r3, %r3, %r2;
     mul.wide.u32 %rd9, %r0, 16; add.s64 %rd10, %rd0, %rd9; add.s64 %rd11, %rd1, %rd9;
     """
 BACK = """ld.shared.v4.b32 {%r10, %r11, %r12, %r13}, [%r3];
@@ -320,7 +325,9 @@ def test_scalar_and_struct_arguments():
     out = np.zeros(40, np.uint8)
     struct = np.zeros(1, [("x", "<u4"), ("y", "<u4"), ("z", "<u8")])
     struct[0] = (3, 4, 1 << 40)
-    launch(PARAMS, "k", 1, 1, [out, -2, 1.5, np.uint8(200), np.float64(2.5), struct[0], np.float16(1)])
+    launch(
+        PARAMS, "k", 1, 1, [out, -2, 1.5, np.uint8(200), np.float64(2.5), struct[0], np.float16(1)]
+    )
     assert out[:4].view(np.int32)[0] == -2
     assert out[4:8].view(np.float32)[0] == 1.5
     assert out[8:12].view(np.uint16).tolist() == [200, 0x3C00]

@@ -1,8 +1,10 @@
-"""Matrix instructions, lane-exact: operands are placed by the formulas of the PTX manual, written out
-here per lane and register, and the product is compared with NumPy.
+"""Matrix instructions, lane-exact: operands are placed by the formulas of the PTX manual, written
+out here per lane and register, and the product is compared with NumPy.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import ml_dtypes
 import numpy as np
@@ -67,12 +69,14 @@ def run_mma(run_kernel, name, a, b, c, types, *, warps=1):
     total = len(source)
     out = np.zeros((count, 32), storage)
     size, kind, prefix = (8, "b64", "%rd2") if wide else (4, "b32", "%r1")
-    lines = [f"mul.wide.u32 %rd9, %r1, {size}; add.s64 %rd10, %rd0, %rd9; add.s64 %rd11, %rd1, %rd9;"]
+    lines = [
+        f"mul.wide.u32 %rd9, %r1, {size}; add.s64 %rd10, %rd0, %rd9; add.s64 %rd11, %rd1, %rd9;"
+    ]
     lines += [f"ld.global.{kind} {prefix}{i:02}, [%rd10+{i * 32 * size}];" for i in range(total)]
     ranges = np.cumsum([0, len(ra), len(rb), len(rc)])
     names = [
         "{" + ", ".join(f"{prefix}{i:02}" for i in range(lo, hi)) + "}"
-        for lo, hi in zip(ranges, ranges[1:], strict=False)
+        for lo, hi in itertools.pairwise(ranges)
     ]
     results = [f"{prefix}{i:02}" for i in range(60, 60 + count)]
     lines.append(f"{name} {{{', '.join(results)}}}, {', '.join(names)};")
@@ -267,4 +271,4 @@ def test_wmma(run_kernel, rng, shape, layouts, d):
         """,
         [stored_a, stored_b, c, out],
     )
-    assert (out.T == a @ b + c).all()
+    assert (a @ b + c == out.T).all()

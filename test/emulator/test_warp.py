@@ -188,7 +188,8 @@ def test_lock_between_lanes_of_a_warp(run_kernel):
 def test_warp_barrier_from_two_places(run_kernel):
     out = np.zeros(32, np.uint32)
     run_kernel(
-        """.shared .align 4 .b8 sm[128]; mov.u32 %r2, sm; shl.b32 %r3, %r1, 2; add.u32 %r3, %r2, %r3;
+        """.shared .align 4 .b8 sm[128]; mov.u32 %r2, sm; shl.b32 %r3, %r1, 2;
+        add.u32 %r3, %r2, %r3;
         setp.lt.u32 %p1, %r1, 16; @%p1 bra LOW;
         st.shared.b32 [%r3], %r1; bar.warp.sync -1; ld.shared.b32 %r9, [%r3+-64]; bra OUT;
         LOW: mul.lo.u32 %r4, %r1, 10; st.shared.b32 [%r3], %r4; bar.warp.sync -1;
@@ -216,12 +217,20 @@ def test_atomics_return_every_old_value_once(run_kernel, rng, op, space):
     cells = np.array([5, 17, 0], np.uint32)
     start = cells.copy()
     old = np.zeros(64, np.uint32)
-    enter = "mov.u64 %rd20, %rd2;" if space == "global" else """
+    enter = (
+        "mov.u64 %rd20, %rd2;"
+        if space == "global"
+        else """
         .shared .align 8 .b8 sm[12]; mov.u64 %rd20, sm; setp.lt.u32 %p1, %r0, 3;
         mul.wide.u32 %rd21, %r0, 4; add.s64 %rd22, %rd21, %rd20; add.s64 %rd23, %rd21, %rd2;
         @%p1 ld.global.b32 %r20, [%rd23]; @%p1 st.shared.b32 [%rd22], %r20; bar.sync 0;"""
-    leave = "" if space == "global" else """bar.sync 0;
+    )
+    leave = (
+        ""
+        if space == "global"
+        else """bar.sync 0;
         @%p1 ld.shared.b32 %r20, [%rd22]; @%p1 st.global.b32 [%rd23], %r20;"""
+    )
     run_kernel(
         enter
         + f"""mul.wide.u32 %rd9, %r0, 4; add.s64 %rd10, %rd0, %rd9; add.s64 %rd11, %rd1, %rd9;

@@ -1,5 +1,5 @@
-"""Launch arguments to kernel parameters. Arrays become global allocations over the memory that they span
-(views of one base keep their distances); scalars and structs become parameter bytes.
+"""Launch arguments to kernel parameters. Arrays become global allocations over the memory that they
+span (views of one base keep their distances); scalars and structs become parameter bytes.
 """
 
 from __future__ import annotations
@@ -58,8 +58,10 @@ class GlobalBuffers:
         return base
 
     def place(self, arrays: list[tuple[str, Array]]) -> list[int]:
-        """Virtual addresses of the first elements. Arrays that share a base array keep their relative
-        addresses, and the base starts at a multiple of 256 bytes, as ``cudaMalloc`` gives."""
+        """Virtual addresses of the first elements. Arrays that share a base array keep their
+        relative addresses, and the base starts at a multiple of 256 bytes, as ``cudaMalloc``
+        gives.
+        """
         roots: dict[int, int] = {}
         spans: dict[int, list[tuple[int, int, str, Array]]] = {}
         addresses: list[int] = []
@@ -110,9 +112,9 @@ def bind(
         assert isinstance(param, Variable)
         what = f"argument {i} ('{param.name}')"
         at = offsets[param.uid]
-        if isinstance(arg, np.ndarray) and arg.ndim == 0 and arg.dtype.names is None:
-            if param.size != 8 or param.type.bits != 64:
-                arg = arg[()]
+        scalar = isinstance(arg, np.ndarray) and arg.ndim == 0 and arg.dtype.names is None
+        if scalar and param.size != 8:
+            arg = arg[()]
         if isinstance(arg, np.ndarray):
             if param.size != 8:
                 raise _fail(f"{what}: expected {param.size} bytes by value, got an array")

@@ -1,5 +1,6 @@
-"""``cp.async`` (PTX ISA 9.7.9.25.3): copies that land as late as the kernel allows. Until the issuing
-thread waits for its group the destination bytes are in flight, and the source is read on landing.
+"""``cp.async`` (PTX ISA 9.7.9.25.3): copies that land as late as the kernel allows. Until the
+issuing thread waits for its group the destination bytes are in flight, and the source is read on
+landing.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Copy:
-    """``lanes`` issued it; ``target`` are byte offsets into the shared data, ``used`` the source bytes
-    of each lane (the rest is zero), ``group`` the lane's group number."""
+    """``lanes`` issued it; ``target`` are byte offsets into the shared data, ``used`` the source
+    bytes of each lane (the rest is zero), ``group`` the lane's group number.
+    """
 
     lanes: Array
     target: Array
@@ -40,8 +42,9 @@ class AsyncCopies:
         return bool(self._pending)
 
     def issue(self, lanes: Lanes, target: Array, source: Array, used: Array, width: int) -> None:
-        """Arrays are one entry a lane. Bounds and alignment have been checked. ``source`` may be a view
-        of a register, so it is copied."""
+        """Arrays are one entry a lane. Bounds and alignment have been checked. ``source`` may be a
+        view of a register, so it is copied.
+        """
         self._machine.shared.mark(target, width, IN_FLIGHT)
         group = self._committed[lanes.sel].copy()
         self._pending.append(_Copy(lanes.index, target, source.copy(), used, width, group))
@@ -50,8 +53,9 @@ class AsyncCopies:
         self._committed[lanes.sel] += 1
 
     def wait(self, lanes: Lanes, allowed: int) -> None:
-        """Land all copies of ``lanes`` but those of the ``allowed`` youngest committed groups (and of
-        the group that is still open)."""
+        """Land all copies of ``lanes`` but those of the ``allowed`` youngest committed groups (and
+        of the group that is still open).
+        """
         if not self._pending:
             return
         limit = np.full(self._machine.total, -1, np.int64)

@@ -1,6 +1,7 @@
-"""CTA barriers (``bar`` / ``barrier.cta``, PTX ISA 9.7.13.1): sixteen for each CTA. A barrier counts
-warps: one arrives with its first thread to do so, each standing for 32 threads, and the barrier
-completes when all its arrivals are there and every living thread of the arrived warps has come.
+"""CTA barriers (``bar`` / ``barrier.cta``, PTX ISA 9.7.13.1): sixteen for each CTA. A barrier
+counts warps: one arrives with its first thread to do so, each standing for 32 threads, and the
+barrier completes when all its arrivals are there and every living thread of the arrived warps has
+come.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ class Barriers:
         self._machine = machine
         self._states: dict[tuple[int, int], _State] = {}
 
-    @property
-    def waiting(self) -> bool:
-        return any(state.waiters for state in self._states.values())
+    def waiting_at(self) -> list[int]:
+        """The pcs at which threads sleep."""
+        return [waiter.pc for state in self._states.values() for waiter in state.waiters]
 
     def passes_at_once(self, lanes: Lanes, ids: Array, expected: int | None) -> bool:
         """True when ``lanes`` are all threads of the batch, so that nobody needs to wait."""
@@ -86,8 +87,8 @@ class Barriers:
                 state = self._states[cta, number] = _State(count, expected is None)
             elif state.expected != count:
                 raise EmulatorError(
-                    f"barrier {number} of CTA {machine.describe_cta(cta)} is used with thread counts "
-                    f"{state.expected} and {count} at the same time",
+                    f"barrier {number} of CTA {machine.describe_cta(cta)} is used with thread "
+                    f"counts {state.expected} and {count} at the same time",
                     code="CD-G3",
                 )
             state.warps.update((members >> 5).tolist())

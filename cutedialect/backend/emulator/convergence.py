@@ -1,5 +1,5 @@
-"""Instructions that a warp executes together: they run for the warps whose named threads have all come
-to them, and put the others to sleep at the same place until the missing ones come.
+"""Instructions that a warp executes together: they run for the warps whose named threads have all
+come to them, and put the others to sleep at the same place until the missing ones come.
 """
 
 from __future__ import annotations

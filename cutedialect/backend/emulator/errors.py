@@ -1,14 +1,14 @@
-"""What the emulator raises. Every error carries a code, the PTX line, and the IR and Python location
-that the PTX text named for that line (a trailing ``// ir: ...`` comment and ``.loc``).
+"""What the emulator raises. Every error carries a code, the PTX line, and the IR and Python
+location that the PTX text named for that line (a trailing ``// ir: ...`` comment and ``.loc``).
 
 Codes: ``CD-I1`` out of bounds, ``CD-I2`` misaligned, ``CD-I3`` use of uninitialized memory,
-``CD-I4`` use of an uninitialized register, ``CD-I8`` a shuffle or vote that names or reads a lane that
-does not take part, ``CD-I9`` access to bytes whose asynchronous copy has not been waited for,
+``CD-I4`` use of an uninitialized register, ``CD-I8`` a shuffle or vote that names or reads a lane
+that does not take part, ``CD-I9`` access to bytes whose asynchronous copy has not been waited for,
 ``CD-G3`` barrier counts that cannot match, ``CD-G4`` an ``.aligned`` instruction under divergence,
 ``CD-G5`` a barrier that waits for exited threads, ``CD-HANG`` no thread can make progress,
-``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``,
-``CD-PTX`` malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-UNSUPPORTED`` an instruction
-that the emulator does not know.
+``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``, ``CD-PTX``
+malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-UNSUPPORTED`` an instruction that the
+emulator does not know.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from __future__ import annotations
 class EmulatorError(Exception):
     """A fault of the emulated kernel, of its PTX text or of its launch arguments.
 
-    ``code`` is one of the codes above, ``ptx_line`` the 1-based line of the PTX text, ``ir`` the text
-    of the line's ``// ir:`` comment, ``python`` the ``.loc`` position as ``file:line``; the last three
-    are ``None`` where unknown. ``notes`` are further lines of the report.
+    ``code`` is one of the codes above, ``ptx_line`` the 1-based line of the PTX text, ``ir`` the
+    text of the line's ``// ir:`` comment, ``python`` the ``.loc`` position as ``file:line``; the
+    last three are ``None`` where unknown. ``notes`` are further lines of the report.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class EmulatorError(Exception):
         return "\n".join(lines)
 
 
-class UnsupportedInstruction(EmulatorError):
+class UnsupportedInstruction(EmulatorError):  # noqa: N818
     """An instruction, modifier or operand form that the emulator does not know."""
 
     def __init__(self, message: str, *, ptx_line: int | None = None) -> None:

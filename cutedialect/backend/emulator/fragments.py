@@ -1,6 +1,7 @@
-"""Where the elements of mma.sync operands live (PTX ISA 9.7.14.5, the fragment figures of each shape), as
-index arrays: element (row, column) of a matrix to its position among a warp's register elements.
-With ``g = lane / 4`` and ``q = lane % 4``, a register of ``e`` elements holds consecutive k of one row.
+"""Where the elements of mma.sync operands live (PTX ISA 9.7.14.5, the fragment figures of each
+shape), as index arrays: element (row, column) of a matrix to its position among a warp's register
+elements. With ``g = lane / 4`` and ``q = lane % 4``, a register of ``e`` elements holds consecutive
+k of one row.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def _operand(rows: int, k: int, bits: int, rows_alternate: bool) -> tuple[int, A
 
 @functools.cache
 def accumulator(m: int, n: int) -> Array:
-    """``[m, n]`` to value * 32 + lane: value i of a lane is row g + 8 (i / 2), column 2q + i % 2."""
+    """``[m, n]`` to value * 32 + lane: value i of a lane is row g + 8 (i / 2), column 2q + i %
+    2.
+    """
     lane = np.arange(32)
     g, q = lane >> 2, lane & 3
     position = np.full((m, n), -1)

@@ -1,4 +1,6 @@
-"""PTX text to tokens. Comments vanish except a trailing ``// ir: <text>``, which is kept by line."""
+"""PTX text to tokens. Comments vanish except a trailing ``// ir: <text>``, which is kept by
+line.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Instructions to steps, one by one at first use: looks up the builder of an opcode, binds operands to
-the machine, and wraps the guard predicate around the result.
+"""Instructions to steps, one by one at first use: looks up the builder of an opcode, binds operands
+to the machine, and wraps the guard predicate around the result.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class Linker:
-    """``steps[pc]`` runs the instruction at ``pc`` for some lanes. It returns None to go on at the next
-    instruction, an int to jump, or a control function ``(scheduler, lanes, pc, stack)`` that takes
-    over the lanes."""
+    """``steps[pc]`` runs the instruction at ``pc`` for some lanes. It returns None to go on at the
+    next instruction, an int to jump, or a control function ``(scheduler, lanes, pc, stack)`` that
+    takes over the lanes.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine

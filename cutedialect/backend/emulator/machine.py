@@ -1,6 +1,6 @@
-"""The state of one batch of resident CTAs: registers, shared and local memory, which threads live, and
-the binding of an instruction's operands to all of that. Instructions are bound once, at first use,
-into steps: functions of a ``Lanes`` that run the instruction for those threads.
+"""The state of one batch of resident CTAs: registers, shared and local memory, which threads live,
+and the binding of an instruction's operands to all of that. Instructions are bound once, at first
+use, into steps: functions of a ``Lanes`` that run the instruction for those threads.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ class Image:
 
 
 class Machine:
-    """``total`` lanes: ``ctas`` CTAs of ``warps`` warps. ``lane_cta`` is the CTA row of each lane."""
+    """``total`` lanes: ``ctas`` CTAs of ``warps`` warps. ``lane_cta`` is the CTA row of each
+    lane.
+    """
 
     def __init__(self, image: Image, first_cta: int, ctas: int) -> None:
         self.image = image
@@ -188,8 +190,9 @@ class Machine:
     def read(
         self, ins: Instruction, operand: Operand, type: ScalarType, wide: bool = False
     ) -> Read:
-        """A function that gives the operand's values as ``type.dtype``: ``[lanes]``, or ``[1]`` for a
-        constant. ``wide`` allows a register wider than the type (PTX ISA 9.4.1: ld, st, cvt)."""
+        """A function that gives the operand's values as ``type.dtype``: ``[lanes]``, or ``[1]`` for
+        a constant. ``wide`` allows a register wider than the type (PTX ISA 9.4.1: ld, st, cvt).
+        """
         dtype = type.dtype
         if isinstance(operand, Reg):
             register = self.register(operand)
@@ -258,8 +261,9 @@ class Machine:
     def write(
         self, ins: Instruction, operand: Operand, type: ScalarType, wide: bool = False
     ) -> Callable[[Lanes, Array], None]:
-        """A function that stores ``[lanes]`` values of ``type``; extended by the type's sign where the
-        register is wider and ``wide`` allows it."""
+        """A function that stores ``[lanes]`` values of ``type``; extended by the type's sign where
+        the register is wider and ``wide`` allows it.
+        """
         if isinstance(operand, Sink):
             return lambda lanes, values: None
         if not isinstance(operand, Reg):

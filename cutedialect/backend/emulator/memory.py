@@ -1,8 +1,8 @@
-"""Linear memory outside the CTA: global buffers, constants, kernel parameters. Each allocation is one
-NumPy byte array at a virtual address; the space between allocations is the red zone.
+"""Linear memory outside the CTA: global buffers, constants, kernel parameters. Each allocation is
+one NumPy byte array at a virtual address; the space between allocations is the red zone.
 
-Virtual addresses: parameters at ``PARAM_BASE``, constants at ``CONST_BASE``, global allocations from
-``GLOBAL_BASE``, and the generic windows of shared and local memory at ``SHARED_WINDOW`` and
+Virtual addresses: parameters at ``PARAM_BASE``, constants at ``CONST_BASE``, global allocations
+from ``GLOBAL_BASE``, and the generic windows of shared and local memory at ``SHARED_WINDOW`` and
 ``LOCAL_WINDOW``. No global address fits 32 bits, so a truncated pointer is out of bounds.
 """
 

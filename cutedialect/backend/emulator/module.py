@@ -24,7 +24,9 @@ class Reg:
 
 @dataclass(frozen=True)
 class Imm:
-    """A constant. ``kind`` is ``int``, ``f32`` (``value`` is the bit pattern) or ``f64`` (a float)."""
+    """A constant. ``kind`` is ``int``, ``f32`` (``value`` is the bit pattern) or ``f64`` (a
+    float).
+    """
 
     kind: str
     value: int | float
@@ -158,7 +160,9 @@ Operand = (
 
 
 class Modifiers:
-    """The dotted parts of an opcode after its head, consumed one by one; ``done`` rejects the rest."""
+    """The dotted parts of an opcode after its head, consumed one by one; ``done`` rejects the
+    rest.
+    """
 
     def __init__(self, instruction: Instruction, parts: tuple[str, ...]) -> None:
         self._instruction = instruction
@@ -200,7 +204,9 @@ class Modifiers:
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
-    """One statement. ``guard`` is ``(predicate, negated)``; ``loc`` is ``file:line`` of the source."""
+    """One statement. ``guard`` is ``(predicate, negated)``; ``loc`` is ``file:line`` of the
+    source.
+    """
 
     opcode: str
     operands: tuple[Operand, ...]

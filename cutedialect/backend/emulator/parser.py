@@ -1,5 +1,5 @@
-"""PTX text to a ``Module``. One pass over the tokens; scopes (nested braces) own register, variable and
-label names. Opcodes are not judged here: an unknown instruction is reported when it is linked.
+"""PTX text to a ``Module``. One pass over the tokens; scopes (nested braces) own register, variable
+and label names. Opcodes are not judged here: an unknown instruction is reported when it is linked.
 """
 
 from __future__ import annotations
@@ -7,10 +7,9 @@ from __future__ import annotations
 import functools
 import re
 import struct
-from typing import NoReturn
 
+from .cursor import Cursor
 from .errors import EmulatorError
-from .lexer import Token, tokenize
 from .module import (
     Address,
     Bracket,
@@ -54,10 +53,9 @@ class _Scope:
         self.tables: dict[str, list[str]] = {}
 
 
-class _Parser:
+class _Parser(Cursor):
     def __init__(self, text: str) -> None:
-        self.tokens, self.ir = tokenize(text)
-        self.at = 0
+        super().__init__(text)
         self.version = self.target = ""
         self.files: dict[str, str] = {}
         self.registers: list[Reg] = []
@@ -66,44 +64,7 @@ class _Parser:
         self.code: list[Instruction] = []
         self.scope = self.globals = _Scope(None)
         self.function = ""
-        self.loc: str | None = None
         self.fixups: list[tuple[int, _Scope]] = []
-
-    def fail(self, message: str, token: Token | None = None) -> NoReturn:
-        line = (token or self.tokens[self.at]).line
-        raise EmulatorError(message, ptx_line=line, ir=self.ir.get(line), python=self.loc)
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.at]
-
-    def peek(self, text: str) -> bool:
-        token = self.tokens[self.at]
-        return token.text == text and token.kind != "string"
-
-    def accept(self, text: str) -> bool:
-        if self.peek(text):
-            self.at += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> Token:
-        if not self.peek(text):
-            self.fail(f"expected '{text}', got '{self.token.text}'")
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def take(self, kind: str) -> str:
-        token = self.token
-        if token.kind != kind:
-            self.fail(f"expected a {kind}, got '{token.text}'")
-        self.at += 1
-        return token.text
-
-    def skip_line(self) -> None:
-        line = self.token.line
-        while self.token.line == line and self.token.kind != "end":
-            self.at += 1
 
     def module(self) -> Module:
         while self.token.kind != "end":
@@ -305,82 +266,6 @@ class _Parser:
             number = struct.unpack("<f", struct.pack("<I", int(number)))[0]
         out.append((offset, kind.bytes, float(number) if kind.kind == "f" else number))
         return offset + kind.bytes
-
-    # Constants.
-
-    def integer(self) -> int:
-        value = self.immediate()
-        if value.kind != "int":
-            self.fail("expected an integer", self.tokens[self.at - 1])
-        return int(value.value)
-
-    def constant(self) -> int:
-        """A constant expression of integers."""
-        value = self._term()
-        while self.token.text in ("+", "-", "<", ">", "|", "&", "^"):
-            operator = self.token.text
-            self.at += 1
-            if operator in "<>":
-                self.expect(operator)
-            right = self._term()
-            value = {
-                "+": lambda a, b: a + b, "-": lambda a, b: a - b, "|": lambda a, b: a | b,
-                "&": lambda a, b: a & b, "^": lambda a, b: a ^ b,
-                "<": lambda a, b: a << (b & 63), ">": lambda a, b: a >> (b & 63),
-            }[operator](value, right)  # fmt: skip
-        return value
-
-    def _term(self) -> int:
-        value = self._factor()
-        while self.token.text in ("*", "/", "%") and self.token.kind == "punct":
-            operator = self.token.text
-            self.at += 1
-            right = self._factor()
-            if operator != "*" and right == 0:
-                self.fail("division by zero in a constant expression")
-            value = value * right if operator == "*" else (
-                value // right if operator == "/" else value % right)  # fmt: skip
-        return value
-
-    def _factor(self) -> int:
-        if self.accept("("):
-            value = self.constant()
-            self.expect(")")
-            return value
-        if self.accept("-"):
-            return -self._factor()
-        if self.accept("~"):
-            return ~self._factor()
-        return self.integer()
-
-    def immediate(self) -> Imm:
-        sign = -1 if self.accept("-") else 1
-        if self.accept("+"):
-            sign = 1
-        if self.peek("("):
-            return Imm("int", sign * self._factor())
-        text = self.token.text
-        if text == "WARP_SZ":
-            self.at += 1
-            return Imm("int", 32)
-        text = self.take("number")
-        head = text[:2].lower()
-        if head == "0f" and len(text) == 10:
-            return Imm("f32", int(text[2:], 16) ^ (0x80000000 if sign < 0 else 0))
-        if head == "0d" and len(text) == 18:
-            return Imm("f64", sign * struct.unpack("<d", bytes.fromhex(text[2:])[::-1])[0])
-        if head == "0x":
-            return Imm("int", sign * int(text.rstrip("U"), 16))
-        if head == "0b":
-            return Imm("int", sign * int(text.rstrip("U"), 2))
-        if "." in text or "e" in text or "E" in text:
-            return Imm("f64", sign * float(text))
-        digits = text.rstrip("U")
-        if digits[0] == "0" and len(digits) > 1:
-            if not all(c in "01234567" for c in digits):
-                self.fail(f"malformed octal number '{text}'", self.tokens[self.at - 1])
-            return Imm("int", sign * int(digits, 8))
-        return Imm("int", sign * int(digits))
 
     # Functions.
 
@@ -676,7 +561,9 @@ class _Name:
 
 @functools.lru_cache(maxsize=32)
 def parse(text: str) -> Module:
-    """The module that ``text`` declares; cached by text. ``EmulatorError`` (``CD-PTX``) if malformed."""
+    """The module that ``text`` declares; cached by text. ``EmulatorError`` (``CD-PTX``) if
+    malformed.
+    """
     try:
         return _Parser(text).module()
     except RecursionError:

@@ -1,4 +1,6 @@
-"""Device ``printf``: ``vprintf(format, buffer)`` with the arguments packed at their natural alignment."""
+"""Device ``printf``: ``vprintf(format, buffer)`` with the arguments packed at their natural
+alignment.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The register file: one array over all lanes for each register, with a poison bit per lane. Poison
-(uninitialized) values may be moved, selected and combined; using one as an address, a guard, a barrier
-operand, or storing it to global memory is the error, and names where the poison came from.
+(uninitialized) values may be moved, selected and combined; using one as an address, a guard, a
+barrier operand, or storing it to global memory is the error, and names where the poison came from.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class Register:
     def __init__(self, declared: Reg, lanes: int) -> None:
         self.name = declared.name
         self.width = declared.type.bits
+        self.bits: Array
         if self.width == 128:
             self.bits = np.zeros((lanes, 2), np.uint64)
         else:

@@ -1,5 +1,5 @@
-"""What a finished launch tells: instruction and memory counts, shared-memory wavefronts by line, the
-kernel's printf output.
+"""What a finished launch tells: instruction and memory counts, shared-memory wavefronts by line,
+the kernel's printf output.
 """
 
 from __future__ import annotations

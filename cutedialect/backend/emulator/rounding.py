@@ -1,5 +1,6 @@
-"""Exact arithmetic and rounding. f32, f16 and bf16 results are formed in f64 with the lost part folded
-into the last bit (round to odd), so that the one rounding that follows is the right one in any mode.
+"""Exact arithmetic and rounding. f32, f16 and bf16 results are formed in f64 with the lost part
+folded into the last bit (round to odd), so that the one rounding that follows is the right one in
+any mode.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def to_odd(s: Array, e: Array) -> Array:
-    """s + e rounded to odd: inexact results get an odd last bit, so that no later rounding is fooled."""
+    """s + e rounded to odd: inexact results get an odd last bit, so that no later rounding is
+    fooled.
+    """
     bits = s.view(np.int64)
     inexact = (e != 0) & np.isfinite(s) & (bits & 1 == 0)
     if not inexact.any():
@@ -85,8 +88,9 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str) -> Array:
 
 
 def quantize(x: Array, precision: int, least: int, mode: str) -> Array:
-    """f64 numbers rounded to ``precision`` significant bits, with 2**least the smallest normal number
-    (below it the spacing stays). Modes rn, rna, rz, rm, rp. No upper limit."""
+    """f64 numbers rounded to ``precision`` significant bits, with 2**least the smallest normal
+    number (below it the spacing stays). Modes rn, rna, rz, rm, rp. No upper limit.
+    """
     _, exponent = np.frexp(x)
     exponent = np.maximum(exponent - 1, least) - (precision - 1)
     exponent = np.where(np.isfinite(x), exponent, 0)
@@ -114,8 +118,9 @@ _FORMATS: dict[str, tuple[int, int, float]] = {
 
 
 def narrow(x: Array, format: str, mode: str, saturate: bool = False) -> Array:
-    """f64 numbers to the values (still f64) of a narrow format. Beyond the largest number the result is
-    infinity, or the largest number where the mode or ``saturate`` says so."""
+    """f64 numbers to the values (still f64) of a narrow format. Beyond the largest number the
+    result is infinity, or the largest number where the mode or ``saturate`` says so.
+    """
     precision, least, largest = _FORMATS[format]
     y = quantize(x, precision, least, mode)
     big = np.abs(y) > largest
@@ -130,7 +135,9 @@ def narrow(x: Array, format: str, mode: str, saturate: bool = False) -> Array:
 
 
 def fma_f64(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
-    """a * b + c of f64 arrays with one rounding (Boldo and Melquiond; exact fractions at the extremes)."""
+    """a * b + c of f64 arrays with one rounding (Boldo and Melquiond; exact fractions at the
+    extremes).
+    """
     a, b, c = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
         p, q = two_product(a, b)

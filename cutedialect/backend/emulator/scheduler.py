@@ -1,7 +1,8 @@
-"""Who runs next. Threads at the same place with the same call stack form a cohort and step together,
-whatever their warp or CTA. The cohort with the lowest pc runs first, so that diverged threads meet
-again; a cohort that polls memory in a loop, or has run long, yields to all others, so that threads
-which wait for each other through memory make progress. A non-zero seed draws the order at random.
+"""Who runs next. Threads at the same place with the same call stack form a cohort and step
+together, whatever their warp or CTA. The cohort with the lowest pc runs first, so that diverged
+threads meet again; a cohort that polls memory in a loop, or has run long, yields to all others, so
+that threads which wait for each other through memory make progress. A non-zero seed draws the order
+at random.
 """
 
 from __future__ import annotations
@@ -195,8 +196,7 @@ class Scheduler:
         lines = self._where(running) + lines
         pcs = [pc for pc, _ in self.blocked] + [c.pc for c in self.ready.values()]
         pcs += [] if running is None else [running.pc]
-        states = self.machine.barriers._states.values()
-        pcs += [w.pc for state in states for w in state.waiters]
+        pcs += self.machine.barriers.waiting_at()
         error = EmulatorError(f"hang: {why}", code=code, notes=tuple(lines))
         if pcs:
             self._locate(error, min(pcs))

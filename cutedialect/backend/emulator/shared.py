@@ -1,6 +1,6 @@
-"""Memory that belongs to a CTA or a thread: shared and local bytes with a shadow byte each. A shadow
-is ``CLEAN``, ``UNSET`` (never written) or ``IN_FLIGHT`` (the target of an asynchronous copy that its
-issuing thread has not waited for).
+"""Memory that belongs to a CTA or a thread: shared and local bytes with a shadow byte each. A
+shadow is ``CLEAN``, ``UNSET`` (never written) or ``IN_FLIGHT`` (the target of an asynchronous copy
+that its issuing thread has not waited for).
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ class BankedMemory:
             )
 
     def poison(self, offsets: Array, mask: Array) -> None:
-        """Mark bytes as never written; ``mask`` is ``[lanes, width]``, after a store at ``offsets``."""
+        """Mark bytes as never written; ``mask`` is ``[lanes, width]``, after a store at
+        ``offsets``.
+        """
         lane, byte = np.nonzero(mask)
         self.shadow[offsets[lane] + byte] = UNSET

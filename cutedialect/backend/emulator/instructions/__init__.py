@@ -1,9 +1,9 @@
 """What each PTX instruction does, one family a file. A family registers builders with
-``@instruction("head", ...)``, where a head is a dotted prefix of the opcode (the longest one wins); a
-builder takes ``(Instruction, Machine)`` and returns the step that runs it. A builder consumes every
-modifier through ``Instruction.modifiers`` and ends with ``done()``, so that what it does not know is an
-``UnsupportedInstruction`` and never a wrong result. To add an instruction, add a builder to its
-family (or a new file named in ``_FAMILIES``).
+``@instruction("head", ...)``, where a head is a dotted prefix of the opcode (the longest one wins);
+a builder takes ``(Instruction, Machine)`` and returns the step that runs it. A builder consumes
+every modifier through ``Instruction.modifiers`` and ends with ``done()``, so that what it does not
+know is an ``UnsupportedInstruction`` and never a wrong result. To add an instruction, add a builder
+to its family (or a new file named in ``_FAMILIES``).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _FAMILIES = (
     "integer", "logic", "floating", "half", "special_functions", "compare", "convert", "move",
     "load_store", "atomics", "control", "barrier", "warp", "copy_async", "ldmatrix", "mma", "wmma",
+    "video",
 )  # fmt: skip
 
 

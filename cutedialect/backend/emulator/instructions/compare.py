@@ -1,4 +1,6 @@
-"""setp and set (PTX ISA 9.7.5 to 9.7.7): comparisons, ordered and unordered, combined with a predicate."""
+"""setp and set (PTX ISA 9.7.5 to 9.7.7): comparisons, ordered and unordered, combined with a
+predicate.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ def _check(ins: Instruction, name: str | None, type: ScalarType) -> str:
     integer = ("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs")
     floats = ("eq", "ne", "lt", "le", "gt", "ge", "num", "nan", *_UNORDERED)
     allowed = floats if type.kind in "fx" else ("eq", "ne") if type.kind == "b" else integer
-    if name not in allowed:
+    if name is None or name not in allowed:
         raise ins.unsupported(f"comparison {name} of .{type.name}")
     return name
 

@@ -305,7 +305,7 @@ def _place(machine: Machine, ins: Instruction, target: Any, value: Any, lanes: L
 
 
 def _owned(machine: Machine, function: Function) -> tuple[list[Reg], list[Variable]]:
-    registers = [r for r in machine.registers_of(function)]
+    registers = machine.registers_of(function)
     variables = [
         v for v in machine.module.variables
         if v.space == "param" and v.uid in machine.image.offsets

@@ -1,9 +1,11 @@
-"""cvt between all scalar types and the packed conversions (PTX ISA 9.7.9.21). NaN to an integer gives 0,
-except from f64 and to 64-bit integers: the lone sign bit. NaN to a float is the type's one NaN.
+"""cvt between all scalar types and the packed conversions (PTX ISA 9.7.9.21). NaN to an integer
+gives 0, except from f64 and to 64-bit integers: the lone sign bit. NaN to a float is the type's one
+NaN.
 """
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +46,9 @@ def encode(values: Array, type: ScalarType, mode: str, saturate: bool = False) -
 
 
 def encode_narrow(values: Array, format: str) -> Array:
-    """f64 numbers to fp8, fp6 or fp4 bits, nearest even, saturating to the largest finite number."""
+    """f64 numbers to fp8, fp6 or fp4 bits, nearest even, saturating to the largest finite
+    number.
+    """
     dtype, nan_bits = _FP8[format]
     rounded = narrow(values, format, "rn", saturate=True)
     if format.startswith("e2") or format == "e3m2":
@@ -117,10 +121,11 @@ def _cvt(ins: Instruction, machine: Machine) -> Step:
     for type in types:
         if type.kind == "b" or type.name in ("e4m3", "e5m2"):
             raise ins.unsupported(f".{target.name}.{source.name}")
+    compute: Any
     if source.kind != "f" and target.kind != "f":
         if mode or finite or relu or ftz:
             raise ins.unsupported("rounding of integers")
-        compute: Any = lambda a: _integer_to_integer(a, target, sat)  # noqa: E731
+        compute = functools.partial(_integer_to_integer, type=target, saturate=sat)
     elif source.kind != "f":
         if mode is None or mode in _INTEGER_MODES:
             raise ins.unsupported("expected a rounding mode")
@@ -130,10 +135,12 @@ def _cvt(ins: Instruction, machine: Machine) -> Step:
             raise ins.unsupported("expected .rni, .rzi, .rmi or .rpi")
         integral = _INTEGER_MODES[mode]
 
-        def compute(a: Array) -> Array:
+        def to_integer(a: Array) -> Array:
             return _float_to_integer(
                 integral((flush(a) if ftz else a).astype(np.float64)), target, source
             )
+
+        compute = to_integer
 
     else:
         compute = _between_floats(ins, target, source, mode, ftz, sat or finite, sat, relu)

@@ -240,11 +240,14 @@ def _function(
         type: ScalarType = mods.type("f32", "f64")
         mods.done()
         if type.bits == 64:
-            if approximate:
+            if approximate and ftz:
                 return simple(ins, machine, type, lambda a: _upper(f64(_upper(a))), 1)
-            if exact is None:
-                raise ins.unsupported("expected .approx")
-            return simple(ins, machine, type, lambda a: exact(a, mode), 1)
+            if approximate and head == "rsqrt":
+                return simple(ins, machine, type, f64, 1)
+            if approximate or exact is None:
+                raise ins.unsupported("expected .approx.ftz or a rounding mode")
+            in_mode = exact
+            return simple(ins, machine, type, lambda a: in_mode(a, mode), 1)
         if not approximate and exact is None:
             raise ins.unsupported("expected .approx")
         return simple(
@@ -253,7 +256,7 @@ def _function(
 
 
 def _upper(values: Array) -> Array:
-    """The approximate f64 forms use the upper 32 bits only (rcp.approx.ftz.f64)."""
+    """The .approx.ftz.f64 forms use the upper 32 bits only; rsqrt.approx.f64 is a full one."""
     bits = values.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)
     cut = bits.view(np.float64)
     small = np.abs(cut) < np.finfo(np.float64).tiny

@@ -1,5 +1,5 @@
-"""f16, bf16 and their packed pairs (PTX ISA 9.7.4). Sums and products of one operation are formed in f64
-(exactly, or rounded to odd) and rounded once; a NaN result is 0x7fff.
+"""f16, bf16 and their packed pairs (PTX ISA 9.7.4). Sums and products of one operation are formed
+in f64 (exactly, or rounded to odd) and rounded once; a NaN result is 0x7fff.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ def _arithmetic(head: str, compute: Callable[..., Any], count: int) -> None:
         mods = ins.modifiers(head)
         mods.has("rn")
         ftz, sat, relu = mods.has("ftz"), mods.has("sat"), mods.has("relu")
-        mods.has("oob") and _refuse(ins)
         type = mods.type(*_HALVES)
         mods.done()
         ins.expect(count + 1)
@@ -77,10 +76,6 @@ def _arithmetic(head: str, compute: Callable[..., Any], count: int) -> None:
             return value
 
         return lift(ins, machine, type, run, ftz)
-
-
-def _refuse(ins: Instruction) -> None:
-    raise ins.unsupported("fma.oob")
 
 
 _arithmetic("add", add_exactly, 2)

@@ -1,4 +1,6 @@
-"""Integer arithmetic (PTX ISA 9.7.1) and extended-precision arithmetic with the carry flag (9.7.2)."""
+"""Integer arithmetic (PTX ISA 9.7.1) and extended-precision arithmetic with the carry flag
+(9.7.2).
+"""
 
 from __future__ import annotations
 

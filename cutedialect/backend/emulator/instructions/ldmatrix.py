@@ -1,6 +1,6 @@
-"""ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14.5.15 on), 8x8 matrices of 16-bit elements. Lane 8j + i
-names the address of row i of matrix j; a lane holds row ``lane / 4``, columns ``2 (lane % 4)`` and the
-next, or with ``.trans`` the same of the transposed matrix.
+"""ldmatrix, stmatrix, movmatrix (PTX ISA 9.7.14.5.15 on), 8x8 matrices of 16-bit elements. Lane 8j
++ i names the address of row i of matrix j; a lane holds row ``lane / 4``, columns ``2 (lane % 4)``
+and the next, or with ``.trans`` the same of the transposed matrix.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""ld, st and relatives (PTX ISA 9.7.9): all state spaces and generic addresses, vectors, and the address
-arithmetic that atomics and matrix loads share.
+"""ld, st and relatives (PTX ISA 9.7.9): all state spaces and generic addresses, vectors, and the
+address arithmetic that atomics and matrix loads share.
 """
 
 from __future__ import annotations
@@ -217,7 +217,9 @@ def _elements(ins: Instruction, operand: Operand, count: int) -> tuple[Operand, 
 
 
 def _frame_or_param(ins: Instruction, machine: Machine, space: str, address: Operand) -> str:
-    """Device-function parameters live in per-thread frames, kernel parameters in constant memory."""
+    """Device-function parameters live in per-thread frames, kernel parameters in constant
+    memory.
+    """
     if space != "param" or not isinstance(address, Address):
         return space
     if isinstance(address.base, Sym):

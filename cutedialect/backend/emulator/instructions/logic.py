@@ -37,8 +37,8 @@ _bitwise("cnot", lambda a: (a == 0).astype(a.dtype), 1)
 
 def _shift(ins: Instruction, machine: Machine, left: bool) -> Step:
     mods = ins.modifiers("shl" if left else "shr")
-    type = mods.type(*(("b16", "b32", "b64") if left else
-                       ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64")))  # fmt: skip
+    untyped = ("b16", "b32", "b64")
+    type = mods.type(*untyped, *(() if left else ("u16", "u32", "u64", "s16", "s32", "s64")))
     mods.done()
     ins.expect(3)
     bits = type.bits

@@ -1,6 +1,6 @@
-"""mma.sync, dense (PTX ISA 9.7.14.5). Products and sums of floating types are formed in f64 and rounded
-once to the accumulator type; f64 is a chain of fused multiply-adds, k ascending; integers wrap, or
-saturate with ``.satfinite``. tf32 operands lose their low 13 bits, as on the hardware.
+"""mma.sync, dense (PTX ISA 9.7.14.5). Products and sums of floating types are formed in f64 and
+rounded once to the accumulator type; f64 is a chain of fused multiply-adds, k ascending; integers
+wrap, or saturate with ``.satfinite``. tf32 operands lose their low 13 bits, as on the hardware.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ _BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "fp8": 8, "int8": 8, "int
 
 
 def decode(words: Array, name: str) -> Array:
-    """32-bit words (64-bit for f64) ``[..., n]`` to numbers ``[..., n * e]`` as f64, low bits first."""
+    """32-bit words (64-bit for f64) ``[..., n]`` to numbers ``[..., n * e]`` as f64, low bits
+    first.
+    """
     words = np.ascontiguousarray(words)
     if name == "f16":
         return words.view(np.float16).astype(np.float64)
@@ -235,10 +237,12 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
         bad: Array = np.zeros((lanes.count // 32, m, n), np.bool_)
         found = fragment_a.poison(lanes)
         if found is not None:
-            bad |= np.repeat(found, e, axis=1)[:, at_a].any(axis=2)[:, :, None]
+            rows: Array = np.repeat(found, e, axis=1)[:, at_a].any(axis=2)
+            bad |= rows[:, :, None]
         found = fragment_b.poison(lanes)
         if found is not None:
-            bad |= np.repeat(found, e, axis=1)[:, at_b].any(axis=2)[:, None, :]
+            columns: Array = np.repeat(found, e, axis=1)[:, at_b].any(axis=2)
+            bad |= columns[:, None, :]
         found = fragment_c.poison(lanes)
         if found is not None:
             if d_type == "f16":

@@ -1,5 +1,5 @@
-"""Warp-wide exchange: shfl, vote, match, redux, activemask, elect, bar.warp.sync (PTX ISA 9.7.9.6, 9.7.13).
-A shuffle from a lane that does not take part gives poison.
+"""Warp-wide exchange: shfl, vote, match, redux, activemask, elect, bar.warp.sync (PTX ISA 9.7.9.6,
+9.7.13). A shuffle from a lane that does not take part gives poison.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """wmma.load, wmma.mma, wmma.store (PTX ISA 9.7.14.4). The ISA leaves fragment layouts open; here
 element number e (row-major) of a matrix lives in lane ``e / per`` as its element ``e % per``, where
-``per`` is the matrix size over 32. Where the ISA gives a lane more register elements than that, they
-repeat. Element i of an f16 and an f32 accumulator is the same matrix element.
+``per`` is the matrix size over 32. Where the ISA gives a lane more register elements than that,
+they repeat. Element i of an f16 and an f32 accumulator is the same matrix element.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _load(ins: Instruction, machine: Machine) -> Step:
             if bad is not None:
                 poison[:, i] = bad.any(axis=1)
         packed = words.view(STORAGE[storage])
-        spoiled = poison.reshape(lanes.count, count, -1).any(axis=2)
+        spoiled: Array = poison.reshape(lanes.count, count, -1).any(axis=2)
         for i, write in enumerate(writes):
             write(lanes, packed[:, i])
             if spoiled[:, i].any():
@@ -185,7 +185,7 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
     shape = _take_shape(ins, mods)
     saturate = mods.has("satfinite")
     mode = mods.take("rn", "rz", "rm", "rp") or "rn"
-    names = [name for name in iter(lambda: mods.take(*_TYPES), None)]
+    names = list(iter(lambda: mods.take(*_TYPES), None))
     mods.done()
     ins.expect(4)
     if None in layouts or len(names) not in (2, 4):
