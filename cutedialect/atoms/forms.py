@@ -15,7 +15,7 @@ be left out from there on.
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -134,7 +134,7 @@ def parse_forms(text: str, macros: dict[str, str] | None = None) -> list[Form]:
     return forms
 
 
-def allowed(spec: str) -> Container[int]:
+def allowed(spec: str) -> Sequence[int]:
     """The integers of `4,8,16`, `0..15` or `24..256:8`."""
     if ".." not in spec:
         return tuple(int(each) for each in spec.split(","))

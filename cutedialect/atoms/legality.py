@@ -56,13 +56,23 @@ def _module_of() -> dict[str, str]:
 
 
 @cache
-def _forms_of(module: str) -> dict[str, list[Form]]:
+def _table(module: str) -> dict[str, list[Form]]:
     result: dict[str, list[Form]] = {}
     for form in import_module(f"cutedialect.atoms.{module}").forms():
         head = form.pattern.partition(".")[0]
         for family in head.strip("<>").split("|") if head.startswith("<") else [_family(head)]:
             result.setdefault(family, []).append(form)
     return result
+
+
+def families() -> tuple[str, ...]:
+    """Every opcode, up to its first dot, that the tables know."""
+    return tuple(_module_of())
+
+
+def forms_of(family: str) -> list[Form]:
+    """The forms of one opcode; `KeyError` for an unknown one."""
+    return _table(_module_of()[family])[family]
 
 
 def _family(opcode: str) -> str:
@@ -91,12 +101,11 @@ def legal(statement: str, target_name: str | Target) -> Legality:
 
 def _judge(statement: Statement, chip: Target) -> Legality:
     family = _family(statement.opcode)
-    module = _module_of().get(family)
-    if module is None:
+    if family not in _module_of():
         near = get_close_matches(family, _module_of(), n=2)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         return Legality(False, f"unknown instruction {statement.opcode!r}{hint}")
-    forms = _forms_of(module)[family]
+    forms = forms_of(family)
     spelled = [form for form in forms if form.spells(statement.opcode)]
     if not spelled:
         return Legality(False, _misspelled(statement.opcode, forms))
@@ -121,12 +130,16 @@ def _misspelled(opcode: str, forms: list[Form]) -> str:
     words = opcode.split(".")
     known = frozenset[str]().union(*(form.words for form in forms))
     unknown = [word for word in words[1:] if word not in known]
-    nearest = max(forms, key=lambda form: _likeness(words, form))
+    # Comparing text is slow: only for the forms that share the most modifiers.
+    shared = {form: _shared(words, form) for form in forms}
+    most = max(shared.values())
+    best = [form for form, count in shared.items() if count == most][:40]
+    nearest = max(best, key=lambda form: SequenceMatcher(None, opcode, form.pattern).ratio())
     start = f"unknown modifier .{unknown[0]} in {opcode}" if unknown else f"no form {opcode}"
     return f"{start}; the nearest is {nearest.pattern}"
 
 
-def _likeness(words: list[str], form: Form) -> float:
-    shared = sum(word in form.words for word in words)
+def _shared(words: list[str], form: Form) -> int:
+    """Modifiers of the statement that the form has; the first ones weigh more."""
     same_start = 2 * form.pattern.startswith(".".join(words[:2]))
-    return shared + same_start + SequenceMatcher(None, ".".join(words), form.pattern).ratio()
+    return sum(word in form.words for word in words) + same_start
