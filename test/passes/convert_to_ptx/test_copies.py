@@ -79,10 +79,13 @@ def test_vectors_when_aligned(compile_ptx) -> None:
     wide = compile_ptx(
         copy_kernel("f16", (32, 32), ROW8, "(?{i64 div=8},1)", "(?{i64 div=8},1)", 16)
     )
-    assert "ld.global.v4.b32" in wide and "st.global.v4.b32" in wide
+    assert "ld.global.v4.b32" in wide
+    assert "st.global.v4.b32" in wide
     narrow = compile_ptx(copy_kernel("f16", (32, 32), ROW8, "(?{i64 div=2},1)", "(?{i64},1)", 4))
-    assert ".v2" not in narrow and ".v4" not in narrow
-    assert "ld.global.b32" in narrow and "st.global.b16" in narrow
+    assert ".v2" not in narrow
+    assert ".v4" not in narrow
+    assert "ld.global.b32" in narrow
+    assert "st.global.b16" in narrow
 
 
 def test_strides_beyond_32_bits(run_kernel) -> None:
@@ -92,14 +95,16 @@ def test_strides_beyond_32_bits(run_kernel) -> None:
     a, c = numbers((2, 256), np.float32), np.zeros((2, 256), np.float32)
     run_kernel(text, (1, 1), [(a, (2, 256), (256,)), (c, (2, 256), (256,))])
     assert np.array_equal(a, c)
-    with pytest.raises(EmulatorError, match="bounds|outside|beyond|buffer|allocat"):
+    with pytest.raises(EmulatorError, match=r"bounds|outside|beyond"):
         run_kernel(text, (1, 1), [(a, (2, 256), (1 << 30,)), (c, (2, 256), (256,))])
 
 
-@pytest.mark.parametrize("element,bits", [("f16", 128), ("f32", 128), ("i8", 128), ("f32", 32)])
+@pytest.mark.parametrize(
+    ("element", "bits"), [("f16", 128), ("f32", 128), ("i8", 128), ("f32", 32)]
+)
 @pytest.mark.parametrize("extents", [(32, 32), (40, 50), (5, 7)])
 def test_cp_async_zero_fills_exactly(run_kernel, element, bits, extents) -> None:
-    """Global to swizzled shared memory by cp.async, back by ordinary loads; all of the tile is stored."""
+    """Global to swizzled shared memory by cp.async; then all of the tile is stored."""
     dtype = ELEMENTS[element]
     size = np.dtype(dtype).itemsize
     vector = bits // (8 * size)
@@ -119,7 +124,8 @@ cute.kernel @k(%a: {gmem}, %c: {out}) attributes {{threads = 128 : i32}} {{
   %s = cute.alloc_smem : {smem}
   %p = pipeline.create {{kind = "cp_async"}} : !pipeline.ring<1>
   %t = cute.local_tile %a, [32, 64], (%z, %z) : {gmem} -> {tile}
-  cute.copy %t, %s if %yes {{atom = !cute_nvgpu.atom.simt_async_copy<{element}, cache = {cache}, {bits} b>,
+  cute.copy %t, %s if %yes {{
+    atom = !cute_nvgpu.atom.simt_async_copy<{element}, cache = {cache}, {bits} b>,
     tv = #cute.layout<"{tv}">}} : {tile} -> {smem}
   pipeline.producer_commit %p : !pipeline.ring<1>
   pipeline.consumer_wait %p {{pending = 0 : i32}} : !pipeline.ring<1>

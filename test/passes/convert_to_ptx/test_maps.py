@@ -57,7 +57,7 @@ FLOATS = ["f32", "f16", "bf16"]
 
 @pytest.mark.parametrize("element", [*FLOATS, "f64"])
 @pytest.mark.parametrize(
-    "op,function",
+    ("op", "function"),
     [
         ("arith.addf", np.add),
         ("arith.mulf", np.multiply),
@@ -75,7 +75,7 @@ def test_float_arithmetic(run_kernel, element, op, function) -> None:
 
 @pytest.mark.parametrize("element", FLOATS)
 @pytest.mark.parametrize(
-    "op,function",
+    ("op", "function"),
     [
         ("arith.maximumf", np.maximum),
         ("arith.minimumf", np.minimum),
@@ -94,7 +94,23 @@ def test_maximum_and_nan(run_kernel, element, op, function) -> None:
 
 
 @pytest.mark.parametrize(
-    "predicate", "oeq ogt oge olt ole one ord ueq ugt uge ult ule une uno".split()
+    "predicate",
+    [
+        "oeq",
+        "ogt",
+        "oge",
+        "olt",
+        "ole",
+        "one",
+        "ord",
+        "ueq",
+        "ugt",
+        "uge",
+        "ult",
+        "ule",
+        "une",
+        "uno",
+    ],
 )
 def test_comparisons_with_nan(run_kernel, predicate) -> None:
     a = RNG.integers(0, 3, (32, 32)).astype(np.float32)
@@ -117,7 +133,7 @@ def test_comparisons_with_nan(run_kernel, predicate) -> None:
 
 @pytest.mark.parametrize("element", ["i32", "i64", "i16", "i8"])
 @pytest.mark.parametrize(
-    "op,function",
+    ('op', 'function'),
     [
         ("addi", np.add), ("subi", np.subtract), ("muli", np.multiply), ("andi", np.bitwise_and),
         ("xori", np.bitwise_xor), ("maxsi", np.maximum), ("minsi", np.minimum),
@@ -146,7 +162,7 @@ def test_float_conversions(run_kernel, source, target) -> None:
 
 
 @pytest.mark.parametrize(
-    "source,op,target",
+    ('source', 'op', 'target'),
     [
         ("i8", "extsi", "i32"), ("i8", "extui", "i32"), ("i32", "trunci", "i8"),
         ("i16", "extsi", "i64"), ("i64", "trunci", "i32"), ("i32", "sitofp", "f32"),
@@ -165,7 +181,7 @@ def test_integer_conversions(run_kernel, source, op, target) -> None:
 
 
 @pytest.mark.parametrize(
-    "op,function,low",
+    ('op', 'function', 'low'),
     [
         ("exp2", np.exp2, -3), ("exp", np.exp, -3), ("log2", np.log2, 0.5), ("log", np.log, 0.5),
         ("sqrt", np.sqrt, 0.1), ("rsqrt", lambda x: 1 / np.sqrt(x), 0.1), ("tanh", np.tanh, -2),
@@ -247,7 +263,8 @@ cute.kernel @k(%a: {m}, %c: {m}, %n: i32) attributes {{threads = 128 : i32}} {{
   }}
   cute.copy %o, %c : {f} -> {m}
 }}"""
-    assert "ptx.regs" in str(lower(text)) and str(lower(text)).count("= ptx.regs") == 2
+    assert "ptx.regs" in str(lower(text))
+    assert str(lower(text)).count("= ptx.regs") == 2
     a = RNG.integers(-50, 50, (32, 32)).astype(np.float32)
     for trips in (0, 1, 3):
         c = np.zeros((32, 32), np.float32)
@@ -271,7 +288,7 @@ cute.kernel @k(%a: {m}, %c: {v}) attributes {{threads = 128 : i32}} {{
 }}"""
 
 
-# 32 x 64 (column-major coordinate m + 32 n): 8 lanes x 8 values along rows; 4 lanes, 4 warps on rows.
+# 32 x 64 (coordinate m + 32 n): 8 lanes x 8 values along rows; 4 lanes and 4 warps on rows.
 ALONG = '"((8,4,4),(4,2,2)):((128,1,4),(32,1024,16))"'
 ALONG_ROWS = '"((8,4,4),(1,1,2)):((0,1,4),(0,0,16))"'
 ALONG_COLUMNS = '"((8,4,4),(4,2,1)):((4,0,0),(1,32,0))"'
