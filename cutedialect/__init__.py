@@ -71,7 +71,6 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.tile": ("local_tile",),
     "cutedialect.layout": (
-        "ComposedLayout",
         "Layout",
         "LayoutError",
         "Swizzle",

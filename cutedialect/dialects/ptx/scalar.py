@@ -66,7 +66,14 @@ FAMILIES: dict[str, tuple[int | None, str, str]] = {
 
 
 class ScalarOp(IRDLOperation):
-    """Base of the families: registers in, one register out, `modifiers` after the family's name."""
+    """Base of the families: registers in, one register out, `modifiers` after the family's name.
+
+    Example:
+
+        ptx.kernel @k(%a: b32, %b: b32) attributes {target = "sm_80", threads = 32 : i32} {
+          %wide = ptx.mul "wide.u32" %a, %b : (b32, b32) -> b64
+        }
+    """
 
     args = var_operand_def(RegType)
     modifiers = prop_def(StringAttr)

@@ -1,0 +1,293 @@
+// RUN: cute-opt %s --split-input-file | cute-opt --split-input-file | filecheck %s
+// RUN: cute-opt %s --split-input-file --mlir-print-op-generic | cute-opt --split-input-file | filecheck %s
+
+// cute.kernel
+// CHECK: cute.kernel @scale(%x: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">, %s: f32) attributes{threads = 128 : i32} {
+// CHECK-NEXT:   %m = cute.dim %x, 0 : !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">
+// CHECK-NEXT: }
+cute.kernel @scale(%x: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">,
+                   %s: f32) attributes {threads = 128 : i32} {
+  %m = cute.dim %x, 0 : !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">
+}
+
+// -----
+
+// cute.launch
+// CHECK: func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {
+// CHECK-NEXT:   %one = arith.constant 1 : i32
+// CHECK-NEXT:   %n = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+// CHECK-NEXT:   cute.launch @k grid(%n, %one, %one) args(%x){threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {
+  %one = arith.constant 1 : i32
+  %n = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+  cute.launch @k grid(%n, %one, %one) args(%x) {threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+  func.return
+}
+
+// -----
+
+// cute.dim
+// CHECK: func.func @f(%x: !cute.memref<f32, gmem, align<4>, "(?,8):(8,1)">) {
+// CHECK-NEXT:   %m = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?,8):(8,1)">
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+func.func @f(%x: !cute.memref<f32, gmem, align<4>, "(?,8):(8,1)">) {
+  %m = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?,8):(8,1)">
+  func.return
+}
+
+// -----
+
+// cute.stride
+// CHECK: func.func @f(%x: !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)">) {
+// CHECK-NEXT:   %ld = cute.stride %x, 0 : !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)">
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+func.func @f(%x: !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)">) {
+  %ld = cute.stride %x, 0 : !cute.memref<f32, gmem, align<4>, "(?,8):(?{i64},1)">
+  func.return
+}
+
+// -----
+
+// cute.tile_index
+// CHECK: cute.kernel @k(%c: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
+// CHECK-NEXT:   %m, %n = cute.tile_index %c, [128, 128] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
+// CHECK-NEXT: }
+cute.kernel @k(%c: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
+  %m, %n = cute.tile_index %c, [128, 128] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
+}
+
+// -----
+
+// cute.block_idx
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %b = cute.block_idx x
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %b = cute.block_idx x
+}
+
+// -----
+
+// cute.printf
+// CHECK: cute.kernel @k(%n: i32) {
+// CHECK-NEXT:   cute.printf "n = %d\0A", %n : i32
+// CHECK-NEXT: }
+cute.kernel @k(%n: i32) {
+  cute.printf "n = %d\n", %n : i32
+}
+
+// -----
+
+// cute.local_tile
+// CHECK: cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %m: i32, %k: i32) {
+// CHECK-NEXT:   %t = cute.local_tile %a, [128, 32], (%m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+// CHECK-NEXT: }
+cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %m: i32, %k: i32) {
+  %t = cute.local_tile %a, [128, 32], (%m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+}
+
+// -----
+
+// cute.transpose
+// CHECK: cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">) {
+// CHECK-NEXT:   %t = cute.transpose %a : !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f16, gmem, align<16>, "(32,64):(1,32)">
+// CHECK-NEXT: }
+cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">) {
+  %t = cute.transpose %a : !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f16, gmem, align<16>, "(32,64):(1,32)">
+}
+
+// -----
+
+// cute.subview
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+// CHECK-NEXT:   %v = cute.subview %s, (0, 16) : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)"> -> !cute.memref<f16, smem, align<128>, "(64,16):(32,1)">
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+  %v = cute.subview %s, (0, 16) : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)"> -> !cute.memref<f16, smem, align<128>, "(64,16):(32,1)">
+}
+
+// -----
+
+// cute.stage
+// CHECK: cute.kernel @k(%i: i32) {
+// CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)">
+// CHECK-NEXT:   %v = cute.stage %s[%i] : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)"> -> !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32):(32,1)">
+// CHECK-NEXT: }
+cute.kernel @k(%i: i32) {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)">
+  %v = cute.stage %s[%i] : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)"> -> !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32):(32,1)">
+}
+
+// -----
+
+// cute.alloc_fragment
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,128)">
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,128)">
+}
+
+// -----
+
+// cute.alloc_smem
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(128,32,3):(32,1,4096)">
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(128,32,3):(32,1,4096)">
+}
+
+// -----
+
+// cute.fill
+// CHECK: cute.kernel @k(%x: f32) {
+// CHECK-NEXT:   %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+// CHECK-NEXT:   cute.fill %acc, %x : !cute.fragment<f32, "(64,64)">
+// CHECK-NEXT: }
+cute.kernel @k(%x: f32) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+  cute.fill %acc, %x : !cute.fragment<f32, "(64,64)">
+}
+
+// -----
+
+// cute.load
+// CHECK: cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+// CHECK-NEXT:   %x = cute.load %a : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)">
+// CHECK-NEXT: }
+cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+  %x = cute.load %a : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)">
+}
+
+// -----
+
+// cute.copy
+// CHECK: cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+// CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+// CHECK-NEXT:   cute.copy %a, %s {tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+// CHECK-NEXT: }
+cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+  %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+  cute.copy %a, %s {tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+}
+
+// -----
+
+// cute.convert
+// CHECK: cute.kernel @k(%x: f32) {
+// CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))">
+// CHECK-NEXT:   %u = cute.convert %t : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))"> -> !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(16,8))">
+// CHECK-NEXT: }
+cute.kernel @k(%x: f32) {
+  %t = cute.alloc_fragment : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))">
+  %u = cute.convert %t : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))"> -> !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(16,8))">
+}
+
+// -----
+
+// cute.gemm
+// CHECK: cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">, %b: !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">) {
+// CHECK-NEXT:   %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,64)">
+// CHECK-NEXT:   cute.gemm %a, %b, %acc : !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">, !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,64)">
+// CHECK-NEXT: }
+cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
+               %b: !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,64)">
+  cute.gemm %a, %b, %acc : !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
+    !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,64)">
+}
+
+// -----
+
+// cute.map
+// CHECK: cute.kernel @k(%s: f32) {
+// CHECK-NEXT:   %x = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+// CHECK-NEXT:   cute.fill %x, %s : !cute.fragment<f32, "(64,64)">
+// CHECK-NEXT:   %y = cute.map (%v = %x : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f32, "(64,64)"> {
+// CHECK-NEXT:     %p = arith.mulf %v, %s : f32
+// CHECK-NEXT:     cute.yield %p : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+cute.kernel @k(%s: f32) {
+  %x = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+  cute.fill %x, %s : !cute.fragment<f32, "(64,64)">
+  %y = cute.map (%v = %x : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f32, "(64,64)"> {
+    %p = arith.mulf %v, %s : f32
+    cute.yield %p : f32
+  }
+}
+
+// -----
+
+// cute.yield
+// CHECK: cute.kernel @k(%x: f32) {
+// CHECK-NEXT:   %r = cute.map () -> !cute.fragment<f32, "(8,8)"> {
+// CHECK-NEXT:     cute.yield %x : f32
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+cute.kernel @k(%x: f32) {
+  %r = cute.map () -> !cute.fragment<f32, "(8,8)"> {
+    cute.yield %x : f32
+  }
+}
+
+// -----
+
+// cute.coord
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %i = cute.map () -> !cute.fragment<i32, "(8,8)"> {
+// CHECK-NEXT:     %c = cute.coord 1
+// CHECK-NEXT:     cute.yield %c : i32
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %i = cute.map () -> !cute.fragment<i32, "(8,8)"> {
+    %c = cute.coord 1
+    cute.yield %c : i32
+  }
+}
+
+// -----
+
+// cute.reduce
+// CHECK: cute.kernel @k(%x: f32) {
+// CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
+// CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
+// CHECK-NEXT:   %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+// CHECK-NEXT: }
+cute.kernel @k(%x: f32) {
+  %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
+  cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
+  %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+}
+
+// -----
+
+// cute.atomic
+// CHECK: cute.kernel @k(%a: !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">, %x: f32) {
+// CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<f32, "(64,1)">
+// CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<f32, "(64,1)">
+// CHECK-NEXT:   cute.atomic "add", %t, %a : !cute.fragment<f32, "(64,1)">, !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">
+// CHECK-NEXT: }
+cute.kernel @k(%a: !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">, %x: f32) {
+  %t = cute.alloc_fragment : !cute.fragment<f32, "(64,1)">
+  cute.fill %t, %x : !cute.fragment<f32, "(64,1)">
+  cute.atomic "add", %t, %a : !cute.fragment<f32, "(64,1)">, !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">
+}
+
+// -----
+
+// cute.barrier
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute.barrier
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute.barrier
+}

@@ -1,0 +1,83 @@
+// RUN: cute-opt %s | cute-opt | filecheck %s
+// RUN: cute-opt %s --mlir-print-op-generic | cute-opt | filecheck %s
+
+// CHECK: ptx.kernel @families(%a: b32, %p: b64, %x: f32) attributes{target = "sm_80", threads = 32 : i32} {
+// CHECK-NEXT:   %q = ptx.setp "eq.s32" %a, %a : (b32, b32) -> pred
+// CHECK-NEXT:   %0 = ptx.mov "b32" %a : (b32) -> b32
+// CHECK-NEXT:   %1 = ptx.add "s32" %a, %a : (b32, b32) -> b32
+// CHECK-NEXT:   %2 = ptx.sub "f32" %x, %x : (f32, f32) -> f32
+// CHECK-NEXT:   %3 = ptx.mul "wide.u32" %a, %a : (b32, b32) -> b64
+// CHECK-NEXT:   %4 = ptx.mad "lo.s32" %a, %a, %a : (b32, b32, b32) -> b32
+// CHECK-NEXT:   %5 = ptx.fma "rn.f32" %x, %x, %x : (f32, f32, f32) -> f32
+// CHECK-NEXT:   %6 = ptx.div "u32" %a, %a : (b32, b32) -> b32
+// CHECK-NEXT:   %7 = ptx.rem "u32" %a, %a : (b32, b32) -> b32
+// CHECK-NEXT:   %8 = ptx.min "f32" %x, %x : (f32, f32) -> f32
+// CHECK-NEXT:   %9 = ptx.max "s32" %a, %a : (b32, b32) -> b32
+// CHECK-NEXT:   %10 = ptx.neg "f32" %x : (f32) -> f32
+// CHECK-NEXT:   %11 = ptx.abs "f32" %x : (f32) -> f32
+// CHECK-NEXT:   %12 = ptx.and "b32" %a, %a : (b32, b32) -> b32
+// CHECK-NEXT:   %13 = ptx.or "pred" %q, %q : (pred, pred) -> pred
+// CHECK-NEXT:   %14 = ptx.xor "b32" %a, %a : (b32, b32) -> b32
+// CHECK-NEXT:   %15 = ptx.not "b32" %a : (b32) -> b32
+// CHECK-NEXT:   %16 = ptx.shl "b32" %a, %a : (b32, b32) -> b32
+// CHECK-NEXT:   %17 = ptx.shr "u32" %a, %a : (b32, b32) -> b32
+// CHECK-NEXT:   %18 = ptx.setp "lt.s32" %a, %a : (b32, b32) -> pred
+// CHECK-NEXT:   %19 = ptx.selp "b32" %a, %a, %q : (b32, b32, pred) -> b32
+// CHECK-NEXT:   %20 = ptx.cvt "rn.f16x2.f32" %x, %x : (f32, f32) -> b32
+// CHECK-NEXT:   %21 = ptx.rcp "approx.ftz.f32" %x : (f32) -> f32
+// CHECK-NEXT:   %22 = ptx.sqrt "rn.f32" %x : (f32) -> f32
+// CHECK-NEXT:   %23 = ptx.rsqrt "approx.f32" %x : (f32) -> f32
+// CHECK-NEXT:   %24 = ptx.ex2 "approx.ftz.f32" %x : (f32) -> f32
+// CHECK-NEXT:   %25 = ptx.lg2 "approx.f32" %x : (f32) -> f32
+// CHECK-NEXT:   %26 = ptx.sin "approx.f32" %x : (f32) -> f32
+// CHECK-NEXT:   %27 = ptx.cos "approx.f32" %x : (f32) -> f32
+// CHECK-NEXT:   %28 = ptx.tanh "approx.f32" %x : (f32) -> f32
+// CHECK-NEXT:   %29 = ptx.prmt "b32" %a, %a, %a : (b32, b32, b32) -> b32
+// CHECK-NEXT:   %30 = ptx.lop3 "b32" %a, %a, %a, %a : (b32, b32, b32, b32) -> b32
+// CHECK-NEXT:   %31 = ptx.bfe "u32" %a, %a, %a : (b32, b32, b32) -> b32
+// CHECK-NEXT:   %32 = ptx.bfi "b32" %a, %a, %a, %a : (b32, b32, b32, b32) -> b32
+// CHECK-NEXT:   %33 = ptx.popc "b32" %a : (b32) -> b32
+// CHECK-NEXT:   %34 = ptx.clz "b32" %a : (b32) -> b32
+// CHECK-NEXT:   %35 = ptx.cvta "to.global.u64" %p : (b64) -> b64
+// CHECK-NEXT:   %36 = ptx.copysign "f32" %x, %x : (f32, f32) -> f32
+// CHECK-NEXT: }
+ptx.kernel @families(%a: b32, %p: b64, %x: f32) attributes {target = "sm_80", threads = 32 : i32} {
+  %q = ptx.setp "eq.s32" %a, %a : (b32, b32) -> pred
+  %0 = ptx.mov "b32" %a : (b32) -> b32
+  %1 = ptx.add "s32" %a, %a : (b32, b32) -> b32
+  %2 = ptx.sub "f32" %x, %x : (f32, f32) -> f32
+  %3 = ptx.mul "wide.u32" %a, %a : (b32, b32) -> b64
+  %4 = ptx.mad "lo.s32" %a, %a, %a : (b32, b32, b32) -> b32
+  %5 = ptx.fma "rn.f32" %x, %x, %x : (f32, f32, f32) -> f32
+  %6 = ptx.div "u32" %a, %a : (b32, b32) -> b32
+  %7 = ptx.rem "u32" %a, %a : (b32, b32) -> b32
+  %8 = ptx.min "f32" %x, %x : (f32, f32) -> f32
+  %9 = ptx.max "s32" %a, %a : (b32, b32) -> b32
+  %10 = ptx.neg "f32" %x : (f32) -> f32
+  %11 = ptx.abs "f32" %x : (f32) -> f32
+  %12 = ptx.and "b32" %a, %a : (b32, b32) -> b32
+  %13 = ptx.or "pred" %q, %q : (pred, pred) -> pred
+  %14 = ptx.xor "b32" %a, %a : (b32, b32) -> b32
+  %15 = ptx.not "b32" %a : (b32) -> b32
+  %16 = ptx.shl "b32" %a, %a : (b32, b32) -> b32
+  %17 = ptx.shr "u32" %a, %a : (b32, b32) -> b32
+  %18 = ptx.setp "lt.s32" %a, %a : (b32, b32) -> pred
+  %19 = ptx.selp "b32" %a, %a, %q : (b32, b32, pred) -> b32
+  %20 = ptx.cvt "rn.f16x2.f32" %x, %x : (f32, f32) -> b32
+  %21 = ptx.rcp "approx.ftz.f32" %x : (f32) -> f32
+  %22 = ptx.sqrt "rn.f32" %x : (f32) -> f32
+  %23 = ptx.rsqrt "approx.f32" %x : (f32) -> f32
+  %24 = ptx.ex2 "approx.ftz.f32" %x : (f32) -> f32
+  %25 = ptx.lg2 "approx.f32" %x : (f32) -> f32
+  %26 = ptx.sin "approx.f32" %x : (f32) -> f32
+  %27 = ptx.cos "approx.f32" %x : (f32) -> f32
+  %28 = ptx.tanh "approx.f32" %x : (f32) -> f32
+  %29 = ptx.prmt "b32" %a, %a, %a : (b32, b32, b32) -> b32
+  %30 = ptx.lop3 "b32" %a, %a, %a, %a : (b32, b32, b32, b32) -> b32
+  %31 = ptx.bfe "u32" %a, %a, %a : (b32, b32, b32) -> b32
+  %32 = ptx.bfi "b32" %a, %a, %a, %a : (b32, b32, b32, b32) -> b32
+  %33 = ptx.popc "b32" %a : (b32) -> b32
+  %34 = ptx.clz "b32" %a : (b32) -> b32
+  %35 = ptx.cvta "to.global.u64" %p : (b64) -> b64
+  %36 = ptx.copysign "f32" %x, %x : (f32, f32) -> f32
+}

@@ -1,0 +1,153 @@
+"""The walls: who may import whom."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "cutedialect"
+
+# Part of the package to what it may import at module level and inside functions: parts of ours,
+# and whether xdsl, numpy and ml_dtypes are open to it.
+ALLOWED = {
+    "layout": {"layout"},
+    "atoms": {"atoms", "layout"},
+    "schedule": {"schedule", "layout", "atoms"},
+    "environment": set(),
+    "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
+    "passes": {"passes", "dialects", "layout", "atoms", "schedule", "environment", "xdsl"},
+    "backend/ptx": {"backend/ptx", "dialects/ptx", "atoms", "xdsl"},
+    "backend/emulator": {"backend/emulator", "numpy", "ml_dtypes"},
+    "backend/runtime": {
+        "backend/runtime", "backend/emulator", "atoms", "layout", "environment", "schedule",
+        "version", "numpy", "ml_dtypes",
+    },
+    "universe": {"dialects", "passes", "tools", "xdsl"},
+}  # fmt: skip
+EXTRAS = {"cupy", "torch", "jax", "matplotlib"}
+THIRD_PARTY = {"xdsl", "numpy", "ml_dtypes", *EXTRAS}
+
+
+def part_of(module):
+    """The key in ALLOWED that a dotted module of ours falls under."""
+    names = module.split(".")[1:]
+    if not names:
+        return "version"
+    if names[0] in ("backend",) or (names[:2] == ["dialects", "ptx"]):
+        return "/".join(names[:2])
+    return names[0]
+
+
+def imports(path):
+    """Every dotted module that a file imports, relative ones resolved, with its line and whether it
+    stands at module level.
+    """
+    tree = ast.parse(path.read_text())
+    top = set(ast.walk(tree)) - {
+        inner
+        for function in ast.walk(tree)
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for inner in ast.walk(function)
+    }
+    here = list(path.relative_to(ROOT).with_suffix("").parts)
+    package = here[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield name.name, node.lineno, node in top
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            for name in node.names:
+                dotted = f"{module}.{name.name}"
+                file = ROOT.joinpath(*dotted.split("."))
+                is_module = file.is_dir() or file.with_suffix(".py").is_file()
+                yield (dotted if is_module else module), node.lineno, node in top
+
+
+@pytest.mark.parametrize("part", ALLOWED)
+def test_imports_stay_inside_the_walls(part):
+    folder = PACKAGE / part
+    files = sorted(folder.rglob("*.py")) if folder.is_dir() else [folder.with_suffix(".py")]
+    allowed = ALLOWED[part]
+    faults = []
+    for path in files:
+        if part == "dialects" and path.is_relative_to(PACKAGE / "dialects" / "ptx"):
+            own = allowed - {"dialects"} | {"dialects/ptx"}
+        elif part in ("dialects", "passes"):
+            own = allowed | {"dialects/ptx"}
+        else:
+            own = allowed
+        for module, line, _ in imports(path):
+            root = module.split(".")[0]
+            if root in THIRD_PARTY:
+                wanted = root
+                if root in EXTRAS:  # its own test below
+                    continue
+            elif root == "cutedialect":
+                wanted = part_of(module)
+            else:
+                continue
+            if wanted not in own:
+                faults.append(f"{path.relative_to(ROOT)}:{line}: imports {module}")
+    assert not faults, "\n".join(faults)
+
+
+def test_cupy_is_imported_by_functions_of_the_runtime_only():
+    faults = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for module, line, top in imports(path):
+            root = module.split(".")[0]
+            outside = not path.is_relative_to(PACKAGE / "backend" / "runtime")
+            if (root in EXTRAS and top) or (root == "cupy" and outside):
+                faults.append(f"{path.relative_to(ROOT)}:{line}: imports {module}")
+    assert not faults, "\n".join(faults)
+
+
+def test_nothing_imports_from_the_tests():
+    faults = []
+    for folder in ("cutedialect", "examples", "benchmarks", "test"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for module, line, _ in imports(path):
+                if module.split(".")[0] == "test":
+                    faults.append(f"{path.relative_to(ROOT)}:{line}")
+    assert not faults, "\n".join(faults)
+    assert not list((ROOT / "test").rglob("__init__.py"))
+
+
+def loaded_by(statement):
+    """The third-party roots in sys.modules after a statement in a fresh interpreter."""
+    code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return THIRD_PARTY & set(done.stdout.split())
+
+
+def test_importing_the_package_loads_no_third_party():
+    assert loaded_by("import cutedialect") == set()
+
+
+def test_the_layout_algebra_and_the_atoms_need_no_third_party():
+    assert loaded_by("from cutedialect import Layout, atoms; Layout((4, 8))") == set()
+
+
+def test_the_emulator_needs_no_xdsl():
+    assert loaded_by("import cutedialect.backend.emulator") <= {"numpy", "ml_dtypes"}
+
+
+def test_the_runtime_needs_no_xdsl():
+    assert "xdsl" not in loaded_by("import cutedialect.backend.runtime")
+
+
+def test_every_public_name_exists():
+    code = (
+        "import cutedialect\n"
+        "for name in dir(cutedialect):\n"
+        "    assert getattr(cutedialect, name) is not None, name\n"
+        "    assert getattr(cutedialect, name) is getattr(cutedialect, name), name\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
