@@ -78,8 +78,8 @@ def check_on_gpu(cupy: Any, text: str, grid: int, inputs: list[Any], outputs: li
 
 @pytest.fixture(scope="session")
 def elementwise() -> Callable[..., list[np.ndarray]]:
-    """``elementwise(body, inputs, output dtypes) -> outputs``: one thread an element. Where there is a
-    GPU the same text runs on it too and must give the same bits, approximate functions excepted.
+    """``elementwise(body, inputs, output dtypes) -> outputs``: one thread an element. With
+    a GPU the same text runs on it too and must give the same bits, approximations excepted.
     """
     cupy = gpu_module()
 

@@ -17,7 +17,7 @@ from .types import STORAGE, ScalarType
 class Register:
     """``bits`` is the raw value of each lane; ``poison`` is None when no lane holds poison."""
 
-    __slots__ = ("_views", "bits", "name", "origin", "poison", "width")
+    __slots__ = ("_clean", "_views", "bits", "name", "origin", "poison", "width")
 
     def __init__(self, declared: Reg, lanes: int) -> None:
         self.name = declared.name
@@ -29,6 +29,8 @@ class Register:
             self.bits = np.zeros(lanes, STORAGE[self.width])
         self.poison: Array = np.ones(lanes, np.bool_)
         self.origin: tuple[str, str] | None = None
+        # The lanes cleared last: a loop of the same threads clears them once.
+        self._clean: Lanes | None = None
         self._views: dict[Any, Array] = {}
 
     def view(self, dtype: Any) -> Array:
@@ -40,7 +42,7 @@ class Register:
 
     def poisoned(self, lanes: Lanes) -> Array:
         """One bool a lane, or None when all of ``lanes`` hold defined values."""
-        if self.poison is None:
+        if self.poison is None or self._clean is lanes:
             return None
         found = self.poison[lanes.sel]
         return found if found.any() else None
@@ -49,7 +51,8 @@ class Register:
         """Mark ``lanes`` as defined."""
         if lanes.full:
             self.poison = None
-        elif self.poison is not None:
+        elif self.poison is not None and self._clean is not lanes:
+            self._clean = lanes
             self.poison[lanes.sel] = False
             if not self.poison.any():
                 self.poison = None
@@ -58,6 +61,7 @@ class Register:
         """Set the poison of ``lanes`` to ``mask``; ``origin`` is (code, description)."""
         if self.poison is None:
             self.poison = np.zeros(total, np.bool_)
+        self._clean = None
         self.poison[lanes.sel] = mask
         self.origin = origin
 
