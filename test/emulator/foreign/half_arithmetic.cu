@@ -6,7 +6,7 @@ extern "C" __global__ void half_arithmetic(const half2 *x, const half2 *y, half2
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;
     half2 a = x[i], b = y[i];
-    sum[i] = __hsub2(__hadd2(a, b), __hmul2(a, b));
+    sum[i] = __hsub2(__hadd2(a, b), __hmul2_rn(a, b));
     fused[i] = __hfma2_relu(a, b, __float2half2_rn(0.25f));
     largest[i] = __hmax(__hmin(__low2half(a), __high2half(b)), __hneg(__habs(__high2half(a))));
     order[i] = (__hlt(__low2half(a), __low2half(b)) ? 1 : 0) | (__hbeq2(a, b) ? 2 : 0) |
