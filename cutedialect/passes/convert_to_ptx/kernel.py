@@ -143,6 +143,21 @@ class KernelLowering:
             raise fail(op, f"expected a tile of memory, got {value.type}")
         return found
 
+    def is_touched_between(self, first: Operation, last: Operation, tile: Fragment) -> bool:
+        """Whether an op after `first` and before `last` may use the registers of a tile."""
+        op = first.next_op
+        while op is not None and op is not last:
+            if op.regions and not isinstance(op, cute.MapOp):
+                return True
+            if isinstance(op, cute.TransposeOp):
+                return True
+            for each in op.operands:
+                found = self.fragments.get(each)
+                if found is not None and found.array is tile.array:
+                    return True
+            op = op.next_op
+        return False
+
     def new_fragment(self, op: Operation, value: SSAValue) -> Fragment:
         type_ = value.type
         assert isinstance(type_, cute.FragmentType)
@@ -345,10 +360,12 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
 
 def _map(self: KernelLowering, op: cute.MapOp) -> None:
     inputs = [self.fragment(op, each) for each in op.inputs]
-    copy = self_assignment(op)
+    copy = _assignment(op)
     target_ = None
     if copy is not None:
         target_ = self.fragments.get(copy.destination)
+        if target_ is not None and self.is_touched_between(op, copy, target_):
+            target_ = None
         type_ = op.result.type
         assert isinstance(type_, cute.FragmentType)
         if target_ is not None and (
@@ -361,8 +378,8 @@ def _map(self: KernelLowering, op: cute.MapOp) -> None:
         self.done.add(copy)
 
 
-def self_assignment(op: cute.MapOp) -> cute.CopyOp | None:
-    """The copy that is the only use of a map, if nothing in between touches its destination."""
+def _assignment(op: cute.MapOp) -> cute.CopyOp | None:
+    """The copy later in the block that is the only use of a map."""
     uses = list(op.result.uses)
     if len(uses) != 1:
         return None
@@ -374,13 +391,6 @@ def self_assignment(op: cute.MapOp) -> cute.CopyOp | None:
         or copy.parent is not op.parent
     ):
         return None
-    between = op.next_op
-    while between is not None and between is not copy:
-        if between.regions and not isinstance(between, cute.MapOp):
-            return None
-        if any(each is copy.destination for each in between.operands):
-            return None
-        between = between.next_op
     return copy
 
 

@@ -64,10 +64,11 @@ class TileAccess:
     @cached_property
     def aligned_to(self) -> int:
         """Bytes that divide all addresses but for the static part of the value offset."""
-        grain = min(granularity(self.view, self.layout.threads, self.coords), self.limit_bytes, 16)
+        grain = granularity(self.view, self.layout.threads, self.coords)
+        grain = min(grain & -grain, self.limit_bytes, 16)
         if self.view.swizzle is not None and self.view.swizzle.bits:
             grain = min(grain, 1 << self.view.swizzle.base)
-        return grain & -grain
+        return grain
 
     @cached_property
     def unit(self) -> int:
@@ -123,7 +124,13 @@ class TileAccess:
     @cached_property
     def bounded(self) -> list[int]:
         """Modes in which the tile may hang over the edge."""
-        return [mode for mode, bound in enumerate(self.view.bounds) if bound is not None]
+        shape = self.view.shape
+        return [
+            mode
+            for mode, bound in enumerate(self.view.bounds)
+            if bound is not None
+            and not (isinstance(bound.limit, int) and bound.limit >= shape[mode])
+        ]
 
     def leaf_of(self, mode: int) -> int:
         return self.view.leaf_modes.index(mode)

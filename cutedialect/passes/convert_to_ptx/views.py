@@ -83,11 +83,17 @@ class View:
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents of the modes; a tile's are static."""
-        return tuple(prod(int(extent) for extent, _ in mode) for mode in self.modes)  # type: ignore[arg-type]
+        return tuple(prod(self._static(extent) for extent, _ in mode) for mode in self.modes)
 
     @property
     def leaf_shape(self) -> tuple[int, ...]:
-        return tuple(int(extent) for mode in self.modes for extent, _ in mode)  # type: ignore[arg-type]
+        return tuple(self._static(extent) for mode in self.modes for extent, _ in mode)
+
+    @staticmethod
+    def _static(extent: Scalar) -> int:
+        if not isinstance(extent, int):
+            raise ValueError("expected a tile of static shape (cute.local_tile takes one)")
+        return extent
 
     @property
     def leaf_strides(self) -> tuple[Stride, ...]:
@@ -97,10 +103,6 @@ class View:
     def leaf_modes(self) -> tuple[int, ...]:
         """Which mode each leaf belongs to."""
         return tuple(d for d, mode in enumerate(self.modes) for _ in mode)
-
-    @property
-    def is_static(self) -> bool:
-        return all(isinstance(extent, int) for mode in self.modes for extent, _ in mode)
 
 
 def memref_view(

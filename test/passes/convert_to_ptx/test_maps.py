@@ -147,13 +147,16 @@ def test_integer_arithmetic(run_kernel, element, op, function) -> None:
     assert np.array_equal(got, function(a, b))
 
 
-@pytest.mark.parametrize("source", [*FLOATS, "f64"])
-@pytest.mark.parametrize("target", [*FLOATS, "f64"])
-def test_float_conversions(run_kernel, source, target) -> None:
-    size = {"f32": 4, "f64": 8}
-    if source == target or {source, target} == {"f16", "bf16"}:
-        pytest.skip("one op does not convert between these")
-    op = "extf" if size.get(target, 2) > size.get(source, 2) else "truncf"
+@pytest.mark.parametrize(
+    ("source", "op", "target"),
+    [
+        ("f16", "extf", "f32"), ("bf16", "extf", "f32"), ("f16", "extf", "f64"),
+        ("bf16", "extf", "f64"), ("f32", "extf", "f64"), ("f32", "truncf", "f16"),
+        ("f32", "truncf", "bf16"), ("f64", "truncf", "f32"), ("f64", "truncf", "f16"),
+        ("f64", "truncf", "bf16"),
+    ],
+)  # fmt: skip
+def test_float_conversions(run_kernel, source, op, target) -> None:
     a = RNG.standard_normal((32, 32)).astype(NUMPY[source])
     got = run_map(
         run_kernel, source, target, f"    %r = arith.{op} %x : {source} to {target}", a, a
@@ -273,6 +276,33 @@ cute.kernel @k(%a: {m}, %c: {m}, %n: i32) attributes {{threads = 128 : i32}} {{
         for _ in range(trips):
             expected = expected * np.float32(0.5) + a
         assert np.array_equal(c, expected)
+
+
+def test_predicate_tiles(run_kernel) -> None:
+    """A tile of i1 between two maps, and one that is filled."""
+    m, f, p = memref("f16", 32, 32), fragment("f16", 32, 32, ROWS), fragment("i1", 32, 32, ROWS)
+    text = f"""
+cute.kernel @k(%a: {m}, %c: {m}, %flag: i1) attributes {{threads = 128 : i32}} {{
+  %zero = arith.constant 0.0 : f16
+  %x = cute.load %a : {m} -> {f}
+  %q = cute.alloc_fragment : {p}
+  cute.fill %q, %flag : {p}
+  %p = cute.map (%v = %x : {f}) -> {p} {{
+    %t = arith.cmpf ogt, %v, %zero : f16
+    cute.yield %t : i1
+  }}
+  %o = cute.map (%v = %x : {f}, %s = %p : {p}, %u = %q : {p}) -> {f} {{
+    %b = arith.andi %s, %u : i1
+    %r = arith.select %b, %v, %zero : f16
+    cute.yield %r : f16
+  }}
+  cute.copy %o, %c : {f} -> {m}
+}}"""
+    a = RNG.integers(-50, 50, (32, 32)).astype(np.float16)
+    for flag in (0, 1):
+        c = np.ones((32, 32), np.float16)
+        run_kernel(text, 1, [a, c, np.int32(flag)])
+        assert np.array_equal(c, np.maximum(a, 0) * np.float16(flag))
 
 
 def reduce_text(kind: str, element: str, mode: int, tv: str, result_tv: str) -> str:
