@@ -46,7 +46,7 @@ class Kernel:
         backend: Backend = "auto",
     ) -> None:
         self.program = program
-        self.backend = checked_backend(backend)
+        self.backend: Backend = checked_backend(backend)
         self._make_stages = stages
         self._checker = ArgumentChecker(program.signature)
         self._emulated: EmulatedLauncher | None = None
@@ -168,7 +168,10 @@ class Kernel:
         return self._emulated
 
     def _forced(self) -> Backend:
-        return self.backend if self.backend != "auto" else environment.backend() or "auto"
+        if self.backend != "auto":
+            return self.backend
+        chosen = environment.backend()
+        return "auto" if chosen is None else chosen
 
     def _on_cuda(self) -> CupyLauncher:
         if self._cuda is None:

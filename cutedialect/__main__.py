@@ -1,0 +1,55 @@
+"""`python -m cutedialect <command>`: doctor, cache, compile. A command's module is imported when it
+is asked for; usage errors exit with 2, anything else that a user can mend with one line and 1.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from cutedialect import environment
+from cutedialect.backend.runtime.errors import CompileError
+
+# Command to (module with `main(arguments) -> exit code`, what it does).
+COMMANDS = {
+    "doctor": ("cutedialect.tools.doctor", "what is installed and works, to paste into an issue"),
+    "cache": ("cutedialect.tools.cache_command", "list, locate or clear the disk cache"),
+    "compile": ("cutedialect.tools.compile_command", "write a kernel's PTX, cubin and stages"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given[:1] in (["-h"], ["--help"]):
+        print(_usage())
+        return 0
+    if not given or given[0] not in COMMANDS:
+        got = f"'{given[0]}'" if given else "nothing"
+        print(f"error: expected a command, got {got}\n{_usage()}", file=sys.stderr)
+        return 2
+    module, _ = COMMANDS[given[0]]
+    try:
+        status = import_module(module).main(given[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader of a pipe had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (CompileError, ValueError, TypeError, OSError) as error:
+        if environment.debug():
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return status
+
+
+def _usage() -> str:
+    lines = ["usage: python -m cutedialect COMMAND [--help]", "", "commands:"]
+    lines += [f"  {name:8} {what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

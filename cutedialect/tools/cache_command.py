@@ -1,0 +1,43 @@
+"""`python -m cutedialect cache path | ls | clear`: the disk cache of compiled kernels."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from cutedialect import environment
+from cutedialect.backend.runtime import cache
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cutedialect cache", description="The disk cache of compiled kernels."
+    )
+    parser.add_argument("action", choices=("path", "ls", "clear"))
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    match options.action:
+        case "path":
+            _show(options.json, {"path": str(environment.cache_dir())}, "{path}")
+        case "ls":
+            _list(options.json)
+        case _:
+            _show(options.json, {"removed": cache.clear()}, "removed {removed} entries")
+    return 0
+
+
+def _show(as_json: bool, values: dict[str, object], text: str) -> None:
+    print(json.dumps(values) if as_json else text.format(**values))
+
+
+def _list(as_json: bool) -> None:
+    entries = list(cache.entries())
+    if as_json:
+        print(json.dumps([{"kind": e.kind, "key": e.key, "bytes": e.size} for e in entries]))
+        return
+    for entry in entries:
+        print(f"{entry.kind:8} {entry.size:>10,} {entry.key}")
+    total = sum(entry.size for entry in entries)
+    print(f"{len(entries)} entries, {total:,} bytes in {cache.folder()}")

@@ -1,0 +1,153 @@
+"""`python -m cutedialect`: doctor, cache and compile, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cutedialect.__main__ import main
+from cutedialect.backend.runtime import cache, ptxas
+from cutedialect.tools import doctor
+
+KERNEL = """\
+import cutedialect as cute
+
+@cute.kernel
+def double(X, Y, *, tile=(1, 64)):
+    i, j = cute.tile_index(X, tile)
+    x = cute.load(cute.local_tile(X, tile, (i, j)))
+    cute.copy(x + x, cute.local_tile(Y, tile, (i, j)))
+
+not_a_kernel = 3
+"""
+
+
+def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "expected a command, got nothing" in capsys.readouterr().err
+    assert main(["docter"]) == 2
+    assert "got 'docter'" in capsys.readouterr().err
+    assert main(["--help"]) == 0
+    assert "doctor" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        main(["cache", "shrink"])
+    assert caught.value.code == 2
+
+
+def test_cache_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cache.write("cubin", cache.key("a"), b"abc")
+    assert main(["cache", "path"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path}/cache\n"
+    assert main(["cache", "ls", "--json"]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert (entry["kind"], entry["key"]) == ("cubin", cache.key("a"))
+    assert main(["cache", "ls"]) == 0
+    assert "1 entries" in capsys.readouterr().out
+    assert main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out == "removed 1 entries\n"
+    assert list(cache.entries()) == []
+
+
+def test_doctor_in_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines][:3] == ["cutedialect", "python", "xdsl"]
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["emulator"]["status"] == "ok"
+    assert "self-check" in found["emulator"]["detail"]
+    if ptxas.candidates():
+        assert found["ptxas"]["status"] == "ok"
+
+
+def test_doctor_names_what_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CUTEDIALECT_PTXAS", str(tmp_path / "absent"))
+    monkeypatch.setenv("CUTEDIALECT_BACKEND", "gpu")
+    monkeypatch.setattr(doctor, "_PTX", doctor._PTX.replace("fma.rn.f32", "fma.rn.f33"))
+    assert main(["doctor", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["ptxas"]["status"] == "failed"
+    assert "CUTEDIALECT_PTXAS: expected an executable file" in found["ptxas"]["detail"]
+    assert found["environment"]["status"] == "failed"
+    assert "'gpu'" in found["environment"]["detail"]
+    assert found["emulator"]["status"] == "failed"
+
+
+def test_doctor_sees_a_wrong_result(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(doctor, "_PTX", doctor._PTX.replace("%f0, %f1, %f2", "%f0, %f1, %f1"))
+    assert main(["doctor", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["emulator"]["detail"] == "self-check: wrong result"
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    for index in range(1200):
+        cache.write("tool", cache.key(str(index)), b"")
+    done = subprocess.run(
+        f"'{sys.executable}' -m cutedialect cache ls | head -1; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": ":".join(sys.path)},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("tool ")
+
+
+def test_compile_writes_every_stage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "doubling.py").write_text(KERNEL)
+    out = tmp_path / "out"
+    assert (
+        main(["compile", f"{tmp_path}/doubling.py:double", "?x?:f32", "?x?:f32", "-o", str(out)])
+        == 0
+    )
+    names = sorted(path.name for path in out.iterdir())
+    stages = [name for name in names if name.endswith(".mlir")]
+    assert "double.ptx" in names
+    assert stages[0] == "00-trace.mlir"
+    assert stages[-1].endswith("convert-to-ptx.mlir")
+    assert ".entry double" in (out / "double.ptx").read_text()
+    if ptxas.candidates():
+        assert (out / "double.cubin").read_bytes().startswith(b"\x7fELF")
+    assert str(out / "double.ptx") in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["doubling.py"], "expected FILE.py:NAME or cute.gemm, got 'doubling.py'"),
+        (["absent.py:double"], "expected a Python file, got 'absent.py'"),
+        (["doubling.py:triple"], "expected a kernel 'triple'"),
+        (["doubling.py:not_a_kernel"], "got int"),
+        (["doubling.py:double", "what"], "expected an argument such as ?x?:f16"),
+        (["doubling.py:double", "?x?:f32"], "expected 2 arguments"),
+        (["doubling.py:double", "?x?:f31", "?x?:f32"], "f31"),
+        (["doubling.py:double", "?x?:f32", "?x?:f32", "--schedule", "stagez = 3"], "stagez"),
+    ],
+)
+def test_compile_explains_itself(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "doubling.py").write_text(KERNEL)
+    assert main(["compile", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert said in error
+    assert "Traceback" not in error
