@@ -33,7 +33,8 @@ from .memory import (
     StScalarOp,
     TableOp,
 )
-from .registers import RegsType, RegType, reg, result_class
+from .mnemonics import operand_classes, result_class
+from .registers import B16, B32, B64, F32, F64, PRED, RegsType, RegType, reg
 from .scalar import (
     SCALAR_OPS,
     ImmOp,
@@ -80,6 +81,12 @@ Ptx = Dialect(
 )
 
 __all__ = [
+    "B16",
+    "B32",
+    "B64",
+    "F32",
+    "F64",
+    "PRED",
     "SCALAR_OPS",
     "BarSyncOp",
     "CpAsyncCommitOp",
@@ -112,6 +119,7 @@ __all__ = [
     "UnpackOp",
     "YieldOp",
     "imm",
+    "operand_classes",
     "reg",
     "result_class",
     "scalar",

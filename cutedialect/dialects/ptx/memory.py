@@ -1,4 +1,4 @@
-"""Memory instructions on register arrays: one op is a whole family of instructions, driven by tables.
+"""Memory instructions and MMA on register arrays: one op is many instructions, driven by tables.
 
 Instruction i of an op addresses `bases[base[i]] + offset[i]`, moves the registers that `regs` names
 (as many as the vector is wide), and is predicated by `preds[pred[i]]` unless that is -1.
@@ -136,7 +136,9 @@ class LdOp(TableOp):
 
         ptx.kernel @k(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
           %x = ptx.regs : !ptx.regs<b32 x 4>
-          ptx.ld "global.v2.b32", %x [%a] {base = array<i64: 0, 0>, offset = array<i64: 0, 64>, regs = array<i64: 0, 1, 2, 3>} : !ptx.regs<b32 x 4>, !ptx.reg<b64>
+          ptx.ld "global.v2.b32", %x [%a] {
+            base = array<i64: 0, 0>, offset = array<i64: 0, 64>, regs = array<i64: 0, 1, 2, 3>
+          } : !ptx.regs<b32 x 4>, !ptx.reg<b64>
         }
     """
 
@@ -152,7 +154,9 @@ class StOp(TableOp):
 
         ptx.kernel @k(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
           %x = ptx.regs : !ptx.regs<f32 x 1>
-          ptx.st "global.f32", %x [%a] {base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0>} : !ptx.regs<f32 x 1>, !ptx.reg<b64>
+          ptx.st "global.f32", %x [%a] {
+            base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0>
+          } : !ptx.regs<f32 x 1>, !ptx.reg<b64>
         }
     """
 
@@ -168,7 +172,9 @@ class RedOp(TableOp):
 
         ptx.kernel @k(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
           %x = ptx.regs : !ptx.regs<f32 x 1>
-          ptx.red "relaxed.gpu.global.add.f32", %x [%a] {base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0>} : !ptx.regs<f32 x 1>, !ptx.reg<b64>
+          ptx.red "relaxed.gpu.global.add.f32", %x [%a] {
+            base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0>
+          } : !ptx.regs<f32 x 1>, !ptx.reg<b64>
         }
     """
 
@@ -184,7 +190,9 @@ class LdMatrixOp(TableOp):
 
         ptx.kernel @k(%s: b32) attributes {target = "sm_80", threads = 32 : i32} {
           %x = ptx.regs : !ptx.regs<b32 x 4>
-          ptx.ldmatrix "sync.aligned.m8n8.x4.shared.b16", %x [%s] {base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0, 1, 2, 3>} : !ptx.regs<b32 x 4>, !ptx.reg<b32>
+          ptx.ldmatrix "sync.aligned.m8n8.x4.shared.b16", %x [%s] {
+            base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0, 1, 2, 3>
+          } : !ptx.regs<b32 x 4>, !ptx.reg<b32>
         }
     """
 
@@ -201,7 +209,10 @@ class CpAsyncOp(IRDLOperation):
     Example:
 
         ptx.kernel @k(%s: b32, %a: b64) attributes {target = "sm_80", threads = 32 : i32} {
-          ptx.cp.async "cg.shared.global", 16, [%s] [%a] {dst_base = array<i64: 0>, dst_offset = array<i64: 0>, src_base = array<i64: 0>, src_offset = array<i64: 0>} : !ptx.reg<b64> -> !ptx.reg<b32>
+          ptx.cp.async "cg.shared.global", 16, [%s] [%a] {
+            dst_base = array<i64: 0>, dst_offset = array<i64: 0>, src_base = array<i64: 0>,
+            src_offset = array<i64: 0>
+          } : !ptx.reg<b64> -> !ptx.reg<b32>
         }
     """
 
@@ -285,7 +296,9 @@ class MmaOp(IRDLOperation):
           %c = ptx.regs : !ptx.regs<f32 x 4>
           %a = ptx.regs : !ptx.regs<b32 x 4>
           %b = ptx.regs : !ptx.regs<b32 x 2>
-          ptx.mma "sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", %c, %a, %b {counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>} : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>
+          ptx.mma "sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", %c, %a, %b {
+            counts = array<i64: 4, 4, 2>, c = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+          } : !ptx.regs<f32 x 4>, !ptx.regs<b32 x 4>, !ptx.regs<b32 x 2>
         }
     """
 

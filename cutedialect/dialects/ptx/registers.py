@@ -1,10 +1,8 @@
-"""Register types of the `ptx` dialect, and what a mnemonic says about its result."""
+"""Register types of the `ptx` dialect: a scalar is written once, an array is mutable."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from xdsl.ir import Data, TypeAttribute
+from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -19,7 +17,8 @@ def check(condition: bool, message: str) -> None:
         raise VerifyException(message)
 
 
-def _parse_class(parser: AttrParser) -> str:
+def parse_class(parser: AttrParser) -> str:
+    """The name of a register class."""
     start = parser.pos
     name = parser.parse_identifier()
     if name not in CLASSES:
@@ -38,7 +37,7 @@ class RegType(Data[str], TypeAttribute):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
         with parser.in_angle_brackets():
-            return _parse_class(parser)
+            return parse_class(parser)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -76,7 +75,7 @@ class RegsType(Data[tuple], TypeAttribute):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
         with parser.in_angle_brackets():
-            register_class = _parse_class(parser)
+            register_class = parse_class(parser)
             parser.parse_keyword("x")
             return register_class, parser.parse_integer(allow_boolean=False, allow_negative=False)
 
@@ -101,40 +100,10 @@ def reg(register_class: str) -> RegType:
     return _OF_CLASS[register_class]
 
 
-_CLASS_OF_TYPE = {
-    "pred": "pred",
-    "f32": "f32",
-    "f64": "f64",
-    "tf32": "b32",
-    "f16": "b16",
-    "bf16": "b16",
-    "f16x2": "b32",
-    "bf16x2": "b32",
-    "e4m3x2": "b16",
-    "e5m2x2": "b16",
-} | {
-    f"{kind}{bits}": {8: "b16", 16: "b16", 32: "b32", 64: "b64"}[bits]
-    for kind in "bus"
-    for bits in (8, 16, 32, 64)
-}
+_WIDTHS = {"pred": 1, "b16": 16, "b32": 32, "f32": 32, "b64": 64, "f64": 64}
 
 
-@lru_cache(maxsize=1024)
-def result_class(mnemonic: str) -> str:
-    """Register class of the result of `family.modifiers`.
-
-    >>> result_class("mul.wide.u32"), result_class("setp.lt.s32"), result_class("cvt.f32.f16")
-    ('b64', 'pred', 'f32')
-    """
-    family, *modifiers = mnemonic.split(".")
-    if family == "setp":
-        return "pred"
-    types = [m for m in modifiers if m in _CLASS_OF_TYPE]
-    check(bool(types), f"expected a type in the mnemonic, got '{mnemonic}'")
-    if family in ("mul", "mad") and "wide" in modifiers:
-        return {"b16": "b32", "b32": "b64"}[_CLASS_OF_TYPE[types[-1]]]
-    if family in ("cvt", "set"):
-        return _CLASS_OF_TYPE[types[0]]
-    if family in ("popc", "clz", "bfind"):
-        return "b32"
-    return _CLASS_OF_TYPE[types[-1]]
+def width_of(type_: Attribute) -> int:
+    """Bits of a scalar register."""
+    assert isinstance(type_, RegType)
+    return _WIDTHS[type_.data]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -21,59 +23,64 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from .registers import B32, RegType, check, reg, result_class
+from .mnemonics import operand_classes, result_class
+from .registers import B32, RegType, check, parse_class, reg, width_of
+from .syntax import class_of, parse_extra, parse_reg, print_extra
 
-# Family to (number of operands, or None for several; one line of meaning; PTX ISA section).
-FAMILIES: dict[str, tuple[int | None, str, str]] = {
-    "mov": (1, "copy a register", "9.7.9.1"),
-    "add": (2, "sum", "9.7.1.1"),
-    "sub": (2, "difference", "9.7.1.2"),
-    "mul": (2, "product: lo, hi or wide for integers", "9.7.1.3"),
-    "mad": (3, "product and sum", "9.7.1.4"),
-    "fma": (3, "product and sum with one rounding", "9.7.3.6"),
-    "div": (2, "quotient", "9.7.1.8"),
-    "rem": (2, "remainder", "9.7.1.9"),
-    "min": (2, "minimum", "9.7.1.12"),
-    "max": (2, "maximum", "9.7.1.13"),
-    "neg": (1, "negation", "9.7.1.11"),
-    "abs": (1, "absolute value", "9.7.1.10"),
-    "and": (2, "bitwise and", "9.7.8.1"),
-    "or": (2, "bitwise or", "9.7.8.2"),
-    "xor": (2, "bitwise exclusive or", "9.7.8.3"),
-    "not": (1, "bitwise complement", "9.7.8.4"),
-    "shl": (2, "shift left", "9.7.8.8"),
-    "shr": (2, "shift right", "9.7.8.9"),
-    "setp": (2, "compare into a predicate", "9.7.6.2"),
-    "selp": (3, "choose by a predicate", "9.7.6.3"),
-    "cvt": (None, "convert; two sources for packed types", "9.7.9.21"),
-    "rcp": (1, "reciprocal", "9.7.3.13"),
-    "sqrt": (1, "square root", "9.7.3.15"),
-    "rsqrt": (1, "reciprocal square root", "9.7.3.16"),
-    "ex2": (1, "power of two", "9.7.3.20"),
-    "lg2": (1, "logarithm to base 2", "9.7.3.19"),
-    "sin": (1, "sine", "9.7.3.18"),
-    "cos": (1, "cosine", "9.7.3.17"),
-    "tanh": (1, "hyperbolic tangent", "9.7.3.21"),
-    "prmt": (3, "choose bytes", "9.7.9.7"),
-    "lop3": (4, "any bitwise function of three", "9.7.8.6"),
-    "bfe": (3, "extract a bit field", "9.7.1.20"),
-    "bfi": (4, "insert a bit field", "9.7.1.21"),
-    "popc": (1, "number of ones", "9.7.1.15"),
-    "clz": (1, "number of leading zeros", "9.7.1.16"),
-    "cvta": (1, "convert an address between spaces", "9.7.9.20"),
-    "copysign": (2, "sign of one, magnitude of the other", "9.7.3.2"),
+# Family to (one line of meaning, PTX ISA section, modifiers of the docstring's example).
+FAMILIES: dict[str, tuple[str, str, str]] = {
+    "mov": ("copy a register", "9.7.9.1", "b32"),
+    "add": ("sum", "9.7.1.1", "s32"),
+    "sub": ("difference", "9.7.1.2", "f32"),
+    "mul": ("product: lo, hi or wide for integers", "9.7.1.3", "wide.u32"),
+    "mad": ("product and sum", "9.7.1.4", "lo.s32"),
+    "fma": ("product and sum with one rounding", "9.7.3.6", "rn.f32"),
+    "mul24": ("product of 24-bit integers", "9.7.1.5", "lo.u32"),
+    "mad24": ("product and sum of 24-bit integers", "9.7.1.6", "lo.s32"),
+    "sad": ("sum of absolute differences", "9.7.1.7", "u32"),
+    "div": ("quotient", "9.7.1.8", "u32"),
+    "rem": ("remainder", "9.7.1.9", "s32"),
+    "min": ("minimum", "9.7.1.12", "s32"),
+    "max": ("maximum", "9.7.1.13", "f32"),
+    "neg": ("negation", "9.7.1.11", "f32"),
+    "abs": ("absolute value", "9.7.1.10", "s32"),
+    "and": ("bitwise and", "9.7.8.1", "b32"),
+    "or": ("bitwise or", "9.7.8.2", "pred"),
+    "xor": ("bitwise exclusive or", "9.7.8.3", "b64"),
+    "not": ("bitwise complement", "9.7.8.4", "b32"),
+    "cnot": ("one if zero, else zero", "9.7.8.5", "b32"),
+    "lop3": ("any bitwise function of three", "9.7.8.6", "b32"),
+    "shf": ("funnel shift", "9.7.8.7", "l.wrap.b32"),
+    "shl": ("shift left", "9.7.8.8", "b64"),
+    "shr": ("shift right", "9.7.8.9", "u32"),
+    "setp": ("compare into a predicate, and its complement", "9.7.6.2", "lt.s32"),
+    "set": ("compare into a number", "9.7.6.1", "lt.u32.f32"),
+    "selp": ("choose by a predicate", "9.7.6.3", "f32"),
+    "slct": ("choose by a sign", "9.7.6.4", "f32.s32"),
+    "cvt": ("convert; two sources for packed types", "9.7.9.21", "rn.f16x2.f32"),
+    "rcp": ("reciprocal", "9.7.3.13", "approx.ftz.f32"),
+    "sqrt": ("square root", "9.7.3.15", "rn.f32"),
+    "rsqrt": ("reciprocal square root", "9.7.3.16", "approx.f32"),
+    "ex2": ("power of two", "9.7.3.20", "approx.ftz.f32"),
+    "lg2": ("logarithm to base 2", "9.7.3.19", "approx.f32"),
+    "sin": ("sine", "9.7.3.18", "approx.f32"),
+    "cos": ("cosine", "9.7.3.17", "approx.f32"),
+    "tanh": ("hyperbolic tangent", "9.7.3.21", "approx.f32"),
+    "prmt": ("choose bytes", "9.7.9.7", "b32"),
+    "bfe": ("extract a bit field", "9.7.1.20", "u32"),
+    "bfi": ("insert a bit field", "9.7.1.21", "b32"),
+    "popc": ("number of ones", "9.7.1.15", "b64"),
+    "clz": ("number of leading zeros", "9.7.1.16", "b32"),
+    "brev": ("bits in reverse", "9.7.1.19", "b32"),
+    "dp4a": ("dot product of four bytes, and sum", "9.7.1.23", "s32.s32"),
+    "cvta": ("convert an address between spaces", "9.7.9.20", "to.global.u64"),
+    "createpolicy": ("make an L2 policy", "9.7.9.18", "fractional.L2::evict_first.b64"),
+    "copysign": ("sign of the first, magnitude of the second", "9.7.3.2", "f32"),
 }
 
 
 class ScalarOp(IRDLOperation):
-    """Base of the families: registers in, one register out, `modifiers` after the family's name.
-
-    Example:
-
-        ptx.kernel @k(%a: b32, %b: b32) attributes {target = "sm_80", threads = 32 : i32} {
-          %wide = ptx.mul "wide.u32" %a, %b : (b32, b32) -> b64
-        }
-    """
+    """Base of the families: registers in, one register out, `modifiers` after the family's name."""
 
     args = var_operand_def(RegType)
     modifiers = prop_def(StringAttr)
@@ -94,18 +101,21 @@ class ScalarOp(IRDLOperation):
         operands = parser.parse_comma_separated_list(
             parser.Delimiter.NONE, parser.parse_unresolved_operand
         )
+        extra = parse_extra(parser)
         parser.parse_punctuation(":")
+        start = parser.pos
         classes = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: _parse_reg(parser)
+            parser.Delimiter.PAREN, lambda: parse_reg(parser)
         )
         parser.parse_punctuation("->")
-        results = [_parse_reg(parser)]
+        results = [parse_reg(parser)]
         while parser.parse_optional_punctuation(","):
-            results.append(_parse_reg(parser))
+            results.append(parse_reg(parser))
         return cls.create(
-            operands=parser.resolve_operands(operands, classes, parser.pos),
+            operands=parser.resolve_operands(operands, classes, start),
             result_types=results,
             properties={"modifiers": StringAttr(modifiers)},
+            attributes=extra,
         )
 
     def print(self, printer: Printer) -> None:
@@ -113,47 +123,58 @@ class ScalarOp(IRDLOperation):
         printer.print_string_literal(self.modifiers.data)
         printer.print_string(" ")
         printer.print_list(self.args, printer.print_ssa_value)
-        printer.print_string(" : (" + ", ".join(_class_of(v) for v in self.args) + ") -> ")
-        printer.print_string(", ".join(_class_of(v) for v in self.res))
+        print_extra(printer, self.attributes)
+        printer.print_string(" : (" + ", ".join(class_of(v) for v in self.args) + ") -> ")
+        printer.print_string(", ".join(class_of(v) for v in self.res))
 
     def verify_(self) -> None:
-        wanted = FAMILIES[self.family][0]
-        if wanted is not None:
+        mnemonic = self.mnemonic
+        expected = operand_classes(mnemonic)
+        check(
+            len(self.args) == len(expected),
+            f"expected {len(expected)} operands of {mnemonic}, got {len(self.args)}",
+        )
+        for position, (arg, classes) in enumerate(zip(self.args, expected, strict=True)):
             check(
-                len(self.args) == wanted,
-                f"expected {wanted} operands of {self.mnemonic}, got {len(self.args)}",
+                class_of(arg) in classes,
+                f"expected operand {position} of {mnemonic} of class {' or '.join(classes)}, "
+                f"got {class_of(arg)}",
             )
         check(
             len(self.res) == 1 or (self.family == "setp" and len(self.res) == 2),
-            f"expected one result of {self.mnemonic}, got {len(self.res)}",
+            f"expected one result of {mnemonic}, got {len(self.res)}",
         )
-        expected = result_class(self.mnemonic)
-        check(
-            _class_of(self.res[0]) == expected,
-            f"expected a result of class {expected} for {self.mnemonic}, "
-            f"got {_class_of(self.res[0])}",
-        )
+        wanted = result_class(mnemonic)
+        for result in self.res:
+            check(
+                class_of(result) == wanted,
+                f"expected a result of class {wanted} for {mnemonic}, got {class_of(result)}",
+            )
 
 
-def _parse_reg(parser: Parser) -> RegType:
-    return RegType(parser.parse_identifier())
-
-
-def _class_of(value: SSAValue) -> str:
-    assert isinstance(value.type, RegType)
-    return value.type.data
+def _example(family: str, modifiers: str) -> str:
+    mnemonic = f"{family}.{modifiers}"
+    classes = [choices[0] for choices in operand_classes(mnemonic)]
+    given = dict.fromkeys(classes)
+    lines = [f"%{name}v = ptx.imm {'1.0' if name[0] == 'f' else 1} : {name}" for name in given]
+    operands = ", ".join(f"%{name}v" for name in classes)
+    lines.append(
+        f'%r = ptx.{family} "{modifiers}" {operands} : ({", ".join(classes)}) -> '
+        f"{result_class(mnemonic)}"
+    )
+    body = "\n".join(f"          {line}" for line in lines)
+    head = 'ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {'
+    return f"        {head}\n{body}\n        }}\n"
 
 
 def _family_op(family: str) -> type[ScalarOp]:
-    count, meaning, section = FAMILIES[family]
-    del count
-    body = {
-        "name": f"ptx.{family}",
-        "__doc__": f"`{family}`: {meaning} (PTX ISA {section}).",
-        "__module__": __name__,
-    }
-    made = type(f"{family.capitalize()}Op", (ScalarOp,), body)
-    return irdl_op_definition(made)
+    meaning, section, modifiers = FAMILIES[family]
+    doc = (
+        f"`{family}`: {meaning} (PTX ISA {section}).\n\n    Example:\n\n"
+        f"{_example(family, modifiers)}    "
+    )
+    body = {"name": f"ptx.{family}", "__doc__": doc, "__module__": __name__}
+    return irdl_op_definition(type(f"{family.capitalize()}Op", (ScalarOp,), body))
 
 
 SCALAR_OPS: dict[str, type[ScalarOp]] = {family: _family_op(family) for family in FAMILIES}
@@ -169,10 +190,10 @@ def _spelling(mnemonic: str) -> tuple[type[ScalarOp], dict[str, Attribute], tupl
 def scalar(mnemonic: str, *args: SSAValue) -> Operation:
     """The op of one scalar instruction, e.g. `scalar("mul.wide.u32", a, b)`."""
     made, properties, results = _spelling(mnemonic)
-    return made.create(operands=args, result_types=results, properties=dict(properties))
+    return made.create(operands=args, result_types=results, properties=properties)
 
 
-_FLOATS = {"f32": f32, "f64": f64}
+_FLOATS = {"f32": (f32, "f"), "f64": (f64, "d")}
 
 
 @irdl_op_definition
@@ -193,24 +214,73 @@ class ImmOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> ImmOp:
+        start = parser.pos
         number = parser.parse_number(allow_boolean=False)
+        spelled = parser.lexer.input.slice(start, parser.pos) or ""
+        extra = parse_extra(parser)
         parser.parse_punctuation(":")
-        return imm(number, parser.parse_identifier())
+        register_class = parse_class(parser)
+        if register_class in _FLOATS and "0x" in spelled:
+            code = _FLOATS[register_class][1]
+            number = struct.unpack(f">{code}", int(number).to_bytes(struct.calcsize(code)))[0]
+        elif register_class not in _FLOATS and isinstance(number, float):
+            parser.raise_error(
+                f"expected an integer of class {register_class}, got {spelled.strip()}",
+                start,
+                parser.pos,
+            )
+        made = imm(number, register_class)
+        made.attributes |= extra
+        return made
 
     def print(self, printer: Printer) -> None:
+        register_class = class_of(self.res)
         value = self.value
         assert isinstance(value, IntegerAttr | FloatAttr)
         shown = value.value.data
-        printer.print_string(f" {shown!r} : {_class_of(self.res)}")
+        printer.print_string(f" {_shown(shown, register_class)}")
+        print_extra(printer, self.attributes)
+        printer.print_string(f" : {register_class}")
+
+    def verify_(self) -> None:
+        register_class = class_of(self.res)
+        wanted = FloatAttr if register_class in _FLOATS else IntegerAttr
+        check(
+            isinstance(self.value, wanted),
+            f"expected {'a float' if wanted is FloatAttr else 'an integer'} "
+            f"of class {register_class}, got {self.value}",
+        )
+        if isinstance(self.value, IntegerAttr):
+            bits = width_of(self.res.type)
+            value = self.value.value.data
+            check(
+                -(1 << max(bits - 1, 0)) <= value < 1 << bits,
+                f"expected an integer of {bits} bits, got {value}",
+            )
+
+
+def _shown(value: float, register_class: str) -> str:
+    """Floats as decimals that MLIR reads (`1.0e-05`), or by their bits when not finite."""
+    if register_class not in _FLOATS:
+        return str(value)
+    if not math.isfinite(value):
+        return "0x" + struct.pack(f">{_FLOATS[register_class][1]}", value).hex().upper()
+    mantissa, exponent, power = repr(value).partition("e")
+    return (mantissa if "." in mantissa else mantissa + ".0") + exponent + power
 
 
 def imm(value: float, register_class: str) -> ImmOp:
     """A literal of a register class."""
     if register_class in _FLOATS:
-        attribute: Attribute = FloatAttr(float(value), _FLOATS[register_class])
+        attribute: Attribute = FloatAttr(float(value), _FLOATS[register_class][0])
     else:
-        attribute = IntegerAttr(int(value), i64)
-    return ImmOp.create(result_types=[reg(register_class)], properties={"value": attribute})
+        attribute = _integer(int(value))
+    return ImmOp.create(result_types=(reg(register_class),), properties={"value": attribute})
+
+
+@lru_cache(maxsize=1024)
+def _integer(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i64)
 
 
 @irdl_op_definition
@@ -234,14 +304,16 @@ class SpecialOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> SpecialOp:
-        register = parser.parse_str_literal()
+        made = cls(parser.parse_str_literal())
+        made.attributes |= parse_extra(parser)
         parser.parse_punctuation(":")
         parser.parse_keyword("b32")
-        return cls(register)
+        return made
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_string_literal(self.register.data)
+        print_extra(printer, self.attributes)
         printer.print_string(" : b32")
 
 
@@ -265,17 +337,14 @@ class SmemBaseOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> SmemBaseOp:
+        extra = parse_extra(parser)
         parser.parse_punctuation(":")
         parser.parse_keyword("b32")
-        return cls()
+        return cls.create(result_types=[B32], attributes=extra)
 
     def print(self, printer: Printer) -> None:
+        print_extra(printer, self.attributes)
         printer.print_string(" : b32")
-
-
-def _width(type_: Attribute) -> int:
-    assert isinstance(type_, RegType)
-    return {"b16": 16, "b32": 32, "f32": 32, "b64": 64, "f64": 64}.get(type_.data, 0)
 
 
 @irdl_op_definition
@@ -302,25 +371,28 @@ class PackOp(IRDLOperation):
         operands = parser.parse_comma_separated_list(
             parser.Delimiter.NONE, parser.parse_unresolved_operand
         )
+        extra = parse_extra(parser)
         parser.parse_punctuation(":")
+        start = parser.pos
         classes = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: _parse_reg(parser)
+            parser.Delimiter.PAREN, lambda: parse_reg(parser)
         )
         parser.parse_punctuation("->")
-        args = parser.resolve_operands(operands, classes, parser.pos)
-        return cls(args, parser.parse_identifier())
+        args = parser.resolve_operands(operands, classes, start)
+        return cls.create(operands=args, result_types=[parse_reg(parser)], attributes=extra)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_list(self.args, printer.print_ssa_value)
-        printer.print_string(" : (" + ", ".join(_class_of(v) for v in self.args) + ") -> ")
-        printer.print_string(_class_of(self.res))
+        print_extra(printer, self.attributes)
+        printer.print_string(" : (" + ", ".join(class_of(v) for v in self.args) + ") -> ")
+        printer.print_string(class_of(self.res))
 
     def verify_(self) -> None:
-        total = sum(_width(v.type) for v in self.args)
+        total = sum(width_of(v.type) for v in self.args)
         check(
-            total == _width(self.res.type),
-            f"expected parts of {_width(self.res.type)} bits in all, got {total}",
+            total == width_of(self.res.type),
+            f"expected parts of {width_of(self.res.type)} bits in all, got {total}",
         )
 
 
@@ -346,21 +418,23 @@ class UnpackOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> UnpackOp:
         unresolved = parser.parse_unresolved_operand()
+        extra = parse_extra(parser)
         parser.parse_punctuation(":")
-        arg = parser.resolve_operand(unresolved, _parse_reg(parser))
+        arg = parser.resolve_operand(unresolved, parse_reg(parser))
         parser.parse_punctuation("->")
-        classes = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_identifier)
-        return cls(arg, len(classes), classes[0])
+        parts = parser.parse_comma_separated_list(parser.Delimiter.PAREN, lambda: parse_reg(parser))
+        return cls.create(operands=[arg], result_types=parts, attributes=extra)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.arg)
-        printer.print_string(f" : {_class_of(self.arg)} -> (")
-        printer.print_string(", ".join(_class_of(v) for v in self.res) + ")")
+        print_extra(printer, self.attributes)
+        printer.print_string(f" : {class_of(self.arg)} -> (")
+        printer.print_string(", ".join(class_of(v) for v in self.res) + ")")
 
     def verify_(self) -> None:
-        total = sum(_width(v.type) for v in self.res)
+        total = sum(width_of(v.type) for v in self.res)
         check(
-            total == _width(self.arg.type),
-            f"expected parts of {_width(self.arg.type)} bits in all, got {total}",
+            total == width_of(self.arg.type),
+            f"expected parts of {width_of(self.arg.type)} bits in all, got {total}",
         )
