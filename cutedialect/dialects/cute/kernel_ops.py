@@ -62,6 +62,13 @@ def print_tile(printer: Printer, tile: DenseArrayBase) -> None:
     printer.print_string("[" + ", ".join(shown) + "]")
 
 
+def _parse_argument(parser: Parser) -> Parser.Argument:
+    """An argument with the location that `--print-debuginfo` writes behind its type."""
+    argument = parser.parse_argument()
+    argument.location = parser.parse_optional_location()
+    return argument
+
+
 @irdl_op_definition
 class KernelOp(IRDLOperation):
     """A device function that every CTA of the grid runs.
@@ -105,7 +112,9 @@ class KernelOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> KernelOp:
         name = parser.parse_symbol_name()
-        args = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_argument)
+        args = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: _parse_argument(parser)
+        )
         attributes = parser.parse_optional_attr_dict_with_keyword()
         region = parser.parse_region(args)
         if not region.blocks:
