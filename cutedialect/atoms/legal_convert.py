@@ -18,8 +18,9 @@ _MACROS = {
 
 _TABLE = """
 cvt.$i.$i ; d s ; sm_70+
-cvt.$ir[.sat].$i.$f ; d x ; sm_70+
-cvt.$ir.ftz[.sat].$i.f32 ; d x ; sm_70+
+cvt.$ir[.sat].$i.f16 ; d r ; sm_70+
+cvt.$ir[.ftz][.sat].$i.f32 ; d f ; sm_70+
+cvt.$ir[.sat].$i.f64 ; d f ; sm_70+
 cvt.$r[.sat].$f.$i ; d s ; sm_70+
 cvt.$r.ftz[.sat].f32.$i ; d s ; sm_70+
 

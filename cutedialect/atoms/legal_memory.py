@@ -8,6 +8,7 @@ from cutedialect.atoms.forms import Form, parse_forms
 
 _MACROS = {
     "t": "<b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64>",
+    "scalar": "b8|b16|b32|b64|u8|u16|u32|u64|s8|s16|s32|s64|f32|f64",
     "t32": "<b8|b16|b32|u8|u16|u32|s8|s16|s32|f32>",
     "w32": "<b32|u32|s32|f32>",
     "w64": "<b64|u64|s64|f64>",
@@ -31,7 +32,7 @@ _STRONG_SPACES = "[.<global|shared|shared::cta>]"
 
 # Vector width, types, operand.
 _VECTORS = (
-    ("", "$t", "1"),
+    ("", "<$scalar|b128>", "1"),
     (".v2", "$t", "2"),
     (".v4", "$t32", "4"),
 )
@@ -40,6 +41,7 @@ _SCALARS = (
     ("", "<b8|b16|b32|b64>", "x"),
     ("", "<u8|u16|u32|u64|s8|s16|s32|s64>", "s"),
     ("", "<f32|f64>", "f"),
+    ("", "b128", "r"),
 )
 _WIDE = ((".v8", "$w32", "8"), (".v4", "$w64", "4"))
 
@@ -89,16 +91,13 @@ def _loads() -> list[str]:
             f"v{count} m ; sm_100+"
         )
     lines.append("ld.mmio.relaxed.sys[.global].$t ; d m ; sm_70+")
-    lines.append("ld[.weak][.<const|global|local|param|shared|shared::cta>].b128 ; d m ; sm_70+")
-    lines.append("ld.global.nc.b128 ; d m ; sm_70+")
-    lines.append("ld.<relaxed|acquire>.<cta|gpu|sys>[.global].b128 ; d m ; sm_70+")
     return lines
 
 
 def _stores() -> list[str]:
     lines: list[str] = []
     for vector, types, count in (*_SCALARS, *_VECTORS[1:]):
-        s = count if count in ("x", "s", "f") else f"w{count}"
+        s = count if count in ("x", "s", "f", "r") else f"w{count}"
         for space, requires in ((_STORE_SPACES, "sm_70+"), (".shared::cluster", "sm_90+")):
             lines.append(f"st[.weak]{space}{vector}.{types} ; m {s} ; {requires}")
             lines.append(f"st[.weak]{space}.<wb|cg|cs|wt>{vector}.{types} ; m {s} ; {requires}")
@@ -129,9 +128,7 @@ def _stores() -> list[str]:
             f"m w{count} ; sm_100+"
         )
     lines.append("st.mmio.relaxed.sys[.global].$t ; m x ; sm_70+")
-    lines.append("st[.weak][.<global|local|param|shared|shared::cta>].b128 ; m r ; sm_70+")
-    lines.append("st.<relaxed|release>.<cta|gpu|sys>[.global].b128 ; m r ; sm_70+")
-    head = "st.async[.weak].shared::cluster.$tx"
+    head = "st.async[.weak][.shared::cluster].$tx"
     lines.append(
         f"{head}.<$w32_|$w64_> ; m x m ; sm_90+".replace("$w32_", _MACROS["w32"][1:-1]).replace(
             "$w64_", _MACROS["w64"][1:-1]
@@ -203,10 +200,10 @@ def _atomics() -> list[str]:
 
 
 _SIMPLE = """
-red.async.relaxed.cluster.shared::cluster.$tx.<inc|dec>.u32 ; m s m ; sm_90+
-red.async.relaxed.cluster.shared::cluster.$tx.<min|max>.<u32|s32> ; m s m ; sm_90+
-red.async.relaxed.cluster.shared::cluster.$tx.add.<u32|s32|u64> ; m s m ; sm_90+
-red.async.relaxed.cluster.shared::cluster.$tx.$and.b32 ; m s m ; sm_90+
+red.async.relaxed.cluster[.shared::cluster].$tx.<inc|dec>.u32 ; m s m ; sm_90+
+red.async.relaxed.cluster[.shared::cluster].$tx.<min|max>.<u32|s32> ; m s m ; sm_90+
+red.async.relaxed.cluster[.shared::cluster].$tx.add.<u32|s32|u64> ; m s m ; sm_90+
+red.async.relaxed.cluster[.shared::cluster].$tx.$and.b32 ; m s m ; sm_90+
 
 cvta.<const|global|local|shared|shared::cta|param|param::entry>.<u32|u64> ; d n ; sm_70+
 cvta.to.<const|global|local|shared|shared::cta|param|param::entry>.<u32|u64> ; d s ; sm_70+

@@ -21,7 +21,7 @@ _MACROS = {
     "scmp": "<eq|ne|lt|le|gt|ge>",
     "fcmp": "<eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|num|nan>",
     "bool": "<and|or|xor>",
-    "dt": "<u32|s32|f32>",
+    "dt": "<u32|s32|f32|f16>",
 }
 
 _TABLE = """
@@ -160,11 +160,22 @@ set.$ucmp.$bool.$dt.<u16|u32|u64> ; d s s c ; sm_70+
 set.$scmp.$bool.$dt.$s ; d s s c ; sm_70+
 set.$fcmp.$bool[.ftz].$dt.f32 ; d f f c ; sm_70+
 set.$fcmp.$bool.$dt.f64 ; d f f c ; sm_70+
+set.<eq|ne>.bf16.$b ; d s s ; sm_90+
+set.$ucmp.bf16.<u16|u32|u64> ; d s s ; sm_90+
+set.$scmp.bf16.$s ; d s s ; sm_90+
+set.$fcmp.bf16.<f32|f64> ; d f f ; sm_90+
+set.<eq|ne>.$bool.bf16.$b ; d s s c ; sm_90+
+set.$ucmp.$bool.bf16.<u16|u32|u64> ; d s s c ; sm_90+
+set.$scmp.$bool.bf16.$s ; d s s c ; sm_90+
+set.$fcmp.$bool.bf16.<f32|f64> ; d f f c ; sm_90+
 set.$fcmp[.ftz].<f16|u16|s16|u32|s32>.f16 ; d r r ; sm_70+
-set.$fcmp[.ftz].f16x2.f16x2 ; d r r ; sm_70+
-set.$fcmp[.ftz].<u32|s32>.f16x2 ; d r r ; sm_70+
+set.$fcmp.$bool[.ftz].<f16|u16|s16|u32|s32>.f16 ; d r r c ; sm_70+
+set.$fcmp[.ftz].<f16x2|u32|s32>.f16x2 ; d r r ; sm_70+
+set.$fcmp.$bool[.ftz].<f16x2|u32|s32>.f16x2 ; d r r c ; sm_70+
 set.$fcmp.<bf16|u16|s16|u32|s32>.bf16 ; d r r ; sm_90+
-set.$fcmp.bf16x2.bf16x2 ; d r r ; sm_90+
+set.$fcmp.$bool.<bf16|u16|s16|u32|s32>.bf16 ; d r r c ; sm_90+
+set.$fcmp.<bf16x2|u32|s32>.bf16x2 ; d r r ; sm_90+
+set.$fcmp.$bool.<bf16x2|u32|s32>.bf16x2 ; d r r c ; sm_90+
 selp.$any ; d s s c ; sm_70+
 selp.<f32|f64> ; d f f c ; sm_70+
 slct.$any.s32 ; d s s s ; sm_70+
