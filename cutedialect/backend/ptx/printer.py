@@ -367,11 +367,16 @@ class _KernelPrinter:
                 else:
                     self.handlers[type(body_op)](body_op)
             self._write_targets(
-                [(names[index[trip]], move) for names, index, move in targets], ending.values
+                [(names[index[trip]], move) for names, index, move in targets],
+                ending.values,
+                block,
             )
 
     def _write_targets(
-        self, targets: Sequence[tuple[str, str]], yielded: Sequence[SSAValue]
+        self,
+        targets: Sequence[tuple[str, str]],
+        yielded: Sequence[SSAValue],
+        body: Block,
     ) -> None:
         """Write all targets of a trip; one may be a source of it that another yields."""
         values = [self.values[value] for value in yielded]
@@ -383,7 +388,9 @@ class _KernelPrinter:
                 values[position] = saved
         for (name, move), value, source in zip(targets, values, yielded, strict=True):
             last = values[-1] is value and values.count(value) == 1
-            self._write(name, value, move, last and source.has_one_use())
+            # A value from outside of the region, such as a source, is not the region's to rename.
+            made_here = isinstance(source.owner, Operation) and source.owner.parent is body
+            self._write(name, value, move, last and made_here and source.has_one_use())
 
     def _write(self, target: str, value: str, move: str, owned: bool) -> None:
         """Move a value to a target; the instruction that just made it for this writes there."""
