@@ -198,9 +198,9 @@ BASE: st.param.b32 [out], %r1; ret;
   { .param .b32 a; .param .b32 r; st.param.b32 [a], %r2; call.uni (r), fib, (a);
   ld.param.b32 %r3, [r]; }
   setp.lt.u32 %p1, %r1, 20; mov.u64 %rd4, square; mov.u64 %rd5, fib; selp.b64 %rd4, %rd4, %rd5, %p1;
+  proto: .callprototype (.param .b32 _) _ (.param .b32 _);
   { .param .b32 a; .param .b32 r; st.param.b32 [a], %r2; call (r), %rd4, (a), proto;
     ld.param.b32 %r4, [r]; }
-  proto: .callprototype (.param .b32 _) _ (.param .b32 _);
   call (%r5), thrice, (%r4);
   mad.lo.u32 %r6, %r3, 10000, %r5;
   mul.wide.u32 %rd2, %r1, 4; add.s64 %rd3, %rd1, %rd2; st.global.b32 [%rd3], %r6;

@@ -189,6 +189,56 @@ def test_tf32_ignores_the_low_13_bits(run_kernel):
     assert found[0, 0] == 1.0
 
 
+@pytest.mark.parametrize(("a_layout", "b_layout"), [("row", "col"), ("col", "row"), ("row", "row")])
+@pytest.mark.parametrize(("d", "c"), [("f16", "f16"), ("f32", "f32"), ("f32", "f16")])
+def test_volta_quad_pairs(run_kernel, rng, a_layout, b_layout, d, c):
+    """Four 8x8x4 products a warp; thread t of pair p is lane 4p + t % 4 + 16 (t / 4)."""
+    left, right = rng.integers(-3, 4, (4, 8, 4)), rng.integers(-3, 4, (4, 8, 4))
+    start = rng.integers(-8, 9, (4, 8, 8))
+
+    def place(values: np.ndarray, by_row: bool) -> np.ndarray:
+        out = np.zeros((2, 32, 2), np.float16)
+        for p, t, v in np.ndindex(4, 8, 4):
+            row, k = (t, v) if by_row else (v + 4 * (t // 4), t % 4)
+            out[v // 2, 4 * p + t % 4 + 16 * (t // 4), v % 2] = values[p, row, k]
+        return out.view(np.uint32)[..., 0]
+
+    def accumulator(lane: int, i: int, type: str) -> tuple[int, int]:
+        if type == "f16":
+            return lane % 4 + 4 * (lane // 16), i
+        row = lane % 2 + (i & 2) + 4 * (lane // 16)
+        return row, (i & 4) + (lane & 2) + (i & 1)
+
+    source = np.zeros((8, 32), np.float32)
+    halves = np.zeros((4, 32, 2), np.float16)
+    for lane, i in np.ndindex(32, 8):
+        value = start[lane // 4 % 4][accumulator(lane, i, c)]
+        source[i, lane] = halves[i // 2, lane, i % 2] = value
+    rc = source.view(np.uint32) if c == "f32" else halves.view(np.uint32)[..., 0]
+    inputs = np.concatenate([place(left, a_layout == "row"), place(right, b_layout == "col"), rc])
+    out = np.zeros((8, 32), np.uint32)
+    count_c, count_d = len(rc), 4 if d == "f16" else 8
+    loads = "".join(f"ld.global.b32 %r{10 + i}, [%rd10+{128 * i}];" for i in range(len(inputs)))
+    stores = "".join(f"st.global.b32 [%rd11+{128 * i}], %r{40 + i};" for i in range(count_d))
+
+    def names(first: int, size: int) -> str:
+        return "{" + ", ".join(f"%r{first + i}" for i in range(size)) + "}"
+
+    run_kernel(
+        "mul.wide.u32 %rd9, %r1, 4; add.s64 %rd10, %rd0, %rd9; add.s64 %rd11, %rd1, %rd9;" + loads
+        + f"mma.sync.aligned.m8n8k4.{a_layout}.{b_layout}.{d}.f16.f16.{c} {names(40, count_d)},"
+        f"{names(10, 2)}, {names(12, 2)}, {names(14, count_c)};" + stores,
+        [inputs, out],
+    )  # fmt: skip
+    expected = np.einsum("pmk,pnk->pmn", left, right) + start
+    for lane, i in np.ndindex(32, 8):
+        if d == "f16":
+            raw = out[i // 2, lane : lane + 1].view(np.float16)[i % 2]
+        else:
+            raw = out[i, lane : lane + 1].view(np.float32)[0]
+        assert raw == expected[lane // 4 % 4][accumulator(lane, i, d)]
+
+
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("trans", [False, True])
 def test_ldmatrix_and_stmatrix(run_kernel, rng, count, trans):

@@ -7,8 +7,8 @@ that does not take part, ``CD-I9`` access to bytes whose asynchronous copy has n
 ``CD-G3`` barrier counts that cannot match, ``CD-G4`` an ``.aligned`` instruction under divergence,
 ``CD-G5`` a barrier that waits for exited threads, ``CD-HANG`` no thread can make progress,
 ``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``, ``CD-PTX``
-malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-UNSUPPORTED`` an instruction that the
-emulator does not know.
+malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-BUG`` a fault of the emulator itself,
+``CD-UNSUPPORTED`` an instruction that the emulator does not know.
 """
 
 from __future__ import annotations

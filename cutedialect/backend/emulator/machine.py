@@ -258,6 +258,10 @@ class Machine:
                 found.append(self.register(operand))
         return found
 
+    def target(self, operand: Operand) -> Register | None:
+        """The register that a destination names; None for the sink ``_``."""
+        return self.register(operand) if isinstance(operand, Reg) else None
+
     def write(
         self, ins: Instruction, operand: Operand, type: ScalarType, wide: bool = False
     ) -> Callable[[Lanes, Array], None]:

@@ -281,6 +281,8 @@ class _Parser(Cursor):
         name = self.take("name")
         self.function = name
         params = self.parameters() if self.accept("(") else []
+        if is_entry and any(isinstance(param, Reg) for param in params):
+            self.fail(f"kernel '{name}' takes parameters in registers; expected .param")
         tuning: dict[str, tuple[int, ...]] = {}
         while self.token.text in _NOTES or self.token.text == ".pragma":
             key = self.take("directive")[1:]
@@ -427,7 +429,7 @@ class _Parser(Cursor):
             self.at += 1
             first = self.named(text)
             if self.accept("|"):
-                return Pair(first, self.operand())
+                return Pair(self.known(first), self.known(self.operand()))
             if isinstance(first, Sym) and self.token.text in ("+", "-"):
                 return Sym(first.variable, self.constant_tail())
             return first
@@ -438,7 +440,7 @@ class _Parser(Cursor):
                 return item
             items: list[Operand] = [item]
             while self.accept(","):
-                items.append(self.operand())
+                items.append(self.known(self.operand()))
             self.expect("]")
             return Bracket(tuple(items))
         if text == "{":
@@ -449,7 +451,7 @@ class _Parser(Cursor):
             return Group(tuple(self.operand_list(")")))
         if text == "!":
             self.at += 1
-            return Not(self.operand())
+            return Not(self.known(self.operand()))
         if token.kind == "number" or text in ("-", "+", "("):
             return self.immediate()
         self.fail(f"expected an operand, got '{text}'")
@@ -457,11 +459,17 @@ class _Parser(Cursor):
     def operand_list(self, close: str) -> list[Operand]:
         items: list[Operand] = []
         while not self.accept(close):
-            items.append(self.operand())
+            items.append(self.known(self.operand()))
             if not self.accept(","):
                 self.expect(close)
                 break
         return items
+
+    def known(self, operand: Operand) -> Operand:
+        """Labels and functions, which may be named before they are defined, stand alone."""
+        if isinstance(operand, _Name):
+            self.fail(f"unknown name '{operand}'", self.tokens[self.at - 1])
+        return operand
 
     def constant_tail(self) -> int:
         negative = self.token.text == "-"

@@ -158,6 +158,11 @@ class Scheduler:
         except EmulatorError as error:
             self._locate(error, pc)
             raise
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError,
+                ValueError) as error:  # fmt: skip
+            bug = EmulatorError(f"the emulator failed here: {error!r}", code="CD-BUG")
+            self._locate(bug, pc)
+            raise bug from error
 
     def _locate(self, error: EmulatorError, pc: int) -> None:
         if error.ptx_line is None:

@@ -64,7 +64,7 @@ def _ldmatrix(ins: Instruction, machine: Machine) -> Step:
     b32 = TYPES["b32"]
     items = _registers(ins, ins.operands[0], count)
     writes = [machine.write(ins, item, b32) for item in items]
-    targets = machine.sources(*items)
+    targets = [machine.target(item) for item in items]
     read, sources = resolve(ins, machine, ins.operands[1], "shared")
 
     def run(lanes: Lanes) -> None:
@@ -78,7 +78,7 @@ def _ldmatrix(ins: Instruction, machine: Machine) -> Step:
             write(lanes, words[:, j].reshape(-1))
         if poison is None:
             for target in targets:
-                if target.poison is not None:
+                if target is not None and target.poison is not None:
                     target.clear(lanes)
             return
         halves = poison.reshape(-1, count, 8, 8, 2).any(axis=-1)
@@ -87,7 +87,8 @@ def _ldmatrix(ins: Instruction, machine: Machine) -> Step:
         bad = halves.reshape(-1, count, 8, 4, 2).any(axis=-1)
         origin = ("CD-I3", f"loaded at PTX line {ins.line} from shared memory never written")
         for j, target in enumerate(targets):
-            target.taint(lanes, bad[:, j].reshape(-1), origin, machine.total)
+            if target is not None:
+                target.taint(lanes, bad[:, j].reshape(-1), origin, machine.total)
 
     return whole_warps(ins, machine, run)
 

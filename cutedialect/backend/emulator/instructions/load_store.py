@@ -245,11 +245,9 @@ def _ld(ins: Instruction, machine: Machine) -> Step:
     width = count * type.bytes
     access = Access(ins, machine, space, width)
     total = machine.total
-    if space == "param" and not sources:
-        base = ins.operands[1].base  # type: ignore[union-attr]
-        assert isinstance(base, Sym)
-        at = machine.image.offsets[base.variable.uid]
-        at += base.offset + ins.operands[1].offset  # type: ignore[union-attr]
+    operand = ins.operands[1]
+    if space == "param" and isinstance(operand, Address) and isinstance(operand.base, Sym):
+        at = machine.image.offsets[operand.base.variable.uid] + operand.base.offset + operand.offset
         constant = split_words(
             machine.image.param_memory.load(np.array([at], np.uint64), width), type.bits, count
         )

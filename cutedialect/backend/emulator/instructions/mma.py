@@ -172,6 +172,10 @@ def _parse(ins: Instruction) -> tuple[str, str, str, str, bool, str | None, str]
 
 @instruction("mma.sync")
 def _mma(ins: Instruction, machine: Machine) -> Step:
+    if ".m8n8k4." in ins.opcode and ".f64" not in ins.opcode:
+        from .volta_mma import build
+
+        return build(ins, machine)
     shape, d_type, a_type, b_type, saturate, combine, mode = _parse(ins)
     m, rest = shape[1:].split("n")
     m, (n, k) = int(m), map(int, rest.split("k"))
@@ -193,7 +197,7 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
     if len(items) != count_d:
         raise ins.malformed(f"expected {count_d} registers, got {len(items)}")
     writes = [machine.write(ins, item, TYPES[f"b{storage}"]) for item in items]
-    targets = machine.sources(*items)
+    targets = [machine.target(item) for item in items]
     everything = [
         r for f in (fragment_a, fragment_b, fragment_c) for found in f.sources for r in found
     ]
@@ -213,6 +217,8 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
         result = round_result(exact, d_type, saturate).reshape(len(exact), -1)[:, at_d]
         _write(lanes, result)
         for i, target in enumerate(targets):
+            if target is None:
+                continue
             if poison is not None:
                 flags = poison.reshape(len(poison), -1)[:, at_d].reshape(-1, values, 32)
                 mask = flags[:, 2 * i] | flags[:, 2 * i + 1] if d_type == "f16" else flags[:, i]

@@ -103,7 +103,7 @@ def _load(ins: Instruction, machine: Machine) -> Step:
     if len(items) != count:
         raise ins.malformed(f"expected {count} registers, got {len(items)}")
     writes = [machine.write(ins, item, TYPES[f"b{storage}"]) for item in items]
-    targets = machine.sources(*items)
+    targets = [machine.target(item) for item in items]
     rows, columns = _extent(shape, matrix)
     outer, inner = _offsets(rows, columns, layout == "col", count * storage // bits)
     stride = _leading(ins, machine, list(ins.operands), rows if layout == "col" else columns)
@@ -126,11 +126,12 @@ def _load(ins: Instruction, machine: Machine) -> Step:
         spoiled: Array = poison.reshape(lanes.count, count, -1).any(axis=2)
         for i, write in enumerate(writes):
             write(lanes, packed[:, i])
-            if spoiled[:, i].any():
+            target = targets[i]
+            if target is not None and spoiled[:, i].any():
                 why = ("CD-I3", f"loaded at PTX line {ins.line} from memory never written")
-                targets[i].taint(lanes, spoiled[:, i], why, machine.total)
-            else:
-                targets[i].clear(lanes)
+                target.taint(lanes, spoiled[:, i], why, machine.total)
+            elif target is not None:
+                target.clear(lanes)
 
     return whole_warps(ins, machine, run)
 
@@ -209,7 +210,7 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
     if len(items) != counts[3]:
         raise ins.malformed(f"expected {counts[3]} registers, got {len(items)}")
     writes = [machine.write(ins, item, TYPES[f"b{storage}"]) for item in items]
-    targets = machine.sources(*items)
+    targets = [machine.target(item) for item in items]
     everything = [r for f in fragments for found in f.sources for r in found]
     kind = "f64" if d_type == "f64" else a_type
 
@@ -237,6 +238,7 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
         for i, write in enumerate(writes):
             write(lanes, words[:, i])
         for target in targets:
-            target.clear(lanes)
+            if target is not None:
+                target.clear(lanes)
 
     return whole_warps(ins, machine, run)
