@@ -6,6 +6,7 @@ inside functions only.
 from __future__ import annotations
 
 import importlib.util
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
@@ -29,7 +30,7 @@ _REMEMBERED = 256
 
 def _cuda() -> Any:
     """`cupy.cuda`; pyright would take `import cupy` for this file."""
-    return import_module("cupy.cuda")
+    return sys.modules.get("cupy.cuda") or import_module("cupy.cuda")
 
 
 @cache

@@ -45,4 +45,5 @@ def current_handle(tensor: TensorArgument | None, device: int) -> int:
     owner = type(tensor.owner).__module__.partition(".")[0] if tensor is not None else ""
     if owner == "torch":
         return sys.modules["torch"].cuda.current_stream(device).cuda_stream
-    return import_module("cupy.cuda").get_current_stream().ptr
+    cuda: Any = sys.modules.get("cupy.cuda") or import_module("cupy.cuda")
+    return cuda.get_current_stream().ptr
