@@ -127,7 +127,7 @@ def _stores() -> list[str]:
             f"st.<relaxed|release>.<cta|cluster|gpu|sys>.global{vector}.{types} ; "
             f"m w{count} ; sm_100+"
         )
-    lines.append("st.mmio.relaxed.sys[.global].$t ; m x ; sm_70+")
+    lines += [f"st.mmio.relaxed.sys[.global].{types} ; m {s} ; sm_70+" for _, types, s in _SCALARS]
     head = "st.async[.weak][.shared::cluster].$tx"
     lines.append(
         f"{head}.<$w32_|$w64_> ; m x m ; sm_90+".replace("$w32_", _MACROS["w32"][1:-1]).replace(

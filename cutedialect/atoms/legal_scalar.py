@@ -190,9 +190,9 @@ mov.<f32|f64> ; d f ; sm_70+
 mov.pred ; p c ; sm_70+
 mov.b128 ; d r ; sm_70+
 mov.<b16|b32|b64|b128> ; d v2 ; sm_70+
-mov.<b32|b64> ; d v4 ; sm_70+
+mov.<b32|b64|b128> ; d v4 ; sm_70+
 mov.<b16|b32|b64|b128> ; v2 r ; sm_70+
-mov.<b32|b64> ; v4 r ; sm_70+
+mov.<b32|b64|b128> ; v4 r ; sm_70+
 prmt.b32[.<f4e|b4e|rc8|ecl|ecr|rc16>] ; d s s s ; sm_70+
 
 bra[.uni] ; y ; sm_70+
@@ -207,7 +207,7 @@ exit ; ; sm_70+
 trap ; ; sm_70+
 brkpt ; ; sm_70+
 pmevent ; i{0..15} ; sm_70+
-pmevent.mask ; i ; sm_70+
+pmevent.mask ; i{0..65535} ; sm_70+
 """
 
 
