@@ -3,7 +3,7 @@
     // RUN: cute-opt %s -p cse | filecheck %s
     // RUN: not cute-opt %s 2>&1 | filecheck %s --check-prefix=ERROR
 
-A line with anything else in it (`&&`, `>`, another program) sends its whole file to lit's own shell.
+A line with anything else in it (`&&`, `>`, another program) sends its whole file to lit's shell.
 """
 
 import contextlib

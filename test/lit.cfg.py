@@ -12,7 +12,7 @@ import lit.formats
 TEST_FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, TEST_FOLDER)
 
-from in_process_format import InProcessFormat  # noqa: E402
+from in_process_format import InProcessFormat
 
 config.name = "cutedialect"
 config.suffixes = [".mlir"]
