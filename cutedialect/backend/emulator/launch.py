@@ -259,13 +259,17 @@ def _image(
 def _initialize(module: Module, variable: Variable, data: Array, offsets: dict[int, int]) -> None:
     for at, width, value in variable.init:
         if at + width > len(data):
-            raise EmulatorError(f"'{variable.name}' has more initializers than elements")
+            raise EmulatorError(
+                f"'{variable.name}' has more initializers than elements", ptx_line=variable.line
+            )
         if isinstance(value, Sym):
             value = offsets.get(value.variable.uid, 0) + value.offset
         if isinstance(value, FunctionRef):
             function = module.functions.get(value.name)
             if function is None:
-                raise EmulatorError(f"'{variable.name}': unknown symbol '{value.name}'")
+                raise EmulatorError(
+                    f"'{variable.name}': unknown symbol '{value.name}'", ptx_line=variable.line
+                )
             value = FUNCTION_BASE + function.start
         if isinstance(value, float):
             raw = np.array([value]).astype(variable.type.dtype)

@@ -52,6 +52,7 @@ class Variable:
     function: str | None = None
     extern: bool = False
     init: tuple[tuple[int, int, int | float | Sym | FunctionRef], ...] = ()
+    line: int | None = None
 
 
 @dataclass(frozen=True)

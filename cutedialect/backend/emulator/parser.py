@@ -206,6 +206,7 @@ class _Parser(Cursor):
                     self.at += 1
         if self.accept(".align"):
             align = self.integer()
+        line = self.token.line
         name = self.take("name")
         count, open_ended = lanes, False
         while self.accept("["):
@@ -228,7 +229,7 @@ class _Parser(Cursor):
             self.fail(f"expected .align to be a power of two, got {align}")
         variable = Variable(
             name, space, kind, size, align, len(self.variables),
-            self.function or None, extern, tuple(init),
+            self.function or None, extern, tuple(init), line,
         )  # fmt: skip
         self.variables.append(variable)
         return variable

@@ -68,6 +68,13 @@ def test_broken_text(case: str):
         assert caught.value.ptx_line == line_of(whole, old)
 
 
+def test_unknown_name_in_an_initializer():
+    text = broken(text_of("function_pointers"), "{_Z5shiftfi", "{_Z5driftfi")
+    with pytest.raises(EmulatorError, match="_Z5driftfi") as caught:
+        launch(text, "function_pointers", 1, 32, [np.zeros(32, np.float32)] * 3)
+    assert caught.value.ptx_line == line_of(text, "_Z5driftfi")
+
+
 @pytest.mark.parametrize("part", [0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97])
 def test_truncated_text(part: float):
     whole = text_of("block_reduce").rstrip()

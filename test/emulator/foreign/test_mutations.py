@@ -85,8 +85,10 @@ def test_only_emulator_errors_come_out(name: str):
         begin = time.perf_counter()
         try:
             launch(text, entry, 1, block, args(), max_steps=20_000)
-        except EmulatorError:
+        except EmulatorError as error:
             errors += 1
+            if error.ptx_line is None and error.code != "CD-ARG":
+                pytest.fail(f"{name}, seed {seed}: no line in: {error}")
         except Exception as error:
             pytest.fail(f"{name}, seed {seed}: {type(error).__name__}: {error}")
         assert time.perf_counter() - begin < 5.0, f"{name}, seed {seed} takes long"
