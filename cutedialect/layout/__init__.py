@@ -1,35 +1,152 @@
-"""CuTe's layout algebra in plain Python: usable in a REPL, with no IR and no GPU."""
+"""CuTe's layout algebra in plain Python: usable in a REPL, with no IR and no GPU.
+
+>>> a = Layout((4, 8), (8, 1))
+>>> print(a, a(1, 2), logical_divide(a, (2, 4)))
+(4,8):(8,1) 10 ((2,2),(4,2)):((8,16),(1,4))
+"""
 
 from __future__ import annotations
 
+from .algebra import (
+    coalesce,
+    complement,
+    composition,
+    filter,
+    filter_zeros,
+    left_inverse,
+    right_inverse,
+)
+from .composed_layout import AnyLayout, ComposedLayout
+from .divide_product import (
+    blocked_product,
+    flat_divide,
+    flat_product,
+    logical_divide,
+    logical_product,
+    make_ordered_layout,
+    raked_product,
+    tile_to_shape,
+    tiled_divide,
+    tiled_product,
+    zipped_divide,
+    zipped_product,
+)
 from .errors import LayoutError, LayoutSyntaxError
 from .int_tuple import (
     Dyn,
+    IntTuple,
     ScaledBasis,
+    ceil_div,
+    compact,
     congruent,
     crd2idx,
     flatten,
     idx2crd,
+    is_static,
+    is_tuple,
     product,
+    to_text,
+    unflatten,
+    weakly_congruent,
 )
-from .layout import Layout, coalesce
+from .layout import Layout
+from .local_tile import local_partition, local_tile
+from .modes import (
+    append,
+    cosize,
+    depth,
+    dice,
+    group,
+    group_modes,
+    make_identity_layout,
+    make_layout,
+    prepend,
+    rank,
+    select,
+    size,
+    slice_,
+    slice_and_offset,
+)
+from .recast import downcast, max_common_layout, max_common_vector, offset_by, recast, upcast
 from .swizzle import Swizzle
-from .text import parse_int_tuple, parse_layout, parse_swizzle
+from .text import (
+    format_tile,
+    parse,
+    parse_composed_layout,
+    parse_int_tuple,
+    parse_layout,
+    parse_swizzle,
+    parse_tile,
+)
 
 __all__ = [
+    "AnyLayout",
+    "ComposedLayout",
     "Dyn",
+    "IntTuple",
     "Layout",
     "LayoutError",
     "LayoutSyntaxError",
     "ScaledBasis",
     "Swizzle",
+    "append",
+    "blocked_product",
+    "ceil_div",
     "coalesce",
+    "compact",
+    "complement",
+    "composition",
     "congruent",
+    "cosize",
     "crd2idx",
+    "depth",
+    "dice",
+    "downcast",
+    "filter",
+    "filter_zeros",
+    "flat_divide",
+    "flat_product",
     "flatten",
+    "format_tile",
+    "group",
+    "group_modes",
     "idx2crd",
+    "is_static",
+    "is_tuple",
+    "left_inverse",
+    "local_partition",
+    "local_tile",
+    "logical_divide",
+    "logical_product",
+    "make_identity_layout",
+    "make_layout",
+    "make_ordered_layout",
+    "max_common_layout",
+    "max_common_vector",
+    "offset_by",
+    "parse",
+    "parse_composed_layout",
     "parse_int_tuple",
     "parse_layout",
     "parse_swizzle",
+    "parse_tile",
+    "prepend",
     "product",
+    "raked_product",
+    "rank",
+    "recast",
+    "right_inverse",
+    "select",
+    "size",
+    "slice_",
+    "slice_and_offset",
+    "tile_to_shape",
+    "tiled_divide",
+    "tiled_product",
+    "to_text",
+    "unflatten",
+    "upcast",
+    "weakly_congruent",
+    "zipped_divide",
+    "zipped_product",
 ]

@@ -32,5 +32,10 @@ class Swizzle:
         picked = offset & mask
         return offset ^ (picked >> self.shift if self.shift >= 0 else picked << -self.shift)
 
+    def _repr_svg_(self) -> str:
+        from .draw_svg import swizzle_svg
+
+        return swizzle_svg(self)
+
     def __str__(self) -> str:
         return f"S<{self.bits},{self.base},{self.shift}>"

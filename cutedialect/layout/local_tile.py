@@ -1,0 +1,67 @@
+"""The piece of a tensor's layout that one block or one thread works on, with its offset."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .composed_layout import AnyLayout, ComposedLayout
+from .divide_product import zipped_divide
+from .errors import LayoutError
+from .int_tuple import extent, idx2crd, to_text
+from .layout import Layout
+from .modes import dice, slice_and_offset
+
+
+def local_tile(
+    layout: AnyLayout, tiler: Any, coord: Any, proj: tuple[Any, ...] | None = None
+) -> tuple[Any, Any]:
+    """(layout, offset) of the tile at `coord`; `None` in it keeps all tiles of that mode.
+
+    `proj` selects the modes of tiler and coordinate that the layout has, for operands of a
+    contraction: `(1, None, 1)` is (M, K) of an (M, N, K) tile.
+
+    >>> layout, offset = local_tile(Layout((256, 64), (64, 1)), (128, 32), (1, None))
+    >>> print(layout, offset)
+    (128,32,2):(64,1,32) 8192
+    """
+    if proj is not None:
+        if not isinstance(tiler, tuple) or not isinstance(coord, tuple):
+            raise LayoutError(f"expected a tuple tiler and coordinate for proj {to_text(proj)}")
+        tiler, coord = dice(proj, tiler), dice(proj, coord)
+    divided = zipped_divide(layout, tiler)
+    tiles = divided.inner if isinstance(divided, ComposedLayout) else divided
+    rests = len(tiles[1]) if isinstance(tiles[1].shape, tuple) else 1
+    if isinstance(coord, tuple) and len(coord) < rests:
+        coord = coord + (None,) * (rests - len(coord))
+    inner = (None,) * len(tiles[0]) if isinstance(tiles[0].shape, tuple) else None
+    return slice_and_offset((inner, coord), divided)
+
+
+def local_partition(
+    layout: AnyLayout, threads: Layout, index: int, proj: tuple[Any, ...] | None = None
+) -> tuple[Any, Any]:
+    """(layout, offset) of the elements of one thread, when `threads` repeats over the layout.
+
+    `threads` maps a thread's coordinate in its tile to its index; the extents of its modes are
+    the tile. `proj` drops modes as in `local_tile`.
+
+    >>> layout, offset = local_partition(Layout((8, 8), (8, 1)), Layout((2, 4), (4, 1)), 5)
+    >>> print(layout, offset)
+    (4,2):(16,4) 9
+    """
+    if not threads.is_static():
+        raise LayoutError(f"expected a static layout of threads, got {threads}")
+    flat: list[int] = []
+    for mode in threads:
+        strides = [d for d in mode.offsets() if d]
+        step = min(strides, default=0)
+        if mode.offsets() != [i * step for i in range(mode.size())]:
+            raise LayoutError(f"expected one stride in each mode of {threads}, got {mode}")
+        flat.append(index // step % mode.size() if step else 0)
+    tiler: Any = tuple(extent(mode.shape) for mode in threads)
+    coord: Any = tuple(flat)
+    if proj is not None:
+        tiler, coord = dice(proj, tiler), dice(proj, coord)
+    divided = zipped_divide(layout, tiler)
+    rests = divided.inner[1] if isinstance(divided, ComposedLayout) else divided[1]
+    return slice_and_offset((idx2crd(coord, tiler), (None,) * len(rests)), divided)
