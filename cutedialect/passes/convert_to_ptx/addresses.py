@@ -138,10 +138,12 @@ def global_addresses(
             coord = thread_coord(builder, threads, leaf, thread_count)
             terms.append(builder.product64(coord, scaled))
             dynamic.append(scaled)
-    bases: dict[tuple[int, ...], Scalar] = {}
+    bases: dict[tuple[int, ...], Scalar | None] = {}
     result = []
     for offset in offsets:
         base = bases.get(offset.dynamic)
+        if base is None:
+            base = bases[offset.dynamic] = _step_from(builder, bases, offset.dynamic, dynamic)
         if base is None:
             extra = [
                 builder.pure("mul.lo.s64", scaled, step)
@@ -151,6 +153,25 @@ def global_addresses(
             base = bases[offset.dynamic] = builder.total([*terms, *extra], "s64")
         result.append(Address(base, offset.static * size + immediate))
     return [_near(builder, address) for address in result]
+
+
+def _step_from(
+    builder: ScalarBuilder,
+    bases: dict[tuple[int, ...], Scalar | None],
+    wanted: tuple[int, ...],
+    scaled: Sequence[Scalar],
+) -> Scalar | None:
+    """The base one step further along one stride, from one that is known, or None.
+
+    In a loop that moves the base, a chain needs two live registers where a sum for each offset
+    needs a pair for every offset.
+    """
+    for known, base in reversed(bases.items()):
+        apart = [(i, b - a) for i, (a, b) in enumerate(zip(known, wanted, strict=True)) if a != b]
+        if base is not None and len(apart) == 1 and apart[0][1] > 0:
+            leaf, distance = apart[0]
+            return builder.pure("add.s64", base, builder.pure("mul.lo.s64", scaled[leaf], distance))
+    return None
 
 
 def _near(builder: ScalarBuilder, address: Address) -> Address:

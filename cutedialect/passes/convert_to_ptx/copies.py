@@ -170,19 +170,21 @@ def _with_units(
     if parts == 1:
         run(array)
         return
-    units = context.registers("b16", len(access.offsets) // access.unit)
+    count = array.type.count  # type: ignore[union-attr]
+    units = context.registers("b16", count * parts)
     if loads:
         run(units)
-        merge_units(context, units, array, parts)
+        merge_units(context, units, array, len(access.offsets) // access.unit)
     else:
-        split_units(context, array, units, parts)
+        split_units(context, array, units)
         run(units)
 
 
-def split_units(context: Context, array: SSAValue, units: SSAValue, parts: int) -> None:
+def split_units(context: Context, array: SSAValue, units: SSAValue) -> None:
     """Each 32-bit register into 2 halves or 4 bytes, one 16-bit register each."""
     builder = context.builder
-    count = units.type.count // parts  # type: ignore[union-attr]
+    count = array.type.count  # type: ignore[union-attr]
+    parts = units.type.count // count  # type: ignore[union-attr]
 
     def body(args: list[SSAValue]) -> list[Scalar]:
         low, high = builder.unpack(args[0])
@@ -194,10 +196,11 @@ def split_units(context: Context, array: SSAValue, units: SSAValue, parts: int) 
     context.foreach(count, [(array, range(count))], targets, body)
 
 
-def merge_units(context: Context, units: SSAValue, array: SSAValue, parts: int) -> None:
-    """The reverse of `split_units`; the upper halves of bytes are ignored."""
+def merge_units(context: Context, units: SSAValue, array: SSAValue, used: int) -> None:
+    """The reverse of `split_units` for `used` units; the last one also fills its register up."""
     builder = context.builder
-    count = units.type.count // parts  # type: ignore[union-attr]
+    count = array.type.count  # type: ignore[union-attr]
+    parts = units.type.count // count  # type: ignore[union-attr]
 
     def body(args: list[SSAValue]) -> list[Scalar]:
         if parts == 2:
@@ -210,7 +213,9 @@ def merge_units(context: Context, units: SSAValue, array: SSAValue, parts: int) 
         ]
         return [builder.pack(*halves)]
 
-    sources = [(units, range(i, count * parts, parts)) for i in range(parts)]
+    sources = [
+        (units, [min(r * parts + i, used - 1) for r in range(count)]) for i in range(parts)
+    ]
     context.foreach(count, sources, [(array, range(count))], body)
 
 

@@ -274,17 +274,15 @@ def convert(context: Context, op: Operation, source: Fragment, type_: FragmentTy
 
 
 def elements_of(context: Context, source: Fragment, cls: str) -> SSAValue:
-    """A new array with one register of class `cls` for each element."""
+    """A new array with one register of class `cls` for each element (and the padding)."""
     pack = source.pack
-    array = context.registers(cls, source.values)
     count = -(-source.values // pack)
+    array = context.registers(cls, count * pack)
 
     def body(args: list[SSAValue]) -> list[Scalar]:
         return [_element(context, source, args[0], e if pack > 1 else None) for e in range(pack)]
 
-    targets = [
-        (array, [min(r * pack + e, source.values - 1) for r in range(count)]) for e in range(pack)
-    ]
+    targets = [(array, range(e, count * pack, pack)) for e in range(pack)]
     context.foreach(count, [(source.array, range(count))], targets, body)
     return array
 
