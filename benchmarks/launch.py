@@ -107,9 +107,8 @@ def warm_call_us() -> tuple[float, float, float]:
     kernel = cute.compile(cute.gemm, a, b)
     kernel.launch(a, b, out, 1.0)
     cute.gemm(a, b, out=out)
-    launcher = kernel._on_cuda()
-    (loaded,) = launcher._devices.values()
-    ((function, grid, block, smem, packed),) = next(iter(loaded.prepared.values()))
+    (prepared,) = kernel._prepared.values()
+    ((function, grid, block, smem, packed),) = prepared.launches
     synchronize = cupy.cuda.runtime.deviceSynchronize
     figures = []
     for _ in range(_ROUNDS):

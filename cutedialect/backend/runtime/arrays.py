@@ -6,6 +6,7 @@ CuPy and torch are read directly because a warm call counts microseconds; anythi
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -54,6 +55,54 @@ def tensor_argument(value: Any) -> TensorArgument | None:
     if hasattr(value, "__cuda_array_interface__"):
         return _cuda_array_interface(value)
     return None
+
+
+def call_key(values: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Everything about device arrays and numbers that a launch depends on, or None when one of
+    `values` is of another kind. It costs a fraction of looking at each array properly, and equal
+    keys mean the same launch, so a repeated call needs nothing else.
+    """
+    parts = []
+    for value in values:
+        cls = type(value)
+        reader = _READERS.get(cls)
+        if reader is None:
+            reader = _READERS[cls] = _reader(cls)
+        part = reader(value)
+        if part is None:
+            return None
+        parts.append(part)
+    return tuple(parts)
+
+
+def _reader(cls: type) -> Callable[[Any], Any]:
+    library = cls.__module__.partition(".")[0]
+    if library == "torch" and hasattr(cls, "data_ptr"):
+        return _torch_key
+    if library == "cupy" and hasattr(cls, "data"):
+        return _cupy_key
+    if cls is float or issubclass(cls, np.floating):
+        # 0.0 and -0.0 are equal, and different arguments.
+        return lambda value: (cls, value or repr(value))
+    if cls is int or issubclass(cls, np.integer):
+        return lambda value: (cls, value)
+    return lambda value: None
+
+
+def _cupy_key(array: Any) -> Any:
+    data = array.data
+    return data.ptr, array.shape, array.strides, array.dtype, data.device_id
+
+
+def _torch_key(tensor: Any) -> Any:
+    if not tensor.is_cuda:
+        return None
+    return (
+        tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(),
+    )  # fmt: skip
+
+
+_READERS: dict[type, Callable[[Any], Any]] = {}
 
 
 def _numpy(array: np.ndarray, owner: Any) -> TensorArgument:

@@ -19,13 +19,18 @@ from cutedialect.backend.runtime.errors import PtxasNotFoundError
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.signature import TensorParameter
 from cutedialect.backend.runtime.staging import staged
-from cutedialect.backend.runtime.streams import Stream, current_handle, stream_handle
+from cutedialect.backend.runtime.streams import (
+    Stream,
+    current_handle,
+    from_torch,
+    stream_handle,
+    torch_handle,
+)
 from cutedialect.backend.runtime.target_fit import device_arch, misfit
 
 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES; above the default the kernel has to opt in.
 _MAX_DYNAMIC_SMEM = 8
 _DEFAULT_DYNAMIC_SMEM = 48 * 1024
-_REMEMBERED = 256
 
 
 def _cuda() -> Any:
@@ -46,11 +51,35 @@ def gpu_available() -> bool:
 
 @dataclass
 class _Loaded:
-    """A program on one device: its functions, and the launches of recent calls ready to go."""
+    """A program on one device: its functions, and the shared memory that they have opted in to."""
 
     functions: dict[str, Any]
     smem: dict[str, int] = field(default_factory=dict)
-    prepared: dict[Bound, tuple[tuple[Any, ...], ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call with its arguments checked and packed: `(function, grid, block, smem, arguments)` for
+    each launch, all on `device`, on the current stream of torch if `torch` says so, else of CuPy.
+    """
+
+    device: int
+    torch: bool
+    launches: tuple[tuple[Any, ...], ...]
+
+    def repeat(self, stream: Any) -> bool:
+        """Launch again; False, with nothing done, when another device is current."""
+        if _cuda().runtime.getDevice() != self.device:
+            return False
+        if stream is not None:
+            on: Stream | None = Stream(stream_handle(stream))
+        elif self.torch:
+            on = Stream(torch_handle(self.device))
+        else:
+            on = None
+        for function, grid, block, smem, arguments in self.launches:
+            function(grid, block, arguments, smem, on)
+        return True
 
 
 class CupyLauncher:
@@ -76,9 +105,11 @@ class CupyLauncher:
             with cuda.Device(chosen):
                 self._devices[chosen] = self._load(chosen)
 
-    def launch(self, bound: Bound, stream: Any = None) -> None:
+    def launch(self, bound: Bound, stream: Any = None) -> PreparedCall | None:
         """Launch every kernel of the program in order; raises ValueError for arrays of two devices,
         RuntimeError for a device that does not fit or for a first call under graph capture.
+
+        Returns the call to repeat while the same arrays live, None for host arrays.
         """
         cuda = _cuda()
         runtime = cuda.runtime
@@ -98,9 +129,11 @@ class CupyLauncher:
                 loaded = self._devices[device] = self._load(device)
             if host:
                 with staged(self._program.signature, bound, handle) as moved:
-                    self._run(loaded, moved, Stream(handle))
-            else:
-                self._run(loaded, bound, Stream(handle))
+                    self._run(self._prepare(loaded, moved), handle)
+                return None
+            launches = self._prepare(loaded, bound)
+            self._run(launches, handle)
+        return PreparedCall(device, from_torch(anchor), launches)
 
     def _placement(self, bound: Bound) -> tuple[TensorArgument | None, bool]:
         """The first tensor on a device, and whether any lives in host memory."""
@@ -126,19 +159,18 @@ class CupyLauncher:
             )
         return anchor, bool(host)
 
-    def _run(self, loaded: _Loaded, bound: Bound, stream: Stream) -> None:
-        key = tuple(
-            [(v.pointer, v.shape, v.strides) if isinstance(v, TensorArgument) else v for v in bound]
-        )
-        prepared = loaded.prepared.get(key)
-        if prepared is None:
-            prepared = self._prepare(loaded, key)
-        for function, grid, block, smem, arguments in prepared:
+    def _run(self, launches: tuple[tuple[Any, ...], ...], handle: int) -> None:
+        stream = Stream(handle)
+        for function, grid, block, smem, arguments in launches:
             function(grid, block, arguments, smem, stream)
 
-    def _prepare(self, loaded: _Loaded, key: Bound) -> tuple[tuple[Any, ...], ...]:
-        launches = []
-        for launch in self._program.plan.run(key):
+    def _prepare(self, loaded: _Loaded, bound: Bound) -> tuple[tuple[Any, ...], ...]:
+        """Plan the launches and pack their arguments."""
+        launches: list[tuple[Any, ...]] = []
+        arguments = [
+            (v.pointer, v.shape, v.strides) if isinstance(v, TensorArgument) else v for v in bound
+        ]
+        for launch in self._program.plan.run(arguments):
             function = loaded.functions[launch.kernel]
             if launch.smem > loaded.smem.get(launch.kernel, _DEFAULT_DYNAMIC_SMEM):
                 _cuda().driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SMEM, launch.smem)
@@ -152,10 +184,7 @@ class CupyLauncher:
                 ]
             )
             launches.append((function, launch.grid, (launch.block, 1, 1), launch.smem, packed))
-        if len(loaded.prepared) >= _REMEMBERED:
-            loaded.prepared.clear()
-        loaded.prepared[key] = tuple(launches)
-        return loaded.prepared[key]
+        return tuple(launches)
 
     def _load(self, device: int) -> _Loaded:
         cuda = _cuda()

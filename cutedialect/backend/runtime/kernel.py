@@ -11,13 +11,15 @@ from typing import Any, Literal
 
 from cutedialect import environment
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound
-from cutedialect.backend.runtime.arrays import TensorArgument
-from cutedialect.backend.runtime.cupy import CupyLauncher, gpu_available
+from cutedialect.backend.runtime.arrays import TensorArgument, call_key
+from cutedialect.backend.runtime.cupy import CupyLauncher, PreparedCall, gpu_available
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import Signature
+
+_REMEMBERED = 1024
 
 Backend = Literal["auto", "emulator", "cuda"]
 
@@ -49,6 +51,7 @@ class Kernel:
         self.backend: Backend = checked_backend(backend)
         self._make_stages = stages
         self._checker = ArgumentChecker(program.signature)
+        self._prepared: dict[tuple[Any, ...], PreparedCall] = {}
         self._emulated: EmulatedLauncher | None = None
         self._cuda: CupyLauncher | None = None
 
@@ -127,8 +130,16 @@ class Kernel:
         and hold their results when the call returns. Raises TypeError or ValueError that names the
         argument before anything is touched.
         """
+        key = call_key(args)
+        prepared = self._prepared.get(key) if key is not None else None
+        if prepared is not None and prepared.repeat(stream):
+            return
         bound = self._checker.bind(args)
-        self._launcher(bound).launch(bound, stream)
+        prepared = self._launcher(bound).launch(bound, stream)
+        if key is not None and prepared is not None:
+            if len(self._prepared) >= _REMEMBERED:
+                self._prepared.clear()
+            self._prepared[key] = prepared
 
     def warmup(self, device: int | None = None) -> Kernel:
         """Assemble and load now, for `device` or the current one; a later launch may then be

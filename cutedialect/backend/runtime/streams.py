@@ -42,8 +42,17 @@ def stream_handle(stream: Any) -> int:
 
 def current_handle(tensor: TensorArgument | None, device: int) -> int:
     """The current stream of the library that `tensor` comes from, else CuPy's."""
-    owner = type(tensor.owner).__module__.partition(".")[0] if tensor is not None else ""
-    if owner == "torch":
-        return sys.modules["torch"].cuda.current_stream(device).cuda_stream
+    if from_torch(tensor):
+        return torch_handle(device)
     cuda: Any = sys.modules.get("cupy.cuda") or import_module("cupy.cuda")
     return cuda.get_current_stream().ptr
+
+
+def from_torch(tensor: TensorArgument | None) -> bool:
+    """Whether torch's current stream orders work on `tensor`."""
+    return tensor is not None and type(tensor.owner).__module__.partition(".")[0] == "torch"
+
+
+def torch_handle(device: int) -> int:
+    """torch's current stream on a device."""
+    return sys.modules["torch"].cuda.current_stream(device).cuda_stream

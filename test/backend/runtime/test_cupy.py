@@ -106,7 +106,7 @@ class FakeFunction:
                 "grid": grid,
                 "block": block,
                 "smem": shared_mem,
-                "stream": stream.ptr,
+                "stream": self.cuda.get_current_stream().ptr if stream is None else stream.ptr,
                 "bytes": [arg.tobytes() for arg in args],
             }
         )
@@ -121,6 +121,7 @@ class DeviceArray:
     """A CuPy array of f32 at a made-up address."""
 
     __module__ = "cupy"
+    data: Any = None
 
     def __init__(self, pointer: int, shape: tuple[int, ...], device: int = 0) -> None:
         self.data = SimpleNamespace(ptr=pointer, device_id=device)
@@ -243,8 +244,16 @@ def test_torch_tensors_use_torchs_stream(
         def stride(self) -> tuple[int, int]:
             return (132, 1)
 
-    Kernel(scale).launch(Tensor(), 1)
-    assert cuda.launches[0]["stream"] == 123
+        def get_device(self) -> int:
+            return 0
+
+        is_cuda = True
+
+    kernel = Kernel(scale)
+    tensor = Tensor()
+    kernel.launch(tensor, 1)
+    kernel.launch(tensor, 1)
+    assert [launch["stream"] for launch in cuda.launches] == [123, 123]
 
 
 def test_numpy_arrays_travel_both_ways(cuda: FakeCuda, scale: CompiledProgram) -> None:
@@ -371,19 +380,39 @@ def test_large_shared_memory_is_opted_in_once(cuda: FakeCuda, scale: CompiledPro
     assert [launch["smem"] for launch in cuda.launches] == [70000] * 3
 
 
-def test_a_repeated_call_is_not_planned_again(
+def test_a_repeated_call_is_not_checked_again(
     cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = Kernel(scale)
+    arguments = [
+        (DeviceArray(0x1000, (5, 132)), 1.0),
+        (DeviceArray(0x2000, (5, 132)), 1.0),
+        (DeviceArray(0x1000, (4, 132)), 1.0),
+        (DeviceArray(0x1000, (5, 132)), 0.0),
+        (DeviceArray(0x1000, (5, 132)), -0.0),
+        (DeviceArray(0x1000, (5, 132), 1), 1.0),
+    ]
+    for call in arguments:
+        kernel.launch(*call)
+    first = list(cuda.launches)
+    assert len({(tuple(launch["bytes"]), launch["device"]) for launch in first}) == 6
+    monkeypatch.setattr(kernel._checker, "bind", lambda _: pytest.fail("checked again"))
+    for call in arguments[:-1]:
+        kernel.launch(*call)
+    assert cuda.launches[6:] == first[:-1]
+    cuda.current = 1
+    kernel.launch(*arguments[-1])
+    assert cuda.launches[-1] == first[-1]
+    kernel.launch(*arguments[-1], stream=9)
+    assert cuda.launches[-1] == first[-1] | {"stream": 9}
+
+
+def test_a_bool_is_not_taken_for_a_known_number(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    kernel = Kernel(scale)
     array = DeviceArray(0x1000, (5, 132))
     kernel.launch(array, 1)
-    plan = scale.plan
-    monkeypatch.setitem(scale.__dict__, "plan", None)
-    kernel.launch(array, 1)
-    monkeypatch.setitem(scale.__dict__, "plan", plan)
-    kernel.launch(array, 2)
-    factors = [np.frombuffer(launch["bytes"][4], np.float32)[0] for launch in cuda.launches]
-    assert factors == [1, 1, 2]
+    with pytest.raises(TypeError, match="got bool"):
+        kernel.launch(array, True)
 
 
 def test_the_emulator_refuses_device_arrays(cuda: FakeCuda, scale: CompiledProgram) -> None:
