@@ -1,5 +1,6 @@
-"""The launcher of the foreign corpus. A test that takes `launch` runs twice: in the emulator, and
-on the GPU where there is one, so that its expected numbers are known to be the hardware's.
+"""The launcher of the foreign corpus. A test that takes `launch` runs in the emulator in its own
+order of threads and in a random one, and on the GPU where there is one, so that its expected
+numbers are known to be the hardware's.
 """
 
 from collections.abc import Callable
@@ -16,6 +17,12 @@ def in_emulator(text: str, entry: str, grid: Any, block: Any, args: tuple[Any, .
     from cutedialect.backend.emulator import launch
 
     return launch(text, entry, grid, block, args, smem)
+
+
+def in_random_order(text: str, entry: str, grid: Any, block: Any, args: tuple[Any, ...], smem: int):
+    from cutedialect.backend.emulator import launch
+
+    return launch(text, entry, grid, block, args, smem, seed=1)
 
 
 def on_gpu(text: str, entry: str, grid: Any, block: Any, args: tuple[Any, ...], smem: int) -> None:
@@ -41,13 +48,13 @@ def has_gpu() -> bool:
         return False
 
 
-@pytest.fixture(params=["emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
+@pytest.fixture(params=["emulator", "random", pytest.param("gpu", marks=pytest.mark.gpu)])
 def launch(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """`launch(name, grid, block, *args, smem=0, entry=name)` runs an entry of `<name>.ptx` and
     updates the arrays among args in place."""
     if request.param == "gpu" and not has_gpu():
         pytest.skip("needs a GPU and CuPy")
-    run = in_emulator if request.param == "emulator" else on_gpu
+    run = {"emulator": in_emulator, "random": in_random_order, "gpu": on_gpu}[request.param]
 
     def launch_file(name: str, grid: Any, block: Any, *args: Any, smem: int = 0, entry: str = ""):
         text = (FOLDER / f"{name}.ptx").read_text()
