@@ -58,9 +58,9 @@ def tensor_argument(value: Any) -> TensorArgument | None:
 
 
 def call_key(values: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Everything about device arrays and numbers that a launch depends on, or None when one of
-    `values` is of another kind. It costs a fraction of looking at each array properly, and equal
-    keys mean the same launch, so a repeated call needs nothing else.
+    """Everything about device arrays and numbers (or None) that a launch depends on, or None when
+    one of `values` is of another kind. It costs a fraction of looking at each array properly, and
+    equal keys mean the same launch, so a repeated call needs nothing else.
     """
     parts = []
     for value in values:
@@ -81,6 +81,8 @@ def _reader(cls: type) -> Callable[[Any], Any]:
         return _torch_key
     if library == "cupy" and hasattr(cls, "data"):
         return _cupy_key
+    if cls is type(None):
+        return lambda value: cls
     if cls is float or issubclass(cls, np.floating):
         # 0.0 and -0.0 are equal, and different arguments.
         return lambda value: (cls, value or repr(value))

@@ -51,7 +51,7 @@ class Kernel:
         self.backend: Backend = checked_backend(backend)
         self._make_stages = stages
         self._checker = ArgumentChecker(program.signature)
-        self._prepared: dict[tuple[Any, ...], PreparedCall] = {}
+        self._prepared: dict[tuple[Any, ...] | None, PreparedCall] = {}
         self._emulated: EmulatedLauncher | None = None
         self._cuda: CupyLauncher | None = None
 
@@ -131,7 +131,7 @@ class Kernel:
         argument before anything is touched.
         """
         key = call_key(args)
-        prepared = self._prepared.get(key) if key is not None else None
+        prepared = self._prepared.get(key)
         if prepared is not None and prepared.repeat(stream):
             return
         bound = self._checker.bind(args)
@@ -140,6 +140,10 @@ class Kernel:
             if len(self._prepared) >= _REMEMBERED:
                 self._prepared.clear()
             self._prepared[key] = prepared
+
+    def prepared(self, *args: Any) -> PreparedCall | None:
+        """The call that an earlier `launch` with equal device arrays and numbers left behind."""
+        return self._prepared.get(call_key(args))
 
     def warmup(self, device: int | None = None) -> Kernel:
         """Assemble and load now, for `device` or the current one; a later launch may then be
