@@ -16,6 +16,7 @@ from .algebra import (
     left_inverse,
     right_inverse,
 )
+from .bank_conflicts import Wavefronts, access_conflicts, bank_conflicts, ldmatrix_conflicts
 from .composed_layout import AnyLayout, ComposedLayout
 from .divide_product import (
     blocked_product,
@@ -31,6 +32,7 @@ from .divide_product import (
     zipped_divide,
     zipped_product,
 )
+from .draw_text import layout_text, print_layout, tv_text
 from .errors import LayoutError, LayoutSyntaxError
 from .int_tuple import (
     Dyn,
@@ -78,6 +80,16 @@ from .text import (
     parse_swizzle,
     parse_tile,
 )
+from .tiled import (
+    MMAAtomLike,
+    TiledCopy,
+    TiledMMA,
+    invert_tv,
+    is_bijective,
+    is_injective,
+    is_surjective,
+    make_tiled_copy_tv,
+)
 
 __all__ = [
     "AnyLayout",
@@ -87,9 +99,15 @@ __all__ = [
     "Layout",
     "LayoutError",
     "LayoutSyntaxError",
+    "MMAAtomLike",
     "ScaledBasis",
     "Swizzle",
+    "TiledCopy",
+    "TiledMMA",
+    "Wavefronts",
+    "access_conflicts",
     "append",
+    "bank_conflicts",
     "blocked_product",
     "ceil_div",
     "coalesce",
@@ -111,8 +129,14 @@ __all__ = [
     "group",
     "group_modes",
     "idx2crd",
+    "invert_tv",
+    "is_bijective",
+    "is_injective",
     "is_static",
+    "is_surjective",
     "is_tuple",
+    "layout_text",
+    "ldmatrix_conflicts",
     "left_inverse",
     "local_partition",
     "local_tile",
@@ -121,6 +145,7 @@ __all__ = [
     "make_identity_layout",
     "make_layout",
     "make_ordered_layout",
+    "make_tiled_copy_tv",
     "max_common_layout",
     "max_common_vector",
     "offset_by",
@@ -131,6 +156,7 @@ __all__ = [
     "parse_swizzle",
     "parse_tile",
     "prepend",
+    "print_layout",
     "product",
     "raked_product",
     "rank",
@@ -144,6 +170,7 @@ __all__ = [
     "tiled_divide",
     "tiled_product",
     "to_text",
+    "tv_text",
     "unflatten",
     "upcast",
     "weakly_congruent",

@@ -1,0 +1,273 @@
+"""Thread-value layouts: what maps (thread, value) to the column-major coordinate of a tile.
+
+`TiledCopy` and `TiledMMA` repeat one instruction over a tile. An atom is any object with
+`shape_mnk`, `thr_id`, `a_layout`, `b_layout`, `c_layout`; coordinates of A are m + M*k, of B
+n + N*k, of C m + M*n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from .algebra import coalesce, composition, left_inverse, right_inverse
+from .divide_product import raked_product, zipped_divide
+from .errors import LayoutError
+from .int_tuple import extent, to_text
+from .layout import Layout
+from .modes import make_layout
+
+
+def is_injective(layout: Any) -> bool:
+    """Whether no two coordinates have the same offset.
+
+    >>> is_injective(Layout((4, 8), (1, 4))), is_injective(Layout((4, 8), (1, 0)))
+    (True, False)
+    """
+    offsets = layout.offsets()
+    return len(set(offsets)) == len(offsets)
+
+
+def is_surjective(layout: Any, onto: int) -> bool:
+    """Whether the offsets are all of 0..onto-1 and none besides."""
+    return set(layout.offsets()) == set(range(onto))
+
+
+def is_bijective(layout: Any, onto: int | None = None) -> bool:
+    """Whether each of 0..onto-1 (default: the size) is the offset of exactly one coordinate."""
+    count = layout.size()
+    return count == (count if onto is None else onto) and is_surjective(layout, count)
+
+
+def invert_tv(tv: Layout) -> Layout:
+    """The layout from tile coordinates to thread + threads * value, of a bijective TV layout.
+
+    >>> tv = Layout.parse("((4,8),2):((2,8),1)")
+    >>> inverse = invert_tv(tv)
+    >>> print(inverse, all(inverse(tv(i)) == i for i in range(64)))
+    (2,32):(32,1) True
+    """
+    if not is_bijective(tv):
+        raise LayoutError(f"expected a bijective thread-value layout to invert, got {tv}")
+    return left_inverse(tv)
+
+
+def make_tiled_copy_tv(threads: Layout, values: Layout) -> tuple[tuple[Any, ...], Layout]:
+    """(tile extents, TV layout): threads side by side, each with a block of `values`.
+
+    Both layouts give an index for each coordinate: of a thread, and of a value in its registers.
+
+    >>> tiler, tv = make_tiled_copy_tv(Layout((4, 8), (8, 1)), Layout((2, 2), (1, 2)))
+    >>> print(tiler, tv)
+    (8, 16) ((8,4),(2,2)):((16,2),(1,8))
+    """
+    for layout in (threads, values):
+        if not is_bijective(layout):
+            raise LayoutError(f"expected a bijective layout of threads or values, got {layout}")
+    tile = raked_product(threads, values)
+    tiler = tuple(extent(mode.shape) for mode in tile)
+    inverse = right_inverse(tile)
+    tv = composition(inverse, Layout((threads.size(), values.size())))
+    return tiler, tv
+
+
+@dataclass(frozen=True)
+class TiledCopy:
+    """A copy of a tile: `tv` maps (thread, value) to the column-major coordinate of `tiler`.
+
+    >>> copy = TiledCopy.of(Layout((4, 8), (8, 1)), Layout((1, 4)))
+    >>> print(copy.tiler, copy.threads, copy.values, copy.tv_layout((8, 32)))
+    (4, 32) 32 4 ((8,4),(4,2)):((32,1),(8,4))
+    """
+
+    tv: Layout
+    tiler: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.tv) != 2:
+            raise LayoutError(f"expected a (thread, value) layout of rank 2, got {self.tv}")
+        if self.tv.cosize() > extent(self.tiler):
+            raise LayoutError(
+                f"expected a thread-value layout inside the tile {to_text(self.tiler)}, "
+                f"got {self.tv}"
+            )
+
+    @staticmethod
+    def of(threads: Layout, values: Layout) -> TiledCopy:
+        """From a layout of threads and one of values, as `make_tiled_copy_tv`."""
+        tiler, tv = make_tiled_copy_tv(threads, values)
+        return TiledCopy(tv, tiler)
+
+    @property
+    def threads(self) -> int:
+        """How many threads take part."""
+        return self.tv[0].size()
+
+    @property
+    def values(self) -> int:
+        """How many elements each thread has of one tile of `tiler`."""
+        return self.tv[1].size()
+
+    def tv_layout(self, tile: tuple[int, ...]) -> Layout:
+        """(thread, (value, rest...)) of a tile that `tiler` divides."""
+        return _over(Layout(tile), self.tiler, self.tv)
+
+    def partition(self, layout: Layout, thread: int) -> tuple[Layout, int]:
+        """(layout of the elements of one thread, offset of the first) in a tensor's layout."""
+        mine = composition(layout, self.tv_layout(_extents(layout)))
+        return mine[1], mine[0](thread)
+
+    def _repr_svg_(self) -> str:
+        from .draw_svg import tv_svg
+
+        return tv_svg(self.tv, self.tiler)
+
+
+def _extents(layout: Layout) -> tuple[int, ...]:
+    return tuple(extent(mode.shape) for mode in layout)
+
+
+def _over(tile: Layout, tiler: tuple[int, ...], tv: Layout) -> Layout:
+    """A TV layout of `tiler` repeated over a tile, into the coordinates of `tile`."""
+    for size, part in zip(_extents(tile), tiler, strict=True):
+        if size % part:
+            raise LayoutError(
+                f"expected a tile that {to_text(tiler)} divides, got {to_text(tile.shape)}"
+            )
+    divided = zipped_divide(tile, tiler)
+    whole = composition(divided[0], tv)
+    rest = [mode for mode in divided[1] if mode.size() != 1]
+    return make_layout(whole[0], make_layout(whole[1], *rest) if rest else whole[1])
+
+
+class MMAAtomLike(Protocol):
+    """What `TiledMMA` reads of an instruction."""
+
+    @property
+    def shape_mnk(self) -> tuple[int, int, int]: ...
+    @property
+    def thr_id(self) -> Layout: ...
+    @property
+    def a_layout(self) -> Layout: ...
+    @property
+    def b_layout(self) -> Layout: ...
+    @property
+    def c_layout(self) -> Layout: ...
+
+
+_OPERANDS = {"A": (0, 2), "B": (1, 2), "C": (0, 1)}
+
+
+@dataclass(frozen=True)
+class TiledMMA:
+    """An MMA instruction repeated over warps (`atom_layout_mnk`) and, by them, over a tile.
+
+    `atom_layout_mnk` maps a position (m, n, k) to the index of the group of threads that has it.
+    `permutation_mnk` gives, for each of M, N and K, `None`, an extent, or a layout that maps the
+    coordinates that the instructions see to those of the tile.
+    """
+
+    atom: MMAAtomLike
+    atom_layout_mnk: Layout = Layout((1, 1, 1), (0, 0, 0))  # noqa: RUF009 - immutable
+    permutation_mnk: tuple[Any, Any, Any] = (None, None, None)
+
+    def __post_init__(self) -> None:
+        if len(self.atom_layout_mnk) != 3 or len(self.permutation_mnk) != 3:
+            raise LayoutError(
+                f"expected an atom layout and a permutation of rank 3 (M,N,K), got "
+                f"{self.atom_layout_mnk} and {len(self.permutation_mnk)} permutations"
+            )
+        if not is_bijective(self.atom_layout_mnk):
+            raise LayoutError(
+                f"expected a bijective layout of instructions, got {self.atom_layout_mnk}"
+            )
+        for mode, part in enumerate(self.permutation_mnk):
+            size = part.size() if isinstance(part, Layout) else part
+            covered = self.atom.shape_mnk[mode] * self.atom_layout_mnk[mode].size()
+            if size is not None and size % covered:
+                raise LayoutError(
+                    f"expected a permutation of a multiple of {covered} in mode {'MNK'[mode]}, "
+                    f"got {part}"
+                )
+            if isinstance(part, Layout) and not is_bijective(part):
+                raise LayoutError(f"expected a bijective permutation of {'MNK'[mode]}, got {part}")
+
+    @cached_property
+    def threads(self) -> int:
+        """How many threads take part."""
+        return self.atom.thr_id.size() * self.atom_layout_mnk.size()
+
+    @cached_property
+    def tile_mnk(self) -> tuple[int, int, int]:
+        """What one pass of all warps, and of the permutation, covers."""
+        out: list[int] = []
+        for mode, part in enumerate(self.permutation_mnk):
+            covered = self.atom.shape_mnk[mode] * self.atom_layout_mnk[mode].size()
+            size = part.size() if isinstance(part, Layout) else part
+            out.append(covered if size is None else size)
+        return out[0], out[1], out[2]
+
+    def thrfrg(self, operand: str, tile: tuple[int, int]) -> Layout:
+        """((thread in atom, warp of each mode), (value in atom, rest of each mode)) -> coordinate.
+
+        `operand` is "A", "B" or "C"; `tile` its extents, (M,K), (N,K) or (M,N).
+        """
+        if operand not in _OPERANDS:
+            raise LayoutError(f"expected operand A, B or C, got {operand!r}")
+        modes = _OPERANDS[operand]
+        needed = tuple(self.tile_mnk[mode] for mode in modes)
+        if len(tile) != 2 or any(size % part for size, part in zip(tile, needed, strict=True)):
+            raise LayoutError(
+                f"expected a tile of {operand} that {to_text(needed)} divides, got {to_text(tile)}"
+            )
+        atom_tv: Layout = getattr(self.atom, f"{operand.lower()}_layout")
+        atom_tile = tuple(self.atom.shape_mnk[mode] for mode in modes)
+        seen = Layout(tile)
+        permuted: list[Layout] = []
+        for mode, part, size in zip(modes, seen, tile, strict=True):
+            permutation = self.permutation_mnk[mode]
+            if not isinstance(permutation, Layout):
+                permuted.append(part)
+                continue
+            repeats = size // permutation.size()
+            order = make_layout(permutation, Layout(repeats, permutation.size()))
+            permuted.append(coalesce(composition(part, order)))
+        divided = zipped_divide(make_layout(*permuted), atom_tile)
+        atom = composition(divided[0], atom_tv)
+        warps = tuple(self.atom_layout_mnk[mode].size() for mode in modes)
+        spread = zipped_divide(divided[1], warps)
+        return make_layout(
+            make_layout(atom[0], *spread[0]),
+            make_layout(atom[1], *spread[1]),
+        )
+
+    def tv_layout(self, operand: str, tile: tuple[int, int]) -> Layout:
+        """(thread, value) -> column-major coordinate of the tile; shared operands have stride 0.
+
+        Thread t is logical thread t % T of the atom's T, in the group of index t / T; the atom's
+        `thr_id` says which lane that is.
+        """
+        parts = self.thrfrg(operand, tile)
+        modes = _OPERANDS[operand]
+        along = {mode: parts[0][1 + at] for at, mode in enumerate(modes)}
+        # Index of a group of threads -> its position, mode by mode.
+        position = right_inverse(self.atom_layout_mnk)
+        counts = tuple(mode.size() for mode in self.atom_layout_mnk)
+        by_mode = make_layout(*(along.get(mode, Layout(counts[mode], 0)) for mode in range(3)))
+        groups = composition(by_mode, composition(position, Layout(extent(counts))))
+        return make_layout(make_layout(parts[0][0], groups), parts[1])
+
+    def partition(self, operand: str, layout: Layout, thread: int) -> tuple[Layout, int]:
+        """(layout of one thread's elements, offset of the first) of a tensor's rank-2 layout."""
+        size = _extents(layout)
+        if len(size) != 2:
+            raise LayoutError(f"expected a layout of rank 2 for {operand}, got {layout}")
+        mine = composition(layout, self.tv_layout(operand, (size[0], size[1])))
+        return mine[1], mine[0](thread)
+
+    def _repr_svg_(self) -> str:
+        from .draw_svg import tv_svg
+
+        tile = self.tile_mnk[0], self.tile_mnk[1]
+        return tv_svg(self.tv_layout("C", tile), tile)
