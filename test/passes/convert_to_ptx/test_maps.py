@@ -355,3 +355,46 @@ cute.kernel @k(%a: {m}, %c: {m}) attributes {{threads = 128 : i32}} {{
     )
     run_kernel(text, 1, [a, c])
     assert np.array_equal(a, c)
+
+
+@pytest.mark.parametrize("element", ["f16", "i8"])
+@pytest.mark.parametrize("values", [1, 2, 3, 5])
+def test_tiles_that_do_not_fill_a_register(run_kernel, element, values) -> None:
+    """Fewer values than a register packs, through strided smem, a map and a reduction."""
+    dtype = NUMPY[element]
+    tv = f'"(32,{values}):(1,32)"'
+    m, f = memref(element, 32, values), fragment(element, 32, values, tv)
+    s = f'!cute.memref<{element}, smem, align<16>, "(32,{values}):(1,40)">'
+    kind = "addf" if element == "f16" else "addi"
+    text = f"""
+cute.kernel @k(%a: {m}, %c: {m}) attributes {{threads = 32 : i32}} {{
+  %s = cute.alloc_smem : {s}
+  cute.copy %a, %s {{tv = #cute.layout<{tv}>}} : {m} -> {s}
+  cute.barrier
+  %x = cute.load %s : {s} -> {f}
+  %y = cute.map (%v = %x : {f}, %w = %x : {f}) -> {f} {{
+    %r = arith.{kind} %v, %w : {element}
+    cute.yield %r : {element}
+  }}
+  cute.copy %y, %c : {f} -> {m}
+}}"""
+    a, c = RNG.integers(-50, 50, (32, values)).astype(dtype), np.zeros((32, values), dtype)
+    run_kernel(text, 1, [a, c], 32, 40 * values * 2)
+    assert np.array_equal(c, a + a)
+
+
+@pytest.mark.parametrize("values", [1, 3, 6])
+def test_reductions_of_odd_tiles(run_kernel, values) -> None:
+    m = memref("f16", 32, values)
+    v = memref("f16", 32, 1)
+    f = fragment("f16", 32, values, f'"(32,{values}):(1,32)"')
+    g = fragment("f16", 32, 1, '"(32,1):(1,0)"')
+    text = f"""
+cute.kernel @k(%a: {m}, %c: {v}) attributes {{threads = 32 : i32}} {{
+  %x = cute.load %a : {m} -> {f}
+  %r = cute.reduce "max", %x {{mode = 1 : i64}} : {f} -> {g}
+  cute.copy %r, %c : {g} -> {v}
+}}"""
+    a, c = RNG.integers(-50, 50, (32, values)).astype(np.float16), np.zeros((32, 1), np.float16)
+    run_kernel(text, 1, [a, c], 32)
+    assert np.array_equal(c, a.max(axis=1, keepdims=True))
