@@ -134,10 +134,10 @@ class KernelOp(IRDLOperation):
             printer.print_list(self.body.block.args, printer.print_block_argument)
         shown = {k: v for k, v in self.properties.items() if k != "sym_name"} | self.attributes
         if shown:
-            printer.print_string(" attributes")
+            printer.print_string(" attributes ")
             printer.print_attr_dict(shown)
         printer.print_string(" ")
-        printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=True)
+        printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
 
     def verify_(self) -> None:
         for arg in self.body.block.args:
@@ -425,6 +425,7 @@ class LaunchOp(IRDLOperation):
         shown = {k: self.properties[k] for k in ("threads", "smem") if k in self.properties}
         shown |= self.attributes
         if shown:
+            printer.print_string(" ")
             printer.print_attr_dict(shown)
         if self.args:
             printer.print_string(" : ")

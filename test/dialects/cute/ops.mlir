@@ -2,7 +2,7 @@
 // RUN: cute-opt %s --split-input-file --mlir-print-op-generic | cute-opt --split-input-file | filecheck %s
 
 // cute.kernel
-// CHECK: cute.kernel @scale(%x: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">, %s: f32) attributes{threads = 128 : i32} {
+// CHECK: cute.kernel @scale(%x: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">, %s: f32) attributes {threads = 128 : i32} {
 // CHECK-NEXT:   %m = cute.dim %x, 0 : !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">
 // CHECK-NEXT: }
 cute.kernel @scale(%x: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">,
@@ -16,7 +16,7 @@ cute.kernel @scale(%x: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1
 // CHECK: func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {
 // CHECK-NEXT:   %one = arith.constant 1 : i32
 // CHECK-NEXT:   %n = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?):(1)">
-// CHECK-NEXT:   cute.launch @k grid(%n, %one, %one) args(%x){threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+// CHECK-NEXT:   cute.launch @k grid(%n, %one, %one) args(%x) {threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {

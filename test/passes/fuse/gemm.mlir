@@ -4,7 +4,7 @@
 
 // BLESSED CHECK
 // CHECK: builtin.module {
-// CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes{schedule = #cute.schedule<"tile = (64,64,32), stages = 3">} {
+// CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), stages = 3">} {
 // CHECK-NEXT:     %0, %1 = cute.tile_index %D, [64, 64] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // CHECK-NEXT:     %2 = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
 // CHECK-NEXT:     %3 = arith.constant 0.000000e+00 : f32
@@ -43,7 +43,7 @@
 // CHECK-NEXT: }
 // END BLESSED
 
-cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes{schedule = #cute.schedule<"tile = (64,64,32), stages = 3">} {
+cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), stages = 3">} {
   %0, %1 = cute.tile_index %D, [64, 64] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
   %2 = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
   %3 = arith.constant 0.000000e+00 : f32

@@ -4,7 +4,7 @@
 
 // BLESSED CHECK
 // CHECK: builtin.module {
-// CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes{schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, raster = 8, epilogue = direct">, threads = 128 : i32} {
+// CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, raster = 8, epilogue = direct">, threads = 128 : i32} {
 // CHECK-NEXT:     %sA = cute.alloc_smem : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32,3):(32,1,2048)">
 // CHECK-NEXT:     %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32,3):(1,64,2048)">
 // CHECK-NEXT:     %0 = cute.block_idx x
@@ -131,13 +131,13 @@
 // CHECK-NEXT:     %5 = arith.constant 64 : i32
 // CHECK-NEXT:     %6 = arith.ceildivsi %4, %5 : i32
 // CHECK-NEXT:     %7 = arith.muli %3, %6 : i32
-// CHECK-NEXT:     cute.launch @gemm grid(%7, %0, %0) args(%A, %B, %D, %alpha){threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
+// CHECK-NEXT:     cute.launch @gemm grid(%7, %0, %0) args(%A, %B, %D, %alpha) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
 // CHECK-NEXT:     func.return
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 // END BLESSED
 
-cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes{schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, raster = 8, epilogue = direct">, threads = 128 : i32} {
+cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, raster = 8, epilogue = direct">, threads = 128 : i32} {
   %sA = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
   %s = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
   %0 = cute.block_idx x
@@ -216,6 +216,6 @@ func.func @launch(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)
   %5 = arith.constant 64 : i32
   %6 = arith.ceildivsi %4, %5 : i32
   %7 = arith.muli %3, %6 : i32
-  cute.launch @gemm grid(%7, %0, %0) args(%A, %B, %D, %alpha){threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
+  cute.launch @gemm grid(%7, %0, %0) args(%A, %B, %D, %alpha) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
   func.return
 }

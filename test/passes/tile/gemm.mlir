@@ -4,7 +4,7 @@
 
 // BLESSED CHECK
 // CHECK: builtin.module {
-// CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes{schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, raster = 8, epilogue = direct">, threads = 128 : i32} {
+// CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, raster = 8, epilogue = direct">, threads = 128 : i32} {
 // CHECK-NEXT:     %0 = cute.block_idx x
 // CHECK-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // CHECK-NEXT:     %2 = arith.constant 64 : i32
@@ -66,13 +66,13 @@
 // CHECK-NEXT:     %5 = arith.constant 64 : i32
 // CHECK-NEXT:     %6 = arith.ceildivsi %4, %5 : i32
 // CHECK-NEXT:     %7 = arith.muli %3, %6 : i32
-// CHECK-NEXT:     cute.launch @gemm grid(%7, %0, %0) args(%A, %B, %D, %alpha){threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
+// CHECK-NEXT:     cute.launch @gemm grid(%7, %0, %0) args(%A, %B, %D, %alpha) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
 // CHECK-NEXT:     func.return
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 // END BLESSED
 
-cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes{schedule = #cute.schedule<"tile = (64,64,32), stages = 3">} {
+cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), stages = 3">} {
   %0, %1 = cute.tile_index %D, [64, 64] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
   %2 = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
   %3 = arith.constant 0.000000e+00 : f32
