@@ -107,7 +107,8 @@ def warm_call_us() -> tuple[float, float, float]:
     kernel = cute.compile(cute.gemm, a, b)
     kernel.launch(a, b, out, 1.0)
     cute.gemm(a, b, out=out)
-    (prepared,) = kernel._prepared.values()
+    prepared = kernel.prepared(a, b, out, 1.0)
+    assert prepared is not None
     ((function, grid, block, smem, packed),) = prepared.launches
     synchronize = cupy.cuda.runtime.deviceSynchronize
     figures = []
