@@ -213,9 +213,7 @@ def merge_units(context: Context, units: SSAValue, array: SSAValue, used: int) -
         ]
         return [builder.pack(*halves)]
 
-    sources = [
-        (units, [min(r * parts + i, used - 1) for r in range(count)]) for i in range(parts)
-    ]
+    sources = [(units, [min(r * parts + i, used - 1) for r in range(count)]) for i in range(parts)]
     context.foreach(count, sources, [(array, range(count))], body)
 
 
