@@ -129,12 +129,10 @@ def _stores() -> list[str]:
         )
     lines += [f"st.mmio.relaxed.sys[.global].{types} ; m {s} ; sm_70+" for _, types, s in _SCALARS]
     head = "st.async[.weak][.shared::cluster].$tx"
-    lines.append(
-        f"{head}.<$w32_|$w64_> ; m x m ; sm_90+".replace("$w32_", _MACROS["w32"][1:-1]).replace(
-            "$w64_", _MACROS["w64"][1:-1]
-        )
-    )
-    lines.append(f"{head}.v2.<{_MACROS['w32'][1:-1]}|{_MACROS['w64'][1:-1]}> ; m w2 m ; sm_90+")
+    lines.append(f"{head}.<b32|b64> ; m x m ; sm_90+")
+    lines.append(f"{head}.<u32|u64|s32|s64> ; m s m ; sm_90+")
+    lines.append(f"{head}.<f32|f64> ; m f m ; sm_90+")
+    lines.append(f"{head}.v2.<b32|b64|u32|u64|s32|s64|f32|f64> ; m w2 m ; sm_90+")
     lines.append(f"{head}.v4.$w32 ; m w4 m ; sm_90+")
     return lines
 
@@ -165,7 +163,7 @@ def _atomics() -> list[str]:
                 continue
             operands = f"{d} m {values}"
             newer = requires if requires == "sm_90+" else "sm_90+"
-            near = "[.<global|$cta_>]".replace("$cta_", "shared|shared::cta")
+            near = "[.<global|shared|shared::cta>]"
             all_ = "[.<global|shared|shared::cta|shared::cluster>]"
             lines.append(
                 f"{name}[.{sems}][.<cta|gpu|sys>]{near}{operation}.{types} ; "

@@ -59,8 +59,8 @@ def _module_of() -> dict[str, str]:
 def _table(module: str) -> dict[str, list[Form]]:
     result: dict[str, list[Form]] = {}
     for form in import_module(f"cutedialect.atoms.{module}").forms():
-        head = form.pattern.partition(".")[0]
-        for family in head.strip("<>").split("|") if head.startswith("<") else [_family(head)]:
+        head = _family(form.pattern)
+        for family in head.strip("<>").split("|"):
             result.setdefault(family, []).append(form)
     return result
 

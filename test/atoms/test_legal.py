@@ -1,4 +1,4 @@
-"""`legal` on statements whose verdict and reason are known; the neighbor of this file asks ptxas."""
+"""`legal` on statements whose verdict and reason are known; ptxas is asked in another file."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import pytest
 
 from cutedialect import atoms
+from cutedialect.atoms import legality
 from cutedialect.atoms.statement import (
     Address,
     Immediate,
@@ -126,6 +127,17 @@ def test_illegal_with_the_reason(statement: str, target: str, reason: str) -> No
     verdict = atoms.legal(statement, target)
     assert not verdict
     assert re.search(reason, verdict.reason), verdict.reason
+
+
+@pytest.mark.parametrize("family", legality.families())
+def test_every_indexed_opcode_has_forms(family: str) -> None:
+    forms = legality.forms_of(family)
+    assert forms
+    for form in forms[:: 1 + len(forms) // 40]:
+        assert form.regex.pattern
+        for word in form.requires.split():
+            assert atoms.targets_with(word), f"{form.pattern} needs a target that does not exist"
+    assert "no_such_modifier" in atoms.legal(f"{family}.no_such_modifier;", "sm_80").reason
 
 
 def test_statement_is_taken_apart() -> None:
