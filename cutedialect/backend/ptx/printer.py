@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TextIO
 
 from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.ptx import (
+    AtomOp,
     BarSyncOp,
+    BarWarpSyncOp,
     CpAsyncCommitOp,
     CpAsyncOp,
     CpAsyncWaitOp,
+    FenceOp,
     FillOp,
     ForeachOp,
     ForOp,
+    GetOp,
     IfOp,
     ImmOp,
     KernelOp,
@@ -34,18 +40,25 @@ from cutedialect.dialects.ptx import (
     RegArrayOp,
     RegsType,
     RegType,
+    ReturnOp,
     ScalarOp,
+    SetOp,
     ShflOp,
     SmemBaseOp,
     SpecialOp,
+    StMatrixOp,
     StOp,
     StScalarOp,
     TableOp,
+    TrapOp,
     UnpackOp,
+    VoteOp,
     YieldOp,
+    operand_classes,
 )
 
 from .names import Names, literal
+from .printf import PROTOTYPE, call_lines, format_declaration
 from .target import version_of
 
 # The move that copies a register of a class.
@@ -58,6 +71,9 @@ _MOVES = {
     "f64": "mov.f64",
 }
 _PARAM = {"b16": ".b16", "b32": ".b32", "b64": ".b64", "f32": ".f32", "f64": ".f64"}
+# Families of one operand and byte permutes get registers: a constant there is a fold not made.
+_REGISTERS_ONLY = ("cvt", "popc", "clz", "abs", "neg", "not", "prmt")
+_HALF_TYPES = frozenset({"f16", "bf16", "f16x2", "bf16x2", "e4m3x2", "e5m2x2"})
 _TYPED_ZERO = {"f32": "0f00000000", "f64": "0d0000000000000000"}
 
 
@@ -72,6 +88,11 @@ def ptx_text(module: ModuleOp) -> str:
     if not kernels:
         raise ValueError("expected a ptx.kernel in the module (run convert-to-ptx), got none")
     target = kernels[0].target.data
+    for kernel in kernels:
+        if kernel.target.data != target:
+            raise VerifyException(
+                f"expected one target in a module, got {target} and {kernel.target.data}", kernel
+            )
     files = _Files()
     bodies: list[str] = []
     declarations: list[str] = []
@@ -80,9 +101,7 @@ def ptx_text(module: ModuleOp) -> str:
         bodies.append(printer.print())
         declarations += printer.declarations
     if any(line.startswith(".global") for line in declarations):
-        declarations.insert(
-            0, ".extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 args);"
-        )
+        declarations.insert(0, PROTOTYPE)
     head = [f".version {version_of(target)}", f".target {target}", ".address_size 64", ""]
     tail = [f'\t.file {number} "{path}"' for path, number in files.numbers.items()]
     return "\n".join([*head, *declarations, *bodies, *tail]) + "\n"
@@ -133,7 +152,16 @@ class _KernelPrinter:
             ForOp: self._for,
             IfOp: self._if,
             ShflOp: self._shfl,
-            BarSyncOp: lambda op: self.lines.append("\tbar.sync 0;"),
+            GetOp: self._get,
+            SetOp: self._set,
+            StMatrixOp: self._table,
+            AtomOp: self._atom,
+            VoteOp: self._vote,
+            BarSyncOp: self._bar_sync,
+            BarWarpSyncOp: self._bar_warp_sync,
+            FenceOp: self._fence,
+            ReturnOp: lambda op: self.lines.append("\tret;"),
+            TrapOp: lambda op: self.lines.append("\ttrap;"),
             CpAsyncCommitOp: lambda op: self.lines.append("\tcp.async.commit_group;"),
             CpAsyncWaitOp: self._wait,
             PrintfOp: self._printf,
@@ -176,7 +204,12 @@ class _KernelPrinter:
             if isinstance(op, ScalarOp):
                 self._scalar(op)
             else:
-                handlers[type(op)](op)
+                handler = handlers.get(type(op))
+                if handler is None:
+                    raise VerifyException(
+                        f"expected an op of the ptx dialect in a kernel, got {op.name}", op
+                    )
+                handler(op)
             if len(self.lines) > first:
                 origin = op.attributes.get("from")
                 shown = origin.data if isinstance(origin, StringAttr) else op.name
@@ -227,12 +260,15 @@ class _KernelPrinter:
 
     def _scalar(self, op: ScalarOp) -> None:
         values = self.values
-        args = [values[arg] for arg in op.args]
-        # cvt and mov of one literal are legal; only cvt insists on a register.
-        if op.family in ("cvt", "popc", "clz", "abs", "neg", "not", "prmt", "lop3"):
-            args = [self._register(arg) for arg in op.args]
-        names = "|".join(self._define(result) for result in op.res)
-        self.lines.append(f"\t{op.mnemonic} {names}, {', '.join(args)};")
+        mnemonic = op.mnemonic
+        args = [values[arg] for arg in op.operands]
+        for position, shown in enumerate(args):
+            if shown[0] != "%" and not _takes_literal(
+                mnemonic, position, _class_of(op.operands[position])
+            ):
+                args[position] = self._register(op.operands[position])
+        names = "|".join([self._define(result) for result in op.results])
+        self.lines.append(f"\t{mnemonic} {names}, {', '.join(args)};")
 
     def _pack(self, op: Operation) -> None:
         assert isinstance(op, PackOp)
@@ -260,6 +296,17 @@ class _KernelPrinter:
         move, value = _MOVES[type_.cls], self.values[op.value]
         self.lines += [f"\t{move} {name}, {value};" for name in self.arrays[op.data]]
 
+    def _get(self, op: Operation) -> None:
+        assert isinstance(op, GetOp)
+        name = self._define(op.res)
+        source = self.arrays[op.data][op.index.value.data]
+        self.lines.append(f"\t{_MOVES[_class_of(op.res)]} {name}, {source};")
+
+    def _set(self, op: Operation) -> None:
+        assert isinstance(op, SetOp)
+        target = self.arrays[op.data][op.index.value.data]
+        self.lines.append(f"\t{_MOVES[_class_of(op.value)]} {target}, {self.values[op.value]};")
+
     # Memory
 
     def _table(self, op: Operation) -> None:
@@ -276,9 +323,10 @@ class _KernelPrinter:
         pred = op.pred.get_values() if op.pred is not None else None
         width = len(regs) // len(base)
         loads = isinstance(op, LdOp | LdMatrixOp)
+        matrix = isinstance(op, LdMatrixOp | StMatrixOp)
         for i in range(len(base)):
             data = [names[r] for r in regs[i * width : (i + 1) * width]]
-            vector = data[0] if width == 1 and family != "ldmatrix" else f"{{{', '.join(data)}}}"
+            vector = data[0] if width == 1 and not matrix else f"{{{', '.join(data)}}}"
             guard = ""
             if pred is not None and pred[i] >= 0:
                 guard = f"@{preds[pred[i]]} "
@@ -329,9 +377,14 @@ class _KernelPrinter:
         assert isinstance(op, LdScalarOp)
         base = self._register(op.base)
         name = self._define(op.res)
-        self.lines.append(
-            f"\tld.{op.modifiers.data} {name}, {_address(base, op.offset.value.data)};"
-        )
+        guard = ""
+        if op.pred is not None:
+            register_class = _class_of(op.res)
+            zero = _TYPED_ZERO.get(register_class, "0")
+            self.lines.append(f"\t{_MOVES[register_class]} {name}, {zero};")
+            guard = f"@{self.values[op.pred]} "
+        at = _address(base, op.offset.value.data)
+        self.lines.append(f"\t{guard}ld.{op.modifiers.data} {name}, {at};")
 
     def _st_scalar(self, op: Operation) -> None:
         assert isinstance(op, StScalarOp)
@@ -339,6 +392,13 @@ class _KernelPrinter:
         guard = f"@{self.values[op.pred]} " if op.pred is not None else ""
         at = _address(base, op.offset.value.data)
         self.lines.append(f"\t{guard}st.{op.modifiers.data} {at}, {value};")
+
+    def _atom(self, op: Operation) -> None:
+        assert isinstance(op, AtomOp)
+        base = self._register(op.base)
+        values = ", ".join([self._register(value) for value in op.values])
+        at = _address(base, op.offset.value.data)
+        self.lines.append(f"\tatom.{op.modifiers.data} {self._define(op.res)}, {at}, {values};")
 
     # Regions
 
@@ -453,15 +513,34 @@ class _KernelPrinter:
             self.lines.append(f"\tmov.b32 {moved}, {value};")
             value = moved
         lane, clamp, members = (self.values[v] for v in (op.lane, op.clamp, op.members))
-        members = f"0x{int(members):08x}" if members.isdigit() else members
         result = self.names.fresh("b32")
         self.lines.append(
-            f"\tshfl.{op.modifiers.data} {result}, {value}, {lane}, {clamp}, {members};"
+            f"\tshfl.{op.modifiers.data} {result}, {value}, {lane}, {clamp}, {_mask(members)};"
         )
         if _class_of(op.res) == "f32":
             self.lines.append(f"\tmov.b32 {self._define(op.res)}, {result};")
         else:
             self.values[op.res] = result
+
+    def _vote(self, op: Operation) -> None:
+        assert isinstance(op, VoteOp)
+        pred, members = self.values[op.pred], self.values[op.members]
+        self.lines.append(
+            f"\tvote.{op.modifiers.data} {self._define(op.res)}, {pred}, {_mask(members)};"
+        )
+
+    def _bar_sync(self, op: Operation) -> None:
+        assert isinstance(op, BarSyncOp)
+        threads = f", {op.threads.value.data}" if op.threads is not None else ""
+        self.lines.append(f"\tbar.sync {op.number}{threads};")
+
+    def _bar_warp_sync(self, op: Operation) -> None:
+        assert isinstance(op, BarWarpSyncOp)
+        self.lines.append(f"\tbar.warp.sync {_mask(self.values[op.members])};")
+
+    def _fence(self, op: Operation) -> None:
+        assert isinstance(op, FenceOp)
+        self.lines.append(f"\tfence.{op.modifiers.data};")
 
     def _wait(self, op: Operation) -> None:
         assert isinstance(op, CpAsyncWaitOp)
@@ -469,49 +548,32 @@ class _KernelPrinter:
 
     def _printf(self, op: Operation) -> None:
         assert isinstance(op, PrintfOp)
-        number = self.strings + len(self.declarations)
-        text = op.format.data.encode() + b"\0"
-        symbol = f"{self.name}_format_{number}"
-        data = ", ".join(map(str, text))
-        self.declarations.append(f".global .align 1 .b8 {symbol}[{len(text)}] = {{{data}}};")
-        stores: list[str] = []
-        offset = 0
-        for arg in op.args:
-            value, register_class = self._register(arg), _class_of(arg)
-            if register_class == "f32":
-                wide = self.names.fresh("f64")
-                self.lines.append(f"\tcvt.f64.f32 {wide}, {value};")
-                value, register_class = wide, "f64"
-            width = 8 if register_class in ("b64", "f64") else 4
-            offset = -(-offset // width) * width
-            stores.append(f"\tst.local.{register_class} [{symbol}_args+{offset}], {value};")
-            offset += width
-        pointer, generic = self.names.fresh("b64"), self.names.fresh("b64")
-        arguments = self.names.fresh("b64")
-        if stores:
-            self.lines += ["\t{", f"\t.local .align 8 .b8 {symbol}_args[{offset}];", *stores]
-            self.lines.append(f"\tmov.u64 {arguments}, {symbol}_args;")
-            self.lines.append(f"\tcvta.local.u64 {arguments}, {arguments};")
-            self.lines.append("\t}")
-        else:
-            self.lines.append(f"\tmov.u64 {arguments}, 0;")
-        self.lines += [
-            f"\tmov.u64 {pointer}, {symbol};",
-            f"\tcvta.global.u64 {generic}, {pointer};",
-            "\t{",
-            "\t.param .b64 format;",
-            f"\tst.param.b64 [format], {generic};",
-            "\t.param .b64 args;",
-            f"\tst.param.b64 [args], {arguments};",
-            "\t.param .b32 result;",
-            "\tcall.uni (result), vprintf, (format, args);",
-            "\t}",
-        ]
+        symbol = f"{self.name}_format_{self.strings + len(self.declarations)}"
+        self.declarations.append(format_declaration(symbol, op.format.data))
+        args = [(self._register(arg), _class_of(arg)) for arg in op.args]
+        self.lines += call_lines(symbol, args, self.names)
+
+
+@lru_cache(maxsize=1024)
+def _takes_literal(mnemonic: str, position: int, register_class: str) -> bool:
+    """Whether an operand may be a constant: half types have none, and a float's bits stand only
+    for a float (PTX ISA 4.5).
+    """
+    parts = mnemonic.split(".")
+    if parts[0] in _REGISTERS_ONLY or not _HALF_TYPES.isdisjoint(parts):
+        return False
+    wanted = operand_classes(mnemonic)[position][0]
+    return (wanted in _TYPED_ZERO) == (register_class in _TYPED_ZERO)
 
 
 def _class_of(value: SSAValue) -> str:
     assert isinstance(value.type, RegType)
     return value.type.data
+
+
+def _mask(members: str) -> str:
+    """A literal mask of lanes in hexadecimal; a register as it is."""
+    return members if members[0] == "%" else f"0x{int(members) & 0xFFFFFFFF:08x}"
 
 
 def _address(base: str, offset: int) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-# Target to the first PTX ISA version that knows it; printing needs 7.1 for what we emit on sm_80.
+# Target to the first PTX ISA version that knows it; L2 policies need 7.4 on sm_80.
 _VERSIONS = {
     "sm_70": "6.5",
     "sm_75": "6.5",
-    "sm_80": "7.1",
-    "sm_86": "7.1",
+    "sm_80": "7.4",
+    "sm_86": "7.4",
     "sm_87": "7.4",
     "sm_89": "8.4",
     "sm_90": "8.0",

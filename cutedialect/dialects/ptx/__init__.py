@@ -1,34 +1,25 @@
 """The `ptx` dialect: what is printed. One op is one PTX instruction family, or many instructions.
 
-`registers.py` has the types, `scalar.py` the scalar families, `memory.py` loads, stores and MMA on
-register arrays, `control.py` kernels, control flow and barriers.
+`registers.py` has the types, `scalar.py` the scalar families, `arrays.py` register arrays and
+unrolled code on them, `memory.py` loads, stores and MMA, `control.py` kernels and control flow,
+`synchronization.py` barriers, fences and warp exchange.
 """
 
 from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from .control import (
-    BarSyncOp,
-    CpAsyncCommitOp,
-    CpAsyncWaitOp,
-    FillOp,
-    ForeachOp,
-    ForOp,
-    IfOp,
-    KernelOp,
-    PrintfOp,
-    RegArrayOp,
-    ShflOp,
-    YieldOp,
-)
+from .arrays import FillOp, ForeachOp, GetOp, RegArrayOp, SetOp, YieldOp
+from .control import ForOp, IfOp, KernelOp, PrintfOp, ReturnOp, TrapOp
 from .memory import (
+    AtomOp,
     CpAsyncOp,
     LdMatrixOp,
     LdOp,
     LdScalarOp,
     MmaOp,
     RedOp,
+    StMatrixOp,
     StOp,
     StScalarOp,
     TableOp,
@@ -45,6 +36,15 @@ from .scalar import (
     UnpackOp,
     imm,
     scalar,
+)
+from .synchronization import (
+    BarSyncOp,
+    BarWarpSyncOp,
+    CpAsyncCommitOp,
+    CpAsyncWaitOp,
+    FenceOp,
+    ShflOp,
+    VoteOp,
 )
 
 Ptx = Dialect(
@@ -76,6 +76,15 @@ Ptx = Dialect(
         CpAsyncCommitOp,
         CpAsyncWaitOp,
         PrintfOp,
+        GetOp,
+        SetOp,
+        StMatrixOp,
+        AtomOp,
+        VoteOp,
+        BarWarpSyncOp,
+        FenceOp,
+        ReturnOp,
+        TrapOp,
     ],
     [RegType, RegsType],
 )
@@ -88,13 +97,17 @@ __all__ = [
     "F64",
     "PRED",
     "SCALAR_OPS",
+    "AtomOp",
     "BarSyncOp",
+    "BarWarpSyncOp",
     "CpAsyncCommitOp",
     "CpAsyncOp",
     "CpAsyncWaitOp",
+    "FenceOp",
     "FillOp",
     "ForOp",
     "ForeachOp",
+    "GetOp",
     "IfOp",
     "ImmOp",
     "KernelOp",
@@ -109,14 +122,19 @@ __all__ = [
     "RegArrayOp",
     "RegType",
     "RegsType",
+    "ReturnOp",
     "ScalarOp",
+    "SetOp",
     "ShflOp",
     "SmemBaseOp",
     "SpecialOp",
+    "StMatrixOp",
     "StOp",
     "StScalarOp",
     "TableOp",
+    "TrapOp",
     "UnpackOp",
+    "VoteOp",
     "YieldOp",
     "imm",
     "operand_classes",

@@ -6,9 +6,10 @@ Instruction i of an op addresses `bases[base[i]] + offset[i]`, moves the registe
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i64
+from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -23,16 +24,20 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
-from .registers import RegsType, RegType, check, reg
+from .mnemonics import memory_classes, mma_counts, vector_length
+from .registers import PRED, RegsType, RegType, check, reg
+from .syntax import class_of, parse_defined, parse_extra, parse_reg, print_extra
 
 _SPACES = {"global": "b64", "shared": "b32"}
 
 
 def table(values: Sequence[int]) -> DenseArrayBase:
     """A table of integers as an attribute."""
-    return DenseArrayBase.from_list(i64, list(values))
+    return DenseArrayBase(i64, BytesAttr(struct.pack(f"<{len(values)}q", *values)))
 
 
 def space_of(modifiers: str) -> str:
@@ -47,6 +52,13 @@ def space_of(modifiers: str) -> str:
 def _check_index(what: str, values: Sequence[int], limit: int, low: int = 0) -> None:
     wrong = [v for v in values if not low <= v < limit]
     check(not wrong, f"expected {what} indices in {low}..{limit - 1}, got {wrong[:1]}")
+
+
+def _check_classes(what: str, values: Sequence[SSAValue], wanted: str) -> None:
+    for value in values:
+        check(
+            class_of(value) == wanted, f"expected {what} of class {wanted}, got {class_of(value)}"
+        )
 
 
 class TableOp(IRDLOperation):
@@ -107,9 +119,16 @@ class TableOp(IRDLOperation):
         data = self.data.type
         assert isinstance(data, RegsType)
         registers = self.regs.get_values()
+        mnemonic = f"{self.name[len('ptx.') :]}.{self.modifiers.data}"
+        length = vector_length(mnemonic)
         check(
-            len(registers) % count == 0,
-            f"expected as many registers for each of {count} instructions, got {len(registers)}",
+            len(registers) == count * length,
+            f"expected {count * length} registers for {count} of {mnemonic}, got {len(registers)}",
+        )
+        classes = memory_classes(mnemonic)
+        check(
+            data.cls in classes,
+            f"expected registers of class {' or '.join(classes)} for {mnemonic}, got {data.cls}",
         )
         _check_index("base", self.base.get_values(), len(self.bases))
         _check_index("register", registers, data.count)
@@ -119,13 +138,8 @@ class TableOp(IRDLOperation):
                 f"expected {count} predicate indices, got {len(self.pred.get_values())}",
             )
             _check_index("predicate", self.pred.get_values(), len(self.preds), -1)
-        wanted = _SPACES[space_of(self.modifiers.data)]
-        for value in self.bases:
-            assert isinstance(value.type, RegType)
-            check(
-                value.type.data == wanted,
-                f"expected bases of class {wanted}, got {value.type.data}",
-            )
+        _check_classes("bases", self.bases, _SPACES[space_of(self.modifiers.data)])
+        _check_classes("predicates", self.preds, "pred")
 
 
 @irdl_op_definition
@@ -197,6 +211,24 @@ class LdMatrixOp(TableOp):
     """
 
     name = "ptx.ldmatrix"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class StMatrixOp(TableOp):
+    """`stmatrix`: 8x8 matrices of 16-bit elements to shared memory (PTX ISA 9.7.14.5.16), sm_90.
+
+    Example:
+
+        ptx.kernel @k(%s: b32) attributes {target = "sm_90", threads = 32 : i32} {
+          %x = ptx.regs : !ptx.regs<b32 x 2>
+          ptx.stmatrix "sync.aligned.m8n8.x2.shared.b16", %x [%s] {
+            base = array<i64: 0>, offset = array<i64: 0>, regs = array<i64: 0, 1>
+          } : !ptx.regs<b32 x 2>, !ptx.reg<b32>
+        }
+    """
+
+    name = "ptx.stmatrix"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
@@ -282,6 +314,14 @@ class CpAsyncOp(IRDLOperation):
             self.bytes.value.data in (4, 8, 16),
             f"expected cp.async of 4, 8 or 16 bytes, got {self.bytes.value.data}",
         )
+        check(
+            not self.modifiers.data.startswith("cg") or self.bytes.value.data == 16,
+            f"expected cp.async.cg of 16 bytes, got {self.bytes.value.data}",
+        )
+        _check_classes("destinations", self.dst_bases, "b32")
+        _check_classes("sources", self.src_bases, "b64")
+        _check_classes("sizes", self.sizes, "b32")
+        _check_classes("predicates", self.preds, "pred")
 
 
 @irdl_op_definition
@@ -343,6 +383,11 @@ class MmaOp(IRDLOperation):
     def verify_(self) -> None:
         counts = self.counts.get_values()
         check(len(counts) == 3, f"expected counts of C, A and B, got {len(counts)}")
+        wanted = mma_counts(f"mma.{self.modifiers.data}")
+        check(
+            wanted is None or tuple(counts) == wanted,
+            f"expected counts {wanted} for mma.{self.modifiers.data}, got {tuple(counts)}",
+        )
         starts = (self.c, self.a, self.b)
         check(
             len({len(start.get_values()) for start in starts}) == 1,
@@ -356,7 +401,7 @@ class MmaOp(IRDLOperation):
 
 @irdl_op_definition
 class LdScalarOp(IRDLOperation):
-    """Load one register (PTX ISA 9.7.9.8).
+    """Load one register (PTX ISA 9.7.9.8); 0 where a predicate switches it off.
 
     Example:
 
@@ -368,18 +413,31 @@ class LdScalarOp(IRDLOperation):
     name = "ptx.ld.scalar"
     modifiers = prop_def(StringAttr)
     base = operand_def(RegType)
+    pred = opt_operand_def(PRED)
     offset = prop_def(IntegerAttr)
     res = result_def(RegType)
     traits = traits_def(MemoryReadEffect())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$modifiers `,` $base attr-dict `:` type($base) `->` type($res)"
+    assembly_format = (
+        "$modifiers `,` $base (`if` $pred^)? attr-dict `:` type($base) `->` type($res)"
+    )
 
-    def __init__(self, modifiers: str, base: SSAValue, offset: int, register_class: str) -> None:
+    def __init__(
+        self,
+        modifiers: str,
+        base: SSAValue,
+        offset: int,
+        register_class: str,
+        pred: SSAValue | None = None,
+    ) -> None:
         super().__init__(
-            operands=[base],
+            operands=[base, pred],
             properties={"modifiers": StringAttr(modifiers), "offset": IntegerAttr(offset, i64)},
             result_types=[reg(register_class)],
         )
+
+    def verify_(self) -> None:
+        _check_access("ld", self.modifiers.data, self.base, self.res)
 
 
 @irdl_op_definition
@@ -418,3 +476,94 @@ class StScalarOp(IRDLOperation):
             operands=[value, base, pred],
             properties={"modifiers": StringAttr(modifiers), "offset": IntegerAttr(offset, i64)},
         )
+
+    def verify_(self) -> None:
+        _check_access("st", self.modifiers.data, self.base, self.value)
+        if self.pred is not None:
+            _check_classes("predicates", [self.pred], "pred")
+
+
+@irdl_op_definition
+class AtomOp(IRDLOperation):
+    """Read and modify one register's worth of memory at once (PTX ISA 9.7.13.5); `cas` compares
+    with the first value and writes the second.
+
+    Example:
+
+        ptx.kernel @k(%a: b64, %x: b32) attributes {target = "sm_80", threads = 32 : i32} {
+          %old = ptx.atom "global.add.u32" %a, 16, %x : b32
+          %now = ptx.atom "global.cas.b32" %a, 16, %x, %old : b32
+        }
+    """
+
+    name = "ptx.atom"
+    modifiers = prop_def(StringAttr)
+    base = operand_def(RegType)
+    values = var_operand_def(RegType)
+    offset = prop_def(IntegerAttr)
+    res = result_def(RegType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def __init__(
+        self, modifiers: str, base: SSAValue, offset: int, values: Sequence[SSAValue]
+    ) -> None:
+        super().__init__(
+            operands=[base, list(values)],
+            properties={"modifiers": StringAttr(modifiers), "offset": IntegerAttr(offset, i64)},
+            result_types=[values[0].type],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AtomOp:
+        modifiers = parser.parse_str_literal()
+        base = parse_defined(parser)
+        parser.parse_punctuation(",")
+        offset = parser.parse_integer(allow_boolean=False)
+        values: list[SSAValue] = []
+        while parser.parse_optional_punctuation(","):
+            values.append(parse_defined(parser))
+        extra = parse_extra(parser)
+        parser.parse_punctuation(":")
+        return cls.create(
+            operands=[base, *values],
+            properties={"modifiers": StringAttr(modifiers), "offset": IntegerAttr(offset, i64)},
+            result_types=[parse_reg(parser)],
+            attributes=extra,
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_string_literal(self.modifiers.data)
+        printer.print_string(" ")
+        printer.print_ssa_value(self.base)
+        printer.print_string(f", {self.offset.value.data}")
+        for value in self.values:
+            printer.print_string(", ")
+            printer.print_ssa_value(value)
+        print_extra(printer, self.attributes)
+        printer.print_string(f" : {class_of(self.res)}")
+
+    def verify_(self) -> None:
+        modifiers = self.modifiers.data
+        wanted = 2 if "cas" in modifiers.split(".") else 1
+        check(
+            len(self.values) == wanted,
+            f"expected {wanted} values of atom.{modifiers}, got {len(self.values)}",
+        )
+        for value in (*self.values, self.res):
+            _check_access("atom", modifiers, self.base, value)
+
+
+def _check_access(family: str, modifiers: str, base: SSAValue, value: SSAValue) -> None:
+    mnemonic = f"{family}.{modifiers}"
+    _check_classes("a base", [base], _SPACES[space_of(modifiers)])
+    classes = memory_classes(mnemonic)
+    check(
+        vector_length(mnemonic) == 1,
+        f"expected one register, got the vector instruction {mnemonic}",
+    )
+    check(
+        class_of(value) in classes,
+        f"expected a register of class {' or '.join(classes)} for {mnemonic}, "
+        f"got {class_of(value)}",
+    )

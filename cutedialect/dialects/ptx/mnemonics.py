@@ -5,6 +5,7 @@ with an instruction type of its width if either is untyped bits (PTX ISA 9.2).
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from xdsl.utils.exceptions import VerifyException
@@ -34,12 +35,13 @@ _WIDER = {"b16": ("b32", "b64"), "b32": ("b64",)}
 # Families whose operands all have the instruction's type, by number of operands.
 _UNIFORM = {
     1: "mov neg abs not cnot rcp sqrt rsqrt ex2 lg2 sin cos tanh popc clz brev cvta",
-    2: "add sub mul mul24 div rem min max and or xor copysign set",
+    2: "add sub mul mul24 div rem min max and or xor copysign",
     3: "fma mad24 sad prmt dp4a",
 }
 _COUNTS = {family: count for count, names in _UNIFORM.items() for family in names.split()}
 
 Classes = tuple[str, ...]
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
 @lru_cache(maxsize=1024)
@@ -54,7 +56,7 @@ def result_class(mnemonic: str) -> str:
         return "pred"
     if family in ("mul", "mad") and "wide" in modifiers:
         return _widened(mnemonic, types[-1])
-    if family in ("cvt", "set", "slct"):
+    if family in ("cvt", "slct"):
         return _CLASS_OF_TYPE[types[0]]
     if family in ("popc", "clz"):
         return "b32"
@@ -125,3 +127,65 @@ def _widened(mnemonic: str, type_: str) -> str:
     if type_ not in widths:
         raise VerifyException(f"expected a wide product of u16, s16, u32 or s32, got '{mnemonic}'")
     return widths[type_]
+
+
+_ELEMENTS = {"v2": 2, "v4": 4, "v8": 8, "x1": 1, "x2": 2, "x4": 4}
+
+
+@lru_cache(maxsize=256)
+def vector_length(mnemonic: str) -> int:
+    """Registers that one memory instruction moves.
+
+    >>> vector_length("ld.global.v4.b32"), vector_length("ld.shared.b32")
+    (4, 1)
+    """
+    return next((_ELEMENTS[part] for part in mnemonic.split(".") if part in _ELEMENTS), 1)
+
+
+@lru_cache(maxsize=256)
+def memory_classes(mnemonic: str) -> Classes:
+    """Register classes that a memory instruction moves; integers and bits may be wider than what
+    a load or store moves (PTX ISA 9.4.1).
+
+    >>> memory_classes("ld.global.u8")
+    ('b16', 'b32', 'b64')
+    """
+    family, _, types = _parts(mnemonic)
+    if family in ("ldmatrix", "stmatrix"):
+        return ("b32",)
+    last = types[-1]
+    own = _accepted(last)
+    if family in ("ld", "st") and last[0] in "bus" and last[1:].isdigit():
+        own += _WIDER.get(own[0], ())
+    return own
+
+
+_ELEMENT_BITS = {"f32": 32, "s32": 32, "f64": 64, "tf32": 32, "f16": 16, "bf16": 16, "b1": 1}
+_ELEMENT_BITS |= {"s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "s4": 4, "u4": 4}
+
+
+@lru_cache(maxsize=64)
+def mma_counts(mnemonic: str) -> tuple[int, int, int] | None:
+    """Registers of C, A and B that each lane gives to a dense `mma` (PTX ISA 9.7.14.5); None for
+    a form whose fragments are not spread evenly over the 32 lanes.
+
+    >>> mma_counts("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    (4, 4, 2)
+    """
+    parts = mnemonic.split(".")
+    shape = next((found for part in parts if (found := _SHAPE.fullmatch(part))), None)
+    types = [part for part in parts if part in _ELEMENT_BITS]
+    if shape is None or len(types) < 4:
+        return None
+    m, n, k = map(int, shape.groups())
+    if (m, n, k) == (8, 8, 4) and types[1] == "f16":
+        return None
+    registers = [
+        max(1, rows * columns * bits // (32 * max(32, bits)))
+        for rows, columns, bits in (
+            (m, n, _ELEMENT_BITS[types[0]]),
+            (m, k, _ELEMENT_BITS[types[1]]),
+            (n, k, _ELEMENT_BITS[types[2]]),
+        )
+    ]
+    return registers[0], registers[1], registers[2]

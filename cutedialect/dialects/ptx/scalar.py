@@ -54,7 +54,6 @@ FAMILIES: dict[str, tuple[str, str, str]] = {
     "shl": ("shift left", "9.7.8.8", "b64"),
     "shr": ("shift right", "9.7.8.9", "u32"),
     "setp": ("compare into a predicate, and its complement", "9.7.6.2", "lt.s32"),
-    "set": ("compare into a number", "9.7.6.1", "lt.u32.f32"),
     "selp": ("choose by a predicate", "9.7.6.3", "f32"),
     "slct": ("choose by a sign", "9.7.6.4", "f32.s32"),
     "cvt": ("convert; two sources for packed types", "9.7.9.21", "rn.f16x2.f32"),

@@ -1,0 +1,237 @@
+"""Barriers, fences and groups of asynchronous copies, and exchange between the lanes of a warp."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from .registers import B32, PRED, RegType, check, width_of
+from .syntax import parse_extra, print_extra
+
+ALL_LANES = 0xFFFFFFFF
+
+
+@irdl_op_definition
+class ShflOp(IRDLOperation):
+    """Exchange a register between lanes (PTX ISA 9.7.9.6): `ptx.shfl "sync.bfly.b32"`.
+
+    Operands: value, lane (or mask), clamp, member mask.
+
+    Example:
+
+        ptx.kernel @k(%v: b32) attributes {target = "sm_80", threads = 32 : i32} {
+          %one = ptx.imm 1 : b32
+          %c = ptx.imm 31 : b32
+          %all = ptx.imm 4294967295 : b32
+          %r = ptx.shfl "sync.bfly.b32", %v, %one, %c, %all : !ptx.reg<b32> -> !ptx.reg<b32>
+        }
+    """
+
+    name = "ptx.shfl"
+    modifiers = prop_def(StringAttr)
+    value = operand_def(RegType)
+    lane = operand_def(B32)
+    clamp = operand_def(B32)
+    members = operand_def(B32)
+    res = result_def(RegType)
+    assembly_format = (
+        "$modifiers `,` $value `,` $lane `,` $clamp `,` $members attr-dict `:` "
+        "type($value) `->` type($res)"
+    )
+
+    def __init__(
+        self, modifiers: str, value: SSAValue, lane: SSAValue, clamp: SSAValue, members: SSAValue
+    ) -> None:
+        super().__init__(
+            operands=[value, lane, clamp, members],
+            properties={"modifiers": StringAttr(modifiers)},
+            result_types=[value.type],
+        )
+
+    def verify_(self) -> None:
+        check(
+            width_of(self.value.type) == 32 and self.res.type == self.value.type,
+            f"expected a value and a result of one class of 32 bits, got {self.value.type} and "
+            f"{self.res.type}",
+        )
+
+
+@irdl_op_definition
+class VoteOp(IRDLOperation):
+    """Combine a predicate over the lanes of a mask (PTX ISA 9.7.13.11): all, any, uni, ballot.
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+          %p = ptx.imm 1 : pred
+          %all = ptx.imm 4294967295 : b32
+          %any = ptx.vote "sync.any.pred", %p, %all : !ptx.reg<pred>
+          %lanes = ptx.vote "sync.ballot.b32", %p, %all : !ptx.reg<b32>
+        }
+    """
+
+    name = "ptx.vote"
+    modifiers = prop_def(StringAttr)
+    pred = operand_def(PRED)
+    members = operand_def(B32)
+    res = result_def(RegType)
+    assembly_format = "$modifiers `,` $pred `,` $members attr-dict `:` type($res)"
+
+    def __init__(self, modifiers: str, pred: SSAValue, members: SSAValue) -> None:
+        super().__init__(
+            operands=[pred, members],
+            properties={"modifiers": StringAttr(modifiers)},
+            result_types=[B32 if "ballot" in modifiers else PRED],
+        )
+
+    def verify_(self) -> None:
+        wanted = B32 if "ballot" in self.modifiers.data else PRED
+        check(self.res.type == wanted, f"expected a result {wanted}, got {self.res.type}")
+
+
+@irdl_op_definition
+class BarSyncOp(IRDLOperation):
+    """The threads of the CTA, or `threads` of them, meet at barrier `id` (PTX ISA 9.7.13.1).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 128 : i32} {
+          ptx.bar.sync 0
+          ptx.bar.sync 1, 64
+        }
+    """
+
+    name = "ptx.bar.sync"
+    id = opt_prop_def(IntegerAttr)
+    threads = opt_prop_def(IntegerAttr)
+
+    def __init__(self, id: int = 0, threads: int | None = None) -> None:
+        super().__init__(
+            properties={
+                "id": IntegerAttr(id, i64),
+                "threads": None if threads is None else IntegerAttr(threads, i64),
+            }
+        )
+
+    @property
+    def number(self) -> int:
+        """The barrier; 0 when none is given."""
+        return 0 if self.id is None else self.id.value.data
+
+    @classmethod
+    def parse(cls, parser: Parser) -> BarSyncOp:
+        number = parser.parse_optional_integer(allow_boolean=False)
+        threads = None
+        if number is not None and parser.parse_optional_punctuation(","):
+            threads = parser.parse_integer(allow_boolean=False)
+        made = cls(number or 0, threads)
+        made.attributes |= parse_extra(parser)
+        return made
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.number}")
+        if self.threads is not None:
+            printer.print_string(f", {self.threads.value.data}")
+        print_extra(printer, self.attributes)
+
+    def verify_(self) -> None:
+        check(0 <= self.number < 16, f"expected a barrier in 0..15, got {self.number}")
+        threads = self.threads.value.data if self.threads is not None else 32
+        check(
+            threads > 0 and threads % 32 == 0,
+            f"expected a multiple of 32 threads, got {threads}",
+        )
+
+
+@irdl_op_definition
+class BarWarpSyncOp(IRDLOperation):
+    """The lanes of a mask meet (PTX ISA 9.7.13.2).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+          %all = ptx.imm 4294967295 : b32
+          ptx.bar.warp.sync %all
+        }
+    """
+
+    name = "ptx.bar.warp.sync"
+    members = operand_def(B32)
+    assembly_format = "$members attr-dict"
+
+    def __init__(self, members: SSAValue) -> None:
+        super().__init__(operands=[members])
+
+
+@irdl_op_definition
+class FenceOp(IRDLOperation):
+    """Order this thread's memory accesses (PTX ISA 9.7.13.5).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+          ptx.fence "acq_rel.gpu"
+        }
+    """
+
+    name = "ptx.fence"
+    modifiers = prop_def(StringAttr)
+    assembly_format = "$modifiers attr-dict"
+
+    def __init__(self, modifiers: str) -> None:
+        super().__init__(properties={"modifiers": StringAttr(modifiers)})
+
+
+@irdl_op_definition
+class CpAsyncCommitOp(IRDLOperation):
+    """Close a group of `cp.async` (PTX ISA 9.7.9.25.3.2).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+          ptx.cp.async.commit_group
+        }
+    """
+
+    name = "ptx.cp.async.commit_group"
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class CpAsyncWaitOp(IRDLOperation):
+    """Wait until at most `pending` groups are on their way (PTX ISA 9.7.9.25.3.3).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+          ptx.cp.async.wait_group {pending = 1 : i64}
+        }
+    """
+
+    name = "ptx.cp.async.wait_group"
+    pending = prop_def(IntegerAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(properties={"pending": IntegerAttr(pending, i64)})
+
+    def verify_(self) -> None:
+        check(
+            self.pending.value.data >= 0,
+            f"expected a number of groups of 0 or more, got {self.pending.value.data}",
+        )
