@@ -19,10 +19,15 @@ def _fail(message: str) -> EmulatorError:
     return EmulatorError(message, code="CD-ARG")
 
 
+def is_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray)
+
+
 def _root(array: Array) -> Array:
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
+    root = array
+    while is_array(root.base):
+        root = root.base
+    return root
 
 
 def _span(array: Array) -> tuple[int, int]:
@@ -108,14 +113,15 @@ def bind(
     out = np.zeros(max(size, 1), np.uint8)
     arrays: list[tuple[str, Array]] = []
     slots: list[int] = []
-    for i, (param, arg) in enumerate(zip(params, args, strict=True)):
+    for i, (param, given) in enumerate(zip(params, args, strict=True)):
         assert isinstance(param, Variable)
+        arg: Any = given
         what = f"argument {i} ('{param.name}')"
         at = offsets[param.uid]
-        scalar = isinstance(arg, np.ndarray) and arg.ndim == 0 and arg.dtype.names is None
+        scalar = is_array(arg) and arg.ndim == 0 and arg.dtype.names is None
         if scalar and param.size != 8:
             arg = arg[()]
-        if isinstance(arg, np.ndarray):
+        if is_array(arg):
             if param.size != 8:
                 raise _fail(f"{what}: expected {param.size} bytes by value, got an array")
             arrays.append((f"{what}", arg))
@@ -126,6 +132,10 @@ def bind(
     for at, address in zip(slots, buffers.place(arrays), strict=True):
         out[at : at + 8] = np.array([address], np.uint64).view(np.uint8)
     return out
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, np.generic) and not isinstance(value, np.bool_)
 
 
 def _scalar(what: str, param: Variable, arg: Any) -> bytes:
@@ -139,7 +149,7 @@ def _scalar(what: str, param: Variable, arg: Any) -> bytes:
     kind, bits = param.type.kind, param.type.bits
     if arg is None and bits == 64:
         return bytes(8)
-    if isinstance(arg, np.generic) and not isinstance(arg, np.bool_):
+    if _is_number(arg):
         raw = arg.tobytes()
         same = arg.dtype.itemsize == param.size
         if same and (kind == "b" or (arg.dtype.kind in "iu") == (kind in "us")):

@@ -36,9 +36,9 @@ class Waiter:
 class _State:
     expected: int
     by_default: bool
-    arrived: set[int] = field(default_factory=set)
-    warps: set[int] = field(default_factory=set)
-    waiters: list[Waiter] = field(default_factory=list)
+    arrived: set[int] = field(default_factory=set[int])
+    warps: set[int] = field(default_factory=set[int])
+    waiters: list[Waiter] = field(default_factory=list[Waiter])
 
 
 class Barriers:
@@ -131,7 +131,8 @@ class Barriers:
     def report(self, describe_pc: Callable[[int], str]) -> tuple[str, list[str]]:
         """(code, lines) about every barrier that somebody waits for."""
         machine = self._machine
-        code, lines = "CD-HANG", []
+        code = "CD-HANG"
+        lines: list[str] = []
         for (cta, number), state in sorted(self._states.items()):
             if not state.waiters:
                 continue

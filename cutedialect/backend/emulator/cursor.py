@@ -4,12 +4,19 @@ that every part of the grammar uses.
 
 from __future__ import annotations
 
+import operator
 import struct
+from collections.abc import Callable
 from typing import NoReturn
 
 from .errors import EmulatorError
 from .lexer import Token, tokenize
 from .module import Imm
+
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "|": lambda a, b: a | b, "&": lambda a, b: a & b,
+    "^": lambda a, b: a ^ b, "<": lambda a, b: a << (b & 63), ">": lambda a, b: a >> (b & 63),
+}  # fmt: skip
 
 
 class Cursor:
@@ -17,7 +24,7 @@ class Cursor:
 
     def __init__(self, text: str) -> None:
         self.tokens, self.ir = tokenize(text)
-        self.at = 0
+        self.at: int = 0
         self.loc: str | None = None
 
     def fail(self, message: str, token: Token | None = None) -> NoReturn:
@@ -66,28 +73,24 @@ class Cursor:
         """A constant expression of integers."""
         value = self._term()
         while self.token.text in ("+", "-", "<", ">", "|", "&", "^"):
-            operator = self.token.text
+            symbol = self.token.text
             self.at += 1
-            if operator in "<>":
-                self.expect(operator)
+            if symbol in "<>":
+                self.expect(symbol)
             right = self._term()
-            value = {
-                "+": lambda a, b: a + b, "-": lambda a, b: a - b, "|": lambda a, b: a | b,
-                "&": lambda a, b: a & b, "^": lambda a, b: a ^ b,
-                "<": lambda a, b: a << (b & 63), ">": lambda a, b: a >> (b & 63),
-            }[operator](value, right)  # fmt: skip
+            value = _OPERATORS[symbol](value, right)
         return value
 
     def _term(self) -> int:
         value = self._factor()
         while self.token.text in ("*", "/", "%") and self.token.kind == "punct":
-            operator = self.token.text
+            symbol = self.token.text
             self.at += 1
             right = self._factor()
-            if operator != "*" and right == 0:
+            if symbol != "*" and right == 0:
                 self.fail("division by zero in a constant expression")
-            value = value * right if operator == "*" else (
-                value // right if operator == "/" else value % right)  # fmt: skip
+            value = value * right if symbol == "*" else (
+                value // right if symbol == "/" else value % right)  # fmt: skip
         return value
 
     def _factor(self) -> int:

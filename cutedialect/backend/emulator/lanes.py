@@ -4,11 +4,14 @@ CTA by CTA, warps of 32 padded, so ``lane // 32`` is a warp of exactly one CTA.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 Array = Any
+# ``np.where`` without its overloads, which know nothing of arrays of any type.
+where: Callable[..., Array] = np.where
 
 
 class Lanes:
@@ -16,43 +19,29 @@ class Lanes:
     contiguous (views, no copies), otherwise an index array. ``full`` means every lane of the batch.
     """
 
-    __slots__ = ("_index", "_warps", "_whole", "count", "full", "sel")
+    __slots__ = ("_warps", "_whole", "count", "full", "index", "sel")
 
-    def __init__(self, sel: Any, count: int, full: bool) -> None:
-        self.sel = sel
-        self.count = count
-        self.full = full
-        self._index: Array = None
+    def __init__(self, index: Array, total: int) -> None:
+        self.index: Array = index
+        self.count = len(index)
+        first = int(index[0])
+        contiguous = int(index[-1]) - first + 1 == self.count
+        self.sel: Any = slice(first, first + self.count) if contiguous else index
+        self.full = self.count == total
         self._warps: Array = None
         self._whole: bool | None = None
 
     @staticmethod
     def of(index: Array, total: int) -> Lanes:
         """From a sorted array of distinct lane numbers."""
-        count = len(index)
-        first = int(index[0])
-        if int(index[-1]) - first + 1 == count:
-            lanes = Lanes(slice(first, first + count), count, count == total)
-        else:
-            lanes = Lanes(index, count, False)
-        lanes._index = index
-        return lanes
-
-    @property
-    def index(self) -> Array:
-        """Lane numbers, ascending."""
-        if self._index is None:
-            self._index = np.arange(self.sel.start, self.sel.stop)
-        return self._index
+        return Lanes(index, total)
 
     @property
     def warps(self) -> Array:
         """Numbers of the warps that have a lane here, ascending."""
         if self._warps is None:
-            if isinstance(self.sel, slice):
-                self._warps = np.arange(self.sel.start >> 5, (self.sel.stop + 31) >> 5)
-            else:
-                self._warps = np.unique(self._index >> 5)
+            warps: Array = self.index >> 5
+            self._warps = warps[np.flatnonzero(np.diff(warps, prepend=-1))]
         return self._warps
 
     @property
@@ -61,13 +50,6 @@ class Lanes:
         if self._whole is None:
             self._whole = self.count == 32 * len(self.warps)
         return self._whole
-
-    @property
-    def warp_sel(self) -> Any:
-        """Indexes arrays of shape ``[warps, ...]`` at ``warps``; a slice where possible."""
-        if isinstance(self.sel, slice):
-            return slice(self.sel.start >> 5, (self.sel.stop + 31) >> 5)
-        return self.warps
 
     def where(self, mask: Array, total: int) -> Lanes | None:
         """The lanes for which ``mask`` (one bool a lane, in order) holds; None if there is none."""

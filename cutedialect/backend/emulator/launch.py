@@ -97,7 +97,7 @@ def _entry(module: Module, name: str) -> Function:
 
 
 def _extent(name: str, value: Any) -> tuple[int, int, int]:
-    parts = value if isinstance(value, (tuple, list)) else (value,)
+    parts: Any = value if isinstance(value, (tuple, list)) else (value,)
     try:
         numbers = [int(part) for part in parts]
     except (TypeError, ValueError):
@@ -141,7 +141,8 @@ def _check_shape(function: Function, extents: dict[str, tuple[int, int, int]]) -
 
 def _reachable(module: Module, entry: Function) -> list[Function]:
     """The kernel and every function it may call."""
-    names, found = [entry.name], []
+    names = [entry.name]
+    found: list[Function] = []
     seen = {entry.name}
     while names:
         function = module.functions.get(names.pop())
@@ -164,10 +165,9 @@ def _symbols(operand: Any, into: set[int]) -> None:
     if isinstance(operand, Sym):
         into.add(operand.variable.uid)
     for name in ("items", "base"):
-        inner = getattr(operand, name, None)
-        if inner is not None:
-            for part in inner if isinstance(inner, tuple) else (inner,):
-                _symbols(part, into)
+        inner: Any = getattr(operand, name, ())
+        for part in inner if name == "items" else (inner,) if inner else ():
+            _symbols(part, into)
 
 
 def _image(

@@ -46,6 +46,14 @@ from .types import STORAGE, ScalarType
 
 Read = Callable[[Lanes], Array]
 Step = Callable[[Lanes], Any]
+# What an instruction computes, on arrays of its operands.
+Compute = (
+    Callable[[], Any]
+    | Callable[[Array], Any]
+    | Callable[[Array, Array], Any]
+    | Callable[[Array, Array, Array], Any]
+    | Callable[[Array, Array, Array, Array], Any]
+)
 
 FUNCTION_BASE = 0x0000_0002_0000_0000
 SHARED_START = 1024
@@ -299,12 +307,13 @@ class Machine:
         ins: Instruction,
         results: list[tuple[Operand, ScalarType]],
         operands: list[tuple[Operand, ScalarType]],
-        compute: Callable[..., Any],
+        compute: Compute,
         *,
         wide: bool = False,
     ) -> Step:
         """A step that computes results from operands lane by lane: ``compute(*arrays)`` returns one
         array, or a tuple for several results. A lane with a poison operand gets poison results."""
+        run: Callable[..., Any] = compute
         reads = [self.read(ins, operand, type, wide) for operand, type in operands]
         sources = self.sources(*(operand for operand, _ in operands))
         targets = [self.register(o) for o, _ in results if isinstance(o, Reg)]
@@ -316,7 +325,7 @@ class Machine:
                 (one,) = reads
 
                 def unary(lanes: Lanes) -> None:
-                    write(lanes, compute(one(lanes)))
+                    write(lanes, run(one(lanes)))
                     finish(lanes)
 
                 return unary
@@ -324,19 +333,19 @@ class Machine:
                 left, right = reads
 
                 def binary(lanes: Lanes) -> None:
-                    write(lanes, compute(left(lanes), right(lanes)))
+                    write(lanes, run(left(lanes), right(lanes)))
                     finish(lanes)
 
                 return binary
 
             def many(lanes: Lanes) -> None:
-                write(lanes, compute(*[read(lanes) for read in reads]))
+                write(lanes, run(*[read(lanes) for read in reads]))
                 finish(lanes)
 
             return many
 
         def several(lanes: Lanes) -> None:
-            for write, value in zip(writes, compute(*[read(lanes) for read in reads]), strict=True):
+            for write, value in zip(writes, run(*[read(lanes) for read in reads]), strict=True):
                 write(lanes, value)
             finish(lanes)
 

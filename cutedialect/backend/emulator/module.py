@@ -263,7 +263,7 @@ class Function:
     start: int
     end: int
     line: int
-    tuning: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    tuning: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,14 +37,14 @@ class Report:
     entry: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
-    instructions: Counter[str] = field(default_factory=Counter)
-    lines: Counter[int] = field(default_factory=Counter)
-    shared: dict[int, SharedAccess] = field(default_factory=dict)
+    instructions: Counter[str] = field(default_factory=Counter[str])
+    lines: Counter[int] = field(default_factory=Counter[int])
+    shared: dict[int, SharedAccess] = field(default_factory=dict[int, SharedAccess])
     global_read: int = 0
     global_written: int = 0
     steps: int = 0
     output: str = ""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list[str])
 
     @property
     def total_instructions(self) -> int:

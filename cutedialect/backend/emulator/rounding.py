@@ -6,11 +6,10 @@ any mode.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-Array = Any
+from .lanes import Array, where
 
 NAN32 = np.array([0x7FFFFFFF], np.uint32).view(np.float32)[0]
 NAN16 = np.uint16(0x7FFF)
@@ -43,17 +42,17 @@ def to_odd(s: Array, e: Array) -> Array:
     inexact = (e != 0) & np.isfinite(s) & (bits & 1 == 0)
     if not inexact.any():
         return s
-    away = np.where(e > 0, s >= 0, s <= 0) & inexact
+    away = where(e > 0, s >= 0, s <= 0) & inexact
     away &= s != 0
-    step = np.where(away, 1, -1)
-    out = np.where(inexact & (s != 0), bits + step, bits)
+    step = where(away, 1, -1)
+    out = where(inexact & (s != 0), bits + step, bits)
     return out.view(np.float64)
 
 
 def add_exactly(a: Array, b: Array) -> Array:
     """a + b of f64 numbers, rounded to odd."""
     s, e = two_sum(a, b)
-    return to_odd(s, np.where(np.isfinite(e), e, 0.0))
+    return to_odd(s, where(np.isfinite(e), e, 0.0))
 
 
 def to_f32(x: Array, mode: str) -> Array:
@@ -72,7 +71,7 @@ def _direct(x: Array, y: Array, back: Array, mode: str) -> Array:
         wrong, toward = back > x, down
     else:
         wrong, toward = back < x, up
-    return np.where(wrong, np.nextafter(y, toward), y)
+    return where(wrong, np.nextafter(y, toward), y)
 
 
 def fma_f32(a: Array, b: Array, c: Array, mode: str) -> Array:
@@ -93,7 +92,7 @@ def quantize(x: Array, precision: int, least: int, mode: str) -> Array:
     """
     _, exponent = np.frexp(x)
     exponent = np.maximum(exponent - 1, least) - (precision - 1)
-    exponent = np.where(np.isfinite(x), exponent, 0)
+    exponent = where(np.isfinite(x), exponent, 0)
     scaled = np.ldexp(x, -exponent)
     if mode == "rn":
         rounded = np.rint(scaled)
@@ -127,10 +126,10 @@ def narrow(x: Array, format: str, mode: str, saturate: bool = False) -> Array:
     if big.any():
         limit = np.copysign(largest, x)
         if saturate:
-            y = np.where(big, limit, y)
+            y = where(big, limit, y)
         else:
             stays = {"rn": False, "rna": False, "rz": True, "rm": x > 0, "rp": x < 0}[mode]
-            y = np.where(big, np.where(stays & np.isfinite(x), limit, np.copysign(np.inf, x)), y)
+            y = where(big, where(stays & np.isfinite(x), limit, np.copysign(np.inf, x)), y)
     return y
 
 
@@ -146,21 +145,21 @@ def fma_f64(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
         z = to_odd(*two_sum(u, w))
         r, rest = two_sum(v, z)
         plain = a * b + c
-        r = np.where((r == 0) & (z == 0), plain, r)
+        r = where((r == 0) & (z == 0), plain, r)
         fine = np.isfinite(r) & (np.abs(p) > 1e-250) & (np.abs(p) < 1e290)
         fine &= (np.abs(a) < 1e290) & (np.abs(b) < 1e290) & (np.abs(c) < 1e290)
         fine &= (np.abs(r) > 1e-250) | (r == 0)
         fine |= ~np.isfinite(a) | ~np.isfinite(b) | ~np.isfinite(c)
-        r = np.where(np.isfinite(a) & np.isfinite(b) & np.isfinite(c), r, plain)
+        r = where(np.isfinite(a) & np.isfinite(b) & np.isfinite(c), r, plain)
     if mode != "rn":
         up, down = np.nextafter(r, np.inf), np.nextafter(r, -np.inf)
         if mode == "rz":
-            r = np.where((rest != 0) & (np.sign(rest) != np.sign(r)) & (r != 0),
-                         np.where(r > 0, down, up), r)  # fmt: skip
+            r = where((rest != 0) & (np.sign(rest) != np.sign(r)) & (r != 0),
+                         where(r > 0, down, up), r)  # fmt: skip
         elif mode == "rm":
-            r = np.where(rest < 0, down, r)
+            r = where(rest < 0, down, r)
         else:
-            r = np.where(rest > 0, up, r)
+            r = where(rest > 0, up, r)
     if not fine.all():
         r = np.array(r)
         for i in np.argwhere(~fine):
@@ -177,7 +176,7 @@ def _signed_zero(r: Array, a: Array, b: Array, c: Array, mode: str) -> Array:
         both = product_sign & np.signbit(c)
         mixed = product_sign ^ np.signbit(c)
         sign = both | (mixed & (mode == "rm"))
-        r = np.where(zero, np.where(sign, -0.0, 0.0), r)
+        r = where(zero, where(sign, -0.0, 0.0), r)
     return r
 
 

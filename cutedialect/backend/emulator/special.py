@@ -45,8 +45,16 @@ class SpecialValues:
             raise ins.malformed(f"{name} does not fit .{type.name}")
         typed = values.astype(STORAGE[type.bits]).view(dtype)
         if len(typed) == 1:
-            return lambda lanes: typed
-        return lambda lanes: typed[lanes.sel]
+
+            def read_constant(lanes: Lanes) -> Array:
+                return typed
+
+            return read_constant
+
+        def read_lanes(lanes: Lanes) -> Array:
+            return typed[lanes.sel]
+
+        return read_lanes
 
     def _values(self, name: str) -> Array:
         machine = self._machine

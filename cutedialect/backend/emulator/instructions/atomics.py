@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import EmulatorError
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, where
 from ..module import Instruction, Operand, Sink, Vector
 from ..types import STORAGE, TYPES, ScalarType
 from .compare import flush
@@ -42,11 +42,11 @@ def _combine(name: str, type: ScalarType, ftz: bool) -> Callable[[Array, Array, 
     if name == "exch":
         return lambda old, b, c: b
     if name == "cas":
-        return lambda old, b, c: np.where(old == b, c, old)
+        return lambda old, b, c: where(old == b, c, old)
     if name == "inc":
-        return lambda old, b, c: np.where(old >= b, 0, old + 1).astype(np.uint32)
+        return lambda old, b, c: where(old >= b, 0, old + 1).astype(np.uint32)
     if name == "dec":
-        return lambda old, b, c: np.where((old == 0) | (old > b), b, old - 1).astype(np.uint32)
+        return lambda old, b, c: where((old == 0) | (old > b), b, old - 1).astype(np.uint32)
     if name == "add" and type.name == "f32" and ftz:
         return lambda old, b, c: flush(flush(old) + flush(b))
     ufunc = _UFUNCS[name]
@@ -188,14 +188,14 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
             b = np.broadcast_to(read(lanes), (lanes.count,))
             c = b if read_c is None else np.broadcast_to(read_c(lanes), (lanes.count,))
             old = np.zeros(lanes.count, storage)
-            for where, start, mask in parts:
+            for place, start, mask in parts:
                 part = lanes.where(mask, machine.total)
                 assert part is not None
                 at = base[mask] - np.uint64(start) + np.uint64(i * width)
-                ftz = type.name == "f32" and where == "global"
+                ftz = type.name == "f32" and place == "global"
                 combine = _combine(name, type, ftz)
                 old[mask] = apply(
-                    _Cells(machine, where, part, at, width), combine, dtype, b[mask], c[mask]
+                    _Cells(machine, place, part, at, width), combine, dtype, b[mask], c[mask]
                 )
             if writes:
                 write = writes[i]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lanes import Array
+from ..lanes import Array, where
 from ..module import Instruction, Operand, Pair
 from ..types import STORAGE, TYPES, ScalarType
 from .registry import instruction
@@ -33,7 +33,7 @@ def flush(values: Array) -> Array:
     """Subnormal f32 (or f16) numbers to zero of the same sign."""
     tiny = np.float32(1.1754944e-38) if values.dtype == np.float32 else np.float16(6.104e-05)
     small = np.abs(values) < tiny
-    return np.where(small, np.copysign(values.dtype.type(0), values), values)
+    return where(small, np.copysign(values.dtype.type(0), values), values)
 
 
 def comparison(name: str, type: ScalarType, ftz: bool) -> Callable[[Array, Array], Array]:
@@ -158,7 +158,7 @@ def _set(ins: Instruction, machine: Machine) -> Step:
 
     def compute(a: Array, b: Array, c: Array = None) -> Array:
         found = compare(a, b)
-        return np.where(found if join is None else join(found, c), true, false)
+        return where(found if join is None else join(found, c), true, false)
 
     operands: list[tuple[Operand, ScalarType]] = [(o, type) for o in ins.operands[1:3]]
     if combine:
@@ -185,7 +185,7 @@ def _set_pair(
             np.ascontiguousarray(a).view(half.dtype).reshape(-1, 2),
             np.ascontiguousarray(b).view(half.dtype).reshape(-1, 2),
         )
-        return np.where(rows, np.uint16(true), np.uint16(0)).view(STORAGE[32])[:, 0]
+        return where(rows, np.uint16(true), np.uint16(0)).view(STORAGE[32])[:, 0]
 
     ins.expect(3)
     operands: list[tuple[Operand, ScalarType]] = [(o, type) for o in ins.operands[1:3]]

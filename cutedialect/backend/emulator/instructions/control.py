@@ -151,13 +151,13 @@ def _call(ins: Instruction, machine: Machine) -> Step:
     operands = list(ins.operands)
     results: tuple[Any, ...] = ()
     if operands and isinstance(operands[0], Group):
-        results = operands.pop(0).items  # type: ignore[union-attr]
+        results = _items(operands.pop(0))
     if not operands:
         raise ins.malformed("expected a function")
     target = operands.pop(0)
     arguments: tuple[Any, ...] = ()
     if operands and isinstance(operands[0], Group):
-        arguments = operands.pop(0).items  # type: ignore[union-attr]
+        arguments = _items(operands.pop(0))
     if isinstance(target, FunctionRef):
         if target.name == "vprintf":
             return _printf(ins, machine, results, arguments)
@@ -198,6 +198,10 @@ def _call(ins: Instruction, machine: Machine) -> Step:
         return indirect
 
     return step
+
+
+def _items(group: Any) -> tuple[Any, ...]:
+    return group.items
 
 
 def _match(
@@ -328,7 +332,7 @@ def _save(machine: Machine, function: Function, lanes: Lanes) -> dict[Any, Any]:
 
 
 def _restore(machine: Machine, frame: Frame, lanes: Lanes) -> None:
-    at = np.searchsorted(frame.saved_lanes, lanes.index)
+    at: Array = frame.saved_lanes.searchsorted(lanes.index)
     assert frame.saved is not None
     for owner, (first, second) in frame.saved.items():
         if isinstance(owner, Reg):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from ..lanes import Array
+from ..lanes import Array, where
 from ..module import Imm, Instruction, Operand
 from ..rounding import NAN16, NAN32, add_exactly, narrow, round_fraction
 from ..types import STORAGE, TYPES, ScalarType
@@ -40,9 +40,9 @@ def encode(values: Array, type: ScalarType, mode: str, saturate: bool = False) -
         return values.view(np.uint64)
     rounded = narrow(values, type.name, mode, saturate)
     if type.name in ("f32", "tf32"):
-        return np.where(nan, NAN32, rounded.astype(np.float32)).astype(np.float32).view(np.uint32)
+        return where(nan, NAN32, rounded.astype(np.float32)).astype(np.float32).view(np.uint32)
     bits = rounded.astype(np.float32).astype(type.dtype).view(np.uint16)
-    return np.where(nan, NAN16, bits).astype(np.uint16)
+    return where(nan, NAN16, bits).astype(np.uint16)
 
 
 def encode_narrow(values: Array, format: str) -> Array:
@@ -52,12 +52,10 @@ def encode_narrow(values: Array, format: str) -> Array:
     dtype, nan_bits = _FP8[format]
     rounded = narrow(values, format, "rn", saturate=True)
     if format.startswith("e2") or format == "e3m2":
-        rounded = np.where(
-            np.isnan(values), narrow(np.full(1, np.inf), format, "rn", True), rounded
-        )
+        rounded = where(np.isnan(values), narrow(np.full(1, np.inf), format, "rn", True), rounded)
     bits = rounded.astype(np.float32).astype(dtype).view(np.uint8)
     if nan_bits:
-        bits = np.where(np.isnan(values), np.uint8(nan_bits), bits)
+        bits = where(np.isnan(values), np.uint8(nan_bits), bits)
     return bits.astype(np.uint8)
 
 
@@ -70,15 +68,15 @@ def _float_to_integer(values: Array, type: ScalarType, source: ScalarType) -> Ar
     nan = np.isnan(values)
     top, bottom = float(high), float(low)
     over, under = values >= top, values <= bottom
-    inside = np.where(nan | over | under, 0.0, values)
+    inside = where(nan | over | under, 0.0, values)
     if type.is_signed or bits < 64:
         out = inside.astype(np.int64).astype(np.uint64)
     else:
         out = inside.astype(np.uint64)
-    out = np.where(over, np.uint64(high), out)
-    out = np.where(under, np.uint64(low & (1 << 64) - 1), out)
+    out = where(over, np.uint64(high), out)
+    out = where(under, np.uint64(low & (1 << 64) - 1), out)
     wide = source.bits == 64 or bits == 64
-    out = np.where(nan, np.uint64(1 << (bits - 1) if wide else 0), out)
+    out = where(nan, np.uint64(1 << (bits - 1) if wide else 0), out)
     return out.astype(STORAGE[bits]).view(type.dtype)
 
 
@@ -186,10 +184,10 @@ def _between_floats(
         if mode in _INTEGER_MODES:
             values = np.copysign(_INTEGER_MODES[mode](values), values)
         if unit:
-            values = np.where(np.isnan(values), 0.0, np.clip(values, 0.0, 1.0)) + 0.0
+            values = where(np.isnan(values), 0.0, np.clip(values, 0.0, 1.0)) + 0.0
         if relu:
-            values = np.where(values < 0, 0.0, values)
-            values = np.where(values == 0, 0.0, values)
+            values = where(values < 0, 0.0, values)
+            values = where(values == 0, 0.0, values)
         if target.name == "f64":
             return values
         rounding = "rn" if mode is None or mode in _INTEGER_MODES else mode
@@ -213,7 +211,7 @@ def _packed(
         raise ins.unsupported("expected .rn or .rz")
 
     def rectify(values: Array) -> Array:
-        return np.where(values < 0, 0.0, values) if relu else values
+        return where(values < 0, 0.0, values) if relu else values
 
     base = target.name[:-2]
     if target.name in ("f16x2", "bf16x2") and source.name == "f32":

@@ -6,11 +6,11 @@ the documented error; rounding modes are exact.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lanes import Array
+from ..lanes import Array, where
 from ..module import Instruction, Modifiers
 from ..rounding import (
     NAN32,
@@ -28,9 +28,7 @@ from .integer import by_type, simple
 from .registry import instruction
 
 if TYPE_CHECKING:
-    from ..machine import Machine, Step
-
-Compute = Callable[..., Any]
+    from ..machine import Compute, Machine, Step
 
 _MODES = ("rn", "rz", "rm", "rp")
 
@@ -38,13 +36,13 @@ _MODES = ("rn", "rz", "rm", "rp")
 def canonical(values: Array) -> Array:
     """f32 NaN to 0x7fffffff."""
     wrong = np.isnan(values)
-    return np.where(wrong, NAN32, values) if wrong.any() else values
+    return where(wrong, NAN32, values) if wrong.any() else values
 
 
 def _saturate(values: Array) -> Array:
-    return np.where(
-        np.isnan(values), values.dtype.type(0), np.clip(values, 0, 1)
-    ) + values.dtype.type(0)
+    return where(np.isnan(values), values.dtype.type(0), np.clip(values, 0, 1)) + values.dtype.type(
+        0
+    )
 
 
 def finish_f32(compute: Compute, ftz: bool, sat: bool) -> Compute:
@@ -100,7 +98,7 @@ def _add32(sign: int) -> Callable[[str], Compute]:
 def _directed_zero(a: Array, b: Array, mode: str) -> Array:
     total = add_exactly(_wide(a), b)
     if mode == "rm":
-        total = np.where((total == 0) & (np.signbit(a) | np.signbit(b)), -0.0, total)
+        total = where((total == 0) & (np.signbit(a) | np.signbit(b)), -0.0, total)
     return total
 
 
@@ -162,11 +160,11 @@ _sign_op("neg", np.negative)
 def pick(a: Array, b: Array, largest: bool, keep_nan: bool) -> Array:
     """min or max by IEEE 754-2019 rules: -0 < +0; a NaN loses, or wins with ``keep_nan``."""
     less = (a < b) | ((a == b) & np.signbit(a) & ~np.signbit(b))
-    value = np.where(less, b, a) if largest else np.where(less, a, b)
+    value = where(less, b, a) if largest else where(less, a, b)
     nan_a, nan_b = np.isnan(a), np.isnan(b)
     if keep_nan:
-        return np.where(nan_a | nan_b, a.dtype.type(np.nan), value)
-    return np.where(nan_a, b, np.where(nan_b, a, value))
+        return where(nan_a | nan_b, a.dtype.type(np.nan), value)
+    return where(nan_a, b, where(nan_b, a, value))
 
 
 def _float_min_max(head: str) -> None:
@@ -187,7 +185,7 @@ def _float_min_max(head: str) -> None:
             if xor:
                 sign = np.signbit(a) ^ np.signbit(b)
                 value = pick(np.abs(a), np.abs(b), head == "max", keep)
-                value = np.where(np.isnan(value), value, np.where(sign, -value, value))
+                value = where(np.isnan(value), value, where(sign, -value, value))
             else:
                 value = pick(a, b, head == "max", keep)
                 for c in more:
@@ -218,15 +216,17 @@ def _testp(ins: Instruction, machine: Machine) -> Step:
     if name is None:
         raise ins.unsupported("unknown test")
     tiny = np.finfo(type.dtype).tiny
-    compute: Compute = {
+    tests: dict[str, Callable[[Array], Array]] = {
         "finite": np.isfinite,
         "infinite": np.isinf,
         "number": lambda a: ~np.isnan(a),
         "notanumber": np.isnan,
         "normal": lambda a: np.isfinite(a) & (np.abs(a) >= tiny),
         "subnormal": lambda a: (np.abs(a) < tiny) & (a != 0),
-    }[name]
-    return machine.pure(ins, [(ins.operands[0], TYPES["pred"])], [(ins.operands[1], type)], compute)
+    }
+    return machine.pure(
+        ins, [(ins.operands[0], TYPES["pred"])], [(ins.operands[1], type)], tests[name]
+    )
 
 
 def _function(
@@ -260,7 +260,7 @@ def _upper(values: Array) -> Array:
     bits = values.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)
     cut = bits.view(np.float64)
     small = np.abs(cut) < np.finfo(np.float64).tiny
-    return np.where(small, np.copysign(0.0, cut), cut)
+    return where(small, np.copysign(0.0, cut), cut)
 
 
 _function("rcp", lambda a: 1.0 / a, lambda a, mode: divide_f64(np.ones(1), a, mode))

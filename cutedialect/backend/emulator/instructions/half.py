@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from ..lanes import Array
+from ..lanes import Array, where
 from ..module import Instruction, Operand
 from ..rounding import NAN16, add_exactly, narrow
 from ..types import TYPES, ScalarType
@@ -19,7 +19,7 @@ from .floating import pick
 from .integer import by_type
 
 if TYPE_CHECKING:
-    from ..machine import Machine, Step
+    from ..machine import Compute, Machine, Step
 
 _HALVES = ("f16", "f16x2", "bf16", "bf16x2")
 
@@ -28,7 +28,7 @@ def number_type(type: ScalarType) -> Any:
     return np.dtype(ml_dtypes.bfloat16 if type.name.startswith("bf16") else np.float16)
 
 
-def lift(ins: Instruction, machine: Machine, type: ScalarType, compute: Callable[..., Any],
+def lift(ins: Instruction, machine: Machine, type: ScalarType, compute: Compute,
          ftz: bool = False) -> Step:  # fmt: skip
     """A step that applies ``compute`` (on f64 arrays, result f64) to halves or pairs of halves."""
     dtype = number_type(type)
@@ -46,7 +46,7 @@ def lift(ins: Instruction, machine: Machine, type: ScalarType, compute: Callable
         rounded = narrow(exact, format, "rn").astype(dtype)
         if ftz and dtype == np.float16:
             rounded = flush(rounded)
-        bits = np.where(np.isnan(exact), NAN16, rounded.view(np.uint16)).astype(np.uint16)
+        bits = where(np.isnan(exact), NAN16, rounded.view(np.uint16)).astype(np.uint16)
         return np.ascontiguousarray(bits).view(storage.dtype).reshape(-1)
 
     operands: list[tuple[Operand, ScalarType]] = [(o, storage) for o in ins.operands[1:]]
@@ -54,10 +54,10 @@ def lift(ins: Instruction, machine: Machine, type: ScalarType, compute: Callable
 
 
 def _saturate(values: Array) -> Array:
-    return np.where(np.isnan(values), 0.0, np.clip(values, 0.0, 1.0)) + 0.0
+    return where(np.isnan(values), 0.0, np.clip(values, 0.0, 1.0)) + 0.0
 
 
-def _arithmetic(head: str, compute: Callable[..., Any], count: int) -> None:
+def _arithmetic(head: str, compute: Compute, count: int) -> None:
     @by_type(head, *_HALVES)
     def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
@@ -72,7 +72,7 @@ def _arithmetic(head: str, compute: Callable[..., Any], count: int) -> None:
             if sat:
                 value = _saturate(value)
             if relu:
-                value = np.where(value < 0, 0.0, value) + 0.0
+                value = where(value < 0, 0.0, value) + 0.0
             return value
 
         return lift(ins, machine, type, run, ftz)
@@ -113,7 +113,7 @@ def _min_max(head: str) -> None:
             if xor:
                 sign = np.signbit(a) ^ np.signbit(b)
                 value = pick(np.abs(a), np.abs(b), head == "max", keep)
-                return np.where(sign, -value, value)
+                return where(sign, -value, value)
             value = pick(a, b, head == "max", keep)
             for c in more:
                 value = pick(value, c, head == "max", keep)

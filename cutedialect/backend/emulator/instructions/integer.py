@@ -5,17 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, where
 from ..module import Instruction, Operand, Reg
 from ..types import STORAGE, TYPES, ScalarType
 from .registry import BUILDERS, Builder, instruction
 
 if TYPE_CHECKING:
-    from ..machine import Machine, Step
+    from ..machine import Compute, Machine, Step
 
 _INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
 _DOUBLE = {16: 32, 32: 64}
@@ -48,7 +48,7 @@ def _dispatch(head: str) -> Builder:
 
 
 def simple(
-    ins: Instruction, machine: Machine, type: ScalarType, compute: Callable[..., Any], count: int
+    ins: Instruction, machine: Machine, type: ScalarType, compute: Compute, count: int
 ) -> Step:
     """``count`` operands and one result, all of one type."""
     ins.expect(count + 1)
@@ -76,8 +76,8 @@ def multiply_high(a: Array, b: Array) -> Array:
     other = a0 * b1 + (middle & low)
     high = a1 * b1 + (middle >> s) + (other >> s)
     if a.dtype.kind == "i":
-        high = high - np.where(a < 0, ub, 0).astype(np.uint64)
-        high = high - np.where(b < 0, ua, 0).astype(np.uint64)
+        high = high - where(a < 0, ub, 0).astype(np.uint64)
+        high = high - where(b < 0, ua, 0).astype(np.uint64)
     return high.view(a.dtype) if high.dtype != a.dtype else high
 
 
@@ -278,20 +278,20 @@ def _mul24(ins: Instruction, machine: Machine) -> Step:
 def divide(a: Array, b: Array) -> Array:
     """Toward zero; division by zero gives all ones, as the hardware does."""
     zero = b == 0
-    safe = np.where(zero, b.dtype.type(1), b)
+    safe = where(zero, b.dtype.type(1), b)
     quotient = a // safe
     if a.dtype.kind == "i":
         quotient = quotient + ((quotient < 0) & (quotient * safe != a))
-    return np.where(zero, np.array(-1).astype(a.dtype), quotient).astype(a.dtype)
+    return where(zero, np.array(-1).astype(a.dtype), quotient).astype(a.dtype)
 
 
 def remainder(a: Array, b: Array) -> Array:
     """Sign of the dividend; a remainder by zero gives the dividend."""
     zero = b == 0
-    return np.where(zero, a, np.fmod(a, np.where(zero, b.dtype.type(1), b))).astype(a.dtype)
+    return where(zero, a, np.fmod(a, where(zero, b.dtype.type(1), b))).astype(a.dtype)
 
 
-def _typed(head: str, compute: Callable[..., Any], count: int, *types: str) -> None:
+def _typed(head: str, compute: Compute, count: int, *types: str) -> None:
     @by_type(head, *types)
     def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
@@ -304,10 +304,10 @@ _typed("div", divide, 2, *_INTEGERS)
 _typed("rem", remainder, 2, *_INTEGERS)
 _typed("abs", np.abs, 1, "s16", "s32", "s64")
 _typed("neg", np.negative, 1, "s16", "s32", "s64")
-_typed("sad", lambda a, b, c: c + np.where(a < b, b - a, a - b), 3, *_INTEGERS)
+_typed("sad", lambda a, b, c: c + where(a < b, b - a, a - b), 3, *_INTEGERS)
 
 
-def _min_max(head: str, compute: Callable[..., Any]) -> None:
+def _min_max(head: str, compute: Callable[[Array, Array], Array]) -> None:
     @by_type(head, *_INTEGERS)
     def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lanes import Array
+from ..lanes import Array, where
 from ..module import Imm, Instruction, Operand, Pair
 from ..types import STORAGE, TYPES, ScalarType
 from .integer import simple
 from .registry import instruction
 
 if TYPE_CHECKING:
-    from ..machine import Machine, Step
+    from ..machine import Compute, Machine, Step
 
 _BITS = ("pred", "b16", "b32", "b64")
 
 
-def _bitwise(head: str, compute: Callable[..., Any], count: int) -> None:
+def _bitwise(head: str, compute: Compute, count: int) -> None:
     @instruction(head)
     def build(ins: Instruction, machine: Machine) -> Step:
         mods = ins.modifiers(head)
@@ -48,11 +48,11 @@ def _shift(ins: Instruction, machine: Machine, left: bool) -> Step:
         over = amount >= bits
         within = np.minimum(amount, bits - 1).astype(value.dtype)
         if left:
-            return np.where(over, value.dtype.type(0), value << within)
+            return where(over, value.dtype.type(0), value << within)
         shifted = value >> within
         if type.is_signed:
             return shifted
-        return np.where(over, value.dtype.type(0), shifted)
+        return where(over, value.dtype.type(0), shifted)
 
     def by_constant(value: Array) -> Array:
         if amount >= bits:
@@ -164,8 +164,8 @@ def _prmt(ins: Instruction, machine: Machine) -> Step:
             return np.take_along_axis(eight, pick, axis=1).view(np.uint32)[:, 0]
         nibble = c[:, None] >> np.array([0, 4, 8, 12], np.uint32) & np.uint32(15)
         out = np.take_along_axis(eight, (nibble & 7).astype(np.intp), axis=1)
-        sign = np.where(out & 0x80, np.uint8(0xFF), np.uint8(0))
-        return np.where(nibble & 8, sign, out).astype(np.uint8).view(np.uint32)[:, 0]
+        sign = where(out & 0x80, np.uint8(0xFF), np.uint8(0))
+        return where(nibble & 8, sign, out).astype(np.uint8).view(np.uint32)[:, 0]
 
     return simple(ins, machine, TYPES["b32"], compute, 3)
 
@@ -188,8 +188,8 @@ def highest_bit(values: Array) -> Array:
     rest = values.astype(np.uint64)
     for step in (32, 16, 8, 4, 2, 1):
         big = rest >> np.uint64(step) != 0
-        out = out + np.where(big, step, 0)
-        rest = np.where(big, rest >> np.uint64(step), rest)
+        out = out + where(big, step, 0)
+        rest = where(big, rest >> np.uint64(step), rest)
     return out + (rest != 0)
 
 
@@ -206,10 +206,10 @@ def _bfind(ins: Instruction, machine: Machine) -> Step:
     ins.expect(2)
 
     def compute(a: Array) -> Array:
-        value = np.where(a < 0, ~a, a) if type.is_signed else a
+        value = where(a < 0, ~a, a) if type.is_signed else a
         found = highest_bit(value.view(STORAGE[type.bits]))
         if amount:
-            found = np.where(found < 0, -1, type.bits - 1 - found)
+            found = where(found < 0, -1, type.bits - 1 - found)
         return (found & 0xFFFFFFFF).astype(np.uint32)
 
     return machine.pure(ins, [(ins.operands[0], TYPES["u32"])], [(ins.operands[1], type)], compute)
@@ -242,16 +242,16 @@ def _bfe(ins: Instruction, machine: Machine) -> Step:
         value = a.view(STORAGE[bits]).astype(np.uint64)
         sign_at = np.minimum(start + length - 1, bits - 1)
         if type.is_signed:
-            sign = np.where(
+            sign = where(
                 length == 0, 0, value >> np.maximum(sign_at, 0).astype(np.uint64) & np.uint64(1)
             )
         else:
             sign = np.zeros(1, np.uint64)
         size = np.clip(np.minimum(length, bits - start), 0, bits)
         mask = _ones(size)
-        field = np.where(start < bits, value >> np.minimum(start, bits - 1).astype(np.uint64), 0)
+        field = where(start < bits, value >> np.minimum(start, bits - 1).astype(np.uint64), 0)
         field = field.astype(np.uint64) & mask
-        field = np.where(sign != 0, field | ~mask, field)
+        field = where(sign != 0, field | ~mask, field)
         return field.astype(STORAGE[bits]).view(type.dtype)
 
     d, a, b, c = ins.operands
@@ -262,9 +262,7 @@ def _bfe(ins: Instruction, machine: Machine) -> Step:
 def _ones(count: Array) -> Array:
     """The low ``count`` bits (0 to 64) set."""
     small = np.minimum(count, 63).astype(np.uint64)
-    return np.where(
-        count >= 64, np.uint64(0xFFFFFFFFFFFFFFFF), (np.uint64(1) << small) - np.uint64(1)
-    )
+    return where(count >= 64, np.uint64(0xFFFFFFFFFFFFFFFF), (np.uint64(1) << small) - np.uint64(1))
 
 
 @instruction("bfi")
@@ -299,7 +297,7 @@ def _bmsk(ins: Instruction, machine: Machine) -> Step:
             start, length = start & 31, length & 31
         length = np.minimum(length, 64)
         mask = _ones(length) << np.minimum(start, 63).astype(np.uint64)
-        return np.where(start > 31, 0, mask & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+        return where(start > 31, 0, mask & np.uint64(0xFFFFFFFF)).astype(np.uint32)
 
     return simple(ins, machine, TYPES["b32"], compute, 2)
 
@@ -315,7 +313,7 @@ def _szext(ins: Instruction, machine: Machine) -> Step:
         value = a.view(np.uint32).astype(np.uint64) & mask
         top = value >> np.maximum(size - 1, 0).astype(np.uint64) & np.uint64(1)
         if type.is_signed:
-            value = np.where((top != 0) & (size > 0), value | ~mask, value)
+            value = where((top != 0) & (size > 0), value | ~mask, value)
         return (value & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(type.dtype)
 
     d, a, b = ins.operands

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..convergence import whole_warps
 from ..fragments import accumulator, invert, operand_a, operand_b
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, where
 from ..module import Instruction, Operand, Vector
 from ..registers import Register
 from ..rounding import NAN16, NAN32, fma_f64
@@ -63,7 +63,7 @@ def decode(words: Array, name: str) -> Array:
         return np.unpackbits(raw, axis=-1, bitorder="little").astype(np.float64)
     nibbles = np.stack((raw & np.uint8(15), raw >> np.uint8(4)), axis=-1)
     nibbles = nibbles.reshape(*raw.shape[:-1], -1).astype(np.float64)
-    return np.where(nibbles > 7, nibbles - 16, nibbles) if name == "s4" else nibbles
+    return where(nibbles > 7, nibbles - 16, nibbles) if name == "s4" else nibbles
 
 
 def round_result(exact: Array, type: str, saturate: bool) -> Array:
@@ -71,12 +71,12 @@ def round_result(exact: Array, type: str, saturate: bool) -> Array:
     if type == "f32":
         value = exact.astype(np.float32)
         wrong = np.isnan(value)
-        return np.where(wrong, NAN32, value) if wrong.any() else value
+        return where(wrong, NAN32, value) if wrong.any() else value
     if type == "f16":
         value = exact.astype(np.float16)
         wrong = np.isnan(value)
         if wrong.any():
-            bits = np.where(wrong, NAN16, value.view(np.uint16)).astype(np.uint16)
+            bits = where(wrong, NAN16, value.view(np.uint16)).astype(np.uint16)
             return bits.view(np.float16)
         return value
     if type == "s32":
@@ -220,8 +220,11 @@ def _mma(ins: Instruction, machine: Machine) -> Step:
             if target is None:
                 continue
             if poison is not None:
-                flags = poison.reshape(len(poison), -1)[:, at_d].reshape(-1, values, 32)
-                mask = flags[:, 2 * i] | flags[:, 2 * i + 1] if d_type == "f16" else flags[:, i]
+                flat: Array = poison.reshape(len(poison), -1)
+                flags: Array = flat[:, at_d].reshape(-1, values, 32)
+                mask: Array = (
+                    flags[:, 2 * i] | flags[:, 2 * i + 1] if d_type == "f16" else flags[:, i]
+                )
                 target.taint(lanes, mask.reshape(-1), origin, machine.total)
             elif target.poison is not None:
                 target.clear(lanes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, where
 from ..memory import (
     CONST_BASE,
     GLOBAL_BASE,
@@ -130,7 +130,7 @@ def _select(ins: Instruction, machine: Machine) -> Step:
                     found = found & ~chosen
                 mask = found if mask is None else mask | found
                 origin = origin or register.why()
-        write(lanes, np.where(chosen, read_a(lanes), read_b(lanes)))
+        write(lanes, where(chosen, read_a(lanes), read_b(lanes)))
         for register in target:
             if mask is not None and mask.any():
                 register.taint(lanes, mask, origin, machine.total)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..lanes import Array
+from ..lanes import Array, where
 from ..module import Instruction
 from ..rounding import NAN16
 from ..types import ScalarType
@@ -43,7 +43,7 @@ def _function(head: str, compute: Callable[[Array], Array], *types: str) -> None
         def narrow(a: Array) -> Array:
             values = np.ascontiguousarray(a).view(half)
             out = compute(values.astype(np.float64)).astype(np.float32).astype(half)
-            bits = np.where(np.isnan(out), NAN16, out.view(np.uint16)).astype(np.uint16)
+            bits = where(np.isnan(out), NAN16, out.view(np.uint16)).astype(np.uint16)
             return bits.view(type.dtype)
 
         return simple(ins, machine, type, narrow, 1)

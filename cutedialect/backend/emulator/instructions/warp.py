@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..convergence import named_lanes
-from ..lanes import Array, Lanes
+from ..lanes import Array, Lanes, where
 from ..module import Instruction, Operand, Pair, Sink
 from ..types import TYPES
 from .registry import instruction
@@ -75,7 +75,7 @@ def _shfl(ins: Instruction, machine: Machine) -> Step:
         else:
             source = (lane & segment) | (step & ~segment & 31)
             inside = source <= limit
-        at = (lanes.index & ~31) + np.where(inside, source, lane)
+        at = (lanes.index & ~31) + where(inside, source, lane)
         values = _spread(machine, lanes, np.broadcast_to(read_a(lanes), (lanes.count,)))
         poison = ~_spread(machine, lanes, np.ones(lanes.count, np.bool_))
         absent = poison[at]

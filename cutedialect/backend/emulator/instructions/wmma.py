@@ -82,7 +82,11 @@ def _leading(ins: Instruction, machine: Machine, operands: list[Operand], defaul
     if len(operands) == 3:
         return machine.read(ins, operands[2], TYPES["u32"])
     constant = np.array([default], np.uint32)
-    return lambda lanes: constant
+
+    def read_default(lanes: Lanes) -> Array:
+        return constant
+
+    return read_default
 
 
 @instruction("wmma.load.a.sync", "wmma.load.b.sync", "wmma.load.c.sync")
