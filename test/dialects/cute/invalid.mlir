@@ -1,0 +1,103 @@
+// RUN: cute-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @+1 {{expected a memory space (}}
+func.func private @unknown_memory_space(!cute.memref<f16, attic, align<16>, "(4,8):(8,1)">)
+
+// -----
+
+// expected-error @+1 {{expected an alignment in bytes that is a power of two up to 1024, got 12}}
+func.func private @alignment(!cute.memref<f16, gmem, align<12>, "(4,8):(8,1)">)
+
+// -----
+
+// expected-error @+1 {{not congruent}}
+func.func private @stride_of_another_shape(!cute.memref<f16, gmem, align<16>, "((4,8),2):(16,8)">)
+
+// -----
+
+// expected-error-re @+1 {{expected {{.*}}got}}
+func.func private @layout_text(!cute.memref<f16, gmem, align<16>, "(4,8):(8,">)
+
+// -----
+
+// expected-error @+1 {{expected an integer or float element type, got index}}
+func.func private @element(!cute.memref<index, gmem, align<16>, "(4,8):(8,1)">)
+
+// -----
+
+// expected-error @+1 {{'cute.kernel': expected kernel tensors in gmem, got smem}}
+cute.kernel @tensor_in_smem(%a: !cute.memref<f16, smem, align<16>, "(4,8):(8,1)">) {
+}
+
+// -----
+
+// expected-error @+1 {{expected kernel arguments to be memrefs or scalars, got index}}
+cute.kernel @index_argument(%a: index) {
+}
+
+// -----
+
+cute.kernel @mode_out_of_range(%a: !cute.memref<f16, gmem, align<16>, "(4,8):(8,1)">) {
+  // expected-error @+1 {{'cute.dim': expected a mode in 0..1 of (4,8):(8,1), got 2}}
+  %m = cute.dim %a, 2 : !cute.memref<f16, gmem, align<16>, "(4,8):(8,1)">
+}
+
+// -----
+
+cute.kernel @tile_of_another_rank(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">) {
+  // expected-error @+1 {{expected one tile extent for each of the 2 modes of (64,64):(64,1), got 1}}
+  %m = cute.tile_index %a, [32] : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">
+}
+
+// -----
+
+cute.kernel @copy_between_shapes(%a: !cute.memref<f32, gmem, align<16>, "(32,32):(32,1)">) {
+  %r = cute.alloc_fragment : !cute.fragment<f32, "(32,16)">
+  // expected-error @+1 {{expected tiles of one shape, got (32, 32) and (32, 16)}}
+  cute.copy %a, %r : !cute.memref<f32, gmem, align<16>, "(32,32):(32,1)"> -> !cute.fragment<f32, "(32,16)">
+}
+
+// -----
+
+cute.kernel @copy_between_types(%a: !cute.memref<f16, gmem, align<16>, "(32,32):(32,1)">) {
+  %r = cute.alloc_fragment : !cute.fragment<f32, "(32,32)">
+  // expected-error @+1 {{expected one element type, got f16 and f32}}
+  cute.copy %a, %r : !cute.memref<f16, gmem, align<16>, "(32,32):(32,1)"> -> !cute.fragment<f32, "(32,32)">
+}
+
+// -----
+
+!operand = !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">
+cute.kernel @gemm_of_shapes_that_do_not_fit(%a: !operand) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,128)">
+  // expected-error @+1 {{expected a (M,K), b (N,K) and acc (M,N), got (64, 32), (64, 32) and (64, 128)}}
+  cute.gemm %a, %a, %acc : !operand, !operand, !cute.fragment<f32, "(64,128)">
+}
+
+// -----
+
+cute.kernel @fill_of_another_type(%x: f16) {
+  %r = cute.alloc_fragment : !cute.fragment<f32, "(32,32)">
+  // expected-error @+1 {{f16}}
+  cute.fill %r, %x : !cute.fragment<f32, "(32,32)">
+}
+
+// -----
+
+cute.kernel @map_that_yields_another_type() {
+  %r = cute.alloc_fragment : !cute.fragment<f32, "(8,8)">
+  // expected-error @+1 {{expected to yield f32, got f16}}
+  %s = cute.map (%x = %r : !cute.fragment<f32, "(8,8)">) -> !cute.fragment<f32, "(8,8)"> {
+    %y = arith.truncf %x : f32 to f16
+    cute.yield %y : f16
+  }
+}
+
+// -----
+
+cute.kernel @use_before_definition() {
+  // expected-error @+1 {{'cute.fill': operand #0 (%r) is used before its definition}}
+  cute.fill %r, %x : !cute.fragment<f32, "(8,8)">
+  %x = arith.constant 0.0 : f32
+  %r = cute.alloc_fragment : !cute.fragment<f32, "(8,8)">
+}
