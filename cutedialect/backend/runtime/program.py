@@ -4,10 +4,14 @@ before tracing, so that a warm start imports neither xDSL nor the passes.
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache as cache_once
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from cutedialect import environment
@@ -188,15 +192,17 @@ def assembled(ptx: str, arch: str, *, strict: bool = True) -> ptxas.Assembly:
     return assembly
 
 
+@cache_once
 def _versions() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-    from sys import version_info
-
-    try:
-        xdsl = version("xdsl")
-    except PackageNotFoundError:
+    """xDSL's installed version and Python's; importlib.metadata would cost a warm start 30 ms."""
+    spec = importlib.util.find_spec("xdsl")
+    if spec is None or spec.origin is None:
         xdsl = "none"
-    return f"xdsl {xdsl} python {version_info[:3]}"
+    else:
+        package = Path(spec.origin).parent
+        found = sorted(path.name for path in package.parent.glob("xdsl-*.dist-info"))
+        xdsl = " ".join(found) or f"{package} {package.stat().st_mtime_ns}"
+    return f"{xdsl} python {sys.version_info[:3]}"
 
 
 __all__ = [
