@@ -40,7 +40,7 @@ _INTEGER_N = (8, 16, 24, *range(32, 257, 16))
 _GROUPS = """
 wgmma.fence.sync.aligned ; ; sm_90a
 wgmma.commit_group.sync.aligned ; ; sm_90a
-wgmma.wait_group.sync.aligned ; i{0..7} ; sm_90a
+wgmma.wait_group.sync.aligned ; i{0..2147483647} ; sm_90a
 """
 
 
