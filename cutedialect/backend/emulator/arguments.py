@@ -138,6 +138,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, np.generic) and not isinstance(value, np.bool_)
 
 
+def _python_number(value: Any) -> Any:
+    plain = value.item()
+    return plain if isinstance(plain, (int, float)) else float(plain)
+
+
 def _scalar(what: str, param: Variable, arg: Any) -> bytes:
     if isinstance(arg, (np.void, bytes)):
         raw = arg.tobytes() if isinstance(arg, np.void) else arg
@@ -150,12 +155,11 @@ def _scalar(what: str, param: Variable, arg: Any) -> bytes:
     if arg is None and bits == 64:
         return bytes(8)
     if _is_number(arg):
-        raw = arg.tobytes()
-        same = arg.dtype.itemsize == param.size
-        if same and (kind == "b" or (arg.dtype.kind in "iu") == (kind in "us")):
-            return raw
-        arg = arg.item()
-        arg = float(arg) if not isinstance(arg, (int, float)) else arg
+        number: Any = arg
+        same = number.dtype.itemsize == param.size
+        if same and (kind == "b" or (number.dtype.kind in "iu") == (kind in "us")):
+            return number.tobytes()
+        arg = _python_number(number)
     if kind == "f":
         if not isinstance(arg, (int, float)):
             raise _fail(f"{what}: expected a number for .{param.type.name}, got {arg!r}")

@@ -97,9 +97,8 @@ def _entry(module: Module, name: str) -> Function:
 
 
 def _extent(name: str, value: Any) -> tuple[int, int, int]:
-    parts: Any = value if isinstance(value, (tuple, list)) else (value,)
     try:
-        numbers = [int(part) for part in parts]
+        numbers = [int(part) for part in (value if np.iterable(value) else (value,))]
     except (TypeError, ValueError):
         numbers = []
     if not 1 <= len(numbers) <= 3 or any(n < 1 for n in numbers):
