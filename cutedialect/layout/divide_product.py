@@ -291,8 +291,8 @@ def tile_to_shape(block: Any, shape: Any, order: Any = None) -> Any:
     order = tuple(range(len(modes))) if order is None else order
     if not isinstance(order, tuple) or sorted(order) != list(range(len(modes))):
         raise LayoutError(
-            f"expected an order that permutes 0..{len(modes) - 1} for {to_text(shape)}, "
-            f"got {to_text(order)}"
+            f"expected an order that permutes 0..{len(modes) - 1} to tile {block} to "
+            f"{to_text(shape)}, got {to_text(order)}"
         )
     blocks = list(block) if isinstance(block.shape, tuple) else [block]
     padded = _bundle(blocks + [Layout(1, 0)] * (len(modes) - len(blocks)))

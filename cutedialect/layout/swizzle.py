@@ -32,6 +32,13 @@ class Swizzle:
         picked = offset & mask
         return offset ^ (picked >> self.shift if self.shift >= 0 else picked << -self.shift)
 
+    @staticmethod
+    def parse(text: str) -> Swizzle:
+        """Read `S<3,4,3>`."""
+        from .text import parse_swizzle
+
+        return parse_swizzle(text)
+
     def _repr_svg_(self) -> str:
         from .draw_svg import swizzle_svg
 
