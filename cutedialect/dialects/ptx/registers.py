@@ -97,7 +97,7 @@ _OF_CLASS = dict(zip(CLASSES, (PRED, B16, B32, B64, F32, F64), strict=True))
 
 def reg(register_class: str) -> RegType:
     """The shared RegType of a class."""
-    return _OF_CLASS[register_class]
+    return _OF_CLASS[register_class]  # pyright: ignore[reportArgumentType]
 
 
 _WIDTHS = {"pred": 1, "b16": 16, "b32": 32, "f32": 32, "b64": 64, "f64": 64}

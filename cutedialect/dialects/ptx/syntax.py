@@ -56,5 +56,7 @@ def parse_keyword_extra(parser: Parser) -> dict[str, Attribute]:
 
 def print_keyword_extra(printer: Printer, attributes: Mapping[str, Attribute]) -> None:
     """What `parse_keyword_extra` reads."""
-    if printer.print_op_attributes(attributes, print_keyword=True):
+    if attributes:
+        printer.print_string("attributes ")
+        printer.print_attr_dict(attributes)
         printer.print_string(" ")
