@@ -118,6 +118,18 @@ def test_aligned_instruction_in_a_broken_warp(run_kernel):
     assert "all 32 threads" in str(fails(run_kernel, "CD-G4", body))
 
 
+def test_collectives_that_never_meet(run_kernel):
+    """An aligned instruction, a vote and a warp barrier that some lanes of the warp never reach."""
+    part = "setp.lt.u32 %p1, %r1, 16; @!%p1 bra ELSE; mov.b32 %r2, 0; {low} bra END;"
+    part += "ELSE: mov.b32 %r2, 1; {high} END: mov.u32 %r4, 0;"
+    matrix = "movmatrix.sync.aligned.m8n8.trans.b16 %r3, %r2;"
+    vote = "vote.sync.all.pred %p2, %p1, -1;"
+    error = fails(run_kernel, "CD-G4", part.format(low=matrix, high=matrix))
+    assert str(error).count("wait at PTX line") == 2
+    fails(run_kernel, "CD-I8", part.format(low=vote, high=vote))
+    fails(run_kernel, "CD-I8", part.format(low="bar.warp.sync -1;", high="bar.sync 0;"))
+
+
 def test_spin_on_a_flag_nobody_sets(run_kernel):
     flag = np.zeros(1, np.uint32)
     error = fails(

@@ -139,8 +139,8 @@ def _is_number(value: Any) -> bool:
 
 
 def _python_number(value: Any) -> Any:
-    plain = value.item()
-    return plain if isinstance(plain, (int, float)) else float(plain)
+    plain: Any = value.item()
+    return plain if type(plain) in (int, float) else float(plain)
 
 
 def _scalar(what: str, param: Variable, arg: Any) -> bytes:
@@ -170,7 +170,8 @@ def _scalar(what: str, param: Variable, arg: Any) -> bytes:
         return np.array([arg], np.float32 if bits == 32 else np.float64).tobytes()
     if not isinstance(arg, (int, np.bool_)):
         raise _fail(f"{what}: expected a number or an array, got {type(arg).__name__}")
-    value = int(arg)
+    whole: Any = arg
+    value = int(whole)
     if not -(1 << (bits - 1)) <= value < 1 << bits:
         raise _fail(f"{what}: {value} does not fit .{param.type.name}")
     return np.array([value & (1 << bits) - 1], STORAGE[bits]).tobytes()

@@ -2,13 +2,13 @@
 location that the PTX text named for that line (a trailing ``// ir: ...`` comment and ``.loc``).
 
 Codes: ``CD-I1`` out of bounds, ``CD-I2`` misaligned, ``CD-I3`` use of uninitialized memory,
-``CD-I4`` use of an uninitialized register, ``CD-I8`` a shuffle or vote that names or reads a lane
-that does not take part, ``CD-I9`` access to bytes whose asynchronous copy has not been waited for,
-``CD-G3`` barrier counts that cannot match, ``CD-G4`` an ``.aligned`` instruction under divergence,
-``CD-G5`` a barrier that waits for exited threads, ``CD-HANG`` no thread can make progress,
-``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``, ``CD-PTX``
-malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-BUG`` a fault of the emulator itself,
-``CD-UNSUPPORTED`` an instruction that the emulator does not know.
+``CD-I4`` use of an uninitialized register, ``CD-I8`` a shuffle, vote or warp barrier that names or
+reads a lane that does not take part, ``CD-I9`` access to bytes whose asynchronous copy has not been
+waited for, ``CD-G3`` barrier counts that cannot match, ``CD-G4`` an ``.aligned`` instruction under
+divergence, ``CD-G5`` a barrier that waits for exited threads, ``CD-HANG`` no thread can make
+progress, ``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``,
+``CD-PTX`` malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-BUG`` a fault of the
+emulator itself, ``CD-UNSUPPORTED`` an instruction that the emulator does not know.
 """
 
 from __future__ import annotations

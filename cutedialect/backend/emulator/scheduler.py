@@ -199,9 +199,11 @@ class Scheduler:
     def _hang(self, why: str, running: Cohort | None) -> EmulatorError:
         code, lines = self.machine.barriers.report(self._describe)
         lines = self._where(running) + lines
-        pcs = [pc for pc, _ in self.blocked] + [c.pc for c in self.ready.values()]
-        pcs += [] if running is None else [running.pc]
-        pcs += self.machine.barriers.waiting_at()
+        for _, reason in self.blocked.values():
+            code = "CD-G4" if ".aligned" in reason else "CD-I8"
+        pcs = [pc for pc, _ in self.blocked] or self.machine.barriers.waiting_at()
+        pcs = pcs or [c.pc for c in self.ready.values()]
+        pcs = pcs or ([] if running is None else [running.pc])
         error = EmulatorError(f"hang: {why}", code=code, notes=tuple(lines))
         if pcs:
             self._locate(error, min(pcs))
