@@ -1,5 +1,5 @@
 """A whole kernel: 256 x 256 x 256 in f16 with 128 x 128 x 32 tiles, two stages of cp.async,
-swizzled shared memory, ldmatrix and mma.sync; exact on small integers, without a bank conflict, and fast.
+swizzled shared memory, ldmatrix and mma.sync; exact on small integers, without a bank conflict.
 """
 
 from __future__ import annotations

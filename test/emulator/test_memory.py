@@ -334,6 +334,10 @@ def test_scalar_and_struct_arguments():
     assert out[16:24].view(np.float64)[0] == 2.5
     assert out[24:32].view(np.uint32).tolist() == [4, 3]
     assert out[32:40].view(np.uint64)[0] == 1 << 40
+    launch(PARAMS, "k", 1, 1, [out, True, np.int64(3), np.bool_(True), 1, struct[0], 0])
+    assert out[:4].view(np.int32)[0] == 1
+    assert out[4:8].view(np.float32)[0] == 3
+    assert out[8] == 1
 
 
 @pytest.mark.parametrize(

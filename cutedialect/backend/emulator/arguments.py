@@ -135,12 +135,12 @@ def bind(
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, np.generic) and not isinstance(value, np.bool_)
+    return isinstance(value, np.generic)
 
 
 def _python_number(value: Any) -> Any:
     plain: Any = value.item()
-    return plain if type(plain) in (int, float) else float(plain)
+    return plain if type(plain) in (int, float, bool) else float(plain)
 
 
 def _scalar(what: str, param: Variable, arg: Any) -> bytes:
@@ -168,10 +168,9 @@ def _scalar(what: str, param: Variable, arg: Any) -> bytes:
         if kind != "b" or bits not in (32, 64):
             raise _fail(f"{what}: expected an integer for .{param.type.name}, got {arg!r}")
         return np.array([arg], np.float32 if bits == 32 else np.float64).tobytes()
-    if not isinstance(arg, (int, np.bool_)):
+    if not isinstance(arg, int):
         raise _fail(f"{what}: expected a number or an array, got {type(arg).__name__}")
-    whole: Any = arg
-    value = int(whole)
+    value = int(arg)
     if not -(1 << (bits - 1)) <= value < 1 << bits:
         raise _fail(f"{what}: {value} does not fit .{param.type.name}")
     return np.array([value & (1 << bits) - 1], STORAGE[bits]).tobytes()
