@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m benchmarks.budgets` without a GPU, `python -m benchmarks.gemm` with one."""
+"""Benchmarks: `python -m benchmarks.budgets` needs no GPU, `python -m benchmarks.gemm` one."""

@@ -107,8 +107,7 @@ def measure(torch: Any, case: Case) -> dict[str, Any]:
     for call in (run_ours, run_theirs):
         timed(torch, call, 3)
     pairs = [
-        (timed(torch, run_ours, repeats), timed(torch, run_theirs, repeats))
-        for _ in range(_ROUNDS)
+        (timed(torch, run_ours, repeats), timed(torch, run_theirs, repeats)) for _ in range(_ROUNDS)
     ]
     ratio = statistics.median(theirs_ms / ours_ms for ours_ms, theirs_ms in pairs)
     ours_ms = statistics.median(ours for ours, _ in pairs)

@@ -14,7 +14,7 @@ LOG2E = 1.4426950408889634
 @cute.kernel
 def softmax(X, Y, *, tile=(16, 128)):
     """Y = softmax(X) along the rows; one work item is `tile[0]` rows."""
-    rows, columns = tile
+    rows, _ = tile
     i, _ = cute.tile_index(Y, (rows, None))
     x = cute.local_tile(X, tile, (i, None))
     y = cute.local_tile(Y, tile, (i, None))

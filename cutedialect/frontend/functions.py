@@ -149,7 +149,7 @@ def atomic_add(tile: Tile, view: View) -> None:
     """Add a tile into memory, atomically, element by element; ragged edges add nothing."""
     if not isinstance(tile, Tile) or not isinstance(view, View):
         raise error("expected cute.atomic_add(tile, view)")
-    view = as_matrix(view)
+    view = as_matrix(view)  # pyright: ignore[reportAssignmentType]
     if tile.shape != view.shape:
         raise error(f"expected a tile of shape {view.shape}, got {tile.shape}")
     current().insert(AtomicOp("add", tile.use(), view.use()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
@@ -16,7 +17,7 @@ from cutedialect.schedule import Schedule
 
 from .dtypes import DType, as_dtype, f16, f32, f64, i8, i32, u8
 from .kernel import ScalarSpec, TensorSpec
-from .launch import as_schedule, compile_kernel
+from .launch import as_schedule, check_arch, compile_kernel, default_arch
 
 _ACCUMULATORS = {"f16": (f32, f16), "bf16": (f32,), "f32": (f32,), "f64": (f64,)}
 _INTEGER = (i8, u8)
@@ -67,21 +68,52 @@ def gemm(
 
         tile_gemm(a, b, acc)
         return None
-    for name, value in (("scale_a", scale_a), ("scale_b", scale_b)):
-        if value is not None:
-            raise ValueError(f"{name}: expected None for types that are not fp8, got a scale")
     del fast_accum
-    call = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
-    result = call.output()
-    if 0 in call.out_shape:
-        return result
-    d = as_operand(result, "out")
-    program, constants = _program(activation), call.constants(schedule)
-    args = call.arguments(d, alpha, beta)
-    options = constants | {"arch": arch, "schedule": as_schedule(schedule), "backend": backend}
-    kernel = compile_kernel(program, args, options)
-    kernel.launch(*[arg for arg in args if arg is not None], stream=stream)
-    return result
+    key = _call_key(
+        (a, b, c, bias, out, scale_a, scale_b),
+        (beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend),
+    )
+    ready = _calls.get(key) if key is not None else None
+    if ready is None:
+        for name, value in (("scale_a", scale_a), ("scale_b", scale_b)):
+            if value is not None:
+                raise ValueError(f"{name}: expected None for types that are not fp8, got a scale")
+        ready = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
+        ready.prepare(alpha, beta, arch, schedule, backend)
+        if key is not None:
+            if len(_calls) >= _CALLS_KEPT:
+                _calls.clear()
+            _calls[key] = ready
+    return ready.run(a, b, c, bias, out, alpha, beta, stream)
+
+
+# Calls by what their arguments look like: a warm call checks nothing twice.
+_CALLS_KEPT = 4096
+_calls: dict[tuple[object, ...], _Call] = {}
+
+
+def _call_key(arrays: Sequence[Any], options: tuple[object, ...]) -> tuple[object, ...] | None:
+    """What of a call decides the kernel and its checks; None for arguments without a hash."""
+    try:
+        key = (*[_look(array) for array in arrays], *options)
+        hash(key)
+    except (TypeError, AttributeError):
+        return None
+    return key
+
+
+def _look(array: Any) -> object:
+    """Shape, strides, type, place and alignment of an array."""
+    if array is None:
+        return None
+    kind = type(array)
+    if hasattr(array, "data_ptr"):
+        place = array.data_ptr() & 15, array.device
+        return kind, array.shape, array.stride(), array.dtype, place
+    if hasattr(array, "ctypes"):
+        place = array.ctypes.data & 15, array.flags.writeable
+        return kind, array.shape, array.strides, array.dtype, place
+    return kind, array.shape, array.strides, array.dtype, array.data.ptr & 15, array.data.device_id
 
 
 def compile_gemm(
@@ -102,12 +134,10 @@ def compile_gemm(
 ) -> Kernel:
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
     call = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
-    shape: tuple[int | None, ...] = call.out_shape
-    d = as_operand(out if out is not None else TensorSpec(shape, call.out_dtype), "out")
-    constants = call.constants(schedule)
-    args = call.arguments(d, alpha, beta)
-    options = constants | {"arch": arch, "schedule": as_schedule(schedule), "backend": backend}
-    return compile_kernel(_program(activation), args, options)
+    call.prepare(alpha, beta, arch, schedule, backend)
+    if call.kernel is None:
+        raise ValueError(f"a: expected an output with elements, got shape {call.out_shape}")
+    return call.kernel
 
 
 gemm.compile = compile_gemm  # type: ignore[attr-defined]
@@ -165,6 +195,7 @@ class _Call:
             )
         self._check_out(out)
         self.out = out
+        self.activation = activation
 
     def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
         a, b = self.a.dtype, self.b.dtype
@@ -208,34 +239,98 @@ class _Call:
         if operand.dtype != self.out_dtype:
             raise TypeError(f"out: expected {self.out_dtype.name}, got {operand.dtype.name}")
 
-    def output(self) -> Any:
-        """`out`, or a new array of the library that `a` comes from."""
-        if self.out is not None:
-            return self.out
-        library = type(self.a.value).__module__.partition(".")[0]
+    def prepare(
+        self,
+        alpha: float,
+        beta: float,
+        arch: str | None,
+        schedule: Schedule | str | None,
+        backend: str,
+    ) -> None:
+        """Compile (or find) the kernel; an empty output has none."""
+        self.kernel: Kernel | None = None
+        if 0 in self.out_shape:
+            return
+        made = self.out if self.out is not None else self._new_output()
+        args = self.arguments(as_operand(made, "out"), alpha, beta)
+        target_name = arch or default_arch(backend)
+        check_arch(target_name)
+        options = self.constants(as_schedule(schedule), target_name) | {
+            "arch": target_name,
+            "schedule": as_schedule(schedule),
+            "backend": backend,
+        }
+        self.kernel = compile_kernel(_program(self.activation), args, options)
+        batch = self.out_shape[:-2]
+        self.broadcasts = [
+            (position, (*batch, *operand.shape[-2:]))
+            for position, operand in enumerate((self.a, self.b, self.c))
+            if operand is not None and operand.shape[:-2] != batch
+        ]
+
+    def _new_output(self) -> TensorSpec:
+        """What is known of an output that `output` makes: row-major, from an aligned base."""
+        row = (self.out_shape[-1] or 16) * self.out_dtype.bits // 8
+        rows = self.out_shape[-2]
+        single = rows == 1 and all(extent == 1 for extent in self.out_shape[:-2])
+        align = 16 if single else min(16, row & -row)
+        return TensorSpec(self.out_shape, self.out_dtype, align=align)
+
+    def run(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        bias: Any,
+        out: Any,
+        alpha: float,
+        beta: float,
+        stream: Any,
+    ) -> Any:
+        """Launch on arrays that look like those of `prepare`."""
+        result = out if out is not None else self.output(a)
+        if self.kernel is None:
+            return result
+        given = [a, b, c if self.c is not None else None]
+        for position, shape in self.broadcasts:
+            given[position] = _expanded(given[position], shape)
+        given += [bias, result]
+        if self.acc_dtype.kind == "f":
+            given.append(alpha)
+        if self.c is not None:
+            given.append(beta)
+        self.kernel.launch(*[value for value in given if value is not None], stream=stream)
+        return result
+
+    def output(self, a: Any) -> Any:
+        """A new array of the library that `a` comes from."""
+        library = type(a).__module__.partition(".")[0]
         shape = tuple(0 if extent is None else extent for extent in self.out_shape)
         if library == "torch":
-            import torch
-
+            torch = import_module("torch")
             names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
             name = names.get(self.out_dtype.name, "int32")
-            return torch.empty(shape, dtype=getattr(torch, name), device=self.a.value.device)
-        if self.a.array is not None and self.a.array.device is not None:
+            return torch.empty(shape, dtype=getattr(torch, name), device=a.device)
+        array = tensor_argument(a)
+        if array is not None and array.device is not None:
             from cutedialect.backend.runtime.devices import empty
 
-            return empty(shape, self.out_dtype.numpy, self.a.array.device)
+            return empty(shape, self.out_dtype.numpy, array.device)
         import numpy as np
 
         return np.empty(shape, self.out_dtype.numpy)
 
-    def constants(self, schedule: Schedule | str | None) -> dict[str, object]:
+    def constants(self, schedule: Schedule | None, arch: str) -> dict[str, object]:
         """Compile-time parameters of the tile program."""
-        asked = as_schedule(schedule)
-        tile = asked.tile if asked is not None and asked.tile is not None else None
+        from cutedialect.atoms import target
+
+        tile = schedule.tile if schedule is not None else None
         if tile is not None and len(tile) != 3:
             raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
-        m, n = self.out_shape[-2:]
-        return {"tile": tile or default_tile(self.a.dtype, m, n), "acc_dtype": self.acc_dtype}
+        if tile is None:
+            m, n = self.out_shape[-2:]
+            tile = default_tile(self.a.dtype, m, n, target(arch).smem_per_cta)
+        return {"tile": tile, "acc_dtype": self.acc_dtype}
 
     def arguments(self, d: _Operand, alpha: float, beta: float) -> list[Any]:
         """The program's arguments: batch dimensions broadcast to the output's."""
@@ -245,11 +340,8 @@ class _Call:
             raise ValueError(f"alpha: expected 1 for integers, got alpha = {alpha}, beta = {beta}")
         kind = f64 if self.acc_dtype == f64 else f32
 
-        def number(value: float | None) -> Any:
-            if value is None:
-                return None
-            is_spec = isinstance(self.a.value, TensorSpec)
-            return ScalarSpec(kind) if is_spec else kind.numpy.type(value)
+        def number(value: float | None) -> ScalarSpec | None:
+            return None if value is None else ScalarSpec(kind)
 
         return [
             _batched(self.a, batch),
@@ -262,8 +354,22 @@ class _Call:
         ]
 
 
-def default_tile(dtype: DType, m: int | None, n: int | None) -> tuple[int, int, int]:
-    """CTA tile for an element type; smaller where the problem is."""
+# A device of this size has full waves of the largest tile from this many tiles on.
+_WAVE = 132
+
+
+def default_tile(dtype: DType, m: int | None, n: int | None, smem: int) -> tuple[int, int, int]:
+    """CTA tile for an element type and a problem, on a target with `smem` bytes for a CTA.
+
+    The largest tile moves the fewest bytes for a product; it is taken where enough tiles remain to
+    fill a device, and three stages of it fit. Run-time extents (None) count as large enough for
+    the tile in the middle.
+    """
+    if dtype.bits == 16 and None not in (m, n):
+        rows, columns, depth = 128, 256, 64
+        tiles = -(-m // rows) * -(-n // columns)  # type: ignore[operator]
+        if tiles >= _WAVE and 3 * 2 * (rows + columns) * depth <= smem:
+            return rows, columns, depth
     depth = {64: 16, 32: 32, 16: 32, 8: 64}[dtype.bits]
     largest = 64 if dtype.bits == 64 else 128
     rows = largest if m is None or m > 64 else 64
@@ -281,15 +387,21 @@ def _batched(operand: _Operand, batch: Sequence[int | None]) -> Any:
         given = value.strides or (None,) * (len(operand.shape) - 1) + (1,)
         missing = len(shape) - len(given)
         return TensorSpec(shape, value.dtype, (None,) * missing + tuple(given), value.align)
+    return _expanded(value, shape)
+
+
+def _expanded(value: Any, shape: Sequence[int | None]) -> Any:
+    """A broadcast view of an array."""
     if hasattr(value, "expand"):
         return value.expand(shape)
-    if operand.array is not None and operand.array.device is not None:
+    array = tensor_argument(value)
+    if array is not None and array.device is not None:
         from cutedialect.backend.runtime.devices import broadcast_to
 
-        return broadcast_to(value, shape)
+        return broadcast_to(value, tuple(extent or 0 for extent in shape))
     import numpy as np
 
-    return np.broadcast_to(value, shape)
+    return np.broadcast_to(value, tuple(extent or 0 for extent in shape))
 
 
 def _broadcast(one: Sequence[int | None], other: Sequence[int | None]) -> tuple[int | None, ...]:

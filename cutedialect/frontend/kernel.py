@@ -174,7 +174,7 @@ def trace_kernel(
     types = [spec.memref() if isinstance(spec, TensorSpec) else spec.dtype.ir for _, spec in given]
     block = Block(arg_types=types)
     state = Trace(program.__name__)
-    values: dict[str, object] = dict.fromkeys(names)
+    values: dict[str, object] = dict.fromkeys(names)  # pyright: ignore[reportAssignmentType]
     with tracing(state):
         root = Scope(block, f"@{program.__name__}")
         state.scopes.append(root)

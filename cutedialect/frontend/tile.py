@@ -362,14 +362,14 @@ def convert_scalar(value: SSAValue, source: DType, target: DType) -> SSAValue:
         return trace.insert(kind(value, to)).results[0]
     if source.kind == "f":
         kind = arith.FPToUIOp if target.kind == "u" else arith.FPToSIOp
-        return trace.insert(kind(value, to)).results[0]
+        return trace.insert(kind(value, to)).results[0]  # pyright: ignore[reportArgumentType]
     if target.kind == "f":
         kind = arith.UIToFPOp if source.kind in "ub" else arith.SIToFPOp
-        return trace.insert(kind(value, to)).results[0]
+        return trace.insert(kind(value, to)).results[0]  # pyright: ignore[reportArgumentType]
     if target.bits < source.bits:
-        return trace.insert(arith.TruncIOp(value, to)).results[0]
+        return trace.insert(arith.TruncIOp(value, to)).results[0]  # pyright: ignore[reportArgumentType]
     kind = arith.ExtUIOp if source.kind in "ub" else arith.ExtSIOp
-    return trace.insert(kind(value, to)).results[0]
+    return trace.insert(kind(value, to)).results[0]  # pyright: ignore[reportArgumentType]
 
 
 def as_tile(value: object, shape: tuple[int, ...], dtype: DType) -> Tile:

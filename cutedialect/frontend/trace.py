@@ -69,7 +69,7 @@ class Trace:
 
     def constant(self, value: float | int | bool, type_: Attribute) -> SSAValue:
         """A scalar constant."""
-        return self.insert(arith.ConstantOp(constant_attr(value, type_))).results[0]
+        return self.insert(arith.ConstantOp(constant_attr(value, type_))).results[0]  # pyright: ignore[reportArgumentType]
 
     @contextmanager
     def region(self, block: Block, what: str) -> Iterator[Scope]:

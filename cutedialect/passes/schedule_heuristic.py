@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from cutedialect.dialects.cute import FragmentType, GemmOp, KernelOp
+from cutedialect.atoms import target
+from cutedialect.dialects.cute import FragmentType, GemmOp, KernelOp, MemRefType
 from cutedialect.schedule import Schedule, replace_set
 
 # Warp grids by accumulator extent: each warp gets a block of up to 64 x 64 (m16n8 atoms reuse
 # every operand register that often), and no block has more than 8 warps.
 _WARP_BLOCK = (64, 64)
 _DEFAULT_WARPS = (4, 1)
+_MOST_STAGES = 4
 
 
 def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
@@ -19,11 +21,22 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
         acc = gemms[0].acc.type
         assert isinstance(acc, FragmentType)
         choices["warps"] = gemm_warps(acc.shape)
-        choices["stages"] = 3
+        choices["stages"] = _stages(gemms[0], arch)
     else:
         choices["warps"] = _DEFAULT_WARPS
         choices["stages"] = 2
     return replace_set(Schedule(), choices).merged(given)
+
+
+def _stages(gemm: GemmOp, arch: str) -> int:
+    """As many stages as shared memory holds, up to 4; a ring of 2 fits or the tile is too large."""
+    size = 0
+    for operand in (gemm.a, gemm.b):
+        type_ = operand.type
+        if isinstance(type_, MemRefType):
+            rows, depth = type_.shape
+            size += rows * depth * type_.bits // 8
+    return max(2, min(_MOST_STAGES, target(arch).smem_per_cta // max(1, size)))
 
 
 def gemm_warps(tile: tuple[int, ...]) -> tuple[int, int]:

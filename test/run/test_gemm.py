@@ -67,7 +67,9 @@ def test_trip_counts(trips, ragged):
     assert np.array_equal(run(a, b), exact(a, b).astype(np.float16))
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (65, 63, 33), (7, 130, 40), (130, 7, 31), (64, 72, 8)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (65, 63, 33), (7, 130, 40), (130, 7, 31), (64, 72, 8)]
+)
 @pytest.mark.parametrize("majors", ["TN", "TT", "NN", "NT"])
 def test_ragged_sizes(shape, majors):
     m, n, k = shape
