@@ -194,3 +194,29 @@ def test_hash_table(launch, rng):
         keys.tolist()
     )
     assert found.all()
+
+
+def test_cub_blocks(launch, rng):
+    keys = rng.integers(-500, 500, 128).astype(np.int32)
+    scan, largest = np.zeros(128, np.int32), np.zeros(2, np.int32)
+    bins = np.zeros(16, np.uint32)
+    ordered = np.sort(keys)
+    counts = np.bincount(keys & 15, minlength=16)
+    launch("cub_blocks", 1, 64, keys, scan, largest, bins)
+    np.testing.assert_array_equal(keys, ordered)
+    np.testing.assert_array_equal(scan, ordered.cumsum() - ordered)
+    assert largest.tolist() == [(ordered[::2] ^ ordered[1::2]).max(), ordered.sum()]
+    np.testing.assert_array_equal(bins, counts)
+
+
+def test_library_atomics(launch, rng):
+    blocks, size = 3, 64
+    x = rng.integers(-100, 100, blocks * size).astype(np.int32)
+    total, lock, ready = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(1, np.int32)
+    guarded, tiles = np.zeros(1, np.int64), np.zeros(x.size, np.int32)
+    launch("library_atomics", blocks, size, x, total, lock, guarded, tiles, ready)
+    assert total[0] == x.sum()
+    assert guarded[0] == x[::16].sum()
+    assert (lock[0], ready[0]) == (0, blocks)
+    sums = x.reshape(-1, 8).sum(axis=1).repeat(8)
+    np.testing.assert_array_equal(tiles, 10 * sums + np.arange(x.size) % 8)
