@@ -1,4 +1,4 @@
-"""`Schedule`: the choices that two versions of one kernel differ in, as plain data with a text form.
+"""`Schedule`: the choices in which two versions of one kernel differ, as data with a text form.
 
 Nothing here knows IR; the passes read the fields, the cache hashes the text.
 """

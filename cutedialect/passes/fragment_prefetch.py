@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Operation, SSAValue
@@ -65,7 +66,7 @@ def prefetch_fragments(
     # The first block's copies are now elsewhere; each other block's move before the one ahead.
     for copy in blocks[0].copies:
         _erase(copy)
-    for before, block in zip(blocks, blocks[1:], strict=False):
+    for before, block in pairwise(blocks):
         for copy in block.copies:
             view = copy.source.owner
             assert isinstance(view, SubviewOp)
@@ -108,7 +109,7 @@ def _load(build: ScalarBuilder, block: _Block, index: SSAValue, views: Sequence[
     for copy in block.copies:
         sub = copy.source.owner
         assert isinstance(sub, SubviewOp)
-        stage = build.insert(StageOp(stages[sub.source], index)).results[0]
+        stage = build.insert(StageOp(stages[sub.source], index)).results[0]  # pyright: ignore[reportArgumentType]
         view = sub.clone({sub.source: stage})
         build.insert(view)
         again = CopyOp(view.results[0], copy.destination, atom=copy.atom, tv=copy.tv)

@@ -90,7 +90,7 @@ def _fuse(producer: MapOp, consumer: MapOp) -> None:
     args = dict(zip(inputs, block.args, strict=True))
     for value, arg in args.items():
         arg.name_hint = value.name_hint
-    result = _inline(producer, block, args)
+    result = _inline(producer, block, args)  # pyright: ignore[reportArgumentType]
     final = _inline(consumer, block, args | {producer.result: result})
     end = YieldOp(final)
     end.location = consumer.location

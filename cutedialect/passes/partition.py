@@ -170,7 +170,7 @@ class _Partition:
         inference.anchor(op.acc, mma_accumulator(atom, (m, n), self.warps))
         for which, value in (("a", op.a), ("b", op.b)):
             if isinstance(value.type, FragmentType):
-                inference.anchor(value, mma_operand(atom, which, value.type.shape, self.warps))
+                inference.anchor(value, mma_operand(atom, which, value.type.shape, self.warps))  # pyright: ignore[reportArgumentType]
 
     def _bind_gemm(self, op: GemmOp) -> None:
         atom = self.atoms[op]
@@ -332,12 +332,12 @@ class _Partition:
         assert source.tv is not None
         strides = tuple(s if isinstance(s, int) else 1 << 20 for s in destination.stride)
         strides += (0,) * (2 - len(strides))
-        share = sector_efficiency(source.tv, strides, source.shape[0], source.bits)
+        share = sector_efficiency(source.tv, strides, source.shape[0], source.bits)  # pyright: ignore[reportArgumentType]
         direct = self.schedule.epilogue != "smem" and share >= _MIN_SECTOR_EFFICIENCY
         if destination.space != "gmem" or direct:
             return op.source
         wanted = coalesced_for(destination, self.threads)
-        have = sector_efficiency(wanted, strides, source.shape[0], source.bits)
+        have = sector_efficiency(wanted, strides, source.shape[0], source.bits)  # pyright: ignore[reportArgumentType]
         if have <= share and self.schedule.epilogue != "smem":
             return op.source
         return self._converted(op.source, wanted, op)

@@ -7,7 +7,8 @@ first S - 1 ahead of the loop, and the verbs of the `pipeline` dialect say who w
     for k { copy g[k], s; use s }
     =>
     for j in 0..S-1 { acquire; copy g[j], s[j] if j < n; commit }
-    for k { wait; acquire; copy g[k+S-1], s[(k+S-1) % S] if k+S-1 < n; commit; use s[k % S]; release }
+    for k { wait; acquire; copy g[k+S-1], s[(k+S-1) % S] if k+S-1 < n; commit;
+            use s[k % S]; release }
 """
 
 from __future__ import annotations

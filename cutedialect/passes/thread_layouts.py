@@ -1,4 +1,4 @@
-"""Thread-value layouts of tiles: of MMA operands, of coalesced copies, and of what follows from them.
+"""Thread-value layouts of tiles: MMA operands, coalesced copies, and what follows from them.
 
 Every layout maps (thread, value) to the column-major coordinate of a tile of rank 1 or 2; each mode
 of it stays inside one mode of the tile.
