@@ -6,6 +6,65 @@ cutedialect` costs milliseconds and never imports xDSL.
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
+    from cutedialect.backend.emulator import EmulatorError as EmulatorError
+    from cutedialect.backend.runtime.errors import CompileError as CompileError
+    from cutedialect.frontend.dtypes import bf16 as bf16
+    from cutedialect.frontend.dtypes import f16 as f16
+    from cutedialect.frontend.dtypes import f32 as f32
+    from cutedialect.frontend.dtypes import f64 as f64
+    from cutedialect.frontend.dtypes import i1 as i1
+    from cutedialect.frontend.dtypes import i8 as i8
+    from cutedialect.frontend.dtypes import i32 as i32
+    from cutedialect.frontend.dtypes import i64 as i64
+    from cutedialect.frontend.dtypes import u8 as u8
+    from cutedialect.frontend.functions import abs_ as abs
+    from cutedialect.frontend.functions import atomic_add as atomic_add
+    from cutedialect.frontend.functions import column_max as column_max
+    from cutedialect.frontend.functions import column_sum as column_sum
+    from cutedialect.frontend.functions import column_vector as column_vector
+    from cutedialect.frontend.functions import coord as coord
+    from cutedialect.frontend.functions import copy as copy
+    from cutedialect.frontend.functions import erf as erf
+    from cutedialect.frontend.functions import exp as exp
+    from cutedialect.frontend.functions import exp2 as exp2
+    from cutedialect.frontend.functions import full as full
+    from cutedialect.frontend.functions import gelu as gelu
+    from cutedialect.frontend.functions import inf as inf
+    from cutedialect.frontend.functions import load as load
+    from cutedialect.frontend.functions import log as log
+    from cutedialect.frontend.functions import log2 as log2
+    from cutedialect.frontend.functions import map_ as map
+    from cutedialect.frontend.functions import maximum as maximum
+    from cutedialect.frontend.functions import minimum as minimum
+    from cutedialect.frontend.functions import printf as printf
+    from cutedialect.frontend.functions import relu as relu
+    from cutedialect.frontend.functions import row_max as row_max
+    from cutedialect.frontend.functions import row_sum as row_sum
+    from cutedialect.frontend.functions import row_vector as row_vector
+    from cutedialect.frontend.functions import rsqrt as rsqrt
+    from cutedialect.frontend.functions import sigmoid as sigmoid
+    from cutedialect.frontend.functions import silu as silu
+    from cutedialect.frontend.functions import sqrt as sqrt
+    from cutedialect.frontend.functions import tanh as tanh
+    from cutedialect.frontend.functions import tile_index as tile_index
+    from cutedialect.frontend.functions import where as where
+    from cutedialect.frontend.functions import zeros as zeros
+    from cutedialect.frontend.gemm import gemm as gemm
+    from cutedialect.frontend.kernel import TensorSpec as TensorSpec
+    from cutedialect.frontend.kernel import kernel as kernel
+    from cutedialect.frontend.launch import compile as compile
+    from cutedialect.frontend.loops import otherwise as otherwise
+    from cutedialect.frontend.loops import range_ as range
+    from cutedialect.frontend.loops import when as when
+    from cutedialect.frontend.tile import local_tile as local_tile
+    from cutedialect.layout import ComposedLayout as ComposedLayout
+    from cutedialect.layout import Layout as Layout
+    from cutedialect.layout import LayoutError as LayoutError
+    from cutedialect.layout import Swizzle as Swizzle
+    from cutedialect.schedule import Schedule as Schedule
 
 __version__ = "0.1.0"
 
@@ -71,6 +130,7 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.tile": ("local_tile",),
     "cutedialect.layout": (
+        "ComposedLayout",
         "Layout",
         "LayoutError",
         "Swizzle",

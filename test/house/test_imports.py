@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import cutedialect
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "cutedialect"
 
@@ -151,3 +153,23 @@ def test_every_public_name_exists():
         "    assert getattr(cutedialect, name) is getattr(cutedialect, name), name\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_type_checkers_see_the_same_names():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    guarded = next(
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    seen = {
+        (name.asname, f"{line.module}.{name.name}")
+        for line in guarded.body
+        if isinstance(line, ast.ImportFrom)
+        for name in line.names
+    }
+    inside = cutedialect._INSIDE
+    assert seen == {
+        (name, f"{module}.{inside.get(name, name)}")
+        for name, module in cutedialect._EXPORTS.items()
+    }
