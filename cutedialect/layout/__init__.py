@@ -7,6 +7,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from .algebra import (
     coalesce,
     complement,
@@ -16,7 +19,6 @@ from .algebra import (
     left_inverse,
     right_inverse,
 )
-from .bank_conflicts import Wavefronts, access_conflicts, bank_conflicts, ldmatrix_conflicts
 from .composed_layout import AnyLayout, ComposedLayout
 from .divide_product import (
     blocked_product,
@@ -32,7 +34,6 @@ from .divide_product import (
     zipped_divide,
     zipped_product,
 )
-from .draw_text import layout_text, print_layout, tv_text
 from .errors import LayoutError, LayoutSyntaxError
 from .int_tuple import (
     Dyn,
@@ -80,16 +81,20 @@ from .text import (
     parse_swizzle,
     parse_tile,
 )
-from .tiled import (
-    MMAAtomLike,
-    TiledCopy,
-    TiledMMA,
-    invert_tv,
-    is_bijective,
-    is_injective,
-    is_surjective,
-    make_tiled_copy_tv,
-)
+
+if TYPE_CHECKING:
+    from .banks import Wavefronts, access_conflicts, bank_conflicts, ldmatrix_conflicts
+    from .draw_text import layout_text, print_layout, tv_text
+    from .tiled import (
+        MMAAtomLike,
+        TiledCopy,
+        TiledMMA,
+        invert_tv,
+        is_bijective,
+        is_injective,
+        is_surjective,
+        make_tiled_copy_tv,
+    )
 
 __all__ = [
     "AnyLayout",
@@ -177,3 +182,30 @@ __all__ = [
     "zipped_divide",
     "zipped_product",
 ]
+
+# What a compiler run does not need is imported at its first use.
+_LAZY = {
+    "Wavefronts": "banks",
+    "access_conflicts": "banks",
+    "bank_conflicts": "banks",
+    "ldmatrix_conflicts": "banks",
+    "layout_text": "draw_text",
+    "print_layout": "draw_text",
+    "tv_text": "draw_text",
+    "MMAAtomLike": "tiled",
+    "TiledCopy": "tiled",
+    "TiledMMA": "tiled",
+    "invert_tv": "tiled",
+    "is_bijective": "tiled",
+    "is_injective": "tiled",
+    "is_surjective": "tiled",
+    "make_tiled_copy_tv": "tiled",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LAZY:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    value = getattr(import_module(f".{_LAZY[name]}", __name__), name)
+    globals()[name] = value
+    return value

@@ -21,7 +21,9 @@ from .int_tuple import (
     extent,
     flatten,
     is_static,
+    is_tuple,
     leaves,
+    nested,
     to_text,
     unflatten,
 )
@@ -48,7 +50,7 @@ def coalesce(layout: AnyLayout, profile: Any = None) -> Any:
 
 
 def _coalesce_by(layout: Layout, profile: Any, whole: Layout, path: tuple[int, ...]) -> Layout:
-    if not isinstance(profile, tuple):
+    if not is_tuple(profile):
         if layout.shape == ():
             return layout
         return _from_modes(_merged(layout, keep_last=False) or (_last_mode(layout),))
@@ -140,9 +142,7 @@ def composition(a: Any, b: Any) -> Any:
     >>> composition(a, b)(7) == a(b(7))
     True
     """
-    if isinstance(b, list):
-        b = tuple(b)
-    return _composition(a, b)
+    return _composition(a, nested(b) if isinstance(b, list) else b)
 
 
 @lru_cache(maxsize=4096)
@@ -163,7 +163,7 @@ def _composition(a: Any, b: Any) -> Any:
         return ComposedLayout(a, 0, b)
     if not isinstance(a, Layout):
         raise LayoutError(f"expected a layout or a swizzle, got {a!r}")
-    if isinstance(b, tuple):
+    if is_tuple(b):
         if len(b) > len(a):
             raise LayoutError(f"expected rank(tiler) <= rank(layout), got {_tiler_text(b)} for {a}")
         modes = [_composition(mode, part) for mode, part in zip(a, b, strict=False)]
@@ -176,7 +176,7 @@ def _composition(a: Any, b: Any) -> Any:
 def _tiler_text(tiler: Any) -> str:
     from .text import format_tile
 
-    return format_tile(tiler) if isinstance(tiler, tuple) else str(tiler)
+    return format_tile(tiler) if is_tuple(tiler) else str(tiler)
 
 
 def _compose(a: Layout, b: Layout) -> Layout:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import LayoutError
-from .int_tuple import add, is_static, to_text
+from .int_tuple import add, is_static, is_tuple, to_text
 from .layout import Layout, has_none
 from .swizzle import Swizzle
 
@@ -28,13 +28,13 @@ class ComposedLayout:
     offset: Any
     inner: Layout
 
-    def __init__(self, outer: Layout | Swizzle, offset: Any, inner: Layout) -> None:
+    def __init__(self, outer: Any, offset: Any, inner: Any) -> None:
         # The outer function is applied last: the order of arguments is that of the text.
         if not isinstance(outer, Layout | Swizzle):
             raise LayoutError(f"expected a Layout or a Swizzle outside, got {outer!r}")
         if not isinstance(inner, Layout):
             raise LayoutError(f"expected a Layout inside, got {inner!r}")
-        if isinstance(outer, Swizzle) and isinstance(offset, tuple):
+        if isinstance(outer, Swizzle) and is_tuple(offset):
             raise LayoutError(f"expected an int offset inside {outer}, got {to_text(offset)}")
         object.__setattr__(self, "outer", outer)
         object.__setattr__(self, "offset", offset)
@@ -42,6 +42,9 @@ class ComposedLayout:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a ComposedLayout is immutable")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ComposedLayout, (self.outer, self.offset, self.inner)
 
     @property
     def shape(self) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from .algebra import coalesce, complement, composition
 from .composed_layout import AnyLayout, ComposedLayout
 from .errors import LayoutError
-from .int_tuple import Dyn, ceil_div, extent, to_text
+from .int_tuple import Dyn, ceil_div, extent, is_tuple, nested, to_text
 from .layout import Layout
 
 
@@ -22,11 +22,12 @@ def _bundle(modes: list[Layout]) -> Layout:
 def _text(tiler: Any) -> str:
     from .text import format_tile
 
-    return format_tile(tiler) if isinstance(tiler, tuple) else str(tiler)
+    return format_tile(tiler) if is_tuple(tiler) else str(tiler)
 
 
 def _as_tiler(tiler: Any) -> Any:
-    if isinstance(tiler, list):
+    tiler = nested(tiler)
+    if is_tuple(tiler):
         return tuple(map(_as_tiler, tiler))
     return Layout(tiler, 1) if isinstance(tiler, int | Dyn) else tiler
 
@@ -55,7 +56,7 @@ def logical_divide(layout: Any, tiler: Any) -> Any:
         return ComposedLayout(layout.outer, layout.offset, logical_divide(layout.inner, tiler))
     if tiler is None:
         return layout
-    if isinstance(tiler, tuple):
+    if is_tuple(tiler):
         _check_rank(layout, tiler)
         return _bundle(
             [
@@ -74,7 +75,7 @@ def logical_divide(layout: Any, tiler: Any) -> Any:
 
 def _unzip(layout: Layout, tiler: Any, keep: str) -> Layout:
     """((tiles), (rests)) of a divided or multiplied layout, nested as the tiler is."""
-    if not isinstance(tiler, tuple):
+    if not is_tuple(tiler):
         if len(layout) != 2:
             raise LayoutError(
                 f"expected a mode that is (tile, rest) already where the tiler has _, "
@@ -148,7 +149,7 @@ def logical_product(layout: Any, tiler: Any) -> Any:
         return ComposedLayout(layout.outer, layout.offset, logical_product(layout.inner, tiler))
     if tiler is None:
         return layout
-    if isinstance(tiler, tuple):
+    if is_tuple(tiler):
         _check_rank(layout, tiler)
         return _bundle(
             [
@@ -214,9 +215,9 @@ def _interleave(layout: Any, tiler: Any, swap: bool) -> Any:
     both = logical_product(layout, tiler)
     blocks, repeats = list(both[0]), list(both[1])
     # A mode that is no tuple may have become one in the product: it stays one mode.
-    if not isinstance(tiler.shape, tuple):
+    if not is_tuple(tiler.shape):
         repeats = [both[1]]
-    if not isinstance(layout.shape, tuple):
+    if not is_tuple(layout.shape):
         blocks = [both[0]]
     modes: list[Layout] = []
     for i in range(max(len(blocks), len(repeats))):
@@ -236,14 +237,14 @@ def make_ordered_layout(shape: Any, order: Any) -> Layout:
     leaves: list[tuple[Any, int, Any]] = []
 
     def collect(part: Any, rank: Any) -> None:
-        if isinstance(rank, tuple):
-            if not isinstance(part, tuple) or len(part) != len(rank):
+        if is_tuple(rank):
+            if not is_tuple(part) or len(part) != len(rank):
                 raise LayoutError(
                     f"expected an order for every mode of {to_text(shape)}, got {to_text(order)}"
                 )
             for inner, key in zip(part, rank, strict=True):
                 collect(inner, key)
-        elif isinstance(part, tuple):
+        elif is_tuple(part):
             for inner in part:
                 collect(inner, rank)
         elif not isinstance(rank, int):
@@ -260,7 +261,7 @@ def make_ordered_layout(shape: Any, order: Any) -> Layout:
             current = current * size
 
     def build(part: Any, at: int) -> tuple[Any, int]:
-        if isinstance(part, tuple):
+        if is_tuple(part):
             out: list[Any] = []
             for inner in part:
                 value, at = build(inner, at)
@@ -283,18 +284,18 @@ def tile_to_shape(block: Any, shape: Any, order: Any = None) -> Any:
     if isinstance(block, ComposedLayout):
         inner = tile_to_shape(block.inner, shape, order)
         return ComposedLayout(block.outer, block.offset, inner)
-    modes = shape if isinstance(shape, tuple) else (shape,)
+    modes = shape if is_tuple(shape) else (shape,)
     if len(block) > len(modes):
         raise LayoutError(
             f"expected a shape of at least the {len(block)} modes of {block}, got {to_text(shape)}"
         )
     order = tuple(range(len(modes))) if order is None else order
-    if not isinstance(order, tuple) or sorted(order) != list(range(len(modes))):
+    if not is_tuple(order) or sorted(order) != list(range(len(modes))):
         raise LayoutError(
             f"expected an order that permutes 0..{len(modes) - 1} to tile {block} to "
             f"{to_text(shape)}, got {to_text(order)}"
         )
-    blocks = list(block) if isinstance(block.shape, tuple) else [block]
+    blocks = list(block) if is_tuple(block.shape) else [block]
     padded = _bundle(blocks + [Layout(1, 0)] * (len(modes) - len(blocks)))
     repeats = tuple(
         ceil_div(extent(mode), extent(part.shape)) for mode, part in zip(modes, padded, strict=True)

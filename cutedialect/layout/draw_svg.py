@@ -48,8 +48,8 @@ def layout_svg(layout: AnyLayout) -> str:
     >>> layout_svg(Layout((2, 2), (2, 1))).startswith("<svg ")
     True
     """
-    swizzled = isinstance(layout, ComposedLayout) and isinstance(layout.outer, Swizzle)
-    unit = 1 << layout.outer.base if swizzled and isinstance(layout.outer, Swizzle) else 1
+    outer = layout.outer if isinstance(layout, ComposedLayout) else None
+    unit = 1 << outer.base if isinstance(outer, Swizzle) else 1
     cells: list[list[tuple[str, int | None, str]]] = []
     for row, values in enumerate(grid(layout)):
         line: list[tuple[str, int | None, str]] = []

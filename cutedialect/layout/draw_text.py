@@ -9,6 +9,7 @@ from typing import Any
 
 from .composed_layout import AnyLayout
 from .errors import LayoutError
+from .int_tuple import is_tuple
 from .layout import Layout
 
 MAX_CELLS = 1 << 16
@@ -24,7 +25,7 @@ def grid(layout: AnyLayout) -> list[list[Any]]:
     if not inner.is_static() or inner.size() > MAX_CELLS:
         raise LayoutError(f"expected a static layout of at most {MAX_CELLS} cells, got {layout}")
     offsets = layout.offsets()
-    if len(inner) < 2 or not isinstance(inner.shape, tuple):
+    if len(inner) < 2 or not is_tuple(inner.shape):
         return [offsets]
     rows = inner[0].size()
     return [offsets[row::rows] for row in range(rows)]
@@ -57,10 +58,15 @@ def tv_cells(tv: Layout, shape: tuple[int, ...]) -> list[list[list[tuple[int, in
         raise LayoutError(
             f"expected a static (thread, value) layout inside {rows}x{columns}, got {tv}"
         )
-    cells: list[list[list[tuple[int, int]]]] = [[[] for _ in range(columns)] for _ in range(rows)]
+    cells: list[list[list[tuple[int, int]]]] = []
+    for _ in range(rows):
+        row: list[list[tuple[int, int]]] = [[] for _ in range(columns)]
+        cells.append(row)
     threads = tv[0].size()
-    for index, at in enumerate(tv.offsets()):
-        cells[at % rows][at // rows].append((index % threads, index // threads))
+    offsets: list[int] = tv.offsets()
+    for index, at in enumerate(offsets):
+        owners = cells[at % rows][at // rows]
+        owners.append((index % threads, index // threads))
     return cells
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard, cast
 
 from .errors import LayoutError
 
@@ -103,7 +103,7 @@ class ScaledBasis:
 
     def __init__(self, value: Any, path: int | tuple[int, ...]) -> None:
         object.__setattr__(self, "value", value)
-        object.__setattr__(self, "path", path if isinstance(path, tuple) else (path,))
+        object.__setattr__(self, "path", path if is_tuple(path) else (path,))
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a ScaledBasis is immutable")
@@ -112,6 +112,9 @@ class ScaledBasis:
         return "@".join(map(str, (self.value, *reversed(self.path))))
 
     __repr__ = __str__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ScaledBasis, (self.value, self.path)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ScaledBasis):
@@ -136,9 +139,24 @@ class ScaledBasis:
         return result
 
 
-def is_tuple(value: object) -> bool:
+def is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:
     """Whether a value is a mode with modes of its own."""
     return isinstance(value, tuple)
+
+
+def nested(value: Any) -> Any:
+    """Lists as tuples, at every depth, and integers of other libraries as ints.
+
+    >>> nested([4, [2, 3]])
+    (4, (2, 3))
+    """
+    if isinstance(value, list):
+        value = tuple(cast("list[Any]", value))
+    if is_tuple(value):
+        return tuple(map(nested, value))
+    if isinstance(value, int | Dyn | ScaledBasis) or not hasattr(value, "__index__"):
+        return value
+    return int(value)
 
 
 def is_static(value: IntTuple) -> bool:
@@ -159,7 +177,7 @@ def depth(value: IntTuple) -> int:
     >>> depth(4), depth((4, (2, 3)))
     (0, 2)
     """
-    if isinstance(value, tuple):
+    if is_tuple(value):
         return 1 + max(map(depth, value), default=0)
     return 0
 
@@ -170,11 +188,11 @@ def flatten(value: IntTuple) -> tuple[Any, ...]:
     >>> flatten(((2, 3), 4))
     (2, 3, 4)
     """
-    if not isinstance(value, tuple):
+    if not is_tuple(value):
         return (value,)
     out: list[Any] = []
     for item in value:
-        if isinstance(item, tuple):
+        if is_tuple(item):
             out.extend(flatten(item))
         else:
             out.append(item)
@@ -187,7 +205,7 @@ def unflatten(leaves_: Iterator[Any], profile: IntTuple) -> IntTuple:
     >>> unflatten(iter((1, 2, 3)), ((0, 0), 0))
     ((1, 2), 3)
     """
-    if isinstance(profile, tuple):
+    if is_tuple(profile):
         return tuple(unflatten(leaves_, mode) for mode in profile)
     return next(leaves_)
 
@@ -222,9 +240,9 @@ def extent(value: IntTuple) -> Any:
 
 def congruent(one: IntTuple, other: IntTuple) -> bool:
     """Whether two tuples have the same nesting."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
+    if is_tuple(one) and is_tuple(other):
         return len(one) == len(other) and all(map(congruent, one, other))
-    return not isinstance(one, tuple) and not isinstance(other, tuple)
+    return not is_tuple(one) and not is_tuple(other)
 
 
 def weakly_congruent(one: IntTuple, other: IntTuple) -> bool:
@@ -233,12 +251,8 @@ def weakly_congruent(one: IntTuple, other: IntTuple) -> bool:
     >>> weakly_congruent((1, 2), ((2, 2), 3)), weakly_congruent(((2, 2), 3), (1, 2))
     (True, False)
     """
-    if isinstance(one, tuple):
-        return (
-            isinstance(other, tuple)
-            and len(one) == len(other)
-            and all(map(weakly_congruent, one, other))
-        )
+    if is_tuple(one):
+        return is_tuple(other) and len(one) == len(other) and all(map(weakly_congruent, one, other))
     return True
 
 
@@ -249,19 +263,17 @@ def leaves(one: IntTuple, other: IntTuple) -> Iterator[tuple[Any, Any]]:
 
 def to_text(value: IntTuple) -> str:
     """`((4,8),2)`; a slice is `_`."""
-    if isinstance(value, tuple):
+    if is_tuple(value):
         return "(" + ",".join(map(to_text, value)) + ")"
     return "_" if value is None else str(value)
 
 
 def ceil_div(one: Any, other: Any) -> Any:
-    """`one / other` rounded up, leaf by leaf where both are tuples.
+    """`one / other` rounded up.
 
-    >>> ceil_div(9, 4), ceil_div((9, Dyn()), (4, 4))
-    (3, (3, ?))
+    >>> ceil_div(9, 4), ceil_div(Dyn(), 4)
+    (3, ?)
     """
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return tuple(map(ceil_div, one, other))
     if isinstance(one, Dyn) or isinstance(other, Dyn):
         return one // other
     if other == 0:
@@ -280,7 +292,7 @@ def compact(shape: IntTuple) -> IntTuple:
 
 
 def _compact(shape: IntTuple, start: Any) -> tuple[IntTuple, Any]:
-    if isinstance(shape, tuple):
+    if is_tuple(shape):
         out: list[Any] = []
         for mode in shape:
             stride, start = _compact(mode, start)
@@ -301,9 +313,9 @@ def idx2crd(index: Any, shape: IntTuple, stride: IntTuple | None = None) -> IntT
     if stride is not None:
         parts = (0 if s == 1 or d == 0 else index // d % s for s, d in leaves(shape, stride))
         return unflatten(parts, shape)
-    if not isinstance(shape, tuple):
+    if not is_tuple(shape):
         return index
-    if isinstance(index, tuple):
+    if is_tuple(index):
         if len(index) != len(shape):
             raise LayoutError(f"expected a coordinate of {to_text(shape)}, got {to_text(index)}")
         return tuple(map(idx2crd, index, shape))
@@ -320,7 +332,7 @@ def idx2crd(index: Any, shape: IntTuple, stride: IntTuple | None = None) -> IntT
     return tuple(out)
 
 
-def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple | None = None) -> Any:
+def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple = None) -> Any:
     """Offset of a coordinate; an int coordinate of a nested mode runs colexicographically.
 
     >>> crd2idx((1, 1), (4, 8))
@@ -328,8 +340,8 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple | None = None) ->
     """
     if stride is None:
         stride = compact(shape)
-    if isinstance(coord, tuple):
-        if not isinstance(shape, tuple) or len(coord) != len(shape):
+    if is_tuple(coord):
+        if not is_tuple(shape) or len(coord) != len(shape):
             raise LayoutError(f"expected a coordinate of {to_text(shape)}, got {to_text(coord)}")
         total: Any = 0
         for c, s, d in zip(coord, shape, stride, strict=True):
@@ -337,7 +349,7 @@ def crd2idx(coord: IntTuple, shape: IntTuple, stride: IntTuple | None = None) ->
         return total
     if coord is None:
         return 0
-    if isinstance(shape, tuple):
+    if is_tuple(shape):
         return crd2idx(idx2crd(coord, shape), shape, stride) if shape else 0
     return scale(coord, stride)
 
@@ -351,13 +363,13 @@ def scale(coord: Any, stride: Any) -> Any:
 
 def add(one: Any, other: Any) -> Any:
     """Sum of offsets; coordinate tuples add mode by mode, 0 stands for any of them."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
+    if is_tuple(one) and is_tuple(other):
         width = max(len(one), len(other))
         left = one + (0,) * (width - len(one))
         right = other + (0,) * (width - len(other))
         return tuple(map(add, left, right))
-    if isinstance(one, tuple) or isinstance(other, tuple):
-        tuple_, scalar = (one, other) if isinstance(one, tuple) else (other, one)
+    if is_tuple(one) or is_tuple(other):
+        tuple_, scalar = (one, other) if is_tuple(one) else (other, one)
         if scalar != 0:
             raise LayoutError(f"expected coordinates to add, got {to_text(one)} and {other}")
         return tuple_

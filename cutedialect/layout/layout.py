@@ -18,7 +18,9 @@ from .int_tuple import (
     depth,
     flatten,
     is_static,
+    is_tuple,
     leaves,
+    nested,
     product,
     scale,
     to_text,
@@ -34,39 +36,41 @@ class Layout:
     (10, 10)
     """
 
-    __slots__ = ("_hash", "_text", "shape", "stride")
+    __slots__ = ("_hash", "_modes", "_ranked", "_text", "shape", "stride")
 
     shape: IntTuple
     stride: IntTuple
+    _text: str
+    _hash: int
+    # Flat (extent, stride) pairs when all of them are ints above 0, else None: the quick way.
+    _modes: tuple[tuple[int, int], ...] | None
+    # The same pairs by mode of the layout, made at the first call with a coordinate.
+    _ranked: tuple[tuple[tuple[int, int], ...], ...] | None
 
     def __init__(self, shape: IntTuple, stride: IntTuple | None = None) -> None:
-        shape = _as_tuple(shape)
-        stride = compact(shape) if stride is None else _as_tuple(stride)
-        if not congruent(shape, stride):
-            raise LayoutError(
-                f"shape {to_text(shape)} and stride {to_text(stride)} are not congruent"
-            )
-        for leaf in flatten(shape):
-            ok = isinstance(leaf, Dyn) or (isinstance(leaf, int) and not isinstance(leaf, bool))
-            if not ok or (isinstance(leaf, int) and leaf < 0):
-                raise LayoutError(
-                    f"expected non-negative int extents, got {to_text(shape)}:{to_text(stride)}"
-                )
-        for leaf in flatten(stride):
-            if isinstance(leaf, bool) or not isinstance(leaf, int | Dyn | ScaledBasis):
-                raise LayoutError(
-                    f"expected int strides for {to_text(shape)}, got {to_text(stride)}"
-                )
+        modes: list[tuple[int, int]] = []
+        if stride is None:
+            shape = nested(shape)
+            stride = compact(shape)
+        plain = _collect(shape, stride, modes)
+        if not plain:
+            shape, stride = nested(shape), nested(stride)
+            _check(shape, stride)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "stride", stride)
-        object.__setattr__(self, "_text", None)
-        object.__setattr__(self, "_hash", None)
+        object.__setattr__(self, "_modes", tuple(modes) if plain and modes else None)
+        object.__setattr__(self, "_ranked", None)
+        object.__setattr__(self, "_text", "")
+        object.__setattr__(self, "_hash", 0)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Layout, (self.shape, self.stride)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a Layout is immutable")
 
     def __str__(self) -> str:
-        if self._text is None:
+        if not self._text:
             text = f"{to_text(self.shape)}:{to_text(self.stride)}"
             object.__setattr__(self, "_text", text)
         return self._text
@@ -80,12 +84,12 @@ class Layout:
         return self.shape == other.shape and self.stride == other.stride
 
     def __hash__(self) -> int:
-        if self._hash is None:
+        if not self._hash:
             object.__setattr__(self, "_hash", hash((self.shape, self.stride)))
         return self._hash
 
     def __len__(self) -> int:
-        return len(self.shape) if isinstance(self.shape, tuple) else 1
+        return len(self.shape) if is_tuple(self.shape) else 1
 
     def __iter__(self) -> Iterator[Layout]:
         return (self[mode] for mode in range(len(self)))
@@ -104,10 +108,10 @@ class Layout:
             return inner
         if isinstance(mode, slice):
             shape, stride = self.shape, self.stride
-            if not isinstance(shape, tuple):
+            if not is_tuple(shape):
                 shape, stride = (shape,), (stride,)
             return Layout(shape[mode], stride[mode])
-        if not isinstance(self.shape, tuple):
+        if not is_tuple(self.shape):
             if mode in (0, -1):
                 return self
             raise LayoutError(f"expected mode 0 of {self}, got {mode}")
@@ -123,17 +127,45 @@ class Layout:
         such as `1@0`) give a coordinate.
         """
         at = coord[0] if len(coord) == 1 else coord
+        modes = self._modes
+        if modes is not None:
+            total = 0
+            if type(at) is int:
+                for extent, stride in modes[:-1]:
+                    total += at % extent * stride
+                    at //= extent
+                return total + at * modes[-1][1]
+            ranked = self._ranked or self._rank_modes()
+            if is_tuple(at) and len(at) == len(ranked):
+                for step, inner in zip(at, ranked, strict=True):
+                    if type(step) is not int:
+                        break
+                    for extent, stride in inner[:-1]:
+                        total += step % extent * stride
+                        step //= extent
+                    total += step * inner[-1][1]
+                else:
+                    return total
         if has_none(at):
             kept = slice_modes(at, self.shape, self.stride)
             if len(kept) == 1:
                 return Layout(*kept[0])
             return Layout(tuple(s for s, _ in kept), tuple(d for _, d in kept))
         if isinstance(at, list):
-            at = _as_tuple(at)
+            at = nested(at)
         return crd2idx(at, self.shape, self.stride)
+
+    def _rank_modes(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        shape, stride = self.shape, self.stride
+        pairs = zip(shape, stride, strict=True) if is_tuple(shape) else ()
+        ranked = tuple(tuple(leaves(s, d)) or ((1, 0),) for s, d in pairs)
+        object.__setattr__(self, "_ranked", ranked)
+        return ranked
 
     def size(self) -> int:
         """How many coordinates there are."""
+        if self._modes is not None:
+            return math.prod(extent for extent, _ in self._modes)
         return product(self.shape)
 
     def cosize(self) -> int:
@@ -173,15 +205,17 @@ class Layout:
 
     def offsets(self) -> list[Any]:
         """All offsets in colexicographic order of the coordinates."""
+        if self._modes is not None:
+            plain = [0]
+            for extent, stride in self._modes:
+                if extent != 1:
+                    starts = range(0, extent * stride, stride) if stride else [0] * extent
+                    plain = [base + start for start in starts for base in plain]
+            return plain
         offsets: list[Any] = [0]
         for extent, stride in leaves(self.shape, self.stride):
             if not isinstance(extent, int):
                 raise LayoutError(f"expected static extents, got {self}")
-            if isinstance(stride, int):
-                if extent != 1:
-                    starts = [i * stride for i in range(extent)]
-                    offsets = [base + start for start in starts for base in offsets]
-                continue
             steps = [scale(i, stride) for i in range(extent)]
             offsets = [add(base, step) for step in steps for base in offsets]
         return offsets
@@ -199,17 +233,35 @@ class Layout:
         return parse_layout(text)
 
 
-def _as_tuple(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return tuple(map(_as_tuple, value))
-    if isinstance(value, int | Dyn | ScaledBasis) or not hasattr(value, "__index__"):
-        return value
-    return int(value)
+def _collect(shape: Any, stride: Any, out: list[tuple[int, int]]) -> bool:
+    """Append the flat modes; False as soon as something is no congruent tuple of plain ints."""
+    if type(shape) is int:
+        if type(stride) is int and shape > 0:
+            out.append((shape, stride))
+            return True
+        return False
+    if not is_tuple(shape) or not is_tuple(stride) or len(shape) != len(stride):
+        return False
+    return all(_collect(s, d, out) for s, d in zip(shape, stride, strict=True))
+
+
+def _check(shape: IntTuple, stride: IntTuple) -> None:
+    if not congruent(shape, stride):
+        raise LayoutError(f"shape {to_text(shape)} and stride {to_text(stride)} are not congruent")
+    for leaf in flatten(shape):
+        ok = isinstance(leaf, Dyn) or (isinstance(leaf, int) and not isinstance(leaf, bool))
+        if not ok or (isinstance(leaf, int) and leaf < 0):
+            raise LayoutError(
+                f"expected non-negative int extents, got {to_text(shape)}:{to_text(stride)}"
+            )
+    for leaf in flatten(stride):
+        if isinstance(leaf, bool) or not isinstance(leaf, int | Dyn | ScaledBasis):
+            raise LayoutError(f"expected int strides for {to_text(shape)}, got {to_text(stride)}")
 
 
 def has_none(coord: Any) -> bool:
     """Whether a coordinate slices."""
-    if isinstance(coord, tuple):
+    if is_tuple(coord):
         return any(map(has_none, coord))
     return coord is None
 
@@ -218,9 +270,9 @@ def slice_modes(coord: Any, shape: IntTuple, stride: IntTuple) -> list[tuple[Int
     """(shape, stride) of every mode that a coordinate has `None` for."""
     if coord is None:
         return [(shape, stride)]
-    if not isinstance(coord, tuple):
+    if not is_tuple(coord):
         return []
-    if not isinstance(shape, tuple) or len(coord) != len(shape):
+    if not is_tuple(shape) or len(coord) != len(shape):
         raise LayoutError(f"expected a coordinate of {to_text(shape)}, got {to_text(coord)}")
     out: list[tuple[IntTuple, IntTuple]] = []
     for c, s, d in zip(coord, shape, stride, strict=True):

@@ -7,7 +7,7 @@ from typing import Any
 from .composed_layout import AnyLayout, ComposedLayout
 from .divide_product import zipped_divide
 from .errors import LayoutError
-from .int_tuple import extent, idx2crd, to_text
+from .int_tuple import extent, idx2crd, is_tuple, to_text
 from .layout import Layout
 from .modes import dice, slice_and_offset
 
@@ -25,15 +25,15 @@ def local_tile(
     (128,32,2):(64,1,32) 8192
     """
     if proj is not None:
-        if not isinstance(tiler, tuple) or not isinstance(coord, tuple):
+        if not is_tuple(tiler) or not is_tuple(coord):
             raise LayoutError(f"expected a tuple tiler and coordinate for proj {to_text(proj)}")
         tiler, coord = dice(proj, tiler), dice(proj, coord)
     divided = zipped_divide(layout, tiler)
     tiles = divided.inner if isinstance(divided, ComposedLayout) else divided
-    rests = len(tiles[1]) if isinstance(tiles[1].shape, tuple) else 1
-    if isinstance(coord, tuple) and len(coord) < rests:
+    rests = len(tiles[1]) if is_tuple(tiles[1].shape) else 1
+    if is_tuple(coord) and len(coord) < rests:
         coord = coord + (None,) * (rests - len(coord))
-    inner = (None,) * len(tiles[0]) if isinstance(tiles[0].shape, tuple) else None
+    inner = (None,) * len(tiles[0]) if is_tuple(tiles[0].shape) else None
     return slice_and_offset((inner, coord), divided)
 
 

@@ -6,6 +6,7 @@ means something, a plain int tuple.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from .composed_layout import AnyLayout, ComposedLayout
@@ -15,6 +16,8 @@ from .int_tuple import (
     ScaledBasis,
     add,
     crd2idx,
+    is_tuple,
+    nested,
     product,
     to_text,
 )
@@ -28,10 +31,10 @@ def make_layout(*layouts: Any, stride: IntTuple | None = None) -> Layout:
     >>> print(make_layout(Layout(4, 2), Layout((2, 2), (8, 1))), make_layout((4, 8), (8, 1)))
     (4,(2,2)):(2,(8,1)) (4,8):(8,1)
     """
-    if len(layouts) == 1 and isinstance(layouts[0], list | tuple):
-        inner = layouts[0]
-        if inner and all(isinstance(part, Layout) for part in inner):
-            layouts = tuple(inner)
+    if len(layouts) == 1:
+        parts = nested(layouts[0])
+        if is_tuple(parts) and parts and all(isinstance(part, Layout) for part in parts):
+            layouts = parts
     if layouts and all(isinstance(part, Layout) for part in layouts):
         return Layout(tuple(m.shape for m in layouts), tuple(m.stride for m in layouts))
     if any(isinstance(part, Layout) for part in layouts) or not 1 <= len(layouts) <= 2:
@@ -48,7 +51,7 @@ def make_identity_layout(shape: IntTuple) -> Layout:
     """
 
     def basis(part: IntTuple, path: tuple[int, ...]) -> IntTuple:
-        if isinstance(part, tuple):
+        if is_tuple(part):
             return tuple(basis(mode, (*path, i)) for i, mode in enumerate(part))
         return ScaledBasis(1, path) if path else 1
 
@@ -88,7 +91,7 @@ def _mode(layout: Any, mode: int | tuple[int, ...]) -> Any:
         return layout
     if isinstance(layout, Layout | ComposedLayout):
         return layout[mode]
-    modes = layout if isinstance(layout, tuple) else (layout,)
+    modes = layout if is_tuple(layout) else (layout,)
     if not -len(modes) <= mode < len(modes):
         raise LayoutError(
             f"expected a mode in 0..{len(modes) - 1} of {to_text(layout)}, got {mode}"
@@ -96,14 +99,14 @@ def _mode(layout: Any, mode: int | tuple[int, ...]) -> Any:
     return modes[mode]
 
 
-def _rebuild(layout: Any, change: Any) -> Any:
+def _rebuild(layout: Any, change: Callable[[list[Any]], list[Any]]) -> Any:
     """The result of `change` on the modes (a list), as a layout of the kind given."""
     if isinstance(layout, ComposedLayout):
         return ComposedLayout(layout.outer, layout.offset, _rebuild(layout.inner, change))
     if isinstance(layout, Layout):
         modes = change(list(layout))
         return Layout(tuple(m.shape for m in modes), tuple(m.stride for m in modes))
-    return tuple(change(list(layout) if isinstance(layout, tuple) else [layout]))
+    return tuple(change(list(layout) if is_tuple(layout) else [layout]))
 
 
 def group(layout: Any, begin: int, end: int | None = None) -> Any:
@@ -171,8 +174,8 @@ def _missing(layout: Any, up_to_rank: int | None) -> int:
 
 
 def _kept(coord: Any, part: IntTuple, keep_none: bool) -> list[Any]:
-    if isinstance(coord, tuple):
-        if not isinstance(part, tuple) or len(coord) != len(part):
+    if is_tuple(coord):
+        if not is_tuple(part) or len(coord) != len(part):
             raise LayoutError(f"expected a coordinate of {to_text(part)}, got {to_text(coord)}")
         return [
             leaf
@@ -188,7 +191,7 @@ def _pick(coord: Any, layout: Any, keep_none: bool) -> Any:
         return ComposedLayout(layout.outer, layout.offset, inner)
     if isinstance(layout, Layout):
         return Layout(_pick(coord, layout.shape, keep_none), _pick(coord, layout.stride, keep_none))
-    if not isinstance(coord, tuple):
+    if not is_tuple(coord):
         return layout if (coord is None) == keep_none else ()
     return tuple(_kept(coord, layout, keep_none))
 

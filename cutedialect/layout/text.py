@@ -11,7 +11,7 @@ from typing import Any
 
 from .composed_layout import ComposedLayout
 from .errors import LayoutError, LayoutSyntaxError
-from .int_tuple import Dyn, ScaledBasis
+from .int_tuple import Dyn, ScaledBasis, is_tuple
 from .layout import Layout
 from .swizzle import Swizzle
 
@@ -89,7 +89,7 @@ def parse_tile(text: str) -> tuple[Any, ...]:
     """
     tile, at = _tile(text, _space(text, 0))
     _end(text, at)
-    if not isinstance(tile, tuple):
+    if not is_tuple(tile):
         raise LayoutSyntaxError(f"expected '[', got '{text.strip()[:1] or 'the end'}'", 0)
     return tile
 
@@ -100,7 +100,7 @@ def format_tile(tile: Any) -> str:
     >>> format_tile((4, None, Layout(8, 2)))
     '[4:1;_;8:2]'
     """
-    if isinstance(tile, tuple):
+    if is_tuple(tile):
         return "[" + ";".join(map(format_tile, tile)) + "]"
     if tile is None:
         return "_"
