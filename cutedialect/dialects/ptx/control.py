@@ -283,7 +283,7 @@ class PrintfOp(IRDLOperation):
     name = "ptx.printf"
     format = prop_def(StringAttr)
     args = var_operand_def(RegType)
-    assembly_format = "$format `,` $args attr-dict `:` type($args)"
+    assembly_format = "$format (`,` $args^ `:` type($args))? attr-dict"
 
     def __init__(self, format: str, args: Sequence[SSAValue]) -> None:
         super().__init__(operands=[list(args)], properties={"format": StringAttr(format)})

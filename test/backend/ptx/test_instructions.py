@@ -8,9 +8,9 @@ from cutedialect.dialects.ptx.scalar import FAMILIES, SCALAR_OPS
 
 
 def test_a_literal_is_written_where_it_is_used(body):
-    assert body('%c = ptx.imm 5 : b32\n%r = ptx.add "s32" %a, %c : (b32, b32) -> b32', "%a: b32") == [
-        "add.s32 %r1, %r0, 5;"
-    ]
+    assert body(
+        '%c = ptx.imm 5 : b32\n%r = ptx.add "s32" %a, %c : (b32, b32) -> b32', "%a: b32"
+    ) == ["add.s32 %r1, %r0, 5;"]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,8 @@ def test_scalar_memory(body):
     %x = ptx.ld.scalar "global.b32", %a if %p {offset = 8 : i64} : !ptx.reg<b64> -> !ptx.reg<b32>
     %old = ptx.atom "global.add.u32" %a, 16, %x : b32
     %now = ptx.atom "global.cas.b32" %a, -4, %x, %old : b32
-    ptx.st.scalar "global.b32", %now, %a if %p : !ptx.reg<pred> {offset = 0 : i64} : !ptx.reg<b32>, !ptx.reg<b64>
+    ptx.st.scalar "global.b32", %now, %a if %p : !ptx.reg<pred> {offset = 0 : i64}
+      : !ptx.reg<b32>, !ptx.reg<b64>
     """
     assert body(ops, "%a: b64, %n: b32")[1:] == [
         "mov.b32 %r1, 0;",
