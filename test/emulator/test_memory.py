@@ -143,6 +143,21 @@ def test_harmless_poison_is_silent(run_kernel):
     assert out.tolist() == [9] * 16 + list(range(16, 32))
 
 
+def test_a_defined_operand_decides_and_or(run_kernel):
+    """False and poison is false; true or poison is true; the other way it stays poison."""
+    out = np.zeros(32, np.uint32)
+    body = """setp.lt.u32 %p1, %r0, 8; setp.lt.{c}.u32 %p2, %r200, 5, {s}%p1;
+        setp.lt.u32 %p3, %r200, 5; {c}.pred %p4, %p3, %p1; {c}.pred %p1, %p1, %p3;
+        setp.{f}.u32 %p5, %r0, 8; @!%p5 bra END; {use} END: mov.u32 %r3, 0;"""
+    use = "@%p2 add.u32 %r3, %r0, 1; @%p4 add.u32 %r3, %r0, 1; @%p1 add.u32 %r3, %r0, 1;"
+    run_kernel(body.format(c="and", s="", f="ge", use=use), [out])
+    run_kernel(body.format(c="or", s="", f="lt", use=use), [out])
+    for guard in ("@%p2", "@%p4", "@%p1"):
+        one = guard + " add.u32 %r3, %r0, 1;"
+        fails(run_kernel, "CD-I4", body.format(c="and", s="", f="lt", use=one), [out])
+        fails(run_kernel, "CD-I4", body.format(c="or", s="", f="ge", use=one), [out])
+
+
 def test_poison_comes_back_from_shared_and_local_memory(run_kernel):
     out = np.zeros(32, np.uint32)
     load = ".shared .align 8 .b8 sm[64]; ld.shared.b32 %r2, [sm]; st.global.b32 [%rd0], %r2;"

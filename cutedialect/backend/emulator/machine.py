@@ -42,7 +42,7 @@ from .registers import Register
 from .report import Report, SharedAccess
 from .shared import BankedMemory
 from .special import SpecialValues
-from .types import STORAGE, ScalarType
+from .types import STORAGE, TYPES, ScalarType
 
 Read = Callable[[Lanes], Array]
 Step = Callable[[Lanes], Any]
@@ -350,6 +350,41 @@ class Machine:
             finish(lanes)
 
         return several
+
+    def settled(
+        self,
+        ins: Instruction,
+        step: Step,
+        results: list[Operand],
+        operands: list[Operand],
+        deciding: list[Operand],
+        absorbing: bool,
+    ) -> Step:
+        """A predicate step whose result is defined, whatever else is poison, where one of the
+        ``deciding`` operands is defined and ``absorbing``: false for and, true for or."""
+        everything = self.sources(*operands)
+        parts = [(self.read(ins, o, TYPES["pred"]), self.sources(o)) for o in deciding]
+        targets = self.sources(*(r for r in results if isinstance(r, Reg)))
+
+        def run(lanes: Lanes) -> None:
+            if all(register.poison is None for register in everything):
+                step(lanes)
+                return
+            decided = np.zeros(lanes.count, np.bool_)
+            for read, registers in parts:
+                holds: Array = read(lanes) == absorbing
+                for register in registers:
+                    poison = register.poisoned(lanes)
+                    if poison is not None:
+                        holds = holds & ~poison
+                decided |= holds
+            step(lanes)
+            for target in targets:
+                poison = target.poisoned(lanes)
+                if poison is not None:
+                    target.taint(lanes, poison & ~decided, target.origin, self.total)
+
+        return run
 
     def finisher(self, targets: list[Register], sources: list[Register]) -> Callable[[Lanes], None]:
         """Propagates poison from sources to targets after a write. Must run after the values are

@@ -92,16 +92,24 @@ def _setp(ins: Instruction, machine: Machine) -> Step:
     if combine:
         operands.append((ins.operands[3], pred))
     join = _COMBINE.get(combine or "")
+
+    def settle(step: Step) -> Step:
+        if combine not in ("and", "or"):
+            return step
+        targets = [result for result, _ in results]
+        sources = list(ins.operands[1:])
+        return machine.settled(ins, step, targets, sources, sources[2:], combine == "or")
+
     if len(results) == 1:
         if join is None:
             return machine.pure(ins, results, operands, compare)
-        return machine.pure(ins, results, operands, lambda a, b, c: join(compare(a, b), c))
+        return settle(machine.pure(ins, results, operands, lambda a, b, c: join(compare(a, b), c)))
 
     def both(a: Array, b: Array, c: Array = None) -> tuple[Array, Array]:
         first = compare(a, b)
         return (first, ~first) if join is None else (join(first, c), join(~first, c))
 
-    return machine.pure(ins, results, operands, both)
+    return settle(machine.pure(ins, results, operands, both))
 
 
 def _setp_pair(

@@ -25,7 +25,11 @@ def _bitwise(head: str, compute: Compute, count: int) -> None:
         mods = ins.modifiers(head)
         type = mods.type(*_BITS)
         mods.done()
-        return simple(ins, machine, type, compute, count)
+        step = simple(ins, machine, type, compute, count)
+        if type.bits == 1 and head in ("and", "or"):
+            d, *sources = ins.operands
+            return machine.settled(ins, step, [d], sources, sources, head == "or")
+        return step
 
 
 _bitwise("and", np.bitwise_and, 2)
