@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from cutedialect.frontend import functions as cute
 from cutedialect.frontend.dtypes import DType, f32
 from cutedialect.frontend.kernel import KernelFunction, kernel
-from cutedialect.frontend.loops import range_
-from cutedialect.frontend.scalar import Scalar
-from cutedialect.frontend.tile import Tensor, Tile, local_tile
 
-Activation = Callable[[Tile], Tile]
+if TYPE_CHECKING:
+    from cutedialect.frontend.scalar import Scalar
+    from cutedialect.frontend.tile import Tensor, Tile
+
+Activation = Callable[["Tile"], "Tile"]
 
 
 @lru_cache(maxsize=64)
 def program_for(activation: str | Activation | None) -> KernelFunction:
     """The program with an activation: a name, a function of a tile, or none."""
-    apply: Activation | None
-    apply = getattr(cute, activation) if isinstance(activation, str) else activation
 
     @kernel
     def gemm(
@@ -37,6 +36,11 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         tile: tuple[int, int, int] = (128, 128, 32),
         acc_dtype: DType = f32,
     ) -> None:
+        # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
+        from cutedialect.frontend import functions as cute
+        from cutedialect.frontend.loops import range_
+        from cutedialect.frontend.tile import local_tile
+
         bm, bn, bk = tile
         *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn))  # pyright: ignore[reportGeneralTypeIssues]
         a_tiles = local_tile(A, (bm, bk), (*batch, m, None))
@@ -51,7 +55,8 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             out = out + local_tile(C, (bm, bn), (*batch, m, n)).to(out.dtype) * beta
         if bias is not None:
             out = out + cute.row_vector(bias, n, bn).to(out.dtype)
-        if apply is not None:
+        if activation is not None:
+            apply = getattr(cute, activation) if isinstance(activation, str) else activation
             out = apply(out)
         cute.copy(out.to(D.dtype), local_tile(D, (bm, bn), (*batch, m, n)))
 
