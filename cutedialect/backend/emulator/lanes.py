@@ -60,5 +60,5 @@ class Lanes:
 
     def union(self, other: Lanes, total: int) -> Lanes:
         index = np.concatenate((self.index, other.index))
-        index.sort()
+        index.sort(kind="stable")  # two ascending runs: a merge
         return Lanes.of(index, total)

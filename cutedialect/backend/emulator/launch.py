@@ -52,7 +52,8 @@ def launch(
         "cluster": _extent("cluster", cluster or 1),
     }  # fmt: skip
     _check_shape(function, extents)
-    image = _image(module, function, args, dynamic_smem, extents)
+    with np.errstate(all="ignore"):
+        image = _image(module, function, args, dynamic_smem, extents)
     report = image.report
     ctas = int(np.prod(extents["grid"]))
     threads = int(np.prod(extents["block"]))
