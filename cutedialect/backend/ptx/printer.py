@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TextIO
 
-from xdsl.dialects.builtin import DenseArrayBase, FileLineColLoc, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -54,6 +54,7 @@ from cutedialect.dialects.ptx import (
     UnpackOp,
     VoteOp,
     YieldOp,
+    entries,
     operand_classes,
 )
 
@@ -318,9 +319,9 @@ class _KernelPrinter:
         mnemonic = f"{family}.{op.modifiers.data}"
         bases = [self._register(value) for value in op.bases]
         preds = [self.values[value] for value in op.preds]
-        base, offset = op.base.get_values(), op.offset.get_values()
-        regs = op.regs.get_values()
-        pred = op.pred.get_values() if op.pred is not None else None
+        base, offset = entries(op.base), entries(op.offset)
+        regs = entries(op.regs)
+        pred = entries(op.pred) if op.pred is not None else None
         width = len(regs) // len(base)
         loads = isinstance(op, LdOp | LdMatrixOp)
         matrix = isinstance(op, LdMatrixOp | StMatrixOp)
@@ -344,13 +345,13 @@ class _KernelPrinter:
         sizes = [self.values[value] for value in op.sizes]
         preds = [self.values[value] for value in op.preds]
         count = op.bytes.value.data
-        size = _values(op.size)
-        pred = _values(op.pred)
+        size = entries(op.size)
+        pred = entries(op.pred)
         tables = zip(
-            op.dst_base.get_values(),
-            op.dst_offset.get_values(),
-            op.src_base.get_values(),
-            op.src_offset.get_values(),
+            entries(op.dst_base),
+            entries(op.dst_offset),
+            entries(op.src_base),
+            entries(op.src_offset),
             strict=True,
         )
         for i, (db, do, sb, so) in enumerate(tables):
@@ -364,9 +365,9 @@ class _KernelPrinter:
     def _mma(self, op: Operation) -> None:
         assert isinstance(op, MmaOp)
         acc, lhs, rhs = (self.arrays[value] for value in (op.acc, op.lhs, op.rhs))
-        nc, na, nb = op.counts.get_values()
+        nc, na, nb = entries(op.counts)
         mnemonic = f"mma.{op.modifiers.data}"
-        for c, a, b in zip(op.c.get_values(), op.a.get_values(), op.b.get_values(), strict=True):
+        for c, a, b in zip(entries(op.c), entries(op.a), entries(op.b), strict=True):
             d = ", ".join(acc[c : c + nc])
             self.lines.append(
                 f"\t{mnemonic} {{{d}}}, {{{', '.join(lhs[a : a + na])}}}, "
@@ -408,11 +409,11 @@ class _KernelPrinter:
         ending = block.last_op
         assert isinstance(ending, YieldOp)
         sources = [
-            (self.arrays[v], _values(t)) for v, t in zip(op.sources, op.source_index, strict=True)
+            (self.arrays[v], entries(t)) for v, t in zip(op.sources, op.source_index, strict=True)
         ]
-        constants = [_values(table) for table in op.constants]
+        constants = [entries(table) for table in op.constants]
         targets = [
-            (self.arrays[v], _values(t), _MOVES[v.type.cls])  # type: ignore[union-attr]
+            (self.arrays[v], entries(t), _MOVES[v.type.cls])  # type: ignore[union-attr]
             for v, t in zip(op.targets, op.target_index, strict=True)
         ]
         inner = [o for o in block.ops if o is not ending]
@@ -578,7 +579,3 @@ def _mask(members: str) -> str:
 
 def _address(base: str, offset: int) -> str:
     return f"[{base}+{offset}]" if offset else f"[{base}]"
-
-
-def _values(table: object) -> Sequence[int]:
-    return table.get_values() if isinstance(table, DenseArrayBase) else ()

@@ -23,6 +23,8 @@ from .memory import (
     StOp,
     StScalarOp,
     TableOp,
+    entries,
+    table,
 )
 from .mnemonics import operand_classes, result_class
 from .registers import B16, B32, B64, F32, F64, PRED, RegsType, RegType, reg
@@ -136,9 +138,11 @@ __all__ = [
     "UnpackOp",
     "VoteOp",
     "YieldOp",
+    "entries",
     "imm",
     "operand_classes",
     "reg",
     "result_class",
     "scalar",
+    "table",
 ]

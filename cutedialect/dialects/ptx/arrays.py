@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -27,7 +27,7 @@ from xdsl.traits import (
     Pure,
 )
 
-from .memory import table
+from .memory import entries, table
 from .registers import B32, RegsType, RegType, check, reg
 from .scalar import ScalarOp
 from .syntax import (
@@ -362,19 +362,15 @@ class ForeachOp(IRDLOperation):
             )
             for value, index in zip(values, tables, strict=True):
                 assert isinstance(value.type, RegsType)
-                assert isinstance(index, DenseArrayBase)
-                got = index.get_values()
+                got = entries(index)
                 check(len(got) == count, f"expected tables of {count} entries, got {len(got)}")
                 check(
                     all(0 <= i < value.type.count for i in got),
                     f"expected register indices below {value.type.count}, got {max(got)}",
                 )
         for index in self.constants:
-            assert isinstance(index, DenseArrayBase)
-            check(
-                len(index) == count,
-                f"expected tables of {count} entries, got {len(index)}",
-            )
+            got = entries(index)
+            check(len(got) == count, f"expected tables of {count} entries, got {len(got)}")
         wanted = [reg(v.type.cls) for v in self.sources if isinstance(v.type, RegsType)]
         wanted += [B32] * len(self.constants)
         for arg, type_ in zip(args, wanted, strict=True):
@@ -401,5 +397,4 @@ class ForeachOp(IRDLOperation):
 
 
 def _shown(index: Attribute) -> str:
-    assert isinstance(index, DenseArrayBase)
-    return "[" + ", ".join(map(str, index.get_values())) + "]"
+    return "[" + ", ".join(map(str, entries(index))) + "]"

@@ -8,9 +8,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from typing import cast
 
-from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    IntegerType,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -38,6 +47,17 @@ _SPACES = {"global": "b64", "shared": "b32"}
 def table(values: Sequence[int]) -> DenseArrayBase:
     """A table of integers as an attribute."""
     return DenseArrayBase(i64, BytesAttr(struct.pack(f"<{len(values)}q", *values)))
+
+
+def entries(given: Attribute | None) -> tuple[int, ...]:
+    """The integers of a table; none if there is no table."""
+    if given is None:
+        return ()
+    check(
+        isinstance(given, DenseArrayBase) and isinstance(given.elt_type, IntegerType),
+        f"expected a table of integers, got {given}",
+    )
+    return cast(DenseArrayBase[IntegerType], given).get_values()
 
 
 def space_of(modifiers: str) -> str:
@@ -107,18 +127,18 @@ class TableOp(IRDLOperation):
     @property
     def count(self) -> int:
         """How many instructions it stands for."""
-        return len(self.base.get_values())
+        return len(entries(self.base))
 
     def verify_(self) -> None:
         count = self.count
         check(count > 0, "expected at least one instruction, got none")
         check(
-            len(self.offset.get_values()) == count,
-            f"expected {count} offsets, got {len(self.offset.get_values())}",
+            len(entries(self.offset)) == count,
+            f"expected {count} offsets, got {len(entries(self.offset))}",
         )
         data = self.data.type
         assert isinstance(data, RegsType)
-        registers = self.regs.get_values()
+        registers = entries(self.regs)
         mnemonic = f"{self.name[len('ptx.') :]}.{self.modifiers.data}"
         length = vector_length(mnemonic)
         check(
@@ -130,14 +150,14 @@ class TableOp(IRDLOperation):
             data.cls in classes,
             f"expected registers of class {' or '.join(classes)} for {mnemonic}, got {data.cls}",
         )
-        _check_index("base", self.base.get_values(), len(self.bases))
+        _check_index("base", entries(self.base), len(self.bases))
         _check_index("register", registers, data.count)
         if self.pred is not None:
             check(
-                len(self.pred.get_values()) == count,
-                f"expected {count} predicate indices, got {len(self.pred.get_values())}",
+                len(entries(self.pred)) == count,
+                f"expected {count} predicate indices, got {len(entries(self.pred))}",
             )
-            _check_index("predicate", self.pred.get_values(), len(self.preds), -1)
+            _check_index("predicate", entries(self.pred), len(self.preds), -1)
         _check_classes("bases", self.bases, _SPACES[space_of(self.modifiers.data)])
         _check_classes("predicates", self.preds, "pred")
 
@@ -297,19 +317,19 @@ class CpAsyncOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        count = len(self.dst_base.get_values())
+        count = len(entries(self.dst_base))
         for values in (self.dst_offset, self.src_base, self.src_offset, self.size, self.pred):
             if values is not None:
                 check(
-                    len(values.get_values()) == count,
-                    f"expected {count} entries in each table, got {len(values.get_values())}",
+                    len(entries(values)) == count,
+                    f"expected {count} entries in each table, got {len(entries(values))}",
                 )
-        _check_index("destination", self.dst_base.get_values(), len(self.dst_bases))
-        _check_index("source", self.src_base.get_values(), len(self.src_bases))
+        _check_index("destination", entries(self.dst_base), len(self.dst_bases))
+        _check_index("source", entries(self.src_base), len(self.src_bases))
         if self.size is not None:
-            _check_index("size", self.size.get_values(), len(self.sizes), -1)
+            _check_index("size", entries(self.size), len(self.sizes), -1)
         if self.pred is not None:
-            _check_index("predicate", self.pred.get_values(), len(self.preds), -1)
+            _check_index("predicate", entries(self.pred), len(self.preds), -1)
         check(
             self.bytes.value.data in (4, 8, 16),
             f"expected cp.async of 4, 8 or 16 bytes, got {self.bytes.value.data}",
@@ -381,7 +401,7 @@ class MmaOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        counts = self.counts.get_values()
+        counts = entries(self.counts)
         check(len(counts) == 3, f"expected counts of C, A and B, got {len(counts)}")
         wanted = mma_counts(f"mma.{self.modifiers.data}")
         check(
@@ -390,13 +410,13 @@ class MmaOp(IRDLOperation):
         )
         starts = (self.c, self.a, self.b)
         check(
-            len({len(start.get_values()) for start in starts}) == 1,
+            len({len(entries(start)) for start in starts}) == 1,
             "expected tables c, a and b of one length",
         )
         operands = (self.acc, self.lhs, self.rhs)
         for value, start, count in zip(operands, starts, counts, strict=True):
             assert isinstance(value.type, RegsType)
-            _check_index("register", start.get_values(), value.type.count - count + 1)
+            _check_index("register", entries(start), value.type.count - count + 1)
 
 
 @irdl_op_definition

@@ -8,7 +8,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-CLASSES = ("pred", "b16", "b32", "b64", "f32", "f64")
+CLASSES: tuple[str, ...] = ("pred", "b16", "b32", "b64", "f32", "f64")
 
 
 def check(condition: bool, message: str) -> None:
@@ -92,7 +92,7 @@ class RegsType(Data[tuple], TypeAttribute):
 
 
 PRED, B16, B32, B64, F32, F64 = (RegType(name) for name in CLASSES)
-_OF_CLASS = dict(zip(CLASSES, (PRED, B16, B32, B64, F32, F64), strict=True))
+_OF_CLASS: dict[str, RegType] = dict(zip(CLASSES, (PRED, B16, B32, B64, F32, F64), strict=True))
 
 
 def reg(register_class: str) -> RegType:
@@ -100,7 +100,7 @@ def reg(register_class: str) -> RegType:
     return _OF_CLASS[register_class]  # pyright: ignore[reportArgumentType]
 
 
-_WIDTHS = {"pred": 1, "b16": 16, "b32": 32, "f32": 32, "b64": 64, "f64": 64}
+_WIDTHS: dict[str, int] = {"pred": 1, "b16": 16, "b32": 32, "f32": 32, "b64": 64, "f64": 64}
 
 
 def width_of(type_: Attribute) -> int:

@@ -1,4 +1,4 @@
-// RUN: cute-opt %s | cute-opt -t ptx | filecheck %s
+// RUN: cute-opt %s -t ptx | filecheck %s
 
 // One warp multiplies a ragged M x K by K x 8 through two stages of shared memory, scales, clamps
 // at zero and stores the rows that exist. test_pipelined_gemm.py runs it.

@@ -355,3 +355,11 @@ ptx.bar.sync 16
 
 // expected-error @+1 {{expected a multiple of 32 threads, got 48}}
 ptx.bar.sync 1, 48
+
+// -----
+
+ptx.kernel @table_of_floats(%a: b64) attributes {target = "sm_80", threads = 32 : i32} {
+  %x = ptx.regs : !ptx.regs<f32 x 1>
+  // expected-error @+1 {{expected a table of integers, got array<f32: 0.000000e+00>}}
+  ptx.st "global.f32", %x [%a] {base = array<i64: 0>, offset = array<f32: 0.0>, regs = array<i64: 0>} : !ptx.regs<f32 x 1>, !ptx.reg<b64>
+}
