@@ -337,7 +337,8 @@ def complement(layout: Layout, cotarget: Any = None) -> Layout:
 
     `cotarget` is an int, a shape, or a layout (its cosize); without it the last mode stays and
     repeats the whole. LayoutError unless the modes nest when sorted by stride (stride-0 and
-    size-1 modes aside), which also makes them injective.
+    size-1 modes aside), which also makes them injective. The complement of a coordinate layout is
+    one for each coordinate, and takes no `cotarget`.
 
     >>> print(complement(Layout(4, 2), 16), complement(Layout((2, 4), (1, 6)), 24))
     (2,2):(1,8) 3:2
@@ -348,16 +349,39 @@ def complement(layout: Layout, cotarget: Any = None) -> Layout:
         total = 1 if cotarget is None else extent(cotarget)
     modes = [(s, d) for s, d in leaves(layout.shape, layout.stride) if s != 1 and d != 0]
     if any(isinstance(d, ScaledBasis) for _, d in modes):
-        raise LayoutError(f"expected int strides for a complement, got {layout}")
-    if len(modes) > 1:
-        if not all(isinstance(d, int) for _, d in modes):
+        if cotarget is not None or not all(isinstance(d, ScaledBasis) for _, d in modes):
             raise LayoutError(
-                f"expected static strides in a layout of more than one mode, got {layout}"
+                f"expected int strides for a complement up to a size, got {layout} and "
+                f"{cotarget if isinstance(cotarget, Layout) else to_text(cotarget)}"
             )
-        modes.sort(key=lambda mode: mode[1])
+        return _coordinate_complement(layout, modes, ())
+    return _from_modes(_gaps(layout, modes, total, keep_last=cotarget is None))
+
+
+def _coordinate_complement(layout: Layout, modes: list[Mode], path: tuple[int, ...]) -> Layout:
+    """The complement in the coordinate at `path`, of the modes that move in it or inside it."""
+    here = [(s, d) for s, d in modes if d.path[: len(path)] == path]
+    inside = [d.path[len(path)] for _, d in here if len(d.path) > len(path)]
+    if inside and len(inside) != len(here):
+        raise LayoutError(f"expected each coordinate of {layout} to be an int or a tuple, not both")
+    if inside:
+        parts = [
+            _coordinate_complement(layout, here, (*path, mode)) for mode in range(max(inside) + 1)
+        ]
+        return Layout(tuple(p.shape for p in parts), tuple(p.stride for p in parts))
+    steps = [(s, d.value) for s, d in here]
+    gaps = _gaps(layout, steps, 1, keep_last=True)
+    return _from_modes([(s, ScaledBasis(d, path)) for s, d in gaps])
+
+
+def _gaps(layout: Layout, modes: list[Mode], total: Any, keep_last: bool) -> tuple[Mode, ...]:
+    if len(modes) > 1 and not all(isinstance(d, int) for _, d in modes):
+        raise LayoutError(
+            f"expected static strides in a layout of more than one mode, got {layout}"
+        )
     current: Any = 1
     out: list[Mode] = []
-    for size, stride in modes:
+    for size, stride in sorted(modes, key=lambda mode: mode[1]) if len(modes) > 1 else modes:
         gap = stride // current
         if isinstance(stride, int) and (stride < 0 or (isinstance(gap, int) and gap == 0)):
             what = "strides >= 0" if stride < 0 else "modes that nest (an injective layout)"
@@ -369,8 +393,7 @@ def complement(layout: Layout, cotarget: Any = None) -> Layout:
         current = stride * size
     out.append((ceil_div(total, current), current))
     result = Layout(tuple(s for s, _ in out), tuple(d for _, d in out))
-    kept = _merged(result, keep_last=cotarget is None)
-    return _from_modes(kept or (out[-1],))
+    return _merged(result, keep_last) or (out[-1],)
 
 
 def _by_basis(layout: Layout) -> dict[tuple[int, ...], list[tuple[Any, Any, int]]]:

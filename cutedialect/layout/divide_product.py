@@ -11,7 +11,7 @@ from typing import Any
 from .algebra import coalesce, complement, composition
 from .composed_layout import AnyLayout, ComposedLayout
 from .errors import LayoutError
-from .int_tuple import Dyn, ceil_div, extent, is_tuple, nested, to_text
+from .int_tuple import Dyn, ScaledBasis, ceil_div, extent, flatten, is_tuple, nested, to_text
 from .layout import Layout
 
 
@@ -160,7 +160,9 @@ def logical_product(layout: Any, tiler: Any) -> Any:
     if not isinstance(tiler, Layout):
         raise LayoutError(f"expected a layout, an int or a tuple to repeat {layout}, got {tiler!r}")
     room: Any = Dyn()
-    if tiler.is_static():
+    if any(isinstance(leaf, ScaledBasis) for leaf in flatten(layout.stride)):
+        room = None
+    elif tiler.is_static():
         room = extent(layout.shape) * tiler.cosize()
     try:
         return _bundle([layout, composition(complement(layout, room), tiler)])

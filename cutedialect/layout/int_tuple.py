@@ -282,10 +282,10 @@ def ceil_div(one: Any, other: Any) -> Any:
 
 
 def compact(shape: IntTuple) -> IntTuple:
-    """Column-major strides of a shape.
+    """Column-major strides of a shape; an extent of 1 has stride 0.
 
-    >>> compact((4, (2, 3)))
-    (1, (4, 8))
+    >>> compact((4, (2, 3))), compact((4, 1, 3))
+    ((1, (4, 8)), (1, 0, 4))
     """
     stride, _ = _compact(shape, 1)
     return stride
@@ -298,7 +298,7 @@ def _compact(shape: IntTuple, start: Any) -> tuple[IntTuple, Any]:
             stride, start = _compact(mode, start)
             out.append(stride)
         return tuple(out), start
-    return start, start * shape
+    return (0 if shape == 1 else start), start * shape
 
 
 def idx2crd(index: Any, shape: IntTuple, stride: IntTuple | None = None) -> IntTuple:

@@ -68,6 +68,9 @@ CASES = [
     (complement, ["4:2", "19"], "(2,3):(1,8)"),
     (complement, ["3:0", "6"], "6:1"),
     (complement, ["3:2", "?"], "(2,?):(1,6)"),
+    (complement, ["3:4@2"], "(1,1,(4,1)):(1@0,1@1,(1@2,12@2))"),
+    (complement, ["(2,5,3):(4@1,5@0,16@1)"], "((5,1),(4,2,1)):((1@0,25@0),(1@1,8@1,48@1))"),
+    (logical_product, ["(4,3):(2@0,1@1)", "(2,5):(1,2)"], "((4,3),(2,5)):((2@0,1@1),(1@0,3@1))"),
     # inverses: stride 0 is passed over, gaps stay
     (right_inverse, ["(32,128):(0,1)"], "128:32"),
     (right_inverse, ["((2,4),(3,5)):((4,1),(2,8))"], "(4,2,5):(2,1,24)"),
@@ -123,6 +126,9 @@ REFUSED = [
     (complement, ["(2,2):(2,3)", "12"], "modes that nest"),
     (complement, ["(4,4):(1,2)", "16"], "modes that nest"),
     (complement, ["(3,4):(?,1)", "12"], "static strides"),
+    (complement, ["(2,3):(1@0,1@1)", "6"], "up to a size"),
+    (complement, ["(2,3):(1@0,1@1@0)"], "not both"),
+    (complement, ["(2,3):(1@0,1)"], "int strides"),
     (left_inverse, ["(8,4,2):(13,2,1)"], "multiple of the one before"),
     (left_inverse, ["(4,3):(3,?)"], "static strides"),
     (right_inverse, ["(?,3):(3,1)"], "static shape"),
@@ -167,6 +173,11 @@ def test_identity_layout_gives_coordinates():
 
 def test_idx2crd_of_a_size_one_mode_with_stride_zero():
     assert idx2crd(5, (1, 8), (0, 1)) == (0, 5)
+
+
+def test_default_strides_are_compact_and_skip_size_one():
+    assert str(Layout((4, (1, 8), 2))) == "(4,(1,8),2):(1,(0,4),32)"
+    assert str(parse("(?,8)")) == "(?,8):(1,?)"
 
 
 def test_slices():
