@@ -1,0 +1,22 @@
+"""Sizes that decide the time of a compilation; counted, so that no slow machine can fail them."""
+
+import pytest
+from xdsl.context import Context
+
+import cutedialect as cute
+from cutedialect.dialects import all_dialects
+from cutedialect.tools.locating_parser import LocatingParser
+
+OPERATIONS_OF_A_GEMM = 500
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "i8"])
+def test_operations_at_the_last_stage_of_a_gemm(dtype):
+    spec = cute.TensorSpec((None, None), getattr(cute, dtype))
+    stages = cute.compile(cute.gemm, spec, spec, arch="sm_80").stages
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+    module = LocatingParser(context, stages["convert-to-ptx"], "stage.mlir").parse_module()
+    count = sum(1 for _ in module.walk())
+    assert 50 < count <= OPERATIONS_OF_A_GEMM
