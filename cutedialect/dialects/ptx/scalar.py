@@ -219,12 +219,21 @@ class ImmOp(IRDLOperation):
         extra = parse_extra(parser)
         parser.parse_punctuation(":")
         register_class = parse_class(parser)
-        if register_class in _FLOATS and "0x" in spelled:
+        wrong = ""
+        if register_class not in _FLOATS:
+            wrong = "an integer" if isinstance(number, float) else ""
+        elif "0x" in spelled:
             code = _FLOATS[register_class][1]
-            number = struct.unpack(f">{code}", int(number).to_bytes(struct.calcsize(code)))[0]
-        elif register_class not in _FLOATS and isinstance(number, float):
+            size = struct.calcsize(code)
+            if 0 <= number < 1 << 8 * size:
+                number = struct.unpack(f">{code}", int(number).to_bytes(size))[0]
+            else:
+                wrong = f"{8 * size} bits"
+        elif not _fits(number, register_class):
+            wrong = "a float in the range"
+        if wrong:
             parser.raise_error(
-                f"expected an integer of class {register_class}, got {spelled.strip()}",
+                f"expected {wrong} of class {register_class}, got {spelled.strip()}",
                 start,
                 parser.pos,
             )
@@ -268,13 +277,33 @@ def _shown(value: float, register_class: str) -> str:
     return (mantissa if "." in mantissa else mantissa + ".0") + exponent + power
 
 
+def _fits(value: float, register_class: str) -> bool:
+    """Whether a number rounds to a finite float of the class, or is not finite itself."""
+    try:
+        struct.pack(f">{_FLOATS[register_class][1]}", value)
+    except OverflowError:
+        return False
+    return True
+
+
 def imm(value: float, register_class: str) -> ImmOp:
-    """A literal of a register class."""
+    """A literal of a register class; VerifyException when a float is out of its range."""
     if register_class in _FLOATS:
-        attribute: Attribute = FloatAttr(float(value), _FLOATS[register_class][0])
+        attribute: Attribute = _float(struct.pack(">d", value), register_class)
     else:
         attribute = _integer(int(value))
     return ImmOp.create(result_types=(reg(register_class),), properties={"value": attribute})
+
+
+@lru_cache(maxsize=1024)
+def _float(bits: bytes, register_class: str) -> FloatAttr:
+    # Keyed by bits: as numbers, 0.0 and -0.0 are one and nan is none.
+    [value] = struct.unpack(">d", bits)
+    check(
+        _fits(value, register_class),
+        f"expected a float in the range of class {register_class}, got {value}",
+    )
+    return FloatAttr(value, _FLOATS[register_class][0])
 
 
 @lru_cache(maxsize=1024)

@@ -69,6 +69,16 @@ ptx.kernel @parameter_class(%a: u32) attributes {target = "sm_80", threads = 32 
 
 // -----
 
+// expected-error @+1 {{expected 32 bits of class f32, got 0x1FFFFFFFF}}
+%float_bits = ptx.imm 0x1FFFFFFFF : f32
+
+// -----
+
+// expected-error @+1 {{expected a float in the range of class f32, got 1.0e60}}
+%float_range = ptx.imm 1.0e60 : f32
+
+// -----
+
 // expected-error @+1 {{expected an integer of 16 bits, got 65536}}
 %literal_range = ptx.imm 65536 : b16
 
