@@ -69,6 +69,7 @@ class CuteOpt:
     def run(self) -> int:
         """Run and return 0, or 1 after writing the errors to stderr."""
         try:
+            _check_environment()
             return self._run(command_line.parse_command_line(self.argv, self.passes))
         except ReportedError as error:
             self._report(error.diagnostic)
@@ -256,6 +257,13 @@ class _Chunk:
             out = io.StringIO()
             self.target.emit(self.ctx, module, out)
             return out.getvalue()
+
+
+def _check_environment() -> None:
+    try:
+        environment.debug()
+    except ValueError as error:
+        raise ReportedError(Diagnostic(str(error), Position("<environment>", 1, 1))) from None
 
 
 @contextlib.contextmanager

@@ -15,6 +15,8 @@ from typing import TextIO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
+from cutedialect.tools.diagnostics import Diagnostic, Position, ReportedError
+
 
 @dataclass(frozen=True)
 class PrintStyle:
@@ -94,11 +96,16 @@ class PassDumps:
 
     def _show(self, when: str, name: str, text: str, how: str = "") -> None:
         if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
             suffix = ".before" if when == "Before" else ""
             suffix += how.strip().lower() and ".failed"
             path = self.folder / f"{self.number:02d}-{name}{suffix}.mlir"
-            path.write_text(text, encoding="utf-8")
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                message = f"cannot write the IR: {reason}"
+                raise ReportedError(Diagnostic(message, Position(str(path), 1, 1))) from None
         else:
             self.stream.write(f"// -----// IR Dump {when} {name}{how} //----- //\n{text}\n")
 

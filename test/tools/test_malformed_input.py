@@ -217,6 +217,20 @@ def test_output_that_cannot_be_written(tmp_path):
     assert "directory" in the_error("-o", tmp_path, stdin=text)["text"]
 
 
+def test_dumps_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    flags = ("--cse", "--print-ir-tree-dir", tmp_path / "file" / "ir")
+    error = the_error(*flags, stdin=in_function("").encode())
+    assert error["text"].startswith("cannot write the IR: ")
+    assert error["file"].endswith("01-cse.mlir")
+
+
+def test_a_bad_environment_variable_is_an_error(monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_DEBUG", "yes")
+    error = the_error(stdin=in_function("").encode())
+    assert error["text"] == "CUTEDIALECT_DEBUG: expected 0 or 1, got 'yes'"
+
+
 # arguments: a part of the message, and what the caret underlines
 COMMAND_LINES = {
     ("-p", "cute-tlie"): ("unknown pass 'cute-tlie'; did you mean 'cute-tile'?", "cute-tlie"),
