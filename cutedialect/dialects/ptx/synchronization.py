@@ -106,7 +106,7 @@ class BarSyncOp(IRDLOperation):
 
     Example:
 
-        ptx.kernel @k() attributes {target = "sm_80", threads = 128 : i32} {
+        ptx.kernel @k() attributes {target = "sm_80", threads = 64 : i32} {
           ptx.bar.sync 0
           ptx.bar.sync 1, 64
         }

@@ -839,11 +839,11 @@ ptx.kernel @k(%v: b32) attributes {target = "sm_80", threads = 32 : i32} {
 // -----
 
 // ptx.bar.sync
-// CHECK: ptx.kernel @k() attributes{target = "sm_80", threads = 128 : i32} {
+// CHECK: ptx.kernel @k() attributes{target = "sm_80", threads = 64 : i32} {
 // CHECK-NEXT:   ptx.bar.sync 0
 // CHECK-NEXT:   ptx.bar.sync 1, 64
 // CHECK-NEXT: }
-ptx.kernel @k() attributes {target = "sm_80", threads = 128 : i32} {
+ptx.kernel @k() attributes {target = "sm_80", threads = 64 : i32} {
   ptx.bar.sync 0
   ptx.bar.sync 1, 64
 }
