@@ -17,7 +17,7 @@ from cutedialect.schedule import Schedule
 
 from .dtypes import DType, as_dtype, f16, f32, f64, i8, i32, u8
 from .kernel import ScalarSpec, TensorSpec
-from .launch import as_schedule, check_arch, compile_kernel, default_arch
+from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 
 _ACCUMULATORS = {"f16": (f32, f16), "bf16": (f32,), "f32": (f32,), "f64": (f64,)}
 _INTEGER = (i8, u8)
@@ -329,7 +329,9 @@ class _Call:
             raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
         if tile is None:
             m, n = self.out_shape[-2:]
-            tile = default_tile(self.a.dtype, m, n, target(arch).smem_per_cta)
+            specs = [spec_of(operand.value, operand.name) for operand in (self.a, self.b)]
+            align = min(spec.align for spec in specs if isinstance(spec, TensorSpec))
+            tile = default_tile(self.a.dtype, m, n, target(arch).smem_per_cta, align)
         return {"tile": tile, "acc_dtype": self.acc_dtype}
 
     def arguments(self, d: _Operand, alpha: float, beta: float) -> list[Any]:
@@ -358,23 +360,30 @@ class _Call:
 _WAVE = 132
 
 
-def default_tile(dtype: DType, m: int | None, n: int | None, smem: int) -> tuple[int, int, int]:
+def default_tile(
+    dtype: DType, m: int | None, n: int | None, smem: int, align: int
+) -> tuple[int, int, int]:
     """CTA tile for an element type and a problem, on a target with `smem` bytes for a CTA.
 
     The largest tile moves the fewest bytes for a product; it is taken where enough tiles remain to
     fill a device, and three stages of it fit. Run-time extents (None) count as large enough for
-    the tile in the middle.
+    the tile in the middle. Operands aligned to less than 16 bytes take as many more copies, whose
+    addresses want registers: they get the small tile.
     """
-    if dtype.bits == 16 and None not in (m, n):
-        rows, columns, depth = 128, 256, 64
-        tiles = -(-m // rows) * -(-n // columns)  # type: ignore[operator]
-        if tiles >= _WAVE and 3 * 2 * (rows + columns) * depth <= smem:
-            return rows, columns, depth
     depth = {64: 16, 32: 32, 16: 32, 8: 64}[dtype.bits]
+    if align < 16:
+        return 64, 64, depth
+    if dtype.bits == 16 and m is not None and n is not None:
+        rows, columns = 128, 256
+        tiles = -(-m // rows) * -(-n // columns)
+        if tiles >= _WAVE and 3 * 2 * (rows + columns) * 64 <= smem:
+            return rows, columns, 64
     largest = 64 if dtype.bits == 64 else 128
-    rows = largest if m is None or m > 64 else 64
-    columns = largest if n is None or n > 64 else 64
-    return rows, columns, depth
+    return (
+        largest if m is None or m > 64 else 64,
+        largest if n is None or n > 64 else 64,
+        depth,
+    )
 
 
 def _batched(operand: _Operand, batch: Sequence[int | None]) -> Any:

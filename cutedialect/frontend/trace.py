@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -99,29 +100,36 @@ def constant_attr(value: float | int | bool, type_: Attribute) -> Attribute:
     return FloatAttr(float(value), type_)
 
 
-_current: list[Trace] = []
+class _Traces(threading.local):
+    """The traces in progress in this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[Trace] = []
+
+
+_traces = _Traces()
 
 
 def current() -> Trace:
     """The trace in progress; outside of a kernel, an error."""
-    if not _current:
+    if not _traces.stack:
         raise TraceError("expected a call inside a @cute.kernel function, got one outside")
-    return _current[-1]
+    return _traces.stack[-1]
 
 
 def is_tracing() -> bool:
     """Whether a kernel is being traced."""
-    return bool(_current)
+    return bool(_traces.stack)
 
 
 @contextmanager
 def tracing(trace: Trace) -> Iterator[Trace]:
     """Make `trace` the current one."""
-    _current.append(trace)
+    _traces.stack.append(trace)
     try:
         yield trace
     finally:
-        _current.remove(trace)
+        _traces.stack.remove(trace)
 
 
 def user_frame() -> FrameType:

@@ -69,6 +69,8 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
         )
     erase_unused(entry, lambda each: isinstance(each, _ERASABLE))
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem)
+    # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
+    kernel.properties["min_ctas"] = IntegerAttr(1, i32)
     kernel.location = op.location
     return kernel
 
