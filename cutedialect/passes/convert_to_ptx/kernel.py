@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import DenseArrayBase, Float32Type
+from xdsl.dialects.builtin import DenseArrayBase, Float32Type, IntegerAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
