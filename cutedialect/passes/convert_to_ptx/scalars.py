@@ -188,6 +188,19 @@ def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
     return value
 
 
+def _round_to_odd(builder: ScalarBuilder, value: Scalar) -> Scalar:
+    """f64 to f32 toward zero, with an odd last bit where that is inexact.
+
+    A second rounding to a much narrower type then gives what one rounding would: PTX has no
+    conversion from f64 to bf16 before sm_90.
+    """
+    short = builder.pure("cvt.rz.f32.f64", value)
+    inexact = builder.pure("setp.neu.f64", builder.pure("cvt.f64.f32", short), value)
+    sticky = builder.pure("selp.b32", 1, 0, inexact)
+    bits = builder.pure("or.b32", builder.pure("mov.b32", short), sticky)
+    return builder.pure("mov.f32", bits)
+
+
 def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
     if name in ("f16", "bf16"):
         if not isinstance(value, SSAValue):
@@ -285,8 +298,10 @@ def _float_cast(
     value = args[0]
     if source == target:
         return value
-    if source == "f64" and target in ("f16", "bf16") and isinstance(value, SSAValue):
-        value, source = builder.pure("cvt.rn.f32.f64", value), "f32"
+    if source == "f64" and target == "f16" and isinstance(value, SSAValue):
+        return builder.pure("cvt.rn.f16.f64", value)
+    if source == "f64" and target == "bf16" and isinstance(value, SSAValue):
+        value, source = _round_to_odd(builder, value), "f32"
     if not isinstance(value, SSAValue):
         number = _decode(int(value), source) if source in ("f16", "bf16") else float(value)
         if target in ("f16", "bf16"):

@@ -147,6 +147,20 @@ def test_integer_arithmetic(run_kernel, element, op, function) -> None:
     assert np.array_equal(got, function(a, b))
 
 
+@pytest.mark.parametrize("target", ["f16", "bf16", "f32"])
+def test_a_narrowing_of_f64_rounds_once(run_kernel, target) -> None:
+    """Values a hair off the middle between two neighbors: two roundings would lose the hair."""
+    low = np.abs(RNG.standard_normal((32, 32))).astype(NUMPY[target])
+    step = np.spacing(low).astype(np.float64)
+    hair = RNG.choice([-1.0, 1.0], low.shape) * 2.0**-45
+    a = (low.astype(np.float64) + step / 2) * (1 + hair)
+    got = run_map(run_kernel, "f64", target, f"    %r = arith.truncf %x : f64 to {target}", a, a)
+    middle = low.astype(np.float64) + step / 2
+    want = np.where(a > middle, low.astype(np.float64) + step, low.astype(np.float64))
+    assert 0 < (a > middle).sum() < a.size
+    assert np.array_equal(got.astype(np.float64), want)
+
+
 @pytest.mark.parametrize(
     ("source", "op", "target"),
     [
