@@ -12,7 +12,7 @@ DEV     := $(VENV)/.installed-dev
 .PHONY: demo test test-all lint format clean
 
 demo: $(RUNTIME)
-	CUTEDIALECT_DUMP_DIR=build/demo $(PY) examples/gemm.py
+	$(PY) examples/gemm.py
 
 test: $(DEV)
 	$(PY) -c 'from lit.main import main; main()' -q -j $(JOBS) test

@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.kernel import TensorSpec as TensorSpec
     from cutedialect.frontend.kernel import kernel as kernel
     from cutedialect.frontend.launch import compile as compile
+    from cutedialect.frontend.launch import dump as dump
     from cutedialect.frontend.loops import otherwise as otherwise
     from cutedialect.frontend.loops import range_ as range
     from cutedialect.frontend.loops import when as when
@@ -122,7 +123,7 @@ _PUBLIC = {
         "TensorSpec",
         "kernel",
     ),
-    "cutedialect.frontend.launch": ("compile",),
+    "cutedialect.frontend.launch": ("compile", "dump"),
     "cutedialect.frontend.loops": (
         "otherwise",
         "range",

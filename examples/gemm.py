@@ -29,19 +29,13 @@ def gemm_bias(A, B, C, bias, *, tile=(128, 64, 32)):
     cute.copy(out.to(C.dtype), cute.local_tile(C, (bm, bn), (m, n)))
 
 
-def write_stages(kernel, folder: Path) -> None:
-    """The IR after each pass, and the PTX."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.mlir"):
-        old.unlink()
-    for number, (name, text) in enumerate(kernel.stages.items()):
-        path = folder / f"{number:02d}-{name}.mlir"
-        path.write_text(text + "\n")
-        lines = [line for line in text.splitlines() if "cute.gemm" in line or "ptx.mma" in line]
-        shown = " ".join((lines or text.splitlines())[0].split())
-        print(f"  {path.name:28} {len(text.splitlines()):4} lines   {shown[:70]}")
-    (folder / "kernel.ptx").write_text(kernel.ptx)
-    print(f"  {'kernel.ptx':28} {len(kernel.ptx.splitlines()):4} lines")
+def show_stages(kernel, folder: Path) -> None:
+    """Write the IR after each pass and the PTX, and show a line of each."""
+    for path in cute.dump(kernel, folder):
+        lines = path.read_text().splitlines()
+        marks = ("cute.gemm ", "ptx.mma ", "mma.sync")
+        chosen = next((line for line in lines if any(mark in line for mark in marks)), lines[0])
+        print(f"  {path.name:30} {len(lines):4} lines   {' '.join(chosen.split())[:68]}")
 
 
 def main() -> int:
@@ -54,7 +48,7 @@ def main() -> int:
     kernel = cute.compile(gemm_bias, A, B, C, bias)
     folder = Path("build/demo")
     print(f"gemm_bias, {M} x {N} x {K}, fp16, for {kernel.arch}:")
-    write_stages(kernel, folder)
+    show_stages(kernel, folder)
 
     kernel.launch(A, B, C, bias)
     exact = A.astype(np.float64) @ B.astype(np.float64) + bias.astype(np.float64)

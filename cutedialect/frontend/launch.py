@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cutedialect import environment
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 from cutedialect.backend.runtime.cupy import gpu_available
 from cutedialect.backend.runtime.devices import current_arch
@@ -83,7 +85,28 @@ def _compile(
         lower(module, program.__name__, arch, lambda name, ir: kept.__setitem__(name, str(ir)))
         return kept
 
-    return Kernel(cached_program(key, make), stages, backend=backend)  # type: ignore[arg-type]
+    kernel = Kernel(cached_program(key, make), stages, backend=backend)  # type: ignore[arg-type]
+    folder = environment.dump_dir()
+    if folder is not None:
+        dump(kernel, folder)
+    return kernel
+
+
+def dump(kernel: Kernel, folder: Path) -> list[Path]:
+    """Write the IR after each pass as `NN-pass.mlir`, and the PTX as `kernel.ptx`.
+
+    Stages of an earlier dump in the folder are removed. Returns the files in order.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("[0-9][0-9]-*.mlir"):
+        old.unlink()
+    files: list[Path] = []
+    for number, (name, text) in enumerate(kernel.stages.items()):
+        files.append(folder / f"{number:02d}-{name}.mlir")
+        files[-1].write_text(text + "\n")
+    files.append(folder / "kernel.ptx")
+    files[-1].write_text(kernel.ptx)
+    return files
 
 
 def lower(
@@ -99,13 +122,18 @@ def lower(
     from cutedialect.dialects.ptx import KernelOp
     from cutedialect.frontend.compile_errors import located
     from cutedialect.passes.cute_to_ptx import pipeline
+    from cutedialect.passes.verify_dominance import check_dominance
 
     context = Context()
+    verify_each = environment.verify_each()
     schedule = ""
     with located():
         module.verify()
         for step in pipeline(arch):
             step.apply(context, module)
+            if verify_each:
+                module.verify()
+                check_dominance(module)
             if step.name == "cute-tile":
                 schedule = _schedule_text(module)
             if after is not None:

@@ -1,0 +1,65 @@
+"""`cute.dump`, `CUTEDIALECT_DUMP_DIR` and `CUTEDIALECT_VERIFY`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+STAGES = [
+    "00-trace.mlir",
+    "01-cute-fuse.mlir",
+    "02-cute-tile.mlir",
+    "03-cute-partition.mlir",
+    "04-cute-assign-warp-roles.mlir",
+    "05-cute-pipeline.mlir",
+    "06-convert-to-ptx.mlir",
+]
+
+
+def fresh(shift):
+    """A kernel that no test compiled before."""
+
+    @cute.kernel
+    def add(X, Y):
+        where = (0, 0)
+        x = cute.load(cute.local_tile(X, (16, 16), where))
+        cute.copy(x + shift, cute.local_tile(Y, (16, 16), where))
+
+    return add
+
+
+def test_dump_writes_every_stage(tmp_path):
+    (tmp_path / "07-old.mlir").write_text("an earlier dump")
+    x = np.zeros((16, 16), np.float32)
+    kernel = cute.compile(fresh(1.0), x, x, arch="sm_80", backend="emulator")
+    files = cute.dump(kernel, tmp_path)
+    assert [file.name for file in files] == [*STAGES, "kernel.ptx"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [*STAGES, "kernel.ptx"]
+    assert files[-1].read_text() == kernel.ptx
+
+
+def test_the_environment_asks_for_a_dump(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_DUMP_DIR", str(tmp_path / "here"))
+    x = np.zeros((16, 16), np.float32)
+    cute.compile(fresh(2.0), x, x, arch="sm_80", backend="emulator")
+    assert (tmp_path / "here" / "05-cute-pipeline.mlir").read_text().startswith("builtin.module")
+
+
+def test_verification_after_each_pass(monkeypatch):
+    from cutedialect.passes import verify_dominance
+
+    seen = []
+    check = verify_dominance.check_dominance
+    monkeypatch.setattr(verify_dominance, "check_dominance", lambda m: (seen.append(m), check(m)))
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    x = np.zeros((16, 16), np.float32)
+    cute.compile(fresh(3.0), x, x, arch="sm_80", backend="emulator")
+    assert not seen
+    monkeypatch.setenv("CUTEDIALECT_VERIFY", "each")
+    cute.compile(fresh(4.0), x, x, arch="sm_80", backend="emulator")
+    assert len(seen) == len(STAGES) - 1
+    monkeypatch.setenv("CUTEDIALECT_VERIFY", "always")
+    with pytest.raises(ValueError, match="each"):
+        cute.compile(fresh(5.0), x, x, arch="sm_80", backend="emulator")
