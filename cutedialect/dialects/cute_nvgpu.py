@@ -13,6 +13,9 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.atoms import MmaAtom, mma
+from cutedialect.dialects.element_names import element_name, operand_name
+
 COPY_BITS = (8, 16, 32, 64, 128)
 ASYNC_BITS = (32, 64, 128)
 CACHES = ("always", "global")
@@ -225,6 +228,32 @@ class Sm80MmaType(Data[tuple], TypeAttribute):
                 isinstance(element, AnyFloat | IntegerType),
                 f"expected element types, got {element}",
             )
+        self.entry()
+
+    def entry(self, target: str | None = None) -> MmaAtom:
+        """The entry of the atom registry that this type names.
+
+        Raises VerifyException when there is none, or none on `target`.
+        """
+        names = operand_name(self.a), operand_name(self.b), element_name(self.c)
+        typed = [atom for atom in mma() if tuple(atom.types[:3]) == names]
+        found = [atom for atom in typed if atom.shape_mnk == self.shape and atom.majors == "TN"]
+        if not found:
+            near = sorted({"x".join(map(str, atom.shape_mnk)) for atom in typed})
+            _expect(
+                False,
+                f"expected an mma of {' x '.join(names[:2])} into {names[2]} "
+                f"({', '.join(near) or 'there is none'}), got {'x'.join(map(str, self.shape))}",
+            )
+        if target is not None:
+            here = [atom for atom in found if atom.is_legal_on(target)]
+            _expect(
+                bool(here),
+                f"expected an mma that {target} has, got {found[0].name}, which needs "
+                f"{found[0].requires}",
+            )
+            found = here
+        return found[0]
 
 
 CuteNvgpu = Dialect("cute_nvgpu", [], [UniversalCopyType, SimtAsyncCopyType, LdsmType, Sm80MmaType])

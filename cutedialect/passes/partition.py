@@ -42,8 +42,8 @@ from cutedialect.dialects.cute_nvgpu import (
     Sm80MmaType,
     UniversalCopyType,
 )
+from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout
-from cutedialect.passes.element_names import element_name, operand_name
 from cutedialect.passes.layout_inference import (
     LayoutInference,
     coalesced_for,

@@ -13,7 +13,16 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, ModuleOp, f32, i32, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    f32,
+    i32,
+    i64,
+)
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
@@ -82,6 +91,7 @@ class TilePass(ModulePass):
     schedule: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        op.attributes["cute.arch"] = StringAttr(self.arch)
         asked = Schedule.parse(self.schedule) if self.schedule else None
         kernels = [kernel for kernel in op.ops if isinstance(kernel, KernelOp)]
         launched = any(isinstance(f, func.FuncOp) for f in op.ops)

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -38,6 +38,8 @@ from xdsl.traits import (
     MemoryWriteEffect,
     Pure,
 )
+
+from cutedialect.dialects.cute_nvgpu import Sm80MmaType
 
 from .attributes import LayoutAttr, check
 from .types import FragmentType, MemRefType
@@ -227,6 +229,25 @@ class GemmOp(IRDLOperation):
             _fit(a[0], c[0]) and _fit(b[0], c[1]) and _fit(a[1], b[1]),
             f"expected a (M,K), b (N,K) and acc (M,N), got {a}, {b} and {c}",
         )
+        if isinstance(self.atom, Sm80MmaType):
+            elements = tuple(element_of(value.type) for value in (self.a, self.b, self.acc))
+            atom = self.atom.a, self.atom.b, self.atom.c
+            check(
+                elements == atom,
+                f"expected operands of the atom's types {_names(atom)}, got {_names(elements)}",
+            )
+            self.atom.entry(_arch_of(self))
+
+
+def _names(elements: Sequence[Attribute]) -> str:
+    return "(" + ", ".join(map(str, elements)) + ")"
+
+
+def _arch_of(op: Operation) -> str | None:
+    """The target that the module is compiled for (`cute.arch`), or None before it is known."""
+    top = op.get_toplevel_object()
+    arch = top.attributes.get("cute.arch") if isinstance(top, Operation) else None
+    return arch.data if isinstance(arch, StringAttr) else None
 
 
 def _fit(extent: object, other: object) -> bool:

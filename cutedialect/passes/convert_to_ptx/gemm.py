@@ -6,9 +6,9 @@ from cutedialect.atoms import MmaAtom, find_mma
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import GemmOp
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType
+from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout, product
 
-from ..element_names import element_name, operand_name
 from .context import Context, fail
 from .elementwise import Fragment, as_bits
 
