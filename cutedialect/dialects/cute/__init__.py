@@ -1,7 +1,7 @@
 """The `cute` dialect: tensors, register tiles, and the ops that tile, copy, multiply and reduce them.
 
-`attributes.py` and `types.py` hold what is written in types, `kernel_ops.py` the kernel and its host
-part, `views.py` tiles and storage, `tile_ops.py` what computes.
+`attributes.py` and `types.py` hold what is written in types, `kernel_ops.py` the kernel, `host_ops.py`
+its host part, `views.py` tiles and storage, `tile_ops.py` what computes.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from .attributes import LayoutAttr, ScheduleAttr, SwizzleAttr
+from .host_ops import LaunchOp, SmCountOp
 from .kernel_ops import (
     BlockIdxOp,
     DimOp,
     KernelOp,
-    LaunchOp,
     PrintfOp,
     StrideOp,
     TileIndexOp,
@@ -52,6 +52,7 @@ Cute = Dialect(
     [
         KernelOp,
         LaunchOp,
+        SmCountOp,
         DimOp,
         StrideOp,
         TileIndexOp,
@@ -102,6 +103,7 @@ __all__ = [
     "PrintfOp",
     "ReduceOp",
     "ScheduleAttr",
+    "SmCountOp",
     "StageOp",
     "StrideOp",
     "SubviewOp",

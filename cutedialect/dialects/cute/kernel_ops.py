@@ -1,4 +1,4 @@
-"""Ops of a kernel as a whole: the kernel, its host part, work items, and facts about tensors."""
+"""Ops of a kernel as a whole: the kernel, work items, and facts about tensors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     SymbolNameConstraint,
-    SymbolRefAttr,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -38,6 +36,8 @@ from xdsl.traits import (
     Pure,
     SymbolOpInterface,
 )
+
+from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 
 from .attributes import ScheduleAttr, check
 from .types import MemRefType
@@ -73,8 +73,8 @@ def _parse_argument(parser: Parser) -> Parser.Argument:
 class KernelOp(IRDLOperation):
     """A device function that every CTA of the grid runs.
 
-    Arguments are memrefs in gmem and scalars. `schedule` carries the choices, `threads` the block
-    size once `cute-tile` has settled it.
+    Arguments are memrefs in gmem, scalars, and tensor maps. `schedule` carries the choices,
+    `threads` the block size once `cute-tile` has settled it, `cluster` the CTAs of a cluster.
 
     Example:
 
@@ -89,6 +89,7 @@ class KernelOp(IRDLOperation):
     sym_name = prop_def(SymbolNameConstraint())
     schedule = opt_prop_def(ScheduleAttr)
     threads = opt_prop_def(IntegerAttr[IntegerType])
+    cluster = opt_prop_def(IntegerAttr[IntegerType])
     body = region_def("single_block")
 
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
@@ -121,7 +122,7 @@ class KernelOp(IRDLOperation):
             region.add_block(Block(arg_types=[arg.type for arg in args]))
         values = dict(attributes.data) if attributes is not None else {}
         op = cls(name.data, region)
-        for key in ("schedule", "threads"):
+        for key in ("schedule", "threads", "cluster"):
             if key in values:
                 op.properties[key] = values.pop(key)
         op.attributes.update(values)
@@ -148,8 +149,9 @@ class KernelOp(IRDLOperation):
                 )
             else:
                 check(
-                    isinstance(arg.type, IntegerType | AnyFloat),
-                    f"expected kernel arguments to be memrefs or scalars, got {arg.type}",
+                    isinstance(arg.type, IntegerType | AnyFloat | TmaDescriptorType),
+                    f"expected kernel arguments to be memrefs, tensor maps or scalars, "
+                    f"got {arg.type}",
                 )
 
 
@@ -339,100 +341,6 @@ class BlockIdxOp(IRDLOperation):
 
     def verify_(self) -> None:
         check(self.axis.data in self.AXES, f"expected axis x, y or z, got {self.axis.data}")
-
-
-@irdl_op_definition
-class LaunchOp(IRDLOperation):
-    """Launch a kernel from the host part; a grid with a zero extent launches nothing.
-
-    `threads` is the block size, `smem` the dynamic shared memory in bytes (known after
-    `convert-to-ptx`).
-
-    Example:
-
-        func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {
-          %one = arith.constant 1 : i32
-          %n = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?):(1)">
-          cute.launch @k grid(%n, %one, %one) args(%x) {threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
-          func.return
-        }
-    """
-
-    name = "cute.launch"
-    kernel = prop_def(SymbolRefAttr)
-    grid = var_operand_def(i32)
-    args = var_operand_def()
-    threads = opt_prop_def(IntegerAttr)
-    smem = opt_prop_def(IntegerAttr)
-
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-
-    def __init__(
-        self,
-        kernel: str,
-        grid: Sequence[SSAValue],
-        args: Sequence[SSAValue],
-        threads: int | None = None,
-        smem: int | None = None,
-    ) -> None:
-        super().__init__(
-            operands=[list(grid), list(args)],
-            properties={
-                "kernel": SymbolRefAttr(kernel),
-                "threads": None if threads is None else IntegerAttr(threads, i32),
-                "smem": None if smem is None else IntegerAttr(smem, i32),
-            },
-        )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> LaunchOp:
-        kernel = parser.parse_symbol_name()
-        parser.parse_keyword("grid")
-        grid = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        parser.parse_keyword("args")
-        args = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, parser.parse_unresolved_operand
-        )
-        attributes = parser.parse_optional_attr_dict()
-        types: list[Attribute] = []
-        if args:
-            parser.parse_punctuation(":")
-            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        pos = parser.pos
-        op = cls(
-            kernel.data,
-            parser.resolve_operands(grid, [i32] * len(grid), pos),
-            parser.resolve_operands(args, types, pos),
-        )
-        for key, value in attributes.items():
-            if key in ("threads", "smem"):
-                op.properties[key] = value
-            else:
-                op.attributes[key] = value
-        return op
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.kernel.string_value())
-        printer.print_string(" grid")
-        with printer.in_parens():
-            printer.print_list(self.grid, printer.print_ssa_value)
-        printer.print_string(" args")
-        with printer.in_parens():
-            printer.print_list(self.args, printer.print_ssa_value)
-        shown = {k: self.properties[k] for k in ("threads", "smem") if k in self.properties}
-        shown |= self.attributes
-        if shown:
-            printer.print_string(" ")
-            printer.print_attr_dict(shown)
-        if self.args:
-            printer.print_string(" : ")
-            printer.print_list([arg.type for arg in self.args], printer.print_attribute)
-
-    def verify_(self) -> None:
-        check(len(self.grid) == 3, f"expected a grid of 3 extents, got {len(self.grid)}")
 
 
 @irdl_op_definition

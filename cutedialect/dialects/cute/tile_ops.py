@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -39,7 +40,7 @@ from xdsl.traits import (
     Pure,
 )
 
-from cutedialect.dialects.cute_nvgpu import Sm80MmaType
+from cutedialect.dialects.cute_nvgpu import MmaType, TmaDescriptorType, TmaLoadType, TmaStoreType
 
 from .attributes import LayoutAttr, check
 from .types import FragmentType, MemRefType
@@ -143,7 +144,7 @@ class CopyOp(IRDLOperation):
 
     `atom` names the instruction it is made of; `tv` says which thread copies which elements when
     neither side is a fragment. With `if %p` nothing is copied unless the (CTA-uniform) condition
-    holds.
+    holds. A TMA copy names its tensor map (`tma`), and a TMA load the barrier that it signals.
 
     Example:
 
@@ -157,12 +158,15 @@ class CopyOp(IRDLOperation):
     source = operand_def()
     destination = operand_def()
     pred = opt_operand_def(i1)
+    descriptor = opt_operand_def(TmaDescriptorType)
+    barrier = opt_operand_def()
     atom = opt_prop_def()
     tv = opt_prop_def(LayoutAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (ParsePropInAttrDict(),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
-        "$source `,` $destination (`if` $pred^)? attr-dict `:` "
+        "$source `,` $destination (`if` $pred^)? (`tma` $descriptor^ `:` type($descriptor))? "
+        "(`signal` $barrier^ `:` type($barrier))? attr-dict `:` "
         "type($source) `->` type($destination)"
     )
 
@@ -173,12 +177,22 @@ class CopyOp(IRDLOperation):
         pred: SSAValue | None = None,
         atom: Attribute | None = None,
         tv: LayoutAttr | None = None,
+        descriptor: SSAValue | None = None,
+        barrier: SSAValue | None = None,
     ) -> None:
-        super().__init__(operands=[source, destination, pred], properties={"atom": atom, "tv": tv})
+        super().__init__(
+            operands=[source, destination, pred, descriptor, barrier],
+            properties={"atom": atom, "tv": tv},
+        )
 
     def verify_(self) -> None:
         _same_tile(self.source.type, self.destination.type)
         _same_element(self.source.type, self.destination.type)
+        if isinstance(self.atom, TmaLoadType | TmaStoreType):
+            check(
+                self.descriptor is not None,
+                "expected a tensor map (tma %t) with a TMA atom, got none",
+            )
 
 
 @irdl_op_definition
@@ -229,7 +243,7 @@ class GemmOp(IRDLOperation):
             _fit(a[0], c[0]) and _fit(b[0], c[1]) and _fit(a[1], b[1]),
             f"expected a (M,K), b (N,K) and acc (M,N), got {a}, {b} and {c}",
         )
-        if isinstance(self.atom, Sm80MmaType):
+        if isinstance(self.atom, MmaType):
             elements = tuple(element_of(value.type) for value in (self.a, self.b, self.acc))
             atom = self.atom.a, self.atom.b, self.atom.c
             check(

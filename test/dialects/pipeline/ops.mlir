@@ -4,9 +4,65 @@
 // pipeline.create
 // CHECK: cute.kernel @k() {
 // CHECK-NEXT:   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
 // CHECK-NEXT: }
 cute.kernel @k() {
   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+}
+
+// -----
+
+// pipeline.state
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+// CHECK-NEXT:   %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+  %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+}
+
+// -----
+
+// pipeline.index
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+// CHECK-NEXT:   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   %i = pipeline.index %s : !pipeline.state<4>
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  %i = pipeline.index %s : !pipeline.state<4>
+}
+
+// -----
+
+// pipeline.advance
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+// CHECK-NEXT:   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   pipeline.advance %s : !pipeline.state<4>
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  pipeline.advance %s : !pipeline.state<4>
+}
+
+// -----
+
+// pipeline.barrier
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+// CHECK-NEXT:   %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   %b = pipeline.barrier %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+  %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  %b = pipeline.barrier %q at %s : !pipeline.ring<4>, !pipeline.state<4>
 }
 
 // -----
@@ -55,4 +111,24 @@ cute.kernel @k() {
 cute.kernel @k() {
   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
   pipeline.consumer_release %p : !pipeline.ring<3>
+}
+
+// -----
+
+// pipeline.role
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, registers = 40 : i32, elect} {
+// CHECK-NEXT:     cute_nvgpu.tma_store_commit
+// CHECK-NEXT:   }
+// CHECK-NEXT:   pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, registers = 232 : i32} {
+// CHECK-NEXT:     cute.barrier
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+cute.kernel @k() {
+  pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, registers = 40 : i32, elect} {
+    cute_nvgpu.tma_store_commit
+  }
+  pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, registers = 232 : i32} {
+    cute.barrier
+  }
 }

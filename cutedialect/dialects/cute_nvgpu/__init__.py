@@ -1,0 +1,71 @@
+"""The `cute_nvgpu` dialect: copy and MMA atoms as types that `cute.copy` and `cute.gemm` carry, and
+the ops that bracket asynchronous ones.
+
+An atom's facts (layouts, registers, targets) are data in `cutedialect.atoms`; a type here names one
+entry of it, in the spelling of NVIDIA's CuTe IR where that has one. `copy_atoms.py`: what threads
+copy with; `mma_atoms.py`: multiplies; `tma.py`: the tensor memory accelerator; `wgmma.py`: groups of
+warpgroup multiplies.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from .copy_atoms import LdsmType, MatrixCopyType, SimtAsyncCopyType, StsmType, UniversalCopyType
+from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType
+from .tma import (
+    MakeTmaDescriptorOp,
+    ProxyFenceOp,
+    TmaDescriptorType,
+    TmaLoadType,
+    TmaStoreCommitOp,
+    TmaStoreType,
+    TmaStoreWaitOp,
+)
+from .wgmma import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
+
+CuteNvgpu = Dialect(
+    "cute_nvgpu",
+    [
+        MakeTmaDescriptorOp,
+        TmaStoreCommitOp,
+        TmaStoreWaitOp,
+        ProxyFenceOp,
+        WgmmaFenceOp,
+        WgmmaCommitOp,
+        WgmmaWaitOp,
+    ],
+    [
+        UniversalCopyType,
+        SimtAsyncCopyType,
+        LdsmType,
+        StsmType,
+        Sm80MmaType,
+        Sm90MmaType,
+        TmaDescriptorType,
+        TmaLoadType,
+        TmaStoreType,
+    ],
+)
+
+__all__ = [
+    "CuteNvgpu",
+    "LdsmType",
+    "MakeTmaDescriptorOp",
+    "MatrixCopyType",
+    "MmaType",
+    "ProxyFenceOp",
+    "SimtAsyncCopyType",
+    "Sm80MmaType",
+    "Sm90MmaType",
+    "StsmType",
+    "TmaDescriptorType",
+    "TmaLoadType",
+    "TmaStoreCommitOp",
+    "TmaStoreType",
+    "TmaStoreWaitOp",
+    "UniversalCopyType",
+    "WgmmaCommitOp",
+    "WgmmaFenceOp",
+    "WgmmaWaitOp",
+]

@@ -1,0 +1,163 @@
+"""Copy atoms that threads execute: plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from .syntax import expect, parse_bits, parse_key
+
+COPY_BITS = (8, 16, 32, 64, 128)
+ASYNC_BITS = (32, 64, 128)
+CACHES = ("always", "global")
+
+
+@irdl_attr_definition
+class UniversalCopyType(Data[tuple], TypeAttribute):
+    """Plain loads and stores: `!cute_nvgpu.atom.universal_copy<f16, 128 b>`."""
+
+    name = "cute_nvgpu.atom.universal_copy"
+
+    @classmethod
+    def get(cls, element: Attribute, bits: int) -> UniversalCopyType:
+        return cls((element, bits))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def bits(self) -> int:
+        """Bits that one thread moves at once, at most."""
+        return self.data[1]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            parser.parse_punctuation(",")
+            return element, parse_bits(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+            printer.print_string(f", {self.bits} b")
+
+    def verify(self) -> None:
+        expect(self.bits in COPY_BITS, f"expected a copy of {COPY_BITS} bits, got {self.bits}")
+
+
+@irdl_attr_definition
+class SimtAsyncCopyType(Data[tuple], TypeAttribute):
+    """`cp.async`: `!cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>`.
+
+    `cache = global` is `.cg` (L2 only, 16 bytes), `always` is `.ca`.
+    """
+
+    name = "cute_nvgpu.atom.simt_async_copy"
+
+    @classmethod
+    def get(cls, element: Attribute, cache: str, bits: int) -> SimtAsyncCopyType:
+        return cls((element, cache, bits))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def cache(self) -> str:
+        return self.data[1]
+
+    @property
+    def bits(self) -> int:
+        """Bits that one thread moves with one instruction."""
+        return self.data[2]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            parser.parse_punctuation(",")
+            parse_key(parser, "cache")
+            cache = parser.parse_identifier()
+            parser.parse_punctuation(",")
+            return element, cache, parse_bits(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+            printer.print_string(f", cache = {self.cache}, {self.bits} b")
+
+    def verify(self) -> None:
+        expect(self.cache in CACHES, f"expected cache always or global, got {self.cache}")
+        expect(self.bits in ASYNC_BITS, f"expected cp.async of {ASYNC_BITS} bits, got {self.bits}")
+        expect(
+            self.cache == "always" or self.bits == 128,
+            f"expected 128 bits with cache = global, got {self.bits}",
+        )
+
+
+class MatrixCopyType(Data[tuple], TypeAttribute):
+    """Base of `ldmatrix` and `stmatrix`: element, matrices of 8x8 (16-bit units), transposed or not."""
+
+    @classmethod
+    def get(cls, element: Attribute, num_matrices: int, transpose: bool) -> Self:
+        return cls((element, num_matrices, transpose))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def num_matrices(self) -> int:
+        return self.data[1]
+
+    @property
+    def transpose(self) -> bool:
+        return self.data[2]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            parse_key(parser, "val_type")
+            element = parser.parse_type()
+            parser.parse_punctuation(",")
+            parse_key(parser, "num_matrices")
+            matrices = parser.parse_integer(allow_boolean=False)
+            parser.parse_punctuation(",")
+            start = parser.pos
+            form = parser.parse_identifier()
+            if form not in ("n", "t"):
+                parser.raise_error(f"expected n or t, got {form}", start, parser.pos)
+            return element, matrices, form == "t"
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string("val_type = ")
+            printer.print_attribute(self.element)
+            form = "t" if self.transpose else "n"
+            printer.print_string(f", num_matrices = {self.num_matrices}, {form}")
+
+    def verify(self) -> None:
+        expect(
+            self.num_matrices in (1, 2, 4),
+            f"expected 1, 2 or 4 matrices, got {self.num_matrices}",
+        )
+
+
+@irdl_attr_definition
+class LdsmType(MatrixCopyType):
+    """`ldmatrix`: `!cute_nvgpu.atom.ldsm<val_type = f16, num_matrices = 4, n>` (`t`: transposed)."""
+
+    name = "cute_nvgpu.atom.ldsm"
+
+
+@irdl_attr_definition
+class StsmType(MatrixCopyType):
+    """`stmatrix`: `!cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>` (`t`: transposed)."""
+
+    name = "cute_nvgpu.atom.stsm"

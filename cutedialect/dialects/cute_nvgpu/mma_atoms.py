@@ -1,0 +1,175 @@
+"""MMA atoms: `mma.sync` of a warp and `wgmma` of a warpgroup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType
+from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from cutedialect.atoms import MmaAtom, mma
+from cutedialect.dialects.element_names import element_name, operand_name
+
+from .syntax import expect, parse_key
+
+
+class MmaType(Data[tuple], TypeAttribute):
+    """Base of the MMA atoms: shape (M, N, K) of one instruction and its element types."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(M, N, K) of one instruction."""
+        return self.data[0]
+
+    @property
+    def a(self) -> Attribute:
+        return self.data[1]
+
+    @property
+    def b(self) -> Attribute:
+        return self.data[2]
+
+    @property
+    def c(self) -> Attribute:
+        return self.data[3]
+
+    @classmethod
+    def _parse_shape(cls, parser: AttrParser) -> tuple:
+        """`16x8x16, elem_type = (f16, f16, f32)`."""
+        start = parser.pos
+        shape = tuple(parser.parse_dimension_list())
+        if len(shape) != 3:
+            parser.raise_error(f"expected a shape MxNxK, got {shape}", start, parser.pos)
+        parser.parse_punctuation(",")
+        parse_key(parser, "elem_type")
+        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        if len(types) != 3:
+            parser.raise_error(f"expected types (a, b, c), got {len(types)}")
+        return (shape, *types)
+
+    def _print_shape(self, printer: Printer) -> None:
+        printer.print_string("x".join(map(str, self.shape)) + ", elem_type = (")
+        printer.print_list((self.a, self.b, self.c), printer.print_attribute)
+        printer.print_string(")")
+
+    def verify(self) -> None:
+        for element in (self.a, self.b, self.c):
+            expect(
+                isinstance(element, AnyFloat | IntegerType),
+                f"expected element types, got {element}",
+            )
+        self.entry()
+
+    def entry(self, target: str | None = None) -> MmaAtom:
+        """The entry of the atom registry that this type names.
+
+        Raises VerifyException when there is none, or none on `target`.
+        """
+        names = operand_name(self.a), operand_name(self.b), element_name(self.c)
+        typed = [atom for atom in self._registry() if tuple(atom.types[:3]) == names]
+        found = [atom for atom in typed if atom.shape_mnk == self.shape and atom.majors == "TN"]
+        if not found:
+            near = sorted({"x".join(map(str, atom.shape_mnk)) for atom in typed})
+            expect(
+                False,
+                f"expected an mma of {' x '.join(names[:2])} into {names[2]} "
+                f"({', '.join(near) or 'there is none'}), got {'x'.join(map(str, self.shape))}",
+            )
+        if target is not None:
+            here = [atom for atom in found if atom.is_legal_on(target)]
+            expect(
+                bool(here),
+                f"expected an mma that {target} has, got {found[0].name}, which needs "
+                f"{found[0].requires}",
+            )
+            found = here
+        return found[0]
+
+    @staticmethod
+    def _registry() -> Sequence[MmaAtom]:
+        raise NotImplementedError
+
+
+@irdl_attr_definition
+class Sm80MmaType(MmaType):
+    """`mma.sync`: `!cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32)>`."""
+
+    name = "cute_nvgpu.sm80.mma"
+
+    @classmethod
+    def get(
+        cls, shape: tuple[int, int, int], a: Attribute, b: Attribute, c: Attribute
+    ) -> Sm80MmaType:
+        return cls((tuple(shape), a, b, c))
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            return cls._parse_shape(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            self._print_shape(printer)
+
+    @staticmethod
+    def _registry() -> Sequence[MmaAtom]:
+        return mma()
+
+
+A_SOURCES = ("smem", "rmem")
+
+
+@irdl_attr_definition
+class Sm90MmaType(MmaType):
+    """`wgmma`: `!cute_nvgpu.sm90.mma<64x256x16, elem_type = (f16, f16, f32), a = smem>`.
+
+    B lies in shared memory, A there or in registers (`a = rmem`). Asynchronous: what it reads and
+    its accumulator belong to it until `cute_nvgpu.wgmma_wait`.
+    """
+
+    name = "cute_nvgpu.sm90.mma"
+
+    @classmethod
+    def get(
+        cls,
+        shape: tuple[int, int, int],
+        a: Attribute,
+        b: Attribute,
+        c: Attribute,
+        a_source: str = "smem",
+    ) -> Sm90MmaType:
+        return cls((tuple(shape), a, b, c, a_source))
+
+    @property
+    def a_source(self) -> str:
+        """Where A is: `smem` or `rmem`."""
+        return self.data[4]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            shape = cls._parse_shape(parser)
+            parser.parse_punctuation(",")
+            parse_key(parser, "a")
+            return (*shape, parser.parse_identifier())
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            self._print_shape(printer)
+            printer.print_string(f", a = {self.a_source}")
+
+    def verify(self) -> None:
+        expect(
+            self.a_source in A_SOURCES,
+            f"expected operand a in {' or '.join(A_SOURCES)}, got {self.a_source}",
+        )
+        super().verify()
+
+    @staticmethod
+    def _registry() -> Sequence[MmaAtom]:
+        from cutedialect.atoms.wgmma_atoms import wgmma
+
+        return wgmma()

@@ -1,0 +1,313 @@
+"""The tensor memory accelerator: tensor maps, its copy atoms, and the groups of its stores.
+
+A tensor map is made on the host from a whole tensor and a box; one thread then starts the copy of a
+box, which ends in an mbarrier (loads) or in a bulk group of that thread (stores).
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
+from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+
+from cutedialect.layout import Swizzle
+
+from .syntax import expect, parse_key
+
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+_SPANS = {1: 32, 2: 64, 3: 128}
+
+
+@irdl_attr_definition
+class TmaDescriptorType(Data[tuple], TypeAttribute):
+    """A tensor map: `!cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>`.
+
+    Element, the box's extent in each mode of the tensor, and the swizzle of byte addresses in
+    shared memory (left out: none). PTX ISA 5.5.
+    """
+
+    name = "cute_nvgpu.tma_descriptor"
+
+    @classmethod
+    def get(
+        cls, element: Attribute, box: tuple[int, ...], swizzle: Swizzle | None = None
+    ) -> TmaDescriptorType:
+        return cls((element, tuple(box), swizzle))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Elements of one box in each mode of the tensor."""
+        return self.data[1]
+
+    @property
+    def swizzle(self) -> Swizzle | None:
+        return self.data[2]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            parser.parse_punctuation(",")
+            box = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN,
+                lambda: parser.parse_integer(allow_boolean=False, allow_negative=False),
+            )
+            swizzle = None
+            if parser.parse_optional_punctuation(","):
+                parser.parse_keyword("S")
+                with parser.in_angle_brackets():
+                    numbers = parser.parse_comma_separated_list(
+                        parser.Delimiter.NONE, lambda: parser.parse_integer(allow_boolean=False)
+                    )
+                if len(numbers) != 3:
+                    parser.raise_error(f"expected S<bits,base,shift>, got {len(numbers)} numbers")
+                swizzle = Swizzle(*numbers)
+            return element, tuple(box), swizzle
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+            printer.print_string(", (" + ",".join(map(str, self.box)) + ")")
+            if self.swizzle is not None:
+                printer.print_string(f", {self.swizzle}")
+
+    def verify(self) -> None:
+        expect(1 <= len(self.box) <= 5, f"expected a box of rank 1 to 5, got {len(self.box)}")
+        wrong = [extent for extent in self.box if not 1 <= extent <= 256]
+        expect(not wrong, f"expected box extents in 1..256, got {wrong[:1]}")
+        swizzle = self.swizzle
+        expect(
+            swizzle is None or (swizzle.bits in _SPANS and (swizzle.base, swizzle.shift) == (4, 3)),
+            f"expected the swizzle S<1,4,3>, S<2,4,3> or S<3,4,3> of byte addresses, got {swizzle}",
+        )
+
+
+@irdl_attr_definition
+class TmaLoadType(Data[tuple], TypeAttribute):
+    """`cp.async.bulk.tensor` into shared memory: `!cute_nvgpu.atom.tma_load<f16>`.
+
+    With `multicast = n:s`, CTAs whose cluster ranks differ by multiples of s (n of them) want the
+    same tile: each loads one n-th of it for all of them.
+    """
+
+    name = "cute_nvgpu.atom.tma_load"
+
+    @classmethod
+    def get(cls, element: Attribute, multicast: tuple[int, int] | None = None) -> TmaLoadType:
+        return cls((element, multicast))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def multicast(self) -> tuple[int, int] | None:
+        """(CTAs that share the tile, step between their ranks)."""
+        return self.data[1]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            if not parser.parse_optional_punctuation(","):
+                return element, None
+            parse_key(parser, "multicast")
+            extent = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(":")
+            return element, (extent, parser.parse_integer(allow_boolean=False))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+            if self.multicast is not None:
+                printer.print_string(f", multicast = {self.multicast[0]}:{self.multicast[1]}")
+
+    def verify(self) -> None:
+        if self.multicast is not None:
+            extent, step = self.multicast
+            expect(
+                extent in (2, 4, 8, 16) and step in (1, 2, 4, 8) and extent * step <= 16,
+                f"expected a multicast to 2, 4, 8 or 16 CTAs of one cluster, got {extent}:{step}",
+            )
+
+
+@irdl_attr_definition
+class TmaStoreType(Data[tuple], TypeAttribute):
+    """`cp.async.bulk.tensor` out of shared memory: `!cute_nvgpu.atom.tma_store<f16>`.
+
+    `tma_store<f32, reduce = add>` combines with what is there (`cp.reduce.async.bulk.tensor`).
+    """
+
+    name = "cute_nvgpu.atom.tma_store"
+
+    @classmethod
+    def get(cls, element: Attribute, reduce: str | None = None) -> TmaStoreType:
+        return cls((element, reduce))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def reduce(self) -> str | None:
+        return self.data[1]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            if not parser.parse_optional_punctuation(","):
+                return element, None
+            parse_key(parser, "reduce")
+            return element, parser.parse_identifier()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+            if self.reduce is not None:
+                printer.print_string(f", reduce = {self.reduce}")
+
+    def verify(self) -> None:
+        expect(
+            self.reduce is None or self.reduce in REDUCTIONS,
+            f"expected a reduction {', '.join(REDUCTIONS)}, got {self.reduce}",
+        )
+
+
+@irdl_op_definition
+class MakeTmaDescriptorOp(IRDLOperation):
+    """Host part: the tensor map of a whole tensor, for boxes of its type's shape.
+
+    The driver's innermost dimension is the tensor's contiguous mode, then come the others from the
+    last to the first.
+
+    Example:
+
+        func.func @launch(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
+          %t = cute_nvgpu.make_tma_descriptor %a : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>
+          func.return
+        }
+    """
+
+    name = "cute_nvgpu.make_tma_descriptor"
+    memref = operand_def()
+    result = result_def(TmaDescriptorType)
+    traits = traits_def(Pure())
+    assembly_format = "$memref attr-dict `:` type($memref) `->` type($result)"
+
+    def __init__(self, memref: SSAValue, result: TmaDescriptorType) -> None:
+        super().__init__(operands=[memref], result_types=[result])
+
+    def verify_(self) -> None:
+        from cutedialect.dialects.cute import MemRefType
+
+        type_, made = self.memref.type, self.result.type
+        assert isinstance(made, TmaDescriptorType)
+        expect(
+            isinstance(type_, MemRefType) and type_.space == "gmem",
+            f"expected a tensor in gmem, got {type_}",
+        )
+        assert isinstance(type_, MemRefType)
+        expect(
+            len(made.box) == type_.rank,
+            f"expected a box of the tensor's rank {type_.rank}, got {len(made.box)}",
+        )
+        expect(
+            type_.element == made.element,
+            f"expected a map of {type_.element}, got {made.element}",
+        )
+        contiguous = [mode for mode, stride in enumerate(type_.stride) if stride == 1]
+        expect(
+            bool(contiguous) and type_.alignment >= 16,
+            f"expected a tensor with a contiguous mode, aligned to 16 bytes, got {type_}",
+        )
+        row = made.box[contiguous[0]] * type_.bits // 8
+        span = _SPANS[made.swizzle.bits] if made.swizzle is not None else 1 << 20
+        expect(
+            row % 16 == 0 and row <= span,
+            f"expected a box row of a multiple of 16 bytes and at most {span}, got {row}",
+        )
+
+
+@irdl_op_definition
+class TmaStoreCommitOp(IRDLOperation):
+    """Close a group of TMA stores of the storing thread (PTX ISA 9.7.9.25.6.1).
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.tma_store_commit
+        }
+    """
+
+    name = "cute_nvgpu.tma_store_commit"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class TmaStoreWaitOp(IRDLOperation):
+    """The storing thread waits until at most `pending` groups are on their way.
+
+    With `read` the shared memory they read may be written again; without it the stores are done.
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.tma_store_wait {pending = 1 : i32, read}
+        }
+    """
+
+    name = "cute_nvgpu.tma_store_wait"
+    pending = prop_def(IntegerAttr)
+    read = opt_prop_def(UnitAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(self, pending: int, read: bool) -> None:
+        super().__init__(
+            properties={
+                "pending": IntegerAttr(pending, i32),
+                "read": UnitAttr() if read else None,
+            }
+        )
+
+
+@irdl_op_definition
+class ProxyFenceOp(IRDLOperation):
+    """This thread's writes to shared memory become visible to TMA and wgmma (PTX ISA 9.7.13.4).
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.fence_proxy_async
+        }
+    """
+
+    name = "cute_nvgpu.fence_proxy_async"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()

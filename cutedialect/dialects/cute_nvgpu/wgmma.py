@@ -1,0 +1,78 @@
+"""What brackets warpgroup matrix multiplies: fence, commit, wait (PTX ISA 9.7.15.7)."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    prop_def,
+    traits_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from .syntax import expect
+
+
+@irdl_op_definition
+class WgmmaFenceOp(IRDLOperation):
+    """Earlier accesses to accumulators and A registers come before the multiplies that follow.
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.wgmma_fence
+        }
+    """
+
+    name = "cute_nvgpu.wgmma_fence"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class WgmmaCommitOp(IRDLOperation):
+    """The multiplies since the last commit become one group.
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.wgmma_commit
+        }
+    """
+
+    name = "cute_nvgpu.wgmma_commit"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class WgmmaWaitOp(IRDLOperation):
+    """Wait until at most `pending` groups are on their way.
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.wgmma_wait {pending = 0 : i32}
+        }
+    """
+
+    name = "cute_nvgpu.wgmma_wait"
+    pending = prop_def(IntegerAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+
+    def __init__(self, pending: int) -> None:
+        super().__init__(properties={"pending": IntegerAttr(pending, i32)})
+
+    def verify_(self) -> None:
+        pending = self.pending.value.data
+        expect(0 <= pending <= 7, f"expected 0 to 7 groups on their way, got {pending}")

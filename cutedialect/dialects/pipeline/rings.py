@@ -1,0 +1,255 @@
+"""Rings and where a role stands in them."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
+from xdsl.ir import Data, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+KINDS = ("cp_async", "threads", "tma")
+SIDES = ("producer", "consumer")
+
+
+class _StagesType(Data[int], TypeAttribute):
+    """A type with one parameter, the number of stages."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> int:
+        with parser.in_angle_brackets():
+            return parser.parse_integer(allow_boolean=False, allow_negative=False)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(str(self.data))
+
+    def verify(self) -> None:
+        if not 1 <= self.data <= 64:
+            raise VerifyException(f"expected 1 to 64 stages, got {self.data}")
+
+
+@irdl_attr_definition
+class RingType(_StagesType):
+    """A ring with so many stages: `!pipeline.ring<3>`."""
+
+    name = "pipeline.ring"
+
+
+@irdl_attr_definition
+class StateType(_StagesType):
+    """Where a role stands in a ring, stage and phase: `!pipeline.state<3>`. It is mutable."""
+
+    name = "pipeline.state"
+
+
+@irdl_attr_definition
+class BarrierType(ParametrizedAttribute, TypeAttribute):
+    """The barrier that tells when a stage is full: `!pipeline.barrier`."""
+
+    name = "pipeline.barrier"
+
+
+@irdl_op_definition
+class CreateOp(IRDLOperation):
+    """Make a ring.
+
+    Kind `cp_async`: the same warps fill and read it; writes are `cp.async` commit groups (PTX ISA
+    9.7.9.25.3). Kind `threads` without arrival counts: the same warps fill it with ordinary stores.
+
+    With arrival counts every stage has two mbarriers (PTX ISA 9.7.13.15). `full` completes its
+    phase when `producers` arrivals and, kind `tma`, `bytes` of transactions came; `empty` when
+    `consumers` arrivals came. `peers` lists groups `n, s` of CTAs of the cluster (n ranks, s
+    apart) that write to each other's stages: a stage is released in all of them.
+
+    Example:
+
+        cute.kernel @k() {
+          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+        }
+    """
+
+    name = "pipeline.create"
+    kind = prop_def(StringAttr)
+    producers = opt_prop_def(IntegerAttr)
+    consumers = opt_prop_def(IntegerAttr)
+    bytes = opt_prop_def(IntegerAttr)
+    peers = opt_prop_def(DenseArrayBase)
+    ring = result_def(RingType)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict `:` type($ring)"
+
+    def __init__(
+        self,
+        kind: str,
+        stages: int,
+        producers: int | None = None,
+        consumers: int | None = None,
+        bytes: int | None = None,
+        peers: tuple[tuple[int, int], ...] = (),
+    ) -> None:
+        def number(value: int | None) -> IntegerAttr | None:
+            return None if value is None else IntegerAttr(value, i32)
+
+        flat = [each for pair in peers for each in pair]
+        super().__init__(
+            properties={
+                "kind": StringAttr(kind),
+                "producers": number(producers),
+                "consumers": number(consumers),
+                "bytes": number(bytes),
+                "peers": DenseArrayBase.from_list(i64, flat) if flat else None,
+            },
+            result_types=[RingType(stages)],
+        )
+
+    @property
+    def has_barriers(self) -> bool:
+        """Whether its stages have mbarriers: producer and consumer are different warps."""
+        return self.producers is not None
+
+    @property
+    def peer_groups(self) -> tuple[tuple[int, int], ...]:
+        """(CTAs, step between ranks) of each group that shares stages."""
+        flat = () if self.peers is None else tuple(self.peers.get_values())
+        return tuple(zip(flat[::2], flat[1::2], strict=True))  # type: ignore[arg-type]
+
+    def verify_(self) -> None:
+        kind = self.kind.data
+        if kind not in KINDS:
+            raise VerifyException(f"expected kind {' or '.join(KINDS)}, got '{kind}'")
+        counts = (self.producers, self.consumers)
+        if (counts[0] is None) != (counts[1] is None):
+            raise VerifyException("expected both producers and consumers, or neither, got one")
+        if kind == "tma" and (self.producers is None or self.bytes is None):
+            raise VerifyException("expected producers, consumers and bytes of a tma ring, got none")
+        for name in ("producers", "consumers"):
+            given = getattr(self, name)
+            if given is not None and not 1 <= given.value.data < 1 << 20:
+                raise VerifyException(
+                    f"expected 1 to {(1 << 20) - 1} {name}, got {given.value.data}"
+                )
+        if self.bytes is not None and not 1 <= self.bytes.value.data < 1 << 20:
+            raise VerifyException(
+                f"expected 1 to {(1 << 20) - 1} bytes for each stage, got {self.bytes.value.data}"
+            )
+
+
+@irdl_op_definition
+class StateOp(IRDLOperation):
+    """A role's place in a ring before its first stage. `producer` finds the first round empty.
+
+    Example:
+
+        cute.kernel @k() {
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+        }
+    """
+
+    name = "pipeline.state"
+    side = prop_def(StringAttr)
+    ring = operand_def(RingType)
+    state = result_def(StateType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$side $ring attr-dict `:` type($ring) `->` type($state)"
+
+    def __init__(self, side: str, ring: SSAValue) -> None:
+        stages = ring.type
+        assert isinstance(stages, RingType)
+        super().__init__(
+            operands=[ring],
+            properties={"side": StringAttr(side)},
+            result_types=[StateType(stages.data)],
+        )
+
+    def verify_(self) -> None:
+        if self.side.data not in SIDES:
+            raise VerifyException(f"expected {' or '.join(SIDES)}, got '{self.side.data}'")
+        ring, state = self.ring.type, self.state.type
+        assert isinstance(ring, RingType)
+        assert isinstance(state, StateType)
+        if ring.data != state.data:
+            raise VerifyException(f"expected a state of {ring.data} stages, got {state.data}")
+
+
+@irdl_op_definition
+class IndexOp(IRDLOperation):
+    """The stage at which a state stands.
+
+    Example:
+
+        cute.kernel @k() {
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          %i = pipeline.index %s : !pipeline.state<4>
+        }
+    """
+
+    name = "pipeline.index"
+    state = operand_def(StateType)
+    index = result_def(i32)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$state attr-dict `:` type($state)"
+
+    def __init__(self, state: SSAValue) -> None:
+        super().__init__(operands=[state], result_types=[i32])
+
+
+@irdl_op_definition
+class AdvanceOp(IRDLOperation):
+    """Go on to the next stage; after the last one the phase changes.
+
+    Example:
+
+        cute.kernel @k() {
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          pipeline.advance %s : !pipeline.state<4>
+        }
+    """
+
+    name = "pipeline.advance"
+    state = operand_def(StateType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$state attr-dict `:` type($state)"
+
+    def __init__(self, state: SSAValue) -> None:
+        super().__init__(operands=[state])
+
+
+@irdl_op_definition
+class BarrierOp(IRDLOperation):
+    """The full barrier of the stage at which a state stands: where a TMA load signals.
+
+    Example:
+
+        cute.kernel @k() {
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          %b = pipeline.barrier %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+        }
+    """
+
+    name = "pipeline.barrier"
+    ring = operand_def(RingType)
+    state = operand_def(StateType)
+    barrier = result_def(BarrierType)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$ring `at` $state attr-dict `:` type($ring) `,` type($state)"
+
+    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
+        super().__init__(operands=[ring, state], result_types=[BarrierType()])

@@ -1,0 +1,126 @@
+"""What producer and consumer of a ring say."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+)
+from xdsl.utils.exceptions import VerifyException
+
+from .rings import RingType, StateType
+
+_FORMAT = "$ring (`at` $state^)? attr-dict `:` type($ring) (`,` type($state)^)?"
+
+
+@irdl_op_definition
+class ProducerAcquireOp(IRDLOperation):
+    """Before the first write of a stage: wait until its readers are done with it.
+
+    Example:
+
+        cute.kernel @k() {
+          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+          pipeline.producer_acquire %p : !pipeline.ring<3>
+        }
+    """
+
+    name = "pipeline.producer_acquire"
+    ring = operand_def(RingType)
+    state = opt_operand_def(StateType)
+    assembly_format = _FORMAT
+
+    def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
+        super().__init__(operands=[ring, state])
+
+
+@irdl_op_definition
+class ProducerCommitOp(IRDLOperation):
+    """After the last write of a stage: it is on its way (`cp.async.commit_group`).
+
+    Example:
+
+        cute.kernel @k() {
+          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+          pipeline.producer_commit %p : !pipeline.ring<3>
+        }
+    """
+
+    name = "pipeline.producer_commit"
+    ring = operand_def(RingType)
+    state = opt_operand_def(StateType)
+    assembly_format = _FORMAT
+
+    def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
+        super().__init__(operands=[ring, state])
+
+
+@irdl_op_definition
+class ConsumerWaitOp(IRDLOperation):
+    """Before the first read of a stage: at most `pending` later stages may still be on their way.
+
+    For `cp_async` that is `cp.async.wait_group pending` and a CTA barrier, which also tells every
+    producer that the stage read before is free.
+
+    Example:
+
+        cute.kernel @k() {
+          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+          pipeline.consumer_wait %p {pending = 1 : i32} : !pipeline.ring<3>
+        }
+    """
+
+    name = "pipeline.consumer_wait"
+    ring = operand_def(RingType)
+    pending = opt_prop_def(IntegerAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    state = opt_operand_def(StateType)
+    assembly_format = _FORMAT
+
+    def __init__(
+        self, ring: SSAValue, pending: int | None = None, state: SSAValue | None = None
+    ) -> None:
+        super().__init__(
+            operands=[ring, state],
+            properties={"pending": None if pending is None else IntegerAttr(pending, i32)},
+        )
+
+    def verify_(self) -> None:
+        stages = self.ring.type
+        assert isinstance(stages, RingType)
+        if self.pending is None:
+            if self.state is None:
+                raise VerifyException("expected pending, or the state of the consumer, got neither")
+            return
+        pending = self.pending.value.data
+        if not 0 <= pending < stages.data:
+            raise VerifyException(
+                f"expected fewer stages on their way than the ring's {stages.data}, got {pending}"
+            )
+
+
+@irdl_op_definition
+class ConsumerReleaseOp(IRDLOperation):
+    """After the last read of a stage has completed: its producer may write it again.
+
+    Example:
+
+        cute.kernel @k() {
+          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+          pipeline.consumer_release %p : !pipeline.ring<3>
+        }
+    """
+
+    name = "pipeline.consumer_release"
+    ring = operand_def(RingType)
+    state = opt_operand_def(StateType)
+    assembly_format = _FORMAT
+
+    def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
+        super().__init__(operands=[ring, state])

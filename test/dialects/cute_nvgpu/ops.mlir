@@ -1,0 +1,72 @@
+// RUN: cute-opt %s --split-input-file | cute-opt --split-input-file | filecheck %s
+// RUN: cute-opt %s --split-input-file --mlir-print-op-generic | cute-opt --split-input-file | filecheck %s
+
+// cute_nvgpu.make_tma_descriptor
+// CHECK: func.func @launch(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
+// CHECK-NEXT:   %t = cute_nvgpu.make_tma_descriptor %a : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+func.func @launch(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
+  %t = cute_nvgpu.make_tma_descriptor %a : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>
+  func.return
+}
+
+// -----
+
+// cute_nvgpu.tma_store_commit
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute_nvgpu.tma_store_commit
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute_nvgpu.tma_store_commit
+}
+
+// -----
+
+// cute_nvgpu.tma_store_wait
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute_nvgpu.tma_store_wait {pending = 1 : i32, read}
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute_nvgpu.tma_store_wait {pending = 1 : i32, read}
+}
+
+// -----
+
+// cute_nvgpu.fence_proxy_async
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute_nvgpu.fence_proxy_async
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute_nvgpu.fence_proxy_async
+}
+
+// -----
+
+// cute_nvgpu.wgmma_fence
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute_nvgpu.wgmma_fence
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute_nvgpu.wgmma_fence
+}
+
+// -----
+
+// cute_nvgpu.wgmma_commit
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute_nvgpu.wgmma_commit
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute_nvgpu.wgmma_commit
+}
+
+// -----
+
+// cute_nvgpu.wgmma_wait
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   cute_nvgpu.wgmma_wait {pending = 0 : i32}
+// CHECK-NEXT: }
+cute.kernel @k() {
+  cute_nvgpu.wgmma_wait {pending = 0 : i32}
+}
