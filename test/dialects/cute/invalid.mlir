@@ -101,3 +101,21 @@ cute.kernel @use_before_definition() {
   %x = arith.constant 0.0 : f32
   %r = cute.alloc_fragment : !cute.fragment<f32, "(8,8)">
 }
+
+// -----
+
+func.func @a_cluster_of_two_extents() {
+  %one = arith.constant 1 : i32
+  // expected-error @+1 {{expected a cluster of 3 positive extents and at most 16 CTAs, got (2, 1)}}
+  cute.launch @k grid(%one, %one, %one) cluster(2, 1) args() {threads = 128 : i32}
+  func.return
+}
+
+// -----
+
+func.func @a_cluster_of_too_many_ctas() {
+  %one = arith.constant 1 : i32
+  // expected-error @+1 {{expected a cluster of 3 positive extents and at most 16 CTAs, got (8, 4, 1)}}
+  cute.launch @k grid(%one, %one, %one) cluster(8, 4, 1) args() {threads = 128 : i32}
+  func.return
+}

@@ -1,0 +1,164 @@
+"""Ops of the host part `func.func @launch` alone: the launch of a kernel, and what it asks of the
+device. Extents and strides of tensors (`cute.dim`, `cute.stride`) are asked in kernels too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, SymbolRefAttr, i32, i64
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from .attributes import check
+
+# CTAs; more than 8 need the kernel's consent, which the launcher gives.
+MAX_CLUSTER = 16
+
+
+@irdl_op_definition
+class LaunchOp(IRDLOperation):
+    """Launch a kernel from the host part; a grid with a zero extent launches nothing.
+
+    `cluster` (x, y, z) is written behind a grid of clusters, whose extents it has to divide.
+    `threads` is the block size, `smem` the dynamic shared memory in bytes (known after
+    `convert-to-ptx`).
+
+    Example:
+
+        func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {
+          %one = arith.constant 1 : i32
+          %n = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+          cute.launch @k grid(%n, %one, %one) args(%x) {threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
+          cute.launch @pairs grid(%n, %one, %one) cluster(2, 1, 1) args() {threads = 128 : i32}
+          func.return
+        }
+    """
+
+    name = "cute.launch"
+    kernel = prop_def(SymbolRefAttr)
+    grid = var_operand_def(i32)
+    args = var_operand_def()
+    cluster = opt_prop_def(DenseArrayBase)
+    threads = opt_prop_def(IntegerAttr)
+    smem = opt_prop_def(IntegerAttr)
+
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def __init__(
+        self,
+        kernel: str,
+        grid: Sequence[SSAValue],
+        args: Sequence[SSAValue],
+        threads: int | None = None,
+        smem: int | None = None,
+        cluster: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[list(grid), list(args)],
+            properties={
+                "kernel": SymbolRefAttr(kernel),
+                "cluster": None if cluster is None else DenseArrayBase.from_list(i64, cluster),
+                "threads": None if threads is None else IntegerAttr(threads, i32),
+                "smem": None if smem is None else IntegerAttr(smem, i32),
+            },
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> LaunchOp:
+        kernel = parser.parse_symbol_name()
+        parser.parse_keyword("grid")
+        grid = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        cluster = None
+        if parser.parse_optional_keyword("cluster"):
+            cluster = parser.parse_comma_separated_list(
+                parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
+            )
+        parser.parse_keyword("args")
+        args = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        attributes = parser.parse_optional_attr_dict()
+        types: list[Attribute] = []
+        if args:
+            parser.parse_punctuation(":")
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        pos = parser.pos
+        op = cls(
+            kernel.data,
+            parser.resolve_operands(grid, [i32] * len(grid), pos),
+            parser.resolve_operands(args, types, pos),
+            cluster=cluster,
+        )
+        for key, value in attributes.items():
+            if key in ("threads", "smem"):
+                op.properties[key] = value
+            else:
+                op.attributes[key] = value
+        return op
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.kernel.string_value())
+        printer.print_string(" grid")
+        with printer.in_parens():
+            printer.print_list(self.grid, printer.print_ssa_value)
+        if self.cluster is not None:
+            printer.print_string(f" cluster({', '.join(map(str, self.cluster.get_values()))})")
+        printer.print_string(" args")
+        with printer.in_parens():
+            printer.print_list(self.args, printer.print_ssa_value)
+        shown = {k: self.properties[k] for k in ("threads", "smem") if k in self.properties}
+        shown |= self.attributes
+        if shown:
+            printer.print_string(" ")
+            printer.print_attr_dict(shown)
+        if self.args:
+            printer.print_string(" : ")
+            printer.print_list([arg.type for arg in self.args], printer.print_attribute)
+
+    def verify_(self) -> None:
+        check(len(self.grid) == 3, f"expected a grid of 3 extents, got {len(self.grid)}")
+        if self.cluster is not None:
+            cluster = self.cluster.get_values()
+            check(
+                len(cluster) == 3 and min(cluster) > 0 and prod(cluster) <= MAX_CLUSTER,
+                f"expected a cluster of 3 positive extents and at most {MAX_CLUSTER} CTAs, "
+                f"got {cluster}",
+            )
+
+
+@irdl_op_definition
+class SmCountOp(IRDLOperation):
+    """How many multiprocessors the device has: a persistent grid is that large. The emulator has 4.
+
+    Example:
+
+        func.func @launch() {
+          %sms = cute.sm_count : i32
+          func.return
+        }
+    """
+
+    name = "cute.sm_count"
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[i32])
