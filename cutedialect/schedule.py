@@ -23,10 +23,14 @@ class Schedule:
     cluster: CTAs per cluster (M, N).
     stages: buffers in the ring that hides the latency of global memory.
     atom: name of the MMA atom.
-    roles: role plan of `cute-assign-warp-roles` ("uniform": every warp does everything).
-    raster: how many tiles of M are walked before N advances (L2 reuse); 1 is column order.
+    roles: role plan of `cute-assign-warp-roles`: "uniform", every warp does everything, or
+        "specialized", a warp that loads and `warps` that compute.
+    registers: for each thread of (the loading warpgroup, the computing ones).
+    scheduler: "single", a CTA for each tile, or "persistent", CTAs that stay and walk over tiles.
+    raster: how many tiles (clusters) of M are walked before N advances (L2 reuse).
     split_k: CTAs that share one output tile.
-    epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory.
+    epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
+        through shared memory by TMA.
     """
 
     tile: tuple[int, ...] | None = None
@@ -35,6 +39,8 @@ class Schedule:
     stages: int | None = None
     atom: str | None = None
     roles: str | None = None
+    registers: tuple[int, int] | None = None
+    scheduler: str | None = None
     raster: int | None = None
     split_k: int | None = None
     epilogue: str | None = None
@@ -103,9 +109,13 @@ def replace_set(schedule: Schedule, choices: dict[str, object]) -> Schedule:
     return Schedule(**{k: v for k, v in (base | choices).items() if v is not None})
 
 
-_TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,)}
+_TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
 _COUNTS = {"stages": 12, "raster": 64, "split_k": 256}
-_WORDS = {"roles": ("uniform",), "epilogue": ("direct", "smem")}
+_WORDS = {
+    "roles": ("uniform", "specialized"),
+    "scheduler": ("single", "persistent"),
+    "epilogue": ("direct", "smem", "tma"),
+}
 
 
 def _checked(name: str, value: object) -> object:

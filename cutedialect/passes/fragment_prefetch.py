@@ -21,7 +21,7 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, GemmOp, StageOp, SubviewOp
 from cutedialect.dialects.pipeline import ConsumerWaitOp
-from cutedialect.passes.tile import ScalarBuilder
+from cutedialect.passes.scalar_ops import ScalarBuilder
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.layout import Layout
 from cutedialect.passes.fragment_prefetch import prefetch_fragments
-from cutedialect.passes.tile import ScalarBuilder
+from cutedialect.passes.scalar_ops import ScalarBuilder
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import (
@@ -31,9 +30,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AtomicOp,
-    BlockIdxOp,
     CopyOp,
-    DimOp,
     FillOp,
     FragmentType,
     GemmOp,
@@ -47,38 +44,10 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     YieldOp,
 )
+from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule_heuristic import complete
+from cutedialect.passes.tile_scheduler import grid_size, lower_tile_index
 from cutedialect.schedule import Schedule
-
-
-class ScalarBuilder:
-    """Builds i32 scalar ops in order at one place, all with one location."""
-
-    def __init__(self, point: InsertPoint, like: Operation) -> None:
-        self._builder = Builder(point)
-        self._location = like.location
-
-    def insert(self, op: Operation) -> Operation:
-        op.location = self._location
-        return self._builder.insert(op)
-
-    def constant(self, value: int) -> SSAValue:
-        return self.insert(arith.ConstantOp(IntegerAttr(value, i32))).results[0]
-
-    def dim(self, memref: SSAValue, mode: int) -> SSAValue:
-        return self.insert(DimOp(memref, mode)).results[0]
-
-    def binary(self, kind: type, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        return self.insert(kind(lhs, rhs)).results[0]
-
-    def tiles(self, memref: SSAValue, mode: int, extent: int) -> SSAValue:
-        """How many tiles of `extent` cover a mode; -1 is the whole mode in one tile."""
-        if extent < 0:
-            return self.constant(1)
-        size = self.dim(memref, mode)
-        if extent == 1:
-            return size
-        return self.binary(arith.CeilDivSIOp, size, self.constant(extent))
 
 
 @dataclass(frozen=True)
@@ -103,9 +72,12 @@ class TilePass(ModulePass):
             threads = 32 * schedule.warps[0] * schedule.warps[1]
             kernel.properties["schedule"] = ScheduleAttr(schedule)
             kernel.properties["threads"] = IntegerAttr(threads, i32)
-            grid = _lower_tile_index(kernel, schedule)
+            cluster = schedule.cluster or (1, 1)
+            if cluster != (1, 1):
+                kernel.properties["cluster"] = IntegerAttr(cluster[0] * cluster[1], i32)
+            index = lower_tile_index(kernel, schedule)
             if not launched:
-                _write_launch(op, kernel, grid, threads)
+                _write_launch(op, kernel, index, schedule, threads)
 
 
 def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
@@ -150,59 +122,12 @@ def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
     gemm.erase()
 
 
-def _lower_tile_index(kernel: KernelOp, schedule: Schedule) -> TileIndexOp | None:
-    """Replace the kernel's `cute.tile_index` by arithmetic on the block index."""
-    found = [op for op in kernel.walk() if isinstance(op, TileIndexOp)]
-    if not found:
-        return None
-    if len(found) > 1:
-        raise PassFailedException(
-            found[1], f"expected one cute.tile_index in @{kernel.sym_name.data}, got {len(found)}"
-        )
-    index = found[0]
-    tile = index.tile.get_values()
-    build = ScalarBuilder(InsertPoint.before(index), index)
-    block = build.insert(BlockIdxOp("x")).results[0]
-    counts = [build.tiles(index.memref, d, extent) for d, extent in enumerate(tile)]
-    coords: list[SSAValue] = [block] * len(tile)
-    rest = block
-    if len(tile) >= 2:
-        plane = build.binary(arith.MuliOp, counts[-2], counts[-1])
-        inside = build.binary(arith.RemSIOp, block, plane) if len(tile) > 2 else block
-        rest = build.binary(arith.DivSIOp, block, plane) if len(tile) > 2 else block
-        coords[-2:] = _raster(build, inside, counts[-2], counts[-1], schedule.raster or 1)
-        leading = range(len(tile) - 3, -1, -1)
-    else:
-        leading = range(0)
-    for d in leading:
-        last = d == 0
-        coords[d] = rest if last else build.binary(arith.RemSIOp, rest, counts[d])
-        rest = rest if last else build.binary(arith.DivSIOp, rest, counts[d])
-    for old, new in zip(index.results, coords, strict=True):
-        old.replace_all_uses_with(new)
-    kept = TileIndexOp(index.memref, index.tile)
-    index.detach()
-    index.erase()
-    return kept
-
-
-def _raster(
-    build: ScalarBuilder, index: SSAValue, rows: SSAValue, columns: SSAValue, group: int
-) -> tuple[SSAValue, SSAValue]:
-    """Tiles of a group of rows are walked column by column: neighbors share operands in L2."""
-    width = build.constant(group)
-    area = build.binary(arith.MuliOp, width, columns)
-    which = build.binary(arith.DivSIOp, index, area)
-    first = build.binary(arith.MuliOp, which, width)
-    left = build.binary(arith.SubiOp, rows, first)
-    height = build.binary(arith.MinSIOp, left, width)
-    inside = build.binary(arith.RemSIOp, index, area)
-    row = build.binary(arith.AddiOp, first, build.binary(arith.RemSIOp, inside, height))
-    return row, build.binary(arith.DivSIOp, inside, height)
-
-
 def _write_launch(
-    module: ModuleOp, kernel: KernelOp, index: TileIndexOp | None, threads: int
+    module: ModuleOp,
+    kernel: KernelOp,
+    index: TileIndexOp | None,
+    schedule: Schedule,
+    threads: int,
 ) -> None:
     """Append `func.func @launch`: the grid from the extents, then the launch."""
     args = kernel.body.block.args
@@ -215,14 +140,18 @@ def _write_launch(
     if index is not None:
         position = _argument_position(kernel, index)
         tensor = block.args[position]
-        counts = [
-            build.tiles(tensor, d, extent) for d, extent in enumerate(index.tile.get_values())
-        ]
-        total = counts[0]
-        for count in counts[1:]:
-            total = build.binary(arith.MuliOp, total, count)
+        total = grid_size(build, tensor, index.tile.get_values(), schedule)
         index.erase()
-    build.insert(LaunchOp(kernel.sym_name.data, [total, one, one], block.args, threads=threads))
+    cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
+    build.insert(
+        LaunchOp(
+            kernel.sym_name.data,
+            [total, one, one],
+            block.args,
+            threads=threads,
+            cluster=cluster,
+        )
+    )
     build.insert(func.ReturnOp())
     host = func.FuncOp("launch", ([arg.type for arg in args], []), Region(block))
     host.attributes["cute.written"] = DenseArrayBase.from_list(i64, _written(kernel))

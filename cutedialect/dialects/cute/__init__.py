@@ -13,6 +13,7 @@ from .host_ops import LaunchOp, SmCountOp
 from .kernel_ops import (
     BlockIdxOp,
     DimOp,
+    GridDimOp,
     KernelOp,
     PrintfOp,
     StrideOp,
@@ -57,6 +58,7 @@ Cute = Dialect(
         StrideOp,
         TileIndexOp,
         BlockIdxOp,
+        GridDimOp,
         PrintfOp,
         LocalTileOp,
         TransposeOp,
@@ -93,6 +95,7 @@ __all__ = [
     "FillOp",
     "FragmentType",
     "GemmOp",
+    "GridDimOp",
     "KernelOp",
     "LaunchOp",
     "LayoutAttr",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -312,8 +312,30 @@ class TileIndexOp(IRDLOperation):
         )
 
 
+class AxisOp(IRDLOperation):
+    """Base of the ops that ask for a number along an axis of the grid."""
+
+    AXES: ClassVar = ("x", "y", "z")
+    axis = prop_def(StringAttr)
+    result = result_def(i32)
+    traits = traits_def(Pure())
+
+    def __init__(self, axis: str) -> None:
+        super().__init__(properties={"axis": StringAttr(axis)}, result_types=[i32])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        return cls(parser.parse_identifier())
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" {self.axis.data}")
+
+    def verify_(self) -> None:
+        check(self.axis.data in self.AXES, f"expected axis x, y or z, got {self.axis.data}")
+
+
 @irdl_op_definition
-class BlockIdxOp(IRDLOperation):
+class BlockIdxOp(AxisOp):
     """The index of this CTA in the grid along x, y or z.
 
     Example:
@@ -324,23 +346,20 @@ class BlockIdxOp(IRDLOperation):
     """
 
     name = "cute.block_idx"
-    AXES: ClassVar = ("x", "y", "z")
-    axis = prop_def(StringAttr)
-    result = result_def(i32)
-    traits = traits_def(Pure())
 
-    def __init__(self, axis: str) -> None:
-        super().__init__(properties={"axis": StringAttr(axis)}, result_types=[i32])
 
-    @classmethod
-    def parse(cls, parser: Parser) -> BlockIdxOp:
-        return cls(parser.parse_identifier())
+@irdl_op_definition
+class GridDimOp(AxisOp):
+    """How many CTAs the grid has along x, y or z.
 
-    def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.axis.data}")
+    Example:
 
-    def verify_(self) -> None:
-        check(self.axis.data in self.AXES, f"expected axis x, y or z, got {self.axis.data}")
+        cute.kernel @k() {
+          %n = cute.grid_dim x
+        }
+    """
+
+    name = "cute.grid_dim"
 
 
 @irdl_op_definition

@@ -76,6 +76,16 @@ cute.kernel @k(%c: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">)
 
 // -----
 
+// cute.grid_dim
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %n = cute.grid_dim x
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %n = cute.grid_dim x
+}
+
+// -----
+
 // cute.block_idx
 // CHECK: cute.kernel @k() {
 // CHECK-NEXT:   %b = cute.block_idx x
