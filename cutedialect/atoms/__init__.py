@@ -1,7 +1,7 @@
 """Hardware as plain data: MMA and copy instructions with their thread-value layouts, GPU targets
 with their limits, and `legal`, which says whether one PTX statement may stand for one target.
 Adding an instruction is adding an entry; verifiers, partitioning, emission, documentation and tests
-read it here. The judge of statements is imported at its first use.
+read it here. What not every reader needs is imported at its first use.
 """
 
 from __future__ import annotations
@@ -10,33 +10,58 @@ from typing import TYPE_CHECKING
 
 from cutedialect.atoms.capability import Target, target, targets, targets_with
 from cutedialect.atoms.copy_atoms import CopyAtom, copy, copy_atom, find_copy
-from cutedialect.atoms.mma_atoms import MmaAtom, MmaTypes, find_mma, mma, mma_atom
+from cutedialect.atoms.mma_atoms import MmaAtom, MmaTypes, find_mma, mma, mma_atom, mma_sync
 
 if TYPE_CHECKING:
     from cutedialect.atoms.legality import Legality, legal
+    from cutedialect.atoms.matrix_descriptor import MatrixDescriptor, operand_addends
+    from cutedialect.atoms.smem_layouts import SmemLayoutAtom, find_smem_layout, smem_layout_atoms
+    from cutedialect.atoms.tensor_map import TensorMap, tensor_map_of
+    from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma, wgmma
+
+# Names whose module is imported at their first use.
+_LAZY = {
+    "legality": ("Legality", "legal"),
+    "matrix_descriptor": ("MatrixDescriptor", "operand_addends"),
+    "smem_layouts": ("SmemLayoutAtom", "find_smem_layout", "smem_layout_atoms"),
+    "tensor_map": ("TensorMap", "tensor_map_of"),
+    "wgmma_atoms": ("WgmmaAtom", "find_wgmma", "wgmma"),
+}
 
 __all__ = [
     "CopyAtom",
     "Legality",
+    "MatrixDescriptor",
     "MmaAtom",
     "MmaTypes",
+    "SmemLayoutAtom",
     "Target",
+    "TensorMap",
+    "WgmmaAtom",
     "copy",
     "copy_atom",
     "find_copy",
     "find_mma",
+    "find_smem_layout",
+    "find_wgmma",
     "legal",
     "mma",
     "mma_atom",
+    "mma_sync",
+    "operand_addends",
+    "smem_layout_atoms",
     "target",
     "targets",
     "targets_with",
+    "tensor_map_of",
+    "wgmma",
 ]
 
 
 def __getattr__(name: str) -> object:
-    if name in ("Legality", "legal"):
-        from cutedialect.atoms import legality
+    for module, names in _LAZY.items():
+        if name in names:
+            from importlib import import_module
 
-        return getattr(legality, name)
+            return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

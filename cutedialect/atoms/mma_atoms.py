@@ -1,4 +1,5 @@
-"""MMA instructions as data: one entry per shape and type combination of `mma.sync`. A layout maps
+"""MMA instructions as data: one entry per shape and type combination of `mma.sync`; the registry of
+names takes in `wgmma` (wgmma_atoms.py). A layout maps
 (thread, value) to a column-major coordinate (A: m + M*k, B: n + N*k, C and D: m + M*n); values run
 in register order, low bits of a register first. Sources: PTX ISA 9.1, "Matrix Fragments for mma".
 """
@@ -281,14 +282,22 @@ def _all() -> tuple[MmaAtom, ...]:
     return tuple(_volta_entries()) + tuple(atom for row in _ROWS for atom in _entries(row))
 
 
+def mma_sync() -> tuple[MmaAtom, ...]:
+    """Every `mma.sync` of the registry, oldest target first within a type."""
+    return _all()
+
+
 def mma() -> list[MmaAtom]:
-    """Every MMA instruction of the registry, oldest target first within a type."""
-    return list(_all())
+    """Every MMA instruction of the registry: `mma.sync`, oldest target first within a type, then
+    `wgmma`."""
+    from cutedialect.atoms.wgmma_atoms import wgmma
+
+    return [*_all(), *wgmma()]
 
 
 @cache
 def _by_name() -> dict[str, MmaAtom]:
-    return {atom.name: atom for atom in _all()} | {atom.ptx: atom for atom in _all()}
+    return {atom.name: atom for atom in mma()} | {atom.ptx: atom for atom in mma()}
 
 
 def mma_atom(name: str) -> MmaAtom:
@@ -301,18 +310,19 @@ def mma_atom(name: str) -> MmaAtom:
     if found is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, [atom.name for atom in _all()], n=3)
+        near = get_close_matches(name, [atom.name for atom in mma()], n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise ValueError(f"expected the name of an MMA atom, got {name!r}{hint}")
     return found
 
 
 def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
-    """The `row.col` atoms for element types `a` x `b` accumulated in `c` on target `on`.
+    """The `row.col` atoms of `mma.sync` for types `a` x `b` accumulated in `c` on target `on`.
 
     The largest product comes first, except that a shape which the target only carries for
     compatibility (m8n8k4 f16 after sm_70) comes last. `ValueError` when there is none, with the
-    nearest legal choice: another accumulator, another target, or other operand types.
+    nearest legal choice: another accumulator, another target, or other operand types. For `wgmma`
+    ask `find_wgmma`.
     """
     chip = target(on)
     typed = [x for x in _all() if x.types[:2] == (a, b) and x.majors == "TN"]

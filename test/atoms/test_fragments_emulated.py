@@ -124,7 +124,7 @@ def probes(rows: int, k: int, kind: str) -> list[Array]:
 
 
 # The emulator has no quad-pair products (m8n8k4 f16): test_mma_atoms.py has their formulas.
-WARP_WIDE = [atom for atom in atoms.mma() if atom.threads == 32]
+WARP_WIDE = [atom for atom in atoms.mma_sync() if atom.threads == 32]
 
 
 @pytest.mark.parametrize("atom", WARP_WIDE, ids=lambda atom: atom.name)

@@ -10,7 +10,7 @@ from cutedialect import atoms
 from cutedialect.atoms import MmaAtom
 from cutedialect.layout import Layout
 
-ATOMS = atoms.mma()
+ATOMS = atoms.mma_sync()
 NAMES = [atom.name for atom in ATOMS]
 WARP = [atom for atom in ATOMS if atom.threads == 32]
 VOLTA = [atom for atom in ATOMS if atom.threads == 8]

@@ -10,7 +10,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from cutedialect.atoms import MmaAtom, mma
+from cutedialect.atoms import MmaAtom, mma_sync
 from cutedialect.dialects.element_names import element_name, operand_name
 
 from .syntax import expect, parse_key
@@ -116,7 +116,7 @@ class Sm80MmaType(MmaType):
 
     @staticmethod
     def _registry() -> Sequence[MmaAtom]:
-        return mma()
+        return mma_sync()
 
 
 A_SOURCES = ("smem", "rmem")

@@ -1,0 +1,329 @@
+"""The TMA descriptor as data, with every rule of `cuTensorMapEncodeTiled`, checked without CUDA.
+Everything is in the driver's order: the contiguous dimension first, strides in bytes of the others.
+Sources: CUDA driver API 13.1, "Tensor Map Object Management"; PTX ISA 9.1, "Tensors"; what an H100
+does with coordinates and reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+from cutedialect.atoms.smem_layouts import span_of, swizzle_mode
+from cutedialect.layout import Swizzle
+
+
+class _Type(NamedTuple):
+    """`code` is the driver's CUtensorMapDataType."""
+
+    code: int
+    bits: int
+    is_float: bool
+
+
+# 8-bit floats and signed bytes are copied as bytes, signed 16-bit integers as u16.
+_TYPES = {
+    "u8": _Type(0, 8, False),
+    "s8": _Type(0, 8, False),
+    "b8": _Type(0, 8, False),
+    "e4m3": _Type(0, 8, False),
+    "e5m2": _Type(0, 8, False),
+    "u16": _Type(1, 16, False),
+    "s16": _Type(1, 16, False),
+    "b16": _Type(1, 16, False),
+    "u32": _Type(2, 32, False),
+    "b32": _Type(2, 32, False),
+    "s32": _Type(3, 32, False),
+    "u64": _Type(4, 64, False),
+    "b64": _Type(4, 64, False),
+    "s64": _Type(5, 64, False),
+    "f16": _Type(6, 16, True),
+    "f32": _Type(7, 32, True),
+    "f64": _Type(8, 64, True),
+    "bf16": _Type(9, 16, True),
+    "f32ftz": _Type(10, 32, True),
+    "tf32": _Type(11, 32, True),
+    "tf32ftz": _Type(12, 32, True),
+}
+_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
+_PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
+_FILLS = {"zero": 0, "nan": 1}
+# What one mbarrier phase can count: tx-count is at most 2^20 - 1.
+MAX_BOX_BYTES = (1 << 20) - 1
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+# The reductions that an H100 carries out; others encode and assemble, and then are an illegal
+# instruction. Types by the driver's code.
+_REDUCIBLE = {
+    "add": (2, 3, 4, 6, 7, 8, 9, 10),
+    "min": (2, 3, 4, 5, 6, 9),
+    "max": (2, 3, 4, 5, 6, 9),
+    "inc": (2,),
+    "dec": (2,),
+    "and": (2, 3, 4),
+    "or": (2, 3, 4),
+    "xor": (2, 3, 4),
+}
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """One tiled tensor map of `len(dims)` dimensions, innermost first.
+
+    `dims` are extents in elements, `strides` bytes from one index to the next of dims 1 and up,
+    `box` the extents of what one copy moves, `element_strides` the steps inside the box (a copy
+    loads ceil(box / step) elements; without interleave that of dimension 0 is ignored). `swizzle`
+    is `none`, `32B`, `64B` or `128B`, `interleave` `none`, `16B` or `32B`, `oob_fill` `zero` or
+    `nan`, `l2_promotion` `none`, `64B`, `128B` or `256B`. Nothing is checked before `check`.
+    """
+
+    dtype: str
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...] = ()
+    swizzle: str = "none"
+    interleave: str = "none"
+    oob_fill: str = "zero"
+    l2_promotion: str = "128B"
+
+    def __post_init__(self) -> None:
+        if not self.element_strides:
+            object.__setattr__(self, "element_strides", (1,) * len(self.dims))
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def element_bytes(self) -> int:
+        return _type(self.dtype).bits // 8
+
+    @property
+    def alignment(self) -> int:
+        """Bytes that the address in global memory has to be a multiple of."""
+        return 32 if self.interleave == "32B" else 16
+
+    @property
+    def smem_alignment(self) -> int:
+        """Bytes that the address in shared memory has to be a multiple of, for the swizzle pattern
+        to start there: 128 without one, eight spans with one."""
+        return max(128, 8 * span_of(self.swizzle))
+
+    @property
+    def loaded(self) -> tuple[int, ...]:
+        """Elements that one copy moves along each dimension: ceil(box / element stride)."""
+        steps = self.element_strides
+        if self.interleave == "none":
+            steps = (1, *steps[1:])
+        return tuple(-(-extent // step) for extent, step in zip(self.box, steps, strict=True))
+
+    @property
+    def box_bytes(self) -> int:
+        """What one copy adds to the transaction count: the whole box, parts out of bounds and all.
+
+        >>> TensorMap("f16", (4096, 4096), (8192,), (64, 128), swizzle="128B").box_bytes
+        16384
+        """
+        return prod(self.loaded) * self.element_bytes
+
+    @property
+    def smem_bytes(self) -> int:
+        """Bytes of shared memory from the first to the end of the last row of a box. With a
+        swizzle rows lie one span apart, also when the box is narrower."""
+        row = self.loaded[0] * self.element_bytes
+        pitch = row if self.swizzle == "none" else span_of(self.swizzle)
+        return pitch * prod(self.loaded[1:])
+
+    @property
+    def codes(self) -> tuple[int, int, int, int, int]:
+        """The driver's enumerators of data type, interleave, swizzle, L2 promotion and fill."""
+        return (
+            _type(self.dtype).code,
+            _code("interleave", self.interleave, _INTERLEAVES),
+            _code("swizzle", self.swizzle, _SWIZZLES),
+            _code("L2 promotion", self.l2_promotion, _PROMOTIONS),
+            _code("out-of-bounds fill", self.oob_fill, _FILLS),
+        )
+
+    def check(self, address: int = 0) -> None:
+        """`ValueError` for the first rule that this map, at a global address, does not keep."""
+        kind = _type(self.dtype)
+        _ = self.codes
+        self._check_ranks()
+        for i, extent in enumerate(self.dims):
+            if not 1 <= extent <= 1 << 32:
+                raise ValueError(f"expected dimension {i} of 1 to 2^32 elements, got {extent}")
+        unit = self.alignment
+        for i, stride in enumerate(self.strides, start=1):
+            if stride % unit:
+                raise ValueError(
+                    f"expected a stride of dimension {i} that is a multiple of {unit} bytes, "
+                    f"got {stride} bytes"
+                )
+            if not 0 <= stride < 1 << 40:
+                raise ValueError(
+                    f"expected a stride of dimension {i} below 2^40 bytes and not negative, "
+                    f"got {stride} bytes"
+                )
+        for i, extent in enumerate(self.box):
+            if not 1 <= extent <= 256:
+                raise ValueError(f"expected box extent {i} of 1 to 256 elements, got {extent}")
+        for i, step in enumerate(self.element_strides):
+            if not 1 <= step <= 8:
+                raise ValueError(f"expected element stride {i} of 1 to 8, got {step}")
+        self._check_inner(kind)
+        if self.oob_fill == "nan" and not kind.is_float:
+            raise ValueError(
+                f"expected a floating-point type for the fill with NaN, got {self.dtype}; "
+                f"fill with zero"
+            )
+        if address % unit:
+            raise ValueError(
+                f"expected a global address that is a multiple of {unit} bytes, got {address:#x}"
+            )
+
+    def _check_ranks(self) -> None:
+        if not 1 <= self.rank <= 5:
+            raise ValueError(f"expected a tensor map of 1 to 5 dimensions, got {self.rank}")
+        if self.interleave != "none" and self.rank < 3:
+            raise ValueError(
+                f"expected at least 3 dimensions with interleave {self.interleave}, got {self.rank}"
+            )
+        lengths = (
+            ("strides (dimensions 1 and up)", self.strides, self.rank - 1),
+            ("box extents", self.box, self.rank),
+            ("element strides", self.element_strides, self.rank),
+        )
+        for what, values, count in lengths:
+            if len(values) != count:
+                raise ValueError(
+                    f"expected {count} {what} for {self.rank} dimensions, got {len(values)}"
+                )
+
+    def _check_inner(self, kind: _Type) -> None:
+        """Rules of the innermost row of the box."""
+        row = self.box[0] * kind.bits // 8
+        if self.interleave == "none" and row % 16:
+            each = max(1, 128 // kind.bits)
+            raise ValueError(
+                f"expected box extent 0 times the element size to be a multiple of 16 bytes "
+                f"({each} elements of {self.dtype}), got {self.box[0]} elements ({row} bytes)"
+            )
+        if self.interleave == "32B" and self.swizzle != "32B":
+            raise ValueError(
+                f"expected swizzle 32B with interleave 32B, got swizzle {self.swizzle}"
+            )
+        if self.interleave == "none" and self.swizzle != "none" and row > span_of(self.swizzle):
+            span = span_of(self.swizzle)
+            raise ValueError(
+                f"expected box extent 0 of at most {span} bytes ({span * 8 // kind.bits} elements "
+                f"of {self.dtype}) with swizzle {self.swizzle}, got {self.box[0]} elements "
+                f"({row} bytes)"
+            )
+
+    def check_coordinates(self, coordinates: Sequence[int], *, store: bool = False) -> None:
+        """`ValueError` for constant coordinates that stop an H100 with an illegal instruction.
+
+        The innermost has to be a multiple of 16 bytes; loads may start before the tensor, stores
+        and reductions may not.
+        """
+        if len(coordinates) != self.rank:
+            raise ValueError(f"expected {self.rank} coordinates, got {len(coordinates)}")
+        offset = coordinates[0] * self.element_bytes
+        if offset % 16:
+            raise ValueError(
+                f"expected coordinate 0 at a multiple of 16 bytes "
+                f"({16 // self.element_bytes} elements of {self.dtype}), got {coordinates[0]}"
+            )
+        if store and min(coordinates) < 0:
+            raise ValueError(
+                f"expected coordinates of a store of at least 0, got {min(coordinates)}"
+            )
+
+    def check_reduction(self, operation: str) -> None:
+        """`ValueError` for a `cp.reduce.async.bulk.tensor` that hardware does not carry out."""
+        legal = _REDUCIBLE.get(operation)
+        if legal is None:
+            raise ValueError(f"expected a reduction of {', '.join(REDUCTIONS)}, got {operation!r}")
+        if _type(self.dtype).code not in legal:
+            names = [name for name, kind in _TYPES.items() if kind.code in legal]
+            raise ValueError(
+                f"expected a type that a tensor copy can {operation}: {', '.join(names)}; "
+                f"got {self.dtype}"
+            )
+
+
+def _type(dtype: str) -> _Type:
+    found = _TYPES.get(dtype)
+    if found is None:
+        raise ValueError(
+            f"expected an element type of a tensor map ({', '.join(_TYPES)}), got {dtype!r}"
+        )
+    return found
+
+
+def _code(what: str, value: str, codes: dict[str, int]) -> int:
+    if value not in codes:
+        raise ValueError(f"expected {what} {', '.join(codes)}, got {value!r}")
+    return codes[value]
+
+
+def dim_order(strides: Sequence[object]) -> tuple[int, ...]:
+    """The modes of a tensor in the driver's order: the contiguous one, then the others from last to
+    first. A stride that is not an int is only known at run time, so never the contiguous one; of
+    several modes of stride 1 (all but one have a single element) the last counts.
+
+    >>> dim_order(("?", "?", 1)), dim_order((1, "?"))
+    ((2, 1, 0), (0, 1))
+    """
+    ones = [mode for mode, stride in enumerate(strides) if isinstance(stride, int) and stride == 1]
+    if not ones:
+        shown = ", ".join(map(str, strides))
+        raise ValueError(f"expected a tensor with one contiguous mode (stride 1), got ({shown})")
+    first = ones[-1]
+    return (first, *(mode for mode in reversed(range(len(strides))) if mode != first))
+
+
+def tensor_map_of(
+    dtype: str,
+    shape: Sequence[int],
+    strides: Sequence[int],
+    box: Sequence[int],
+    swizzle: Swizzle | None = None,
+    *,
+    oob_fill: str = "zero",
+    l2_promotion: str = "128B",
+) -> TensorMap:
+    """The map of a tensor given mode by mode: extents, strides and box in elements, in the order of
+    `dim_order(strides)`; `swizzle` acts on byte addresses. Not yet checked.
+
+    A mode of no element is encoded as one of a single element (such a tensor is never read), and
+    the stride of a mode of one element, which moves nothing, as the next multiple of 16 bytes.
+
+    >>> found = tensor_map_of("f16", (512, 256), (256, 1), (128, 64), Swizzle(3, 4, 3))
+    >>> found.dims, found.strides, found.box, found.swizzle
+    ((256, 512), (512,), (64, 128), '128B')
+    """
+    if not len(shape) == len(strides) == len(box):
+        raise ValueError(
+            f"expected as many extents as strides and box extents, got {len(shape)}, "
+            f"{len(strides)} and {len(box)}"
+        )
+    order = dim_order(strides)
+    size = _type(dtype).bits // 8
+    steps = [
+        strides[mode] * size if shape[mode] > 1 else -(-max(strides[mode], 0) * size // 16) * 16
+        for mode in order[1:]
+    ]
+    return TensorMap(
+        dtype,
+        tuple(max(1, shape[mode]) for mode in order),
+        tuple(steps),
+        tuple(box[mode] for mode in order),
+        swizzle=swizzle_mode(swizzle),
+        oob_fill=oob_fill,
+        l2_promotion=l2_promotion,
+    )
