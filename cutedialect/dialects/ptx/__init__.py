@@ -1,8 +1,9 @@
 """The `ptx` dialect: what is printed. One op is one PTX instruction family, or many instructions.
 
 `registers.py` has the types, `scalar.py` the scalar families, `arrays.py` register arrays and
-unrolled code on them, `memory.py` loads, stores and MMA, `control.py` kernels and control flow,
-`synchronization.py` barriers, fences and warp exchange.
+unrolled code on them, `memory.py` and `scalar_memory.py` loads and stores, `mma.py` and `wgmma.py`
+matrix products, `tma.py` and `bulk_copy.py` asynchronous copies, `control.py` kernels and control
+flow, `synchronization.py`, `mbarrier.py` and `cluster.py` barriers, fences and exchange.
 """
 
 from __future__ import annotations
@@ -10,24 +11,41 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from .arrays import FillOp, ForeachOp, GetOp, RegArrayOp, SetOp, YieldOp
-from .control import ForOp, IfOp, KernelOp, PrintfOp, ReturnOp, TrapOp
-from .memory import (
-    AtomOp,
-    CpAsyncOp,
-    LdMatrixOp,
-    LdOp,
-    LdScalarOp,
-    MmaOp,
-    RedOp,
-    StMatrixOp,
-    StOp,
-    StScalarOp,
-    TableOp,
-    entries,
-    table,
+from .bulk_copy import BulkCommitOp, BulkLoadOp, BulkStoreOp, BulkWaitOp
+from .cluster import (
+    ClusterArriveOp,
+    ClusterWaitOp,
+    ElectOp,
+    GriddepLaunchOp,
+    GriddepWaitOp,
+    MapaOp,
+    SetMaxRegsOp,
 )
+from .control import ForOp, IfOp, KernelOp, PrintfOp, ReturnOp, TrapOp
+from .mbarrier import (
+    CpAsyncMbarrierArriveOp,
+    MbarrierArriveOp,
+    MbarrierExpectTxOp,
+    MbarrierInitOp,
+    MbarrierInvalOp,
+    MbarrierWaitOp,
+)
+from .memory import CpAsyncOp, LdMatrixOp, LdOp, RedOp, StMatrixOp, StOp, TableOp
+from .mma import MmaOp
 from .mnemonics import operand_classes, result_class
-from .registers import B16, B32, B64, F32, F64, PRED, RegsType, RegType, reg
+from .registers import (
+    B16,
+    B32,
+    B64,
+    F32,
+    F64,
+    PRED,
+    TENSOR_MAP,
+    RegsType,
+    RegType,
+    TensorMapType,
+    reg,
+)
 from .scalar import (
     SCALAR_OPS,
     ImmOp,
@@ -39,7 +57,9 @@ from .scalar import (
     imm,
     scalar,
 )
+from .scalar_memory import AtomOp, LdScalarOp, StScalarOp
 from .synchronization import (
+    BarArriveOp,
     BarSyncOp,
     BarWarpSyncOp,
     CpAsyncCommitOp,
@@ -48,6 +68,9 @@ from .synchronization import (
     ShflOp,
     VoteOp,
 )
+from .tables import entries, table
+from .tma import PrefetchTensorMapOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp
+from .wgmma import WgmmaCommitOp, WgmmaFenceOp, WgmmaOp, WgmmaWaitOp
 
 Ptx = Dialect(
     "ptx",
@@ -87,8 +110,34 @@ Ptx = Dialect(
         FenceOp,
         ReturnOp,
         TrapOp,
+        BarArriveOp,
+        MbarrierInitOp,
+        MbarrierArriveOp,
+        MbarrierExpectTxOp,
+        MbarrierWaitOp,
+        MbarrierInvalOp,
+        CpAsyncMbarrierArriveOp,
+        ElectOp,
+        MapaOp,
+        ClusterArriveOp,
+        ClusterWaitOp,
+        SetMaxRegsOp,
+        GriddepWaitOp,
+        GriddepLaunchOp,
+        TmaLoadOp,
+        TmaStoreOp,
+        TmaPrefetchOp,
+        PrefetchTensorMapOp,
+        BulkLoadOp,
+        BulkStoreOp,
+        BulkCommitOp,
+        BulkWaitOp,
+        WgmmaOp,
+        WgmmaFenceOp,
+        WgmmaCommitOp,
+        WgmmaWaitOp,
     ],
-    [RegType, RegsType],
+    [RegType, RegsType, TensorMapType],
 )
 
 __all__ = [
@@ -99,25 +148,44 @@ __all__ = [
     "F64",
     "PRED",
     "SCALAR_OPS",
+    "TENSOR_MAP",
     "AtomOp",
+    "BarArriveOp",
     "BarSyncOp",
     "BarWarpSyncOp",
+    "BulkCommitOp",
+    "BulkLoadOp",
+    "BulkStoreOp",
+    "BulkWaitOp",
+    "ClusterArriveOp",
+    "ClusterWaitOp",
     "CpAsyncCommitOp",
+    "CpAsyncMbarrierArriveOp",
     "CpAsyncOp",
     "CpAsyncWaitOp",
+    "ElectOp",
     "FenceOp",
     "FillOp",
     "ForOp",
     "ForeachOp",
     "GetOp",
+    "GriddepLaunchOp",
+    "GriddepWaitOp",
     "IfOp",
     "ImmOp",
     "KernelOp",
     "LdMatrixOp",
     "LdOp",
     "LdScalarOp",
+    "MapaOp",
+    "MbarrierArriveOp",
+    "MbarrierExpectTxOp",
+    "MbarrierInitOp",
+    "MbarrierInvalOp",
+    "MbarrierWaitOp",
     "MmaOp",
     "PackOp",
+    "PrefetchTensorMapOp",
     "PrintfOp",
     "Ptx",
     "RedOp",
@@ -126,6 +194,7 @@ __all__ = [
     "RegsType",
     "ReturnOp",
     "ScalarOp",
+    "SetMaxRegsOp",
     "SetOp",
     "ShflOp",
     "SmemBaseOp",
@@ -134,9 +203,17 @@ __all__ = [
     "StOp",
     "StScalarOp",
     "TableOp",
+    "TensorMapType",
+    "TmaLoadOp",
+    "TmaPrefetchOp",
+    "TmaStoreOp",
     "TrapOp",
     "UnpackOp",
     "VoteOp",
+    "WgmmaCommitOp",
+    "WgmmaFenceOp",
+    "WgmmaOp",
+    "WgmmaWaitOp",
     "YieldOp",
     "entries",
     "imm",

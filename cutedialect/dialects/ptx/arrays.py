@@ -27,7 +27,6 @@ from xdsl.traits import (
     Pure,
 )
 
-from .memory import entries, table
 from .registers import B32, RegsType, RegType, check, reg
 from .scalar import ScalarOp
 from .syntax import (
@@ -38,6 +37,7 @@ from .syntax import (
     print_extra,
     print_keyword_extra,
 )
+from .tables import entries, table
 
 
 @irdl_op_definition

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     SymbolNameConstraint,
     i32,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -30,8 +32,19 @@ from xdsl.traits import (
     SymbolOpInterface,
 )
 
-from .registers import B32, PRED, RegType, check
-from .syntax import parse_defined, parse_keyword_extra, parse_reg, print_keyword_extra
+from .registers import B32, PRED, RegType, TensorMapType, check
+from .syntax import (
+    integer,
+    parse_defined,
+    parse_keyword_extra,
+    parse_optional_defined,
+    parse_reg,
+    print_keyword_extra,
+)
+from .tables import entries, table
+
+_TENSOR_MAP = "tensor_map"
+_KERNEL_PROPERTIES = ("target", "threads", "smem", "min_ctas", "max_regs", "cluster")
 
 
 @irdl_op_definition
@@ -39,11 +52,17 @@ class KernelOp(IRDLOperation):
     """A kernel entry (PTX ISA 11.1): parameters are registers of the given classes.
 
     `threads` is the block size, `smem` the bytes of dynamic shared memory, `min_ctas` and
-    `max_regs` the performance directives of PTX ISA 11.4.
+    `max_regs` the performance directives of PTX ISA 11.4, `cluster` the CTAs of a cluster along x, y
+    and z (PTX ISA 11.7). A parameter `tensor_map` is 128 bytes; its value is their generic address.
 
     Example:
 
         ptx.kernel @k(%a: b64, %n: b32) attributes {target = "sm_80", threads = 128 : i32} {
+          ptx.bar.sync 0
+        }
+        ptx.kernel @pair(%A: tensor_map) attributes {
+          target = "sm_90a", threads = 128 : i32, cluster = array<i64: 2, 1, 1>
+        } {
           ptx.bar.sync 0
         }
     """
@@ -55,11 +74,18 @@ class KernelOp(IRDLOperation):
     smem = opt_prop_def(IntegerAttr)
     min_ctas = opt_prop_def(IntegerAttr)
     max_regs = opt_prop_def(IntegerAttr)
+    cluster = opt_prop_def(DenseArrayBase)
     body = region_def("single_block")
     traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
 
     def __init__(
-        self, name: str, body: Block | Region, target: str, threads: int, smem: int = 0
+        self,
+        name: str,
+        body: Block | Region,
+        target: str,
+        threads: int,
+        smem: int = 0,
+        cluster: Sequence[int] | None = None,
     ) -> None:
         super().__init__(
             regions=[body if isinstance(body, Region) else Region(body)],
@@ -68,6 +94,7 @@ class KernelOp(IRDLOperation):
                 "target": StringAttr(target),
                 "threads": IntegerAttr(threads, i32),
                 "smem": IntegerAttr(smem, i32) if smem else None,
+                "cluster": None if cluster is None else table(cluster),
             },
         )
 
@@ -78,7 +105,7 @@ class KernelOp(IRDLOperation):
         def one() -> Parser.Argument:
             arg = parser.parse_argument(expect_type=False)
             parser.parse_punctuation(":")
-            return arg.resolve(parse_reg(parser))
+            return arg.resolve(_parse_parameter(parser))
 
         args = parser.parse_comma_separated_list(parser.Delimiter.PAREN, one)
         attributes = parse_keyword_extra(parser)
@@ -86,7 +113,7 @@ class KernelOp(IRDLOperation):
         properties: dict[str, Attribute] = {"sym_name": name}
         extra: dict[str, Attribute] = {}
         for key, value in attributes.items():
-            known = key in ("target", "threads", "smem", "min_ctas", "max_regs")
+            known = key in _KERNEL_PROPERTIES
             (properties if known else extra)[key] = value
         return cls.create(properties=properties, attributes=extra, regions=[region])
 
@@ -96,8 +123,8 @@ class KernelOp(IRDLOperation):
 
         def one(arg: SSAValue) -> None:
             printer.print_ssa_value(arg)
-            assert isinstance(arg.type, RegType)
-            printer.print_string(f": {arg.type.data}")
+            shown = arg.type.data if isinstance(arg.type, RegType) else _TENSOR_MAP
+            printer.print_string(f": {shown}")
 
         with printer.in_parens():
             printer.print_list(self.body.block.args, one)
@@ -110,7 +137,8 @@ class KernelOp(IRDLOperation):
     def verify_(self) -> None:
         for arg in self.body.block.args:
             check(
-                isinstance(arg.type, RegType), f"expected parameters in registers, got {arg.type}"
+                isinstance(arg.type, RegType | TensorMapType),
+                f"expected parameters in registers or tensor maps, got {arg.type}",
             )
         threads = self.threads.value.data
         check(1 <= threads <= 1024, f"expected 1 to 1024 threads, got {threads}")
@@ -121,17 +149,33 @@ class KernelOp(IRDLOperation):
                     given.value.data >= least,
                     f"expected {name} of {least} or more, got {given.value.data}",
                 )
+        if self.cluster is not None:
+            extents = tuple(entries(self.cluster))
+            check(
+                len(extents) == 3 and min(extents) >= 1 and prod(extents) <= 16,
+                f"expected a cluster of 3 extents and 1 to 16 CTAs, got {extents}",
+            )
+
+
+def _parse_parameter(parser: Parser) -> RegType | TensorMapType:
+    if parser.parse_optional_keyword(_TENSOR_MAP):
+        return TensorMapType()
+    return parse_reg(parser)
 
 
 @irdl_op_definition
 class ForOp(IRDLOperation):
-    """A counted loop on signed 32-bit registers, tested before the first trip.
+    """A counted loop on signed 32-bit registers, tested before the first trip. The step is positive:
+    a constant, or a register of the same value in all trips.
 
     Example:
 
-        ptx.kernel @k(%n: b32) attributes {target = "sm_80", threads = 32 : i32} {
+        ptx.kernel @k(%n: b32, %by: b32) attributes {target = "sm_80", threads = 32 : i32} {
           %zero = ptx.imm 0 : b32
           ptx.for %i = %zero to %n step 1 {
+            ptx.bar.sync 0
+          }
+          ptx.for %i = %zero to %n step %by {
             ptx.bar.sync 0
           }
         }
@@ -140,14 +184,18 @@ class ForOp(IRDLOperation):
     name = "ptx.for"
     low = operand_def(B32)
     high = operand_def(B32)
-    step = prop_def(IntegerAttr)
+    by = opt_operand_def(B32)
+    step = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator())
 
-    def __init__(self, low: SSAValue, high: SSAValue, step: int, body: Block | Region) -> None:
+    def __init__(
+        self, low: SSAValue, high: SSAValue, step: int | SSAValue, body: Block | Region
+    ) -> None:
+        constant = isinstance(step, int)
         super().__init__(
-            operands=[low, high],
-            properties={"step": IntegerAttr(step, i64)},
+            operands=[low, high, None if constant else step],
+            properties={"step": integer(step) if constant else None},
             regions=[body if isinstance(body, Region) else Region(body)],
         )
 
@@ -159,7 +207,9 @@ class ForOp(IRDLOperation):
         parser.parse_keyword("to")
         high = parse_defined(parser)
         parser.parse_keyword("step")
-        step = parser.parse_integer(allow_boolean=False)
+        step = parse_optional_defined(parser)
+        if step is None:
+            step = parser.parse_integer(allow_boolean=False)
         extra = parse_keyword_extra(parser)
         made = cls(low, high, step, parser.parse_region([arg]))
         made.attributes |= extra
@@ -172,12 +222,23 @@ class ForOp(IRDLOperation):
         printer.print_ssa_value(self.low)
         printer.print_string(" to ")
         printer.print_ssa_value(self.high)
-        printer.print_string(f" step {self.step.value.data} ")
+        printer.print_string(" step ")
+        if self.by is not None:
+            printer.print_ssa_value(self.by)
+        elif self.step is not None:
+            printer.print_string(str(self.step.value.data))
+        printer.print_string(" ")
         print_keyword_extra(printer, self.attributes)
         printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
 
     def verify_(self) -> None:
-        check(self.step.value.data > 0, f"expected a positive step, got {self.step.value.data}")
+        check(
+            (self.by is None) != (self.step is None),
+            "expected a step, either a constant or a register, got "
+            + ("none" if self.by is None else "both"),
+        )
+        if self.step is not None:
+            check(self.step.value.data > 0, f"expected a positive step, got {self.step.value.data}")
         types = [arg.type for arg in self.body.block.args]
         check(types == [B32], f"expected one counter of class b32, got {len(types)} arguments")
 

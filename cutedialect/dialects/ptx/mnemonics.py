@@ -6,6 +6,7 @@ with an instruction type of its width if either is untyped bits (PTX ISA 9.2).
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 from xdsl.utils.exceptions import VerifyException
@@ -189,3 +190,45 @@ def mma_counts(mnemonic: str) -> tuple[int, int, int] | None:
         )
     ]
     return registers[0], registers[1], registers[2]
+
+
+@dataclass(frozen=True)
+class WgmmaForm:
+    """What a `wgmma.mma_async` says about its operands: accumulators of each lane and their class,
+    and how many immediates for signs and for majors (of A and B) it takes.
+    """
+
+    registers: int
+    register_class: str
+    signs: int
+    majors: int
+
+
+@lru_cache(maxsize=256)
+def wgmma_form(mnemonic: str) -> WgmmaForm:
+    """The form of a dense `wgmma.mma_async` (PTX ISA 9.7.15.5.2).
+
+    >>> wgmma_form("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16")
+    WgmmaForm(registers=128, register_class='f32', signs=2, majors=2)
+    """
+    parts = mnemonic.split(".")
+    shape = next((found for part in parts if (found := _SHAPE.fullmatch(part))), None)
+    types = [part for part in parts if part in _ELEMENT_BITS]
+    if shape is None or len(types) != 3:
+        raise VerifyException(
+            f"expected a shape and the types of D, A and B in the modifiers, got '{mnemonic}'"
+        )
+    m, n, k = map(int, shape.groups())
+    depth = 256 // _ELEMENT_BITS[types[1]]
+    if (m, k) != (64, depth) or n % 8 or not 8 <= n <= 256:
+        raise VerifyException(
+            f"expected a shape m64nNk{depth} for {types[1]}, N a multiple of 8 in 8..256, got "
+            f"{shape.group()}"
+        )
+    halves = types[0] == "f16"
+    return WgmmaForm(
+        registers=n // 4 if halves else n // 2,
+        register_class="f32" if types[0] == "f32" else "b32",
+        signs=0 if types[0] == "s32" else 2,
+        majors=2 if types[1] in ("f16", "bf16") else 0,
+    )

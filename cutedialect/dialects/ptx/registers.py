@@ -1,8 +1,10 @@
-"""Register types of the `ptx` dialect: a scalar is written once, an array is mutable."""
+"""Types of the `ptx` dialect: a scalar register is written once, an array of registers is mutable,
+a tensor map is an address.
+"""
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.ir import Attribute, Data, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -90,6 +92,18 @@ class RegsType(Data[tuple], TypeAttribute):
         )
         check(self.count > 0, f"expected at least one register, got {self.count}")
 
+
+@irdl_attr_definition
+class TensorMapType(ParametrizedAttribute, TypeAttribute):
+    """The generic address of a tensor map among the kernel's parameters: `!ptx.tensor_map`.
+
+    A kernel's parameter of this type is 128 opaque bytes, aligned to 64 (PTX ISA 5.5.8).
+    """
+
+    name = "ptx.tensor_map"
+
+
+TENSOR_MAP = TensorMapType()
 
 PRED, B16, B32, B64, F32, F64 = (RegType(name) for name in CLASSES)
 _OF_CLASS: dict[str, RegType] = dict(zip(CLASSES, (PRED, B16, B32, B64, F32, F64), strict=True))

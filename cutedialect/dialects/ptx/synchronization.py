@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+import re
+from typing import Self
+
+from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
+    traits_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from .registers import B32, PRED, RegType, check, width_of
-from .syntax import parse_extra, print_extra
+from .syntax import integer, parse_extra, parse_optional_defined, print_extra
 
 ALL_LANES = 0xFFFFFFFF
 
@@ -100,58 +106,106 @@ class VoteOp(IRDLOperation):
         check(self.res.type == wanted, f"expected a result {wanted}, got {self.res.type}")
 
 
-@irdl_op_definition
-class BarSyncOp(IRDLOperation):
-    """The threads of the CTA, or `threads` of them, meet at barrier `id` (PTX ISA 9.7.13.1).
+class NamedBarrierOp(IRDLOperation):
+    """Base of the ops on the 16 barriers of a CTA: one by its number or by a register."""
 
-    Example:
-
-        ptx.kernel @k() attributes {target = "sm_80", threads = 64 : i32} {
-          ptx.bar.sync 0
-          ptx.bar.sync 1, 64
-        }
-    """
-
-    name = "ptx.bar.sync"
     id = opt_prop_def(IntegerAttr)
     threads = opt_prop_def(IntegerAttr)
+    register = opt_operand_def(B32)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
-    def __init__(self, id: int = 0, threads: int | None = None) -> None:
+    def __init__(self, id: int | SSAValue = 0, threads: int | None = None) -> None:
         super().__init__(
+            operands=[id if isinstance(id, SSAValue) else None],
             properties={
-                "id": IntegerAttr(id, i64),
-                "threads": None if threads is None else IntegerAttr(threads, i64),
-            }
+                "id": integer(id) if isinstance(id, int) else None,
+                "threads": None if threads is None else integer(threads),
+            },
         )
 
     @property
     def number(self) -> int:
-        """The barrier; 0 when none is given."""
+        """The barrier that is named by a constant; 0 when none is given."""
         return 0 if self.id is None else self.id.value.data
 
     @classmethod
-    def parse(cls, parser: Parser) -> BarSyncOp:
-        number = parser.parse_optional_integer(allow_boolean=False)
+    def parse(cls, parser: Parser) -> Self:
+        barrier: int | SSAValue | None = parser.parse_optional_integer(allow_boolean=False)
+        if barrier is None:
+            barrier = parse_optional_defined(parser)
         threads = None
-        if number is not None and parser.parse_optional_punctuation(","):
+        if barrier is not None and parser.parse_optional_punctuation(","):
             threads = parser.parse_integer(allow_boolean=False)
-        made = cls(number or 0, threads)
+        made = cls(0 if barrier is None else barrier, threads)
         made.attributes |= parse_extra(parser)
         return made
 
     def print(self, printer: Printer) -> None:
-        printer.print_string(f" {self.number}")
+        printer.print_string(" ")
+        if self.register is not None:
+            printer.print_ssa_value(self.register)
+        else:
+            printer.print_string(str(self.number))
         if self.threads is not None:
             printer.print_string(f", {self.threads.value.data}")
         print_extra(printer, self.attributes)
 
     def verify_(self) -> None:
+        check(
+            self.id is None or self.register is None,
+            "expected a barrier by a number or by a register, got both",
+        )
         check(0 <= self.number < 16, f"expected a barrier in 0..15, got {self.number}")
         threads = self.threads.value.data if self.threads is not None else 32
         check(
             threads > 0 and threads % 32 == 0,
             f"expected a multiple of 32 threads, got {threads}",
         )
+
+
+@irdl_op_definition
+class BarSyncOp(NamedBarrierOp):
+    """The threads of the CTA, or `threads` of them, meet at barrier `id` (PTX ISA 9.7.13.1).
+
+    Example:
+
+        ptx.kernel @k(%n: b32) attributes {target = "sm_80", threads = 64 : i32} {
+          ptx.bar.sync 0
+          ptx.bar.sync 1, 64
+          ptx.bar.sync %n, 64
+        }
+    """
+
+    name = "ptx.bar.sync"
+
+
+@irdl_op_definition
+class BarArriveOp(NamedBarrierOp):
+    """Be counted at barrier `id` without waiting there; `threads` arrive or meet in all (PTX ISA
+    9.7.13.1).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 64 : i32} {
+          %half = ptx.imm 32 : b32
+          %t = ptx.special "tid.x" : b32
+          %first = ptx.setp "lt.s32" %t, %half : (b32, b32) -> pred
+          ptx.if %first {
+            ptx.bar.arrive 1, 64
+          } else {
+            ptx.bar.sync 1, 64
+          }
+        }
+    """
+
+    name = "ptx.bar.arrive"
+
+    def __init__(self, id: int | SSAValue, threads: int | None) -> None:
+        super().__init__(id, threads)
+
+    def verify_(self) -> None:
+        check(self.threads is not None, "expected the number of threads that meet, got none")
+        super().verify_()
 
 
 @irdl_op_definition
@@ -174,6 +228,14 @@ class BarWarpSyncOp(IRDLOperation):
         super().__init__(operands=[members])
 
 
+_FENCE = re.compile(
+    r"(sc|acq_rel)\.(cta|cluster|gpu|sys)"
+    r"|proxy\.(alias|async(\.(global|shared::(cta|cluster)))?)"
+    r"|proxy\.tensormap::generic\.release\.(cta|cluster|gpu|sys)"
+    r"|mbarrier_init\.release\.cluster"
+)
+
+
 @irdl_op_definition
 class FenceOp(IRDLOperation):
     """Order this thread's memory accesses (PTX ISA 9.7.13.5).
@@ -187,10 +249,18 @@ class FenceOp(IRDLOperation):
 
     name = "ptx.fence"
     modifiers = prop_def(StringAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "$modifiers attr-dict"
 
     def __init__(self, modifiers: str) -> None:
         super().__init__(properties={"modifiers": StringAttr(modifiers)})
+
+    def verify_(self) -> None:
+        check(
+            _FENCE.fullmatch(self.modifiers.data) is not None,
+            "expected a fence such as 'acq_rel.gpu', 'proxy.async', 'proxy.async.shared::cta' or "
+            f"'mbarrier_init.release.cluster', got '{self.modifiers.data}'",
+        )
 
 
 @irdl_op_definition
@@ -228,7 +298,7 @@ class CpAsyncWaitOp(IRDLOperation):
     assembly_format = "attr-dict"
 
     def __init__(self, pending: int) -> None:
-        super().__init__(properties={"pending": IntegerAttr(pending, i64)})
+        super().__init__(properties={"pending": integer(pending)})
 
     def verify_(self) -> None:
         check(

@@ -6,11 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from xdsl.dialects.builtin import I64, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.parser import AttrParser, Parser
+from xdsl.parser.core import UnresolvedOperand
 from xdsl.printer import Printer
 
 from .registers import RegType, parse_class, reg
+
+
+def integer(value: int) -> IntegerAttr[I64]:
+    """An integer as a property of 64 bits."""
+    return IntegerAttr(value, i64)
+
+
+# Values of properties that are not written in the text.
+ZERO = integer(0)
+ONE = integer(1)
 
 
 def parse_reg(parser: AttrParser) -> RegType:
@@ -27,7 +39,17 @@ def class_of(value: SSAValue) -> str:
 def parse_defined(parser: Parser) -> SSAValue:
     """An operand that is defined above, of whatever type it has."""
     start = parser.pos
-    operand = parser.parse_unresolved_operand()
+    return _resolved(parser, parser.parse_unresolved_operand(), start)
+
+
+def parse_optional_defined(parser: Parser) -> SSAValue | None:
+    """What `parse_defined` reads, if there is an operand."""
+    start = parser.pos
+    operand = parser.parse_optional_unresolved_operand()
+    return None if operand is None else _resolved(parser, operand, start)
+
+
+def _resolved(parser: Parser, operand: UnresolvedOperand, start: int) -> SSAValue:
     values = parser.ssa_values.get(operand.operand_name, ())
     if operand.index >= len(values):
         parser.raise_error(

@@ -1,0 +1,210 @@
+"""What warps and CTAs agree on beside memory: the elected lane, the CTAs of a cluster, registers
+that move between warpgroups, and grids that depend on each other.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+
+from .registers import B32, PRED, check
+from .syntax import integer, parse_extra, print_extra
+
+
+@irdl_op_definition
+class ElectOp(IRDLOperation):
+    """True in one lane of the warp, which all lanes reach together (PTX ISA 9.7.13.14). It is how
+    one thread issues a copy: ptxas takes a comparison of thread indices for a divergent branch.
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_90a", threads = 32 : i32} {
+          %p = ptx.elect
+        }
+    """
+
+    name = "ptx.elect"
+    res = result_def(PRED)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[PRED])
+
+
+@irdl_op_definition
+class MapaOp(IRDLOperation):
+    """The address of `shared::cluster` of what is at the same place in another CTA of the cluster
+    (PTX ISA 9.7.9.23).
+
+    Example:
+
+        ptx.kernel @k(%s: b32) attributes {target = "sm_90a", threads = 32 : i32} {
+          %rank = ptx.imm 0 : b32
+          %there = ptx.mapa %s, %rank
+        }
+    """
+
+    name = "ptx.mapa"
+    addr = operand_def(B32)
+    rank = operand_def(B32)
+    res = result_def(B32)
+    traits = traits_def(Pure())
+    assembly_format = "$addr `,` $rank attr-dict"
+
+    def __init__(self, addr: SSAValue, rank: SSAValue) -> None:
+        super().__init__(operands=[addr, rank], result_types=[B32])
+
+
+class ClusterBarrierOp(IRDLOperation):
+    """Base of the two halves of the cluster's barrier."""
+
+    modifiers = prop_def(StringAttr, default_value=StringAttr(""))
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    KNOWN: ClassVar[tuple[str, ...]]
+
+    def __init__(self, modifiers: str = "") -> None:
+        super().__init__(properties={"modifiers": StringAttr(modifiers)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        made = cls(parser.parse_optional_str_literal() or "")
+        made.attributes |= parse_extra(parser)
+        return made
+
+    def print(self, printer: Printer) -> None:
+        if self.modifiers.data:
+            printer.print_string(" ")
+            printer.print_string_literal(self.modifiers.data)
+        print_extra(printer, self.attributes)
+
+    def verify_(self) -> None:
+        shown = ", ".join(f"'{one}'" for one in self.KNOWN)
+        check(
+            self.modifiers.data in self.KNOWN,
+            f"expected modifiers ({shown}), got '{self.modifiers.data}'",
+        )
+
+
+@irdl_op_definition
+class ClusterArriveOp(ClusterBarrierOp):
+    """Arrive at the barrier of the cluster (PTX ISA 9.7.13.3); `aligned` where whole warps do.
+
+    Example:
+
+        ptx.kernel @k() attributes {
+          target = "sm_90a", threads = 32 : i32, cluster = array<i64: 2, 1, 1>
+        } {
+          ptx.barrier.cluster.arrive "relaxed.aligned"
+          ptx.barrier.cluster.wait "aligned"
+        }
+    """
+
+    name = "ptx.barrier.cluster.arrive"
+    KNOWN: ClassVar = ("", "release", "relaxed", "aligned", "release.aligned", "relaxed.aligned")
+
+
+@irdl_op_definition
+class ClusterWaitOp(ClusterBarrierOp):
+    """Wait for all threads of the cluster that have not exited (PTX ISA 9.7.13.3).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_90a", threads = 32 : i32} {
+          ptx.barrier.cluster.arrive
+          ptx.barrier.cluster.wait
+        }
+    """
+
+    name = "ptx.barrier.cluster.wait"
+    KNOWN: ClassVar = ("", "acquire", "aligned", "acquire.aligned")
+
+
+@irdl_op_definition
+class SetMaxRegsOp(IRDLOperation):
+    """`setmaxnreg`: give registers back ("dec") or take some ("inc"), all warps of a warpgroup
+    (PTX ISA 9.7.19.5). `inc` waits until the CTA's pool has enough.
+
+    Example:
+
+        ptx.kernel @k() attributes {
+          target = "sm_90a", threads = 128 : i32, min_ctas = 1 : i32
+        } {
+          ptx.setmaxnreg "dec", 40
+        }
+    """
+
+    name = "ptx.setmaxnreg"
+    action = prop_def(StringAttr)
+    count = prop_def(IntegerAttr[I64])
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$action `,` $count attr-dict"
+
+    def __init__(self, action: str, count: int) -> None:
+        super().__init__(properties={"action": StringAttr(action), "count": integer(count)})
+
+    def verify_(self) -> None:
+        check(
+            self.action.data in ("inc", "dec"),
+            f"expected an action 'inc' or 'dec', got '{self.action.data}'",
+        )
+        count = self.count.value.data
+        near = min(max(round(count / 8) * 8, 24), 256)
+        check(
+            count == near,
+            f"expected a multiple of 8 registers in 24..256, such as {near}, got {count}",
+        )
+
+
+@irdl_op_definition
+class GriddepWaitOp(IRDLOperation):
+    """Wait until the grids that this one depends on are done and their writes are seen (PTX ISA
+    9.7.13.13).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_90a", threads = 32 : i32} {
+          ptx.griddepcontrol.wait
+        }
+    """
+
+    name = "ptx.griddepcontrol.wait"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class GriddepLaunchOp(IRDLOperation):
+    """Let the grids that depend on this one start, once all its CTAs say so or end (PTX ISA
+    9.7.13.13).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_90a", threads = 32 : i32} {
+          ptx.griddepcontrol.launch_dependents
+        }
+    """
+
+    name = "ptx.griddepcontrol.launch_dependents"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()

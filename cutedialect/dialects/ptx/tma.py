@@ -1,0 +1,222 @@
+"""Copies of boxes of a tensor between global and shared memory, by the tensor memory accelerator
+(PTX ISA 9.7.9.25.5). A tensor map is a parameter of the kernel or an address in global memory; the
+coordinates name the box's first element, the innermost dimension first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_prop_def,
+    prop_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from .registers import B16, B32, B64, PRED, RegType, TensorMapType, check
+from .syntax import ZERO, integer
+
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+
+
+def _check_map(given: SSAValue) -> None:
+    check(
+        given.type in (TensorMapType(), B64),
+        f"expected a tensor map or its address of class b64, got {given.type}",
+    )
+
+
+def _check_coords(coords: Sequence[SSAValue]) -> None:
+    check(1 <= len(coords) <= 5, f"expected 1 to 5 coordinates, got {len(coords)}")
+
+
+@irdl_op_definition
+class TmaLoadOp(IRDLOperation):
+    """Load a box to shared memory; its bytes are taken off the transaction count of a barrier (PTX
+    ISA 9.7.9.25.5.2).
+
+    `multicast` is a mask of the cluster's CTAs: each gets the box and the signal at the same
+    offsets as the issuing one. `policy` is an L2 policy, as `ptx.createpolicy` makes.
+
+    Example:
+
+        ptx.kernel @k(%A: tensor_map, %s: b32, %x: b32) attributes {
+          target = "sm_90a", threads = 32 : i32
+        } {
+          %p = ptx.elect
+          %mask = ptx.imm 3 : b16
+          ptx.tma.load [%s + 1024], %A[%x, %x], [%s] if %p : !ptx.tensor_map
+          ptx.tma.load [%s], %A[%x], [%s + 8] multicast %mask if %p : !ptx.tensor_map
+        }
+    """
+
+    name = "ptx.tma.load"
+    map = operand_def(TensorMapType | RegType)
+    dst = operand_def(B32)
+    barrier = operand_def(B32)
+    coords = var_operand_def(B32)
+    multicast = opt_operand_def(B16)
+    policy = opt_operand_def(B64)
+    pred = opt_operand_def(PRED)
+    dst_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    barrier_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "` ` `[` $dst (`+` $dst_offset^)? `]` `,` $map `[` $coords `]` `,` "
+        "`[` $barrier (`+` $barrier_offset^)? `]` (`multicast` $multicast^)? (`policy` $policy^)? "
+        "(`if` $pred^)? attr-dict `:` type($map)"
+    )
+
+    def __init__(
+        self,
+        map: SSAValue,
+        dst: SSAValue,
+        barrier: SSAValue,
+        coords: Sequence[SSAValue],
+        dst_offset: int = 0,
+        barrier_offset: int = 0,
+        multicast: SSAValue | None = None,
+        policy: SSAValue | None = None,
+        pred: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[map, dst, barrier, list(coords), multicast, policy, pred],
+            properties={
+                "dst_offset": integer(dst_offset),
+                "barrier_offset": integer(barrier_offset),
+            },
+        )
+
+    def verify_(self) -> None:
+        _check_map(self.map)
+        _check_coords(self.coords)
+
+
+@irdl_op_definition
+class TmaStoreOp(IRDLOperation):
+    """Store a box from shared memory, or combine it with what is there, as part of a bulk group
+    (PTX ISA 9.7.9.25.5.2, 9.7.9.25.5.3). What lies outside of the tensor is not written.
+
+    Stores to shared memory by threads come before it with a `proxy.async` fence between.
+
+    Example:
+
+        ptx.kernel @k(%C: tensor_map, %s: b32, %x: b32) attributes {
+          target = "sm_90a", threads = 32 : i32
+        } {
+          ptx.fence "proxy.async.shared::cta"
+          %p = ptx.elect
+          ptx.tma.store %C[%x, %x], [%s] if %p : !ptx.tensor_map
+          ptx.tma.store %C[%x, %x], [%s + 4096] reduce "add" if %p : !ptx.tensor_map
+          ptx.cp.async.bulk.commit_group
+        }
+    """
+
+    name = "ptx.tma.store"
+    map = operand_def(TensorMapType | RegType)
+    src = operand_def(B32)
+    coords = var_operand_def(B32)
+    policy = opt_operand_def(B64)
+    pred = opt_operand_def(PRED)
+    src_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    reduce = opt_prop_def(StringAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "$map `[` $coords `]` `,` `[` $src (`+` $src_offset^)? `]` (`reduce` $reduce^)? "
+        "(`policy` $policy^)? (`if` $pred^)? attr-dict `:` type($map)"
+    )
+
+    def __init__(
+        self,
+        map: SSAValue,
+        src: SSAValue,
+        coords: Sequence[SSAValue],
+        src_offset: int = 0,
+        reduce: str | None = None,
+        policy: SSAValue | None = None,
+        pred: SSAValue | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[map, src, list(coords), policy, pred],
+            properties={
+                "src_offset": integer(src_offset),
+                "reduce": None if reduce is None else StringAttr(reduce),
+            },
+        )
+
+    def verify_(self) -> None:
+        _check_map(self.map)
+        _check_coords(self.coords)
+        if self.reduce is not None:
+            check(
+                self.reduce.data in REDUCTIONS,
+                f"expected a reduction ({', '.join(REDUCTIONS)}), got '{self.reduce.data}'",
+            )
+
+
+@irdl_op_definition
+class TmaPrefetchOp(IRDLOperation):
+    """Bring a box to L2 (PTX ISA 9.7.9.25.5.4).
+
+    Example:
+
+        ptx.kernel @k(%A: tensor_map, %x: b32) attributes {
+          target = "sm_90a", threads = 32 : i32
+        } {
+          %p = ptx.elect
+          ptx.tma.prefetch %A[%x, %x] if %p : !ptx.tensor_map
+        }
+    """
+
+    name = "ptx.tma.prefetch"
+    map = operand_def(TensorMapType | RegType)
+    coords = var_operand_def(B32)
+    pred = opt_operand_def(PRED)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = "$map `[` $coords `]` (`if` $pred^)? attr-dict `:` type($map)"
+
+    def __init__(
+        self, map: SSAValue, coords: Sequence[SSAValue], pred: SSAValue | None = None
+    ) -> None:
+        super().__init__(operands=[map, list(coords), pred])
+
+    def verify_(self) -> None:
+        _check_map(self.map)
+        _check_coords(self.coords)
+
+
+@irdl_op_definition
+class PrefetchTensorMapOp(IRDLOperation):
+    """Bring a tensor map to the cache from which copies read it (PTX ISA 9.7.9.17).
+
+    Example:
+
+        ptx.kernel @k(%A: tensor_map) attributes {target = "sm_90a", threads = 32 : i32} {
+          %p = ptx.elect
+          ptx.prefetch.tensormap %A if %p : !ptx.tensor_map
+        }
+    """
+
+    name = "ptx.prefetch.tensormap"
+    map = operand_def(TensorMapType | RegType)
+    pred = opt_operand_def(PRED)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$map (`if` $pred^)? attr-dict `:` type($map)"
+
+    def __init__(self, map: SSAValue, pred: SSAValue | None = None) -> None:
+        super().__init__(operands=[map, pred])
+
+    def verify_(self) -> None:
+        _check_map(self.map)
