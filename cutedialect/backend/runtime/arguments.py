@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
-from cutedialect.backend.runtime.host import POINTER
+from cutedialect.backend.runtime.host import POINTER, TENSOR_MAP
 from cutedialect.backend.runtime.signature import (
     ScalarParameter,
     Signature,
     TensorParameter,
 )
+from cutedialect.backend.runtime.tensor_maps import encoded
 
 _EXTENT_LIMIT = 1 << 31
 _REMEMBERED = 1024
@@ -189,13 +190,17 @@ Packer = Callable[[Any], Any]
 
 
 def packers(types: Sequence[str], sizes: Sequence[int]) -> tuple[Packer, ...]:
-    """For each flat argument the function from its value to a NumPy scalar of the declared size."""
+    """For each flat argument the function from its value to what the driver takes by value: a NumPy
+    scalar of the declared size, or the bytes of a tensor map.
+    """
     return tuple(_packer(type_, size) for type_, size in zip(types, sizes, strict=True))
 
 
 def _packer(type_: str, size: int) -> Packer:
     if type_ == POINTER:
         return np.uint64
+    if type_ == TENSOR_MAP:
+        return encoded
     if type_ == "f32" and size == 4:
         return np.float32
     if type_ == "f64":

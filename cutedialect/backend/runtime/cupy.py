@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from math import prod
 from typing import Any
 
 from cutedialect.backend.runtime.arguments import Bound, Packer, packers
@@ -30,6 +31,11 @@ from cutedialect.backend.runtime.target_fit import device_arch, misfit
 
 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES; above the default the kernel has to opt in.
 _MAX_DYNAMIC_SMEM = 8
+# CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, for clusters of more CTAs than every device
+# with clusters has.
+_NON_PORTABLE_CLUSTER = 14
+_PORTABLE_CLUSTER = 8
+_MULTIPROCESSOR_COUNT = 16
 _DEFAULT_DYNAMIC_SMEM = 48 * 1024
 
 
@@ -51,9 +57,12 @@ def gpu_available() -> bool:
 
 @dataclass
 class _Loaded:
-    """A program on one device: its functions, and the shared memory that they have opted in to."""
+    """A program on one device: its functions, the device's multiprocessor count, and the shared
+    memory that the functions have opted in to.
+    """
 
     functions: dict[str, Any]
+    sm_count: int
     smem: dict[str, int] = field(default_factory=dict)
 
 
@@ -170,7 +179,7 @@ class CupyLauncher:
         arguments = [
             (v.pointer, v.shape, v.strides) if isinstance(v, TensorArgument) else v for v in bound
         ]
-        for launch in self._program.plan.run(arguments):
+        for launch in self._program.plan.run(arguments, loaded.sm_count):
             function = loaded.functions[launch.kernel]
             if launch.smem > loaded.smem.get(launch.kernel, _DEFAULT_DYNAMIC_SMEM):
                 _cuda().driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SMEM, launch.smem)
@@ -203,7 +212,12 @@ class CupyLauncher:
             image = program.ptx.encode() + b"\0"
         module = cuda.function.Module()
         module.load(image)
-        return _Loaded({kernel: module.get_function(kernel) for kernel in program.plan.types})
+        functions = {kernel: module.get_function(kernel) for kernel in program.plan.types}
+        for kernel, cluster in program.plan.clusters.items():
+            if prod(cluster) > _PORTABLE_CLUSTER:
+                cuda.driver.funcSetAttribute(functions[kernel].ptr, _NON_PORTABLE_CLUSTER, 1)
+        sm_count = cuda.runtime.deviceGetAttribute(_MULTIPROCESSOR_COUNT, device)
+        return _Loaded(functions, sm_count)
 
     def _refuse_capture(self, runtime: Any, handle: int, first: bool) -> None:
         if not runtime.streamIsCapturing(handle):

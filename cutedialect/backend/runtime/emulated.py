@@ -10,11 +10,16 @@ import numpy as np
 
 from cutedialect.backend.runtime.arguments import Bound, Packer, packers
 from cutedialect.backend.runtime.arrays import TensorArgument
-from cutedialect.backend.runtime.host import POINTER
+from cutedialect.backend.runtime.host import POINTER, TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.backend.runtime.tensor_maps import emulated
 
 if TYPE_CHECKING:
     from cutedialect.backend.emulator import Report
+
+
+# What `cute.sm_count` is in the emulator: few enough that small problems have a second wave.
+SM_COUNT = 4
 
 
 class EmulatedLauncher:
@@ -29,8 +34,7 @@ class EmulatedLauncher:
         for kernel, types in program.plan.types.items():
             exact = packers(types, program.entries[kernel].sizes)
             self._packers[kernel] = tuple(
-                _array if type_ == POINTER else pack
-                for type_, pack in zip(types, exact, strict=True)
+                _PACKERS.get(type_, pack) for type_, pack in zip(types, exact, strict=True)
             )
 
     def warmup(self, device: int | None = None) -> None:
@@ -44,14 +48,20 @@ class EmulatedLauncher:
             raise ValueError("stream: expected None with the emulator, got a stream")
         arguments = [self._argument(value) for value in bound]
         reports = []
-        for launch in self._program.plan.run(arguments):
+        for launch in self._program.plan.run(arguments, SM_COUNT):
             flat = [
                 pack(value)
                 for pack, value in zip(self._packers[launch.kernel], launch.arguments, strict=True)
             ]
             reports.append(
                 emulator.launch(
-                    self._program.ptx, launch.kernel, launch.grid, launch.block, flat, launch.smem
+                    self._program.ptx,
+                    launch.kernel,
+                    launch.grid,
+                    launch.block,
+                    flat,
+                    launch.smem,
+                    launch.cluster,
                 )
             )
         self.reports = tuple(reports)
@@ -68,3 +78,6 @@ class EmulatedLauncher:
 
 def _array(value: np.ndarray) -> np.ndarray:
     return value
+
+
+_PACKERS: dict[str, Packer] = {POINTER: _array, TENSOR_MAP: emulated}

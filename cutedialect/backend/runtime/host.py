@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from cutedialect.backend.runtime.errors import CompileError
@@ -16,15 +17,18 @@ from cutedialect.backend.runtime.signature import (
     Signature,
     TensorParameter,
 )
+from cutedialect.backend.runtime.tensor_maps import TensorMapArgument
 
 POINTER = "ptr"
+TENSOR_MAP = "tensor_map"
 _INTEGERS = ("i1", "i8", "i16", "i32", "i64", "index")
 
 
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch: CTAs along x, y, z; threads per CTA; dynamic shared memory in bytes; the
-    kernel's flat arguments, tensors as pointer, dynamic extents (i32), dynamic strides (i64).
+    kernel's flat arguments; CTAs of a cluster along x, y, z. A tensor is passed as pointer, dynamic
+    extents (i32) and dynamic strides (i64), a tensor map as a TensorMapArgument.
     """
 
     kernel: str
@@ -32,39 +36,50 @@ class Launch:
     block: int
     smem: int
     arguments: tuple[Any, ...]
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
 
 @dataclass(frozen=True)
 class HostPlan:
-    """The executable form of the host source. `run` takes, in order, `(pointer, shape, strides)`
-    for a tensor and a number for a scalar; a pointer may be any object. `types` are the types of
-    the flat arguments of each kernel, `smem` its dynamic shared memory in bytes,
-    `pointers` where its pointers come from: flat argument to argument of `run`.
+    """The executable form of the host source. `run` takes `(pointer, shape, strides)` for each
+    tensor and a number for each scalar, then the device's multiprocessor count; a pointer may be
+    any object. `types` are the types of the flat arguments of each kernel, `smem` its dynamic
+    shared memory in bytes, `clusters` its CTAs of a cluster.
     """
 
-    run: Callable[[Sequence[Any]], tuple[Launch, ...]]
+    run: Callable[[Sequence[Any], int], tuple[Launch, ...]]
     types: dict[str, tuple[str, ...]]
     smem: dict[str, int]
-    pointers: dict[str, dict[int, int]]
+    clusters: dict[str, tuple[int, int, int]]
 
 
 def load(source: str) -> HostPlan:
     """Execute what `host_source` wrote."""
-    names: dict[str, Any] = {"Launch": Launch}
+    names: dict[str, Any] = {"Launch": Launch, "TensorMap": TensorMapArgument}
     exec(compile(source, "<host part>", "exec"), names)
     plan = names["plan"]
 
-    def run(arguments: Sequence[Any]) -> tuple[Launch, ...]:
+    def run(arguments: Sequence[Any], sm_count: int) -> tuple[Launch, ...]:
         try:
-            launches = plan(arguments)
+            launches = plan(arguments, sm_count)
         except ZeroDivisionError:
             raise ValueError(
                 "expected extents that the host part does not divide by as zero, got a division by "
                 "zero while computing the grid"
             ) from None
-        return tuple(launch for launch in launches if 0 not in launch.grid)
+        return tuple([_checked(launch) for launch in launches if 0 not in launch.grid])
 
-    return HostPlan(run, names["TYPES"], names["SMEM"], names["POINTERS"])
+    return HostPlan(run, names["TYPES"], names["SMEM"], names["CLUSTERS"])
+
+
+def _checked(launch: Launch) -> Launch:
+    cluster = launch.cluster
+    if any(ctas % extent for ctas, extent in zip(launch.grid, cluster, strict=True)):
+        raise ValueError(
+            f"expected a grid of whole clusters {cluster} for kernel '{launch.kernel}', got "
+            f"{launch.grid}"
+        )
+    return launch
 
 
 def signature_of(host: Any) -> Signature:
@@ -99,7 +114,8 @@ def host_source(host: Any) -> str:
     """Python source of the host function `host`, with `plan` and `TYPES` at its top level.
 
     Integers are kept as MLIR keeps them, in two's complement of their width. Raises CompileError
-    for an op that is not scalar integer arithmetic, a query of a tensor, or a launch.
+    for an op that is not scalar integer arithmetic, a query of a tensor or of the device, a tensor
+    map, or a launch.
     """
     writer = _Writer()
     block = host.regions[0].blocks[0]
@@ -109,10 +125,10 @@ def host_source(host: Any) -> str:
     lines = [
         f"TYPES = {writer.types!r}",
         f"SMEM = {writer.smem!r}",
-        f"POINTERS = {writer.pointers!r}",
+        f"CLUSTERS = {writer.clusters!r}",
         "",
         "",
-        "def plan(arguments):",
+        "def plan(arguments, sm_count):",
         *([f"    ({', '.join(heads)},) = arguments"] if heads else []),
         *(f"    {line}" for line in writer.lines),
         "    return (",
@@ -130,7 +146,7 @@ class _Writer:
         self.launches: list[str] = []
         self.types: dict[str, tuple[str, ...]] = {}
         self.smem: dict[str, int] = {}
-        self.pointers: dict[str, dict[int, int]] = {}
+        self.clusters: dict[str, tuple[int, int, int]] = {}
         self.names: dict[Any, str] = {}
         self.tensors: dict[Any, tuple[str, list[str], list[str]]] = {}
 
@@ -162,6 +178,10 @@ class _Writer:
     def _expression(self, op: Any, type_: str) -> str:
         if op.name in ("cute.dim", "cute.stride"):
             return self._query(op)
+        if op.name == "cute.sm_count":
+            return "sm_count"
+        if op.name == "cute_nvgpu.make_tma_descriptor":
+            return self._tensor_map(op)
         operands = [self.names[operand] for operand in op.operands]
         if op.name == "arith.constant":
             value = op.properties["value"].value.data
@@ -200,10 +220,38 @@ class _Writer:
                     code="CD-HOST",
                     location=_location(op),
                 )
-            fixed = tensor.stride[first]
-            return stride[first] if fixed is None else str(fixed)
-        parts = [shape[i] if (fixed := tensor.shape[i]) is None else str(fixed) for i in leaves]
+            return _known(tensor.stride[first], stride[first])
+        parts = [_known(tensor.shape[i], shape[i]) for i in leaves]
         return " * ".join(parts)
+
+    def _tensor_map(self, op: Any) -> str:
+        """`TensorMap(name, element, box, swizzle, shape, strides, pointer)` in the order that
+        `tensor_map_of` keeps: the contiguous mode last. What is contiguous is read off the type, as
+        the kernel does, and never off the strides that arrive.
+        """
+        from cutedialect.atoms.tensor_map import dim_order
+
+        memref, made = op.operands[0], op.results[0].type
+        if memref not in self.tensors or (tensor := _tensor("", memref.type)).rank != len(made.box):
+            raise CompileError(
+                "expected a tensor map of an argument with one leaf in each mode, got one of "
+                f"{memref.type}",
+                code="CD-HOST",
+                location=_location(op),
+            )
+        pointer, shape, stride = self.tensors[memref]
+        order = dim_order(tensor.stride)[::-1]
+        swizzle = made.swizzle
+        parts = (
+            repr(memref.name_hint or f"argument {memref.index}"),
+            repr(tensor.element),
+            repr(tuple(made.box[mode] for mode in order)),
+            repr(None if swizzle is None else (swizzle.bits, swizzle.base, swizzle.shift)),
+            _tuple(_known(tensor.shape[mode], shape[mode]) for mode in order),
+            _tuple(_known(tensor.stride[mode], stride[mode]) for mode in order),
+            pointer,
+        )
+        return f"TensorMap({', '.join(parts)})"
 
     def _compare(self, op: Any, left: str, right: str) -> str:
         predicate = op.properties["predicate"].value.data
@@ -217,7 +265,6 @@ class _Writer:
         kernel = op.properties["kernel"].root_reference.data
         flat: list[str] = []
         types: list[str] = []
-        pointers = self.pointers.setdefault(kernel, {})
         for argument in op.args:
             if argument in self.tensors:
                 pointer, shape, stride = self.tensors[argument]
@@ -226,12 +273,11 @@ class _Writer:
                 strides = [
                     s for s, fixed in zip(stride, tensor.stride, strict=True) if fixed is None
                 ]
-                pointers[len(flat)] = argument.index
                 flat += [pointer, *extents, *strides]
                 types += [POINTER, *("i32" for _ in extents), *("i64" for _ in strides)]
             else:
                 flat.append(self.names[argument])
-                types.append(str(argument.type))
+                types.append(TENSOR_MAP if _is_tensor_map(argument.type) else str(argument.type))
         if self.types.setdefault(kernel, tuple(types)) != tuple(types):
             raise CompileError(
                 f"expected every launch of '{kernel}' to pass the same types, got "
@@ -250,9 +296,19 @@ class _Writer:
         dynamic = op.properties.get("smem")
         smem = 0 if dynamic is None else dynamic.value.data
         self.smem[kernel] = max(smem, self.smem.get(kernel, 0))
+        clause = op.properties.get("cluster")
+        cluster = (1, 1, 1) if clause is None else tuple(clause.get_values())
+        if self.clusters.setdefault(kernel, cluster) != cluster:
+            raise CompileError(
+                f"expected every launch of '{kernel}' to have one cluster, got "
+                f"{self.clusters[kernel]} and {cluster}",
+                code="CD-HOST",
+                location=_location(op),
+            )
         grid = _tuple([self.names[extent] for extent in op.grid])
+        last = f", {cluster}" if prod(cluster) > 1 else ""
         self.launches.append(
-            f"Launch({kernel!r}, {grid}, {threads.value.data}, {smem}, {_tuple(flat)})"
+            f"Launch({kernel!r}, {grid}, {threads.value.data}, {smem}, {_tuple(flat)}{last})"
         )
 
 
@@ -309,8 +365,16 @@ def _tuple(parts: Iterable[str]) -> str:
     return "(" + "".join(f"{part}, " for part in parts).rstrip(" ") + ")"
 
 
+def _known(fixed: int | None, name: str) -> str:
+    return name if fixed is None else str(fixed)
+
+
 def _is_memref(type_: Any) -> bool:
     return getattr(type_, "name", "") == "cute.memref"
+
+
+def _is_tensor_map(type_: Any) -> bool:
+    return getattr(type_, "name", "") == "cute_nvgpu.tma_descriptor"
 
 
 def _tensor(name: str, memref: Any) -> TensorParameter:
@@ -348,8 +412,8 @@ def _location(op: Any) -> str | None:
 
 def _unsupported(op: Any) -> CompileError:
     return CompileError(
-        "expected scalar integer arithmetic, cute.dim, cute.stride or cute.launch in the host "
-        f"part, got {op.name}",
+        "expected scalar integer arithmetic, cute.dim, cute.stride, cute.sm_count, "
+        f"cute_nvgpu.make_tma_descriptor or cute.launch in the host part, got {op.name}",
         code="CD-HOST",
         location=_location(op),
     )

@@ -8,7 +8,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache as cache_once
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
 from cutedialect.backend.runtime.host import (
     POINTER,
+    TENSOR_MAP,
     HostPlan,
     find_host,
     host_source,
@@ -28,12 +29,11 @@ from cutedialect.backend.runtime.host import (
 )
 from cutedialect.backend.runtime.ptx_text import Entry, canonical, entries
 from cutedialect.backend.runtime.signature import Signature
-from cutedialect.backend.runtime.written_parameters import written_parameters
 
 # Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
 # wider one is filled up.
 SIZE_OF_TYPE = {
-    POINTER: 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "index": 8,
+    POINTER: 8, TENSOR_MAP: 128, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "index": 8,
     "f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "f64": 8, "f8E4M3FN": 1, "f8E5M2": 1,
 }  # fmt: skip
 
@@ -71,10 +71,7 @@ class CompiledProgram:
             name, arch, ptx, host_source(host), signature_of(host), schedule, ops or {}
         )
         program.check()
-        if "cute.written" in host.attributes:
-            return program
-        # A host part written by hand does not say what is written; the PTX text does.
-        return replace(program, signature=program.signature.with_written(program.written()))
+        return program
 
     @cached_property
     def plan(self) -> HostPlan:
@@ -91,18 +88,10 @@ class CompiledProgram:
         """Bytes of dynamic shared memory of the kernel that takes most."""
         return max(self.plan.smem.values(), default=0)
 
-    def written(self) -> frozenset[int]:
-        """Which arguments the kernels may store to, as far as the PTX text tells."""
-        found: set[int] = set()
-        for kernel, pointers in self.plan.pointers.items():
-            stored = written_parameters(self.ptx, kernel)
-            found |= {
-                argument for flat, argument in pointers.items() if stored is None or flat in stored
-            }
-        return frozenset(found)
-
     def check(self) -> None:
-        """Compare the launches of the host part with the parameters that the kernels declare."""
+        """Compare the launches of the host part with the parameters and clusters that the kernels
+        declare.
+        """
         for kernel, types in self.plan.types.items():
             entry = self.entries.get(kernel)
             if entry is None:
@@ -113,13 +102,20 @@ class CompiledProgram:
                 )
             sizes = [SIZE_OF_TYPE[type_] for type_ in types]
             fits = len(sizes) == len(entry.sizes) and all(
-                size <= declared and (size == declared or type_ != POINTER)
+                size <= declared and (size == declared or type_ not in (POINTER, TENSOR_MAP))
                 for size, declared, type_ in zip(sizes, entry.sizes, types, strict=True)
             )
             if not fits:
                 raise CompileError(
                     f"expected parameters of kernel '{kernel}' for ({', '.join(types)}), got sizes "
                     f"{entry.sizes} in bytes",
+                    code="CD-HOST",
+                )
+            cluster = self.plan.clusters[kernel]
+            if cluster != (entry.cluster or (1, 1, 1)):
+                raise CompileError(
+                    f"expected kernel '{kernel}' with the cluster {cluster} that it is launched "
+                    f"with, got {entry.cluster or 'none'} in the PTX text",
                     code="CD-HOST",
                 )
 

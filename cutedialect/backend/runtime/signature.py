@@ -4,8 +4,7 @@ the element type, alignment and which extents and strides are fixed, for a scala
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 # Element type as MLIR spells it, to the NumPy name of the array's dtype.
@@ -82,17 +81,6 @@ class Signature:
 
     def __str__(self) -> str:
         return "(" + ", ".join(f"{p.name}: {p}" for p in self.parameters) + ")"
-
-    def with_written(self, written: Collection[int]) -> Signature:
-        """The same with `written` set on exactly the tensors of these indices."""
-        return Signature(
-            tuple(
-                replace(parameter, written=index in written)
-                if isinstance(parameter, TensorParameter)
-                else parameter
-                for index, parameter in enumerate(self.parameters)
-            )
-        )
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain lists and dicts."""

@@ -37,6 +37,7 @@ class FakeCuda:
             getDevice=lambda: self.current,
             streamIsCapturing=lambda stream: self.capturing,
             getDeviceProperties=lambda device: {"name": b"Fake GPU"},
+            deviceGetAttribute=lambda attribute, device: {16: 132}[attribute],
             memcpyAsync=self._copy,
             streamSynchronize=lambda stream: self.calls.append(("synchronize", stream)),
         )

@@ -30,7 +30,7 @@ func.func @launch(%a: {type_}, %b: {type_}) {{
             )
         )
     )
-    (launch,) = load(source).run(values)
+    (launch,) = load(source).run(values, 4)
     return launch.arguments[0]
 
 
@@ -84,9 +84,9 @@ func.func @launch(%a: i32, %b: i32) {{
         for b in EDGES:
             if b == 0 and ("div" in name or "rem" in name):
                 with pytest.raises(ValueError, match="division by zero"):
-                    plan.run((a, b))
+                    plan.run((a, b), 4)
                 continue
-            (launch,) = plan.run((a, b))
+            (launch,) = plan.run((a, b), 4)
             assert launch.arguments == (BINARY[name](a, b),), (a, b)
 
 
@@ -120,7 +120,7 @@ def test_casts_and_shifts(parse_module: Parse) -> None:
 
 
 def test_tensors_flatten_in_order(scale: CompiledProgram) -> None:
-    (launch,) = scale.plan.run((("pointer", (5, 130), (132, 1)), 2.5))
+    (launch,) = scale.plan.run((("pointer", (5, 130), (132, 1)), 2.5), 4)
     assert launch.kernel == "scale"
     assert launch.grid == (3, 5, 1)
     assert (launch.block, launch.smem) == (64, 0)
@@ -130,7 +130,7 @@ def test_tensors_flatten_in_order(scale: CompiledProgram) -> None:
 
 @pytest.mark.parametrize("shape", [(0, 64), (64, 0), (0, 0)])
 def test_an_empty_grid_launches_nothing(scale: CompiledProgram, shape: tuple[int, int]) -> None:
-    assert scale.plan.run((("pointer", shape, (64, 1)), 1.0)) == ()
+    assert scale.plan.run((("pointer", shape, (64, 1)), 1.0), 4) == ()
 
 
 def test_several_launches_keep_their_order(parse_module: Parse, memref: str) -> None:
@@ -151,7 +151,7 @@ func.func @launch(%x: {memref}) {{
         )
     )
     plan = load(source)
-    first, second = plan.run(((7, (3, 4), (8, 1)),))
+    first, second = plan.run(((7, (3, 4), (8, 1)),), 4)
     assert (first.kernel, first.grid, first.smem) == ("first", (3, 1, 1), 70000)
     assert first.arguments == (7, 3, 4, 8, 8)
     assert (second.kernel, second.grid, second.arguments) == ("second", (1, 3, 1), (3,))
@@ -186,7 +186,7 @@ func.func @launch(%x: {memref}) {{
             ),
         )
     )
-    (launch,) = load(host_source(host)).run(((0, (4, 3, 8, 5), (1, 32, 4, 96)),))
+    (launch,) = load(host_source(host)).run(((0, (4, 3, 8, 5), (1, 32, 4, 96)),), 4)
     assert launch.grid == (12, 8, 5)
     assert launch.arguments == (0, 3, 5, 96)
 
