@@ -1,7 +1,9 @@
 """`cute-assign-warp-roles`: every op that does something gets a role from the plan.
 
 A plan maps kinds of ops to roles, and roles to warps. The plan `uniform` has one role, `main`, held
-by every warp: what Ampere's multistage kernels do.
+by every warp: what Ampere's multistage kernels do. In the plan `specialized` one warp of a
+warpgroup of its own starts the TMA loads (`load`), and the warps of the schedule do the rest
+(`main`); the kernel then lists its roles as `name = [first warp, warps, registers]`.
 """
 
 from __future__ import annotations
@@ -9,14 +11,54 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i32,
+    i64,
+)
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import KernelOp
+from cutedialect.dialects.cute import CopyOp, FragmentType, KernelOp, LaunchOp
+from cutedialect.dialects.cute_nvgpu import TmaLoadType
 
-PLANS = {"uniform": "main"}
+PLANS = ("uniform", "specialized")
+ROLES = "roles"
+"""The kernel's attribute with its roles, where it has more than one."""
+MAIN = "main"
+LOAD = "load"
+_GROUP = 4
+_WARP = 32
+_REGISTER_FILE = 65536
+
+
+@dataclass(frozen=True)
+class Role:
+    """Warps `first` to `first + warps - 1`, with so many registers for each thread."""
+
+    name: str
+    first: int
+    warps: int
+    registers: int
+
+
+def roles_of(kernel: KernelOp) -> tuple[Role, ...]:
+    """The roles that a kernel lists; none where every warp does everything."""
+    listed = kernel.attributes.get(ROLES)
+    if not isinstance(listed, DictionaryAttr):
+        return ()
+    found: list[Role] = []
+    for name, numbers in listed.data.items():
+        assert isinstance(numbers, DenseArrayBase)
+        found.append(Role(name, *numbers.get_values()))  # pyright: ignore[reportArgumentType]
+    return tuple(sorted(found, key=lambda role: role.first))
 
 
 @dataclass(frozen=True)
@@ -37,7 +79,53 @@ class AssignWarpRolesPass(ModulePass):
                 raise PassFailedException(
                     kernel, f"expected a role plan ({', '.join(PLANS)}), got '{plan}'"
                 )
-            role = StringAttr(PLANS[plan])
+            if plan == "specialized":
+                _list_roles(op, kernel)
             for inner in kernel.body.block.walk():
-                if not inner.regions and not is_side_effect_free(inner):
-                    inner.attributes["role"] = role
+                if _does_something(inner):
+                    role = LOAD if plan == "specialized" and _is_load(inner) else MAIN
+                    inner.attributes["role"] = StringAttr(role)
+
+
+def _does_something(op: Operation) -> bool:
+    """Whether an op has an effect or works on a register tile: scalar code is every role's."""
+    if isinstance(op, scf.ForOp | scf.IfOp):
+        return False
+    values = (*op.operands, *op.results)
+    return not is_side_effect_free(op) or any(
+        isinstance(value.type, FragmentType) for value in values
+    )
+
+
+def _is_load(op: Operation) -> bool:
+    return isinstance(op, CopyOp) and isinstance(op.atom, TmaLoadType)
+
+
+def _list_roles(module: ModuleOp, kernel: KernelOp) -> None:
+    """Give the kernel a warpgroup for loading before those that compute."""
+    if kernel.threads is None or kernel.schedule is None:
+        raise PassFailedException(
+            kernel, "expected a block size and a schedule (run cute-tile first), got none"
+        )
+    computing = kernel.threads.value.data
+    groups = -(-computing // (_GROUP * _WARP))
+    registers = kernel.schedule.data.registers or (40, 232)
+    used = _GROUP * _WARP * (registers[0] + groups * registers[1])
+    if used > _REGISTER_FILE:
+        raise PassFailedException(
+            kernel,
+            f"expected at most {_REGISTER_FILE} registers in a CTA, got {used}: {registers[0]} for "
+            f"each loading thread and {registers[1]} for each of {groups} warpgroups",
+        )
+    roles = {
+        LOAD: (0, 1, registers[0]),
+        MAIN: (_GROUP, computing // _WARP, registers[1]),
+    }
+    kernel.attributes[ROLES] = DictionaryAttr(
+        {name: DenseArrayBase.from_list(i64, numbers) for name, numbers in roles.items()}
+    )
+    threads = IntegerAttr(_GROUP * _WARP + computing, i32)
+    kernel.properties["threads"] = threads
+    for launch in module.walk():
+        if isinstance(launch, LaunchOp) and launch.kernel.string_value() == kernel.sym_name.data:
+            launch.properties["threads"] = threads

@@ -16,7 +16,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.atoms import MmaAtom, find_mma
+from cutedialect.atoms import MmaAtom, target
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
@@ -40,9 +41,12 @@ from cutedialect.dialects.cute_nvgpu import (
     LdsmType,
     SimtAsyncCopyType,
     Sm80MmaType,
+    Sm90MmaType,
+    StsmType,
+    TmaLoadType,
+    TmaStoreType,
     UniversalCopyType,
 )
-from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout
 from cutedialect.passes.layout_inference import (
     LayoutInference,
@@ -50,7 +54,15 @@ from cutedialect.passes.layout_inference import (
     contiguous_mode,
     vector_bytes,
 )
+from cutedialect.passes.mma_choice import choose_mma, shapes_of
 from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.tensor_maps import (
+    TensorMaps,
+    box_of,
+    has_tensor_map,
+    sharing,
+    tile_of_tensor,
+)
 from cutedialect.passes.thread_layouts import (
     mma_accumulator,
     mma_operand,
@@ -91,6 +103,9 @@ class _Partition:
         self.warps = kernel.schedule.data.warps
         self.threads = kernel.threads.value.data
         self.atoms: dict[GemmOp, MmaAtom] = {}
+        self.staged: dict[SSAValue, SSAValue] = {}
+        self.maps = TensorMaps(kernel)
+        self.is_specialized = self.schedule.roles == "specialized"
         first = kernel.body.block.first_op
         assert first is not None
         self.top = first
@@ -144,39 +159,46 @@ class _Partition:
             raise PassFailedException(
                 op, f"expected an accumulator in registers (run cute-tile first), got {acc}"
             )
-        a, b = _element(op.a), _element(op.b)
-        names = operand_name(a), operand_name(b), element_name(acc.element)
         asked = self.schedule.atom
         try:
-            candidates = find_mma(*names, self.arch)
+            atom = choose_mma(op, self.warps, self.arch, asked)
         except ValueError as error:
             raise PassFailedException(op, str(error)) from error
         m, n = acc.shape
-        k = _shape(op.a)[1]
         wm, wn = self.warps
-        for atom in candidates:
-            am, an, ak = atom.shape_mnk
-            named = asked is None or atom.name == asked
-            if named and m % (am * wm) == 0 and n % (an * wn) == 0 and k % ak == 0:
-                break
-        else:
-            shapes = ", ".join(str(atom.shape_mnk) for atom in candidates)
+        if atom is None:
             raise PassFailedException(
                 op,
-                f"expected a tile {(m, n, k)} that the {wm}x{wn} warps divide into MMA atoms of "
-                f"{shapes}{f' (atom {asked})' if asked else ''}, got no atom that fits",
+                f"expected a tile {(m, n, _shape(op.a)[1])} that the {wm}x{wn} warps divide into "
+                f"MMA atoms of {shapes_of(op, self.arch)}"
+                f"{f' (atom {asked})' if asked else ''}, got no atom that fits",
             )
         self.atoms[op] = atom
-        inference.anchor(op.acc, mma_accumulator(atom, (m, n), self.warps))
+        units = self._units(atom)
+        inference.anchor(op.acc, mma_accumulator(atom, (m, n), units))
         for which, value in (("a", op.a), ("b", op.b)):
             if isinstance(value.type, FragmentType):
-                inference.anchor(value, mma_operand(atom, which, value.type.shape, self.warps))  # pyright: ignore[reportArgumentType]
+                inference.anchor(value, mma_operand(atom, which, value.type.shape, units))  # pyright: ignore[reportArgumentType]
+
+    def _units(self, atom: MmaAtom) -> tuple[int, int]:
+        """The grid of warps, or of warpgroups where the atom takes four warps at once."""
+        wm, wn = self.warps
+        return (wm // 4, wn) if isinstance(atom, WgmmaAtom) else (wm, wn)
 
     def _bind_gemm(self, op: GemmOp) -> None:
         atom = self.atoms[op]
         elements = _element(op.a), _element(op.b), _element(op.acc)
-        type_ = Sm80MmaType.get(atom.shape_mnk, *elements)
         a, b = self._stage(op, op.a), self._stage(op, op.b)
+        if isinstance(atom, WgmmaAtom):
+            self._insert(GemmOp(a, b, op.acc, Sm90MmaType.get(atom.shape_mnk, *elements)), op)
+        else:
+            self._bind_warp_gemm(op, atom, a, b)
+        op.detach()
+        op.erase()
+
+    def _bind_warp_gemm(self, op: GemmOp, atom: MmaAtom, a: SSAValue, b: SSAValue) -> None:
+        """One multiply for each k block, its operands brought to registers before."""
+        type_ = Sm80MmaType.get(atom.shape_mnk, _element(op.a), _element(op.b), _element(op.acc))
         depth, step = _shape(op.a)[1], atom.shape_mnk[2]
         if isinstance(a.type, FragmentType) or isinstance(b.type, FragmentType):
             step = depth
@@ -185,24 +207,34 @@ class _Partition:
             for which, value in (("a", a), ("b", b)):
                 parts.append(self._fragment(op, atom, which, value, k, step))
             self._insert(GemmOp(parts[0], parts[1], op.acc, type_), op)
-        op.detach()
-        op.erase()
 
     def _stage(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """Bring an operand tile from global memory into swizzled shared memory."""
         type_ = value.type
         if not (isinstance(type_, MemRefType) and type_.space == "gmem"):
             return value
-        layout, swizzle, alignment = staging_layout(type_.shape, contiguous_mode(type_), type_.bits)
-        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
-        buffer = self._insert_top(AllocSmemOp(smem), op).results[0]
+        if value in self.staged:
+            return self.staged[value]
+        buffer = self._smem(type_, contiguous_mode(type_), op)
         buffer.name_hint = f"s{value.name_hint or ''}"
         self._copy_to_smem(value, buffer, op)
+        self.staged[value] = buffer
         return buffer
+
+    def _smem(self, type_: MemRefType, contiguous: int | None, like: Operation) -> SSAValue:
+        """A new buffer for a tile, swizzled for the mode that is contiguous."""
+        layout, swizzle, alignment = staging_layout(type_.shape, contiguous, type_.bits)
+        if self.is_specialized:
+            # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
+            alignment = max(alignment, 128)
+        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+        return self._insert_top(AllocSmemOp(smem), like).results[0]
 
     def _copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
         type_ = source.type
         assert isinstance(type_, MemRefType)
+        if self.is_specialized and self._load_by_tma(source, buffer, before):
+            return
         tv = coalesced_for(type_, self.threads)
         width = vector_bytes(type_)
         if width >= 4 and contiguous_mode(type_) is not None:
@@ -214,6 +246,35 @@ class _Partition:
         loaded = self._insert(LoadOp(source, fragment), before).results[0]
         atom = UniversalCopyType.get(type_.element, width * 8)
         self._insert(CopyOp(loaded, buffer, atom=atom), before)
+
+    def _load_by_tma(self, source: SSAValue, buffer: SSAValue, before: Operation) -> bool:
+        """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
+        group = sharing(source, self.schedule.cluster or (1, 1))
+        described = self._tensor_map(source, buffer, group[0] if group is not None else 1)
+        if described is None and group is not None:
+            group = None
+            described = self._tensor_map(source, buffer, 1)
+        if described is None:
+            return False
+        atom = TmaLoadType.get(_element(source), group)
+        self._insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
+        return True
+
+    def _tensor_map(self, tile: SSAValue, buffer: SSAValue, share: int) -> SSAValue | None:
+        """The tensor map for copies between a tile in gmem and its buffer, if there is one."""
+        type_, staged = tile.type, buffer.type
+        assert isinstance(type_, MemRefType)
+        assert isinstance(staged, MemRefType)
+        found = tile_of_tensor(tile)
+        if found is None or not has_tensor_map(found.tensor.type):  # pyright: ignore[reportArgumentType]
+            return None
+        contiguous = contiguous_mode(type_)
+        if contiguous is None:
+            return None
+        box = box_of(type_.shape, staged.modes, contiguous, share)
+        if box is None or box[contiguous] * type_.bits % 128:
+            return None
+        return self.maps.descriptor(found, box, staged.swizzle)
 
     def _fragment(
         self, op: GemmOp, atom: MmaAtom, which: str, value: SSAValue, k: int, step: int
@@ -314,6 +375,8 @@ class _Partition:
             return
         if isinstance(source, FragmentType):
             assert isinstance(destination, MemRefType)
+            if self.schedule.epilogue == "tma" and self._store_by_tma(op, source, destination):
+                return
             op.operands[0] = self._store_layout(op, source, destination)
             atom = UniversalCopyType.get(source.element, vector_bytes(destination) * 8)
             op.properties["atom"] = atom
@@ -326,6 +389,37 @@ class _Partition:
             loaded = self._insert(LoadOp(op.source, fragment), op)
             loaded.attributes["atom"] = op.properties["atom"]
             op.operands[0] = loaded.results[0]
+
+    def _store_by_tma(self, op: CopyOp, source: FragmentType, destination: MemRefType) -> bool:
+        """Through shared memory, in the layout that the registers have, then as whole boxes."""
+        contiguous = contiguous_mode(destination)
+        if destination.space != "gmem" or contiguous is None or len(source.shape) != 2:
+            return False
+        layout, swizzle, alignment = staging_layout(source.shape, contiguous, source.bits)
+        smem = MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
+        buffer = AllocSmemOp(smem)
+        described = self._tensor_map(op.destination, buffer.result, 1)
+        if described is None:
+            return False
+        staged = self._insert_top(buffer, op).results[0]
+        staged.name_hint = f"s{op.destination.name_hint or ''}"
+        self._insert(CopyOp(op.source, staged, atom=self._staging_atom(source, contiguous)), op)
+        atom = TmaStoreType.get(source.element)
+        self._insert(CopyOp(staged, op.destination, atom=atom, descriptor=described), op)
+        op.detach()
+        op.erase()
+        return True
+
+    def _staging_atom(self, source: FragmentType, contiguous: int) -> Attribute:
+        """`stmatrix` for accumulators of 16-bit elements, else plain stores."""
+        assert source.tv is not None
+        is_accumulator = any(
+            source.tv == mma_accumulator(atom, source.shape, self._units(atom))  # pyright: ignore[reportArgumentType]
+            for atom in self.atoms.values()
+        )
+        if source.bits == 16 and is_accumulator and target(self.arch).number >= 90:
+            return StsmType.get(source.element, 4, contiguous == 0)
+        return UniversalCopyType.get(source.element, 128)
 
     def _store_layout(self, op: CopyOp, source: FragmentType, destination: MemRefType) -> SSAValue:
         """Store directly where that fills sectors well enough, else in a coalesced layout."""

@@ -9,6 +9,9 @@ first S - 1 ahead of the loop, and the verbs of the `pipeline` dialect say who w
     for j in 0..S-1 { acquire; copy g[j], s[j] if j < n; commit }
     for k { wait; acquire; copy g[k+S-1], s[(k+S-1) % S] if k+S-1 < n; commit;
             use s[k % S]; release }
+
+In a kernel with roles, buffers that cross them get mbarriers instead (`mbarrier_rings.py`), and the
+program splits (`split_roles.py`).
 """
 
 from __future__ import annotations
@@ -30,7 +33,6 @@ from cutedialect.dialects.cute import (
     CopyOp,
     KernelOp,
     LoadOp,
-    MemRefType,
     StageOp,
 )
 from cutedialect.dialects.cute_nvgpu import SimtAsyncCopyType
@@ -41,9 +43,12 @@ from cutedialect.dialects.pipeline import (
     ProducerAcquireOp,
     ProducerCommitOp,
 )
-from cutedialect.layout import Layout
+from cutedialect.passes.assign_warp_roles import roles_of
 from cutedialect.passes.fragment_prefetch import prefetch_fragments
+from cutedialect.passes.mbarrier_rings import insert_rings
+from cutedialect.passes.ring_buffers import ring_type
 from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.split_roles import split_roles
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,11 @@ class PipelinePass(ModulePass):
                 continue
             scheduled = kernel.schedule.data.stages if kernel.schedule is not None else None
             stages = self.stages or scheduled or 2
+            roles = roles_of(kernel)
+            if roles:
+                insert_rings(kernel, roles, stages)
+                split_roles(kernel, roles)
+                continue
             staged = _staged_buffers(kernel)
             for block in _blocks_with_writers(staged):
                 writers = [w for w in staged.values() if w.parent is block]
@@ -202,16 +212,7 @@ def _ring(writer: CopyOp, stages: int) -> SSAValue:
     """The buffer of `writer` with a last mode of `stages`."""
     buffer = writer.destination.owner
     assert isinstance(buffer, AllocSmemOp)
-    type_ = buffer.result.type
-    assert isinstance(type_, MemRefType)
-    extent = 1
-    for mode in type_.shape:
-        extent *= mode
-    # A stage starts on the swizzle's repeat, so that the pattern is the same in each.
-    repeat = max(1, type_.alignment * 8 // type_.bits)
-    extent = -(-extent // repeat) * repeat
-    layout = Layout((*type_.modes, stages), (*type_.stride, extent))
-    ring = AllocSmemOp(type_.with_layout(layout))
+    ring = AllocSmemOp(ring_type(buffer.result.type, stages))
     ring.location = buffer.location
     ring.result.name_hint = buffer.result.name_hint
     block = buffer.parent

@@ -25,6 +25,7 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
 )
 from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.schedule import Schedule
 
 
@@ -77,6 +78,7 @@ def lower_tile_index(kernel: KernelOp, schedule: Schedule) -> TileIndexOp | None
     if blocks.size > 1:
         size = build.constant(blocks.size)
         item = build.binary(arith.DivSIOp, block, size)
+        mark_cluster_uniform(item)
         rank = build.binary(arith.RemSIOp, block, size)
     if schedule.scheduler == "persistent":
         build, item = _work_loop(kernel, index, build, blocks, item)
@@ -180,8 +182,9 @@ def _inside(
         build.binary(arith.DivSIOp, rank, across) if cluster[1] > 1 else None,
     ]
     moved = list(coords)
-    for place, extent, step in zip((-2, -1), cluster, steps, strict=True):
+    for mode, (place, extent, step) in enumerate(zip((-2, -1), cluster, steps, strict=True)):
         if step is not None:
             start = build.binary(arith.MuliOp, coords[place], build.constant(extent))
             moved[place] = build.binary(arith.AddiOp, start, step)
+            mark_cluster_mode(moved[place], mode)
     return moved

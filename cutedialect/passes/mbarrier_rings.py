@@ -1,0 +1,304 @@
+"""The part of `cute-pipeline` for kernels with roles: a buffer that crosses roles becomes a ring with
+mbarriers, and asynchronous readers and writers of one role get what completes them.
+
+    copy g, s (load); use s (main)
+    =>
+    acquire; copy g, s[i] signal full[i]; commit; advance (load)
+    wait; use s[j]; release; advance (main)
+
+Buffers that one op reads together share a ring. A ring lives where its buffer is written: its
+stage and phase go on across the loops around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    BarrierOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    MemRefType,
+    StageOp,
+    SubviewOp,
+    TransposeOp,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    ProxyFenceOp,
+    Sm90MmaType,
+    TmaLoadType,
+    TmaStoreCommitOp,
+    TmaStoreType,
+    TmaStoreWaitOp,
+    WgmmaCommitOp,
+    WgmmaFenceOp,
+    WgmmaWaitOp,
+)
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateOp,
+    IndexOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    StateOp,
+)
+from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
+from cutedialect.passes.assign_warp_roles import LOAD, MAIN, Role
+from cutedialect.passes.ring_buffers import ring_type
+
+
+@dataclass
+class Edge:
+    """Buffers that one role fills and another reads together."""
+
+    buffers: list[AllocSmemOp]
+    writers: list[CopyOp]
+    readers: list[Operation]
+    block: Block
+
+
+def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
+    """Give every edge between or within roles its barriers."""
+    _bracket_multiplies(kernel)
+    _complete_stores(kernel)
+    edges = _edges(kernel)
+    deepest = max((_depth(edge.block) for edge in edges), default=0)
+    for edge in edges:
+        _insert_ring(kernel, edge, roles, stages if _depth(edge.block) == deepest else 1)
+
+
+def _place(op: Operation, like: Operation, role: str) -> Operation:
+    op.location = like.location
+    op.attributes["role"] = StringAttr(role)
+    return op
+
+
+def _before(op: Operation, new: Sequence[Operation], role: str) -> None:
+    block = op.parent
+    assert block is not None
+    for each in new:
+        block.insert_op_before(_place(each, op, role), op)
+
+
+def _after(op: Operation, new: Sequence[Operation], role: str) -> None:
+    block = op.parent
+    assert block is not None
+    last = op
+    for each in new:
+        block.insert_op_after(_place(each, op, role), last)
+        last = each
+
+
+# Within one role
+
+
+def _bracket_multiplies(kernel: KernelOp) -> None:
+    """Runs of warpgroup multiplies become one group each, which is waited for at once."""
+    multiplies = [
+        op
+        for op in kernel.body.block.walk()
+        if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)
+    ]
+    runs: list[list[GemmOp]] = []
+    for op in multiplies:
+        if runs and _follows(runs[-1][-1], op):
+            runs[-1].append(op)
+        else:
+            runs.append([op])
+    for run in runs:
+        _before(run[0], [WgmmaFenceOp()], MAIN)
+        _after(run[-1], [WgmmaCommitOp(), WgmmaWaitOp(0)], MAIN)
+
+
+def _follows(one: Operation, other: Operation) -> bool:
+    """Whether only copies by another role and pure ops stand between two ops of a block."""
+    op = one.next_op
+    while op is not None and op is not other:
+        role = op.attributes.get("role")
+        if isinstance(role, StringAttr) and role.data == MAIN:
+            return False
+        op = op.next_op
+    return op is other
+
+
+def _complete_stores(kernel: KernelOp) -> None:
+    """Shared memory that threads write and TMA stores: fences, and waits before it is reused."""
+    for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
+        uses = [use.operation for use in alloc.result.uses]
+        stores = [op for op in uses if isinstance(op, CopyOp) and isinstance(op.atom, TmaStoreType)]
+        writers = [
+            op
+            for op in uses
+            if isinstance(op, CopyOp)
+            and op.destination is alloc.result
+            and isinstance(op.source.type, FragmentType)
+        ]
+        if not stores:
+            continue
+        _before(writers[0], [TmaStoreWaitOp(0, True), BarrierOp()], MAIN)
+        _after(writers[-1], [ProxyFenceOp(), BarrierOp()], MAIN)
+        _after(stores[-1], [TmaStoreCommitOp()], MAIN)
+        last = kernel.body.block.last_op
+        assert last is not None
+        if not isinstance(last, TmaStoreWaitOp):
+            _after(last, [TmaStoreWaitOp(0, True)], MAIN)
+
+
+# Between roles
+
+
+def _edges(kernel: KernelOp) -> list[Edge]:
+    """The edges, in program order of their first writer."""
+    edges: list[Edge] = []
+    for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
+        alloc = writer.destination.owner
+        if not isinstance(alloc, AllocSmemOp) or not isinstance(writer.atom, TmaLoadType):
+            continue
+        block = writer.parent
+        assert block is not None
+        readers = _readers(alloc, writer, block)
+        if not readers:
+            raise PassFailedException(writer, "expected a reader of what TMA loads, got none")
+        edge = Edge([alloc], [writer], readers, block)
+        for other in [each for each in edges if each.block is block]:
+            if set(other.readers) & set(edge.readers):
+                edges.remove(other)
+                merged = sorted({*other.readers, *edge.readers}, key=block.get_operation_index)
+                edge = Edge(
+                    other.buffers + edge.buffers, other.writers + edge.writers, merged, block
+                )
+        edges.append(edge)
+    return edges
+
+
+def _readers(alloc: AllocSmemOp, writer: CopyOp, block: Block) -> list[Operation]:
+    """The ops of `block` that read a buffer, or that hold ops which do."""
+    found: set[Operation] = set()
+    pending = [use.operation for use in alloc.result.uses if use.operation is not writer]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, SubviewOp | TransposeOp):
+            pending += [use.operation for use in op.results[0].uses]
+            continue
+        inside = block.find_ancestor_op_in_block(op)
+        if inside is None:
+            raise PassFailedException(
+                op, "expected a staged tile to be read in the block that loads it"
+            )
+        found.add(inside)
+    return sorted(found, key=block.get_operation_index)
+
+
+def _depth(block: Block) -> int:
+    depth = 0
+    op = block.parent_op()
+    while op is not None and not isinstance(op, KernelOp):
+        depth += 1
+        op = op.parent_op()
+    return depth
+
+
+def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: int) -> None:
+    reader = next(role for role in roles if role.name == MAIN)
+    peers = tuple(
+        dict.fromkeys(
+            writer.atom.multicast
+            for writer in edge.writers
+            if isinstance(writer.atom, TmaLoadType) and writer.atom.multicast is not None
+        )
+    )
+    # A CTA counts once, though it is in every group.
+    released = 1 + sum(extent - 1 for extent, _ in peers)
+    total = sum(_bytes(alloc) for alloc in edge.buffers)
+    create = CreateOp("tma", stages, 1, reader.warps * released, total, peers)
+    first = kernel.body.block.first_op
+    assert first is not None
+    rings: dict[AllocSmemOp, SSAValue] = {}
+    for alloc in edge.buffers:
+        ring = AllocSmemOp(ring_type(alloc.result.type, stages))
+        ring.location = alloc.location
+        ring.result.name_hint = alloc.result.name_hint
+        kernel.body.block.insert_op_before(ring, alloc)
+        rings[alloc] = ring.result
+    after_allocs = _last_alloc(kernel)
+    producer = StateOp("producer", create.ring)
+    consumer = StateOp("consumer", create.ring)
+    create.location = edge.writers[0].location
+    kernel.body.block.insert_op_after(create, after_allocs)
+    _after(create, [producer], LOAD)
+    _after(producer, [consumer], MAIN)
+    _load(edge, create, producer, rings)
+    _use(edge, create, consumer, rings)
+    for alloc in edge.buffers:
+        alloc.detach()
+        alloc.erase()
+
+
+def _last_alloc(kernel: KernelOp) -> Operation:
+    return [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)][-1]
+
+
+def _bytes(alloc: AllocSmemOp) -> int:
+    type_ = alloc.result.type
+    assert isinstance(type_, MemRefType)
+    size = type_.bits // 8
+    for extent in type_.shape:
+        size *= extent
+    return size
+
+
+def _load(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, SSAValue]) -> None:
+    ring = create.ring
+    full = FullBarrierOp(ring, state.state)
+    index = IndexOp(state.state)
+    _before(edge.writers[0], [ProducerAcquireOp(ring, state.state), full, index], LOAD)
+    for writer in edge.writers:
+        alloc = writer.destination.owner
+        assert isinstance(alloc, AllocSmemOp)
+        stage = StageOp(rings[alloc], index.index)
+        copy = CopyOp(
+            writer.source,
+            stage.result,
+            atom=writer.atom,
+            descriptor=writer.descriptor,
+            barrier=full.barrier,
+        )
+        block = writer.parent
+        assert block is not None
+        block.insert_op_before(_place(stage, writer, LOAD), writer)
+        block.insert_op_before(_place(copy, writer, LOAD), writer)
+        if writer is edge.writers[-1]:
+            _after(copy, [ProducerCommitOp(ring, state.state), AdvanceOp(state.state)], LOAD)
+        writer.detach()
+        writer.erase()
+
+
+def _use(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, SSAValue]) -> None:
+    ring = create.ring
+    index = IndexOp(state.state)
+    start = edge.readers[0]
+    while isinstance(start.prev_op, WgmmaFenceOp):
+        start = start.prev_op
+    _before(start, [ConsumerWaitOp(ring, state=state.state), index], MAIN)
+    for alloc in edge.buffers:
+        stage = StageOp(rings[alloc], index.index)
+        _before(start, [stage], MAIN)
+        alloc.result.replace_all_uses_with(stage.result)
+    end = edge.readers[-1]
+    if isinstance(end, GemmOp) and isinstance(end.atom, Sm90MmaType):
+        # What the multiplies read is free when their group is done.
+        while not isinstance(end, WgmmaWaitOp):
+            following = end.next_op
+            assert following is not None
+            end = following
+    _after(end, [ConsumerReleaseOp(ring, state.state), AdvanceOp(state.state)], MAIN)

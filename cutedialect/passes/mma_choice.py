@@ -1,0 +1,99 @@
+"""Which MMA atom a `cute.gemm` gets: `wgmma` where a warpgroup can feed it, else `mma.sync`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Attribute, SSAValue
+
+from cutedialect.atoms import MmaAtom, find_mma
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
+from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType
+from cutedialect.dialects.element_names import element_name, operand_name
+from cutedialect.passes.layout_inference import contiguous_mode
+from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.tensor_maps import has_tensor_map, tile_of_tensor
+
+_GROUP = 4
+
+
+def choose_mma(
+    op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None
+) -> MmaAtom | None:
+    """The atom for a multiply on a grid of warps, or None where the tile does not divide.
+
+    Raises `ValueError` when the target has no atom for the types.
+    """
+    wm, wn = warps
+    m, n = _shape(op.acc)
+    k = _shape(op.a)[1]
+    candidates: Sequence[MmaAtom] = [*_wgmma(op, warps, arch), *find_mma(*_names(op), arch)]
+    for atom in candidates:
+        am, an, ak = atom.shape_mnk
+        rows = wm // _GROUP if isinstance(atom, WgmmaAtom) else wm
+        named = asked is None or atom.name == asked
+        if named and m % (am * rows) == 0 and n % (an * wn) == 0 and k % ak == 0:
+            return atom
+    return None
+
+
+def takes_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
+    """Whether `choose_mma` takes a warpgroup atom."""
+    try:
+        return isinstance(choose_mma(op, warps, arch, asked), WgmmaAtom)
+    except ValueError:
+        return False
+
+
+def shapes_of(op: GemmOp, arch: str) -> str:
+    """The shapes of the atoms for the operands' types, for messages."""
+    return ", ".join(str(atom.shape_mnk) for atom in find_mma(*_names(op), arch))
+
+
+def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
+    """The warpgroup atoms whose operands the gemm can bring where they are read, widest first."""
+    if warps[0] % _GROUP or not all(_feeds_wgmma(value) for value in (op.a, op.b)):
+        return ()
+    try:
+        found = find_wgmma(*_names(op), arch)
+    except ValueError:
+        return ()
+    return sorted(found, key=lambda atom: -atom.shape_mnk[1])
+
+
+def _feeds_wgmma(value: SSAValue) -> bool:
+    """Whether TMA can bring a tile into a swizzled layout that descriptors describe."""
+    type_ = value.type
+    tile = tile_of_tensor(value)
+    if not isinstance(type_, MemRefType) or tile is None:
+        return False
+    tensor = tile.tensor.type
+    assert isinstance(tensor, MemRefType)
+    major = contiguous_mode(type_)
+    if major is None or not has_tensor_map(tensor):
+        return False
+    if major == 0 and type_.bits != 16:
+        return False
+    return staging_layout(type_.shape, major, type_.bits)[1] is not None
+
+
+def _names(op: GemmOp) -> tuple[str, str, str]:
+    acc = op.acc.type
+    assert isinstance(acc, FragmentType)
+    return (
+        operand_name(_element(op.a)),
+        operand_name(_element(op.b)),
+        element_name(acc.element),
+    )
+
+
+def _element(value: SSAValue) -> Attribute:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.element
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.shape

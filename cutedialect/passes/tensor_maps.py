@@ -1,0 +1,223 @@
+"""Tiles that TMA can copy: which tensor of the kernel a tile comes from, the tensor map that the
+copy needs, and which CTAs of a cluster want the same tile.
+
+A tensor map is a kernel argument of its own, made in `@launch` from the tensor that it describes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from cutedialect.dialects.cute import (
+    BlockIdxOp,
+    KernelOp,
+    LaunchOp,
+    LocalTileOp,
+    MemRefType,
+    TransposeOp,
+)
+from cutedialect.dialects.cute_nvgpu import MakeTmaDescriptorOp, TmaDescriptorType
+from cutedialect.layout import Swizzle, flatten
+
+CLUSTER_MODE = "cluster_mode"
+"""On the op that adds a CTA's place in its cluster to a tile coordinate: which mode (0 M, 1 N)."""
+CLUSTER_UNIFORM = "cluster_uniform"
+"""On an op whose result is the same in every CTA of a cluster."""
+
+_WIDTH = 16
+_MOST_MODES = 5
+_MOST_EXTENT = 256
+
+
+@dataclass(frozen=True)
+class TensorTile:
+    """A tile of a kernel's tensor: the tensor's mode that each mode of the tile runs along."""
+
+    tensor: BlockArgument
+    modes: tuple[int, ...]
+
+
+def tile_of_tensor(value: SSAValue) -> TensorTile | None:
+    """Follow a tile to the kernel argument that it is part of; None for other memory."""
+    if isinstance(value, BlockArgument):
+        type_ = value.type
+        if isinstance(value.owner.parent_op(), KernelOp) and isinstance(type_, MemRefType):
+            return TensorTile(value, tuple(range(type_.rank)))
+        return None
+    owner = value.owner
+    if isinstance(owner, LocalTileOp):
+        source = tile_of_tensor(owner.memref)
+        type_ = value.type
+        if source is None or not isinstance(type_, MemRefType):
+            return None
+        tile = owner.tile.get_values()
+        kept = [mode for mode, extent in enumerate(tile) if extent != 0]
+        dropped = len(kept) - type_.rank
+        return TensorTile(source.tensor, tuple(source.modes[mode] for mode in kept[dropped:]))
+    if isinstance(owner, TransposeOp):
+        source = tile_of_tensor(owner.source)
+        if source is None or len(source.modes) != 2:
+            return None
+        return TensorTile(source.tensor, source.modes[::-1])
+    return None
+
+
+def has_tensor_map(type_: MemRefType) -> bool:
+    """Whether the driver takes such a tensor: rows of 16 bytes, at most 5 modes (PTX ISA 5.5)."""
+    if type_.space != "gmem" or type_.alignment < _WIDTH or type_.rank > _MOST_MODES:
+        return False
+    if type_.bits not in (8, 16, 32, 64) or any(isinstance(mode, tuple) for mode in type_.modes):
+        return False
+    if sum(stride == 1 for stride in type_.stride) != 1:
+        return False
+    for stride in type_.stride:
+        step = stride if isinstance(stride, int) else getattr(stride, "div", 1)
+        if stride != 1 and step * type_.bits // 8 % _WIDTH:
+            return False
+    return True
+
+
+class TensorMaps:
+    """The tensor maps of one kernel, one for each (tensor, box, swizzle)."""
+
+    def __init__(self, kernel: KernelOp) -> None:
+        self.kernel = kernel
+        self.known: dict[tuple[BlockArgument, TmaDescriptorType], BlockArgument] = {}
+
+    def descriptor(
+        self, tile: TensorTile, box: tuple[int, ...], swizzle: Swizzle | None
+    ) -> BlockArgument:
+        """The kernel argument that describes boxes of `box` (by the tile's modes)."""
+        tensor = tile.tensor
+        type_ = tensor.type
+        assert isinstance(type_, MemRefType)
+        extents = [1] * type_.rank
+        for mode, extent in zip(tile.modes, box, strict=True):
+            extents[mode] = extent
+        described = TmaDescriptorType.get(type_.element, tuple(extents), swizzle)
+        found = self.known.get((tensor, described))
+        if found is None:
+            found = self.known[tensor, described] = self._add(tensor, described)
+        return found
+
+    def _add(self, tensor: BlockArgument, described: TmaDescriptorType) -> BlockArgument:
+        block = self.kernel.body.block
+        position = block.args.index(tensor)
+        added = block.insert_arg(described, len(block.args))
+        added.name_hint = f"t{tensor.name_hint or ''}"
+        module = self.kernel.parent_op()
+        assert isinstance(module, ModuleOp)
+        for launch in [op for op in module.walk() if isinstance(op, LaunchOp)]:
+            if launch.kernel.string_value() != self.kernel.sym_name.data:
+                continue
+            make = MakeTmaDescriptorOp(launch.args[position], described)
+            make.location = launch.location
+            make.result.name_hint = added.name_hint
+            host = launch.parent
+            assert host is not None
+            assert isinstance(host.parent_op(), func.FuncOp)
+            host.insert_op_before(make, launch)
+            again = LaunchOp(
+                self.kernel.sym_name.data,
+                launch.grid,
+                [*launch.args, make.result],
+                cluster=None if launch.cluster is None else launch.cluster.get_values(),
+            )
+            again.properties.update(
+                {k: launch.properties[k] for k in ("threads", "smem") if k in launch.properties}
+            )
+            again.attributes.update(launch.attributes)
+            again.location = launch.location
+            host.insert_op_before(again, launch)
+            launch.detach()
+            launch.erase()
+        return added
+
+
+def box_of(
+    shape: tuple[int, ...], layout_modes: tuple[object, ...], contiguous: int, share: int
+) -> tuple[int, ...] | None:
+    """The box of a tile whose staging layout has these modes: one block of the contiguous mode.
+
+    `share` CTAs take an equal part of the other mode each. None where no box fits.
+    """
+    box = list(shape)
+    inner = layout_modes[contiguous]
+    box[contiguous] = flatten(inner)[0] if isinstance(inner, tuple) else shape[contiguous]
+    for mode, extent in enumerate(shape):
+        if mode == contiguous:
+            continue
+        if extent % share:
+            return None
+        part = extent // share
+        while part > _MOST_EXTENT:
+            if part % 2:
+                return None
+            part //= 2
+        # A slice starts on the swizzle's repeat of 8 rows.
+        if share > 1 and part % 8:
+            return None
+        box[mode] = part
+    if len(shape) == 1 and share > 1:
+        return None
+    return tuple(box) if box[contiguous] <= _MOST_EXTENT else None
+
+
+def sharing(tile: SSAValue, cluster: tuple[int, int]) -> tuple[int, int] | None:
+    """(CTAs, step between their ranks) of the CTAs in a cluster that want the same tile."""
+    reached = _cluster_modes(tile)
+    if reached is None:
+        return None
+    free = [mode for mode in (0, 1) if mode not in reached and cluster[mode] > 1]
+    if len(free) == 2:
+        return cluster[0] * cluster[1], 1
+    if not free:
+        return None
+    return (cluster[0], 1) if free[0] == 0 else (cluster[1], cluster[0])
+
+
+def _cluster_modes(value: SSAValue) -> set[int] | None:
+    """Modes of the cluster that a value depends on; None when it depends on the CTA otherwise."""
+    reached: set[int] = set()
+    seen: set[SSAValue] = set()
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if isinstance(each, BlockArgument):
+            loop = each.owner.parent_op()
+            if isinstance(loop, scf.ForOp):
+                pending += [loop.lb, loop.step]
+            continue
+        op = each.owner
+        assert isinstance(op, Operation)
+        mode = op.attributes.get(CLUSTER_MODE)
+        if isinstance(mode, IntegerAttr):
+            reached.add(mode.value.data)
+            pending.append(op.operands[0])
+        elif CLUSTER_UNIFORM in op.attributes:
+            continue
+        elif isinstance(op, BlockIdxOp):
+            return None
+        else:
+            pending += op.operands
+    return reached
+
+
+def mark_cluster_mode(value: SSAValue, mode: int) -> None:
+    """Record that an addition puts the CTA's place along a mode of the cluster into a value."""
+    op = value.owner
+    assert isinstance(op, arith.AddiOp)
+    op.attributes[CLUSTER_MODE] = IntegerAttr(mode, 32)
+
+
+def mark_cluster_uniform(value: SSAValue) -> None:
+    """Record that a value is the same in all CTAs of a cluster."""
+    assert isinstance(value.owner, Operation)
+    value.owner.attributes[CLUSTER_UNIFORM] = UnitAttr()
