@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# Target to the first PTX ISA version that knows it; L2 policies need 7.4 on sm_80.
+# Target to the first PTX ISA version that knows it; L2 policies need 7.4 on sm_80, products of
+# mixed signs and fp8 8.4 on sm_90.
 _VERSIONS = {
     "sm_70": "6.5",
     "sm_75": "6.5",
@@ -10,8 +11,8 @@ _VERSIONS = {
     "sm_86": "7.4",
     "sm_87": "7.4",
     "sm_89": "8.4",
-    "sm_90": "8.0",
-    "sm_90a": "8.0",
+    "sm_90": "8.4",
+    "sm_90a": "8.4",
     "sm_100": "8.6",
     "sm_100a": "8.6",
     "sm_120": "8.7",

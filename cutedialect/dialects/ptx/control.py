@@ -60,11 +60,6 @@ class KernelOp(IRDLOperation):
         ptx.kernel @k(%a: b64, %n: b32) attributes {target = "sm_80", threads = 128 : i32} {
           ptx.bar.sync 0
         }
-        ptx.kernel @pair(%A: tensor_map) attributes {
-          target = "sm_90a", threads = 128 : i32, cluster = array<i64: 2, 1, 1>
-        } {
-          ptx.bar.sync 0
-        }
     """
 
     name = "ptx.kernel"

@@ -1,0 +1,292 @@
+"""Lines of barriers, fences, asynchronous copies, `wgmma` and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.dialects.ptx import (
+    BarArriveOp,
+    BarSyncOp,
+    BarWarpSyncOp,
+    BulkCommitOp,
+    BulkLoadOp,
+    BulkStoreOp,
+    BulkWaitOp,
+    ClusterArriveOp,
+    ClusterWaitOp,
+    CpAsyncCommitOp,
+    CpAsyncMbarrierArriveOp,
+    CpAsyncWaitOp,
+    ElectOp,
+    FenceOp,
+    GriddepLaunchOp,
+    GriddepWaitOp,
+    MapaOp,
+    MbarrierArriveOp,
+    MbarrierExpectTxOp,
+    MbarrierInitOp,
+    MbarrierInvalOp,
+    MbarrierWaitOp,
+    PrefetchTensorMapOp,
+    RegsType,
+    SetMaxRegsOp,
+    TmaLoadOp,
+    TmaPrefetchOp,
+    TmaStoreOp,
+    WgmmaCommitOp,
+    WgmmaFenceOp,
+    WgmmaOp,
+    WgmmaWaitOp,
+    entries,
+)
+
+from .body import Body, address, mask
+
+
+def _bar(body: Body, op: BarSyncOp | BarArriveOp) -> None:
+    barrier = str(op.number) if op.register is None else body.values[op.register]
+    threads = f", {op.threads.value.data}" if op.threads is not None else ""
+    body.lines.append(f"\t{op.name[len('ptx.') :]} {barrier}{threads};")
+
+
+def _bar_warp_sync(body: Body, op: BarWarpSyncOp) -> None:
+    body.lines.append(f"\tbar.warp.sync {mask(body.values[op.members])};")
+
+
+def _fence(body: Body, op: FenceOp) -> None:
+    body.lines.append(f"\tfence.{op.modifiers.data};")
+
+
+def _cp_async_wait(body: Body, op: CpAsyncWaitOp) -> None:
+    body.lines.append(f"\tcp.async.wait_group {op.pending.value.data};")
+
+
+def _fixed(line: str) -> Callable[[Body, Operation], None]:
+    def fixed(body: Body, op: Operation) -> None:
+        body.lines.append(f"\t{line};")
+
+    return fixed
+
+
+def _mbarrier_init(body: Body, op: MbarrierInitOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    body.lines.append(f"\tmbarrier.init.shared::cta.b64 {at}, {op.count.value.data};")
+
+
+def _mbarrier_inval(body: Body, op: MbarrierInvalOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    body.lines.append(f"\tmbarrier.inval.shared::cta.b64 {at};")
+
+
+def _mbarrier_arrive(body: Body, op: MbarrierArriveOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    space = "cta" if op.cluster is None else "cluster"
+    count = op.count.value.data
+    ending = f", {count}" if count != 1 else ""
+    guard = body.guard(op.pred)
+    body.lines.append(f"\t{guard}mbarrier.arrive.shared::{space}.b64 _, {at}{ending};")
+
+
+def _mbarrier_expect_tx(body: Body, op: MbarrierExpectTxOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    body.lines.append(
+        f"\t{body.guard(op.pred)}mbarrier.arrive.expect_tx.shared::cta.b64 _, {at}, "
+        f"{op.bytes.value.data};"
+    )
+
+
+def _mbarrier_wait(body: Body, op: MbarrierWaitOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    parity = body.values[op.parity]
+    done = body.names.fresh("pred")
+    label = f"$L_{body.name}_wait_{body.label()}"
+    body.lines += [
+        f"{label}:",
+        f"\tmbarrier.try_wait.parity.shared::cta.b64 {done}, {at}, {parity};",
+        f"\t@!{done} bra {label};",
+    ]
+
+
+def _cp_async_mbarrier_arrive(body: Body, op: CpAsyncMbarrierArriveOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    noinc = ".noinc" if op.noinc is not None else ""
+    body.lines.append(f"\tcp.async.mbarrier.arrive{noinc}.shared::cta.b64 {at};")
+
+
+def _elect(body: Body, op: ElectOp) -> None:
+    body.lines.append(f"\telect.sync _|{body.define(op.res)}, 0xffffffff;")
+
+
+def _mapa(body: Body, op: MapaOp) -> None:
+    addr, rank = body.register(op.addr), body.values[op.rank]
+    body.lines.append(f"\tmapa.shared::cluster.u32 {body.define(op.res)}, {addr}, {rank};")
+
+
+def _cluster_barrier(body: Body, op: ClusterArriveOp | ClusterWaitOp) -> None:
+    modifiers = f".{op.modifiers.data}" if op.modifiers.data else ""
+    body.lines.append(f"\t{op.name[len('ptx.') :]}{modifiers};")
+
+
+def _setmaxnreg(body: Body, op: SetMaxRegsOp) -> None:
+    body.lines.append(f"\tsetmaxnreg.{op.action.data}.sync.aligned.u32 {op.count.value.data};")
+
+
+def _box(body: Body, map: SSAValue, coords: Sequence[SSAValue]) -> str:
+    """The tensor operand of a copy."""
+    shown = ", ".join([body.values[coord] for coord in coords])
+    return f"[{body.values[map]}, {{{shown}}}]"
+
+
+def _endings(body: Body, multicast: SSAValue | None, policy: SSAValue | None) -> tuple[str, str]:
+    """The modifiers and the operands of what a copy may have besides."""
+    modifiers = operands = ""
+    if multicast is not None:
+        modifiers, operands = ".multicast::cluster", f", {body.register(multicast)}"
+    if policy is not None:
+        modifiers += ".L2::cache_hint"
+        operands += f", {body.register(policy)}"
+    return modifiers, operands
+
+
+def _tma_load(body: Body, op: TmaLoadOp) -> None:
+    dst = address(body.register(op.dst), op.dst_offset.value.data)
+    barrier = address(body.register(op.barrier), op.barrier_offset.value.data)
+    modifiers, operands = _endings(body, op.multicast, op.policy)
+    body.lines.append(
+        f"\t{body.guard(op.pred)}cp.async.bulk.tensor.{len(op.coords)}d.shared::cluster.global.tile"
+        f".mbarrier::complete_tx::bytes{modifiers} {dst}, {_box(body, op.map, op.coords)}, "
+        f"{barrier}{operands};"
+    )
+
+
+def _tma_store(body: Body, op: TmaStoreOp) -> None:
+    src = address(body.register(op.src), op.src_offset.value.data)
+    modifiers, operands = _endings(body, None, op.policy)
+    family, action = "cp", ""
+    if op.reduce is not None:
+        family, action = "cp.reduce", f".{op.reduce.data}"
+    body.lines.append(
+        f"\t{body.guard(op.pred)}{family}.async.bulk.tensor.{len(op.coords)}d.global.shared::cta"
+        f"{action}.tile.bulk_group{modifiers} {_box(body, op.map, op.coords)}, {src}{operands};"
+    )
+
+
+def _tma_prefetch(body: Body, op: TmaPrefetchOp) -> None:
+    body.lines.append(
+        f"\t{body.guard(op.pred)}cp.async.bulk.prefetch.tensor.{len(op.coords)}d.L2.global.tile "
+        f"{_box(body, op.map, op.coords)};"
+    )
+
+
+def _prefetch_tensormap(body: Body, op: PrefetchTensorMapOp) -> None:
+    body.lines.append(f"\t{body.guard(op.pred)}prefetch.tensormap [{body.values[op.map]}];")
+
+
+def _size(body: Body, op: BulkLoadOp | BulkStoreOp) -> str:
+    if op.bytes is not None:
+        return str(op.bytes.value.data)
+    assert op.size is not None
+    return body.values[op.size]
+
+
+def _bulk_load(body: Body, op: BulkLoadOp) -> None:
+    dst = address(body.register(op.dst), op.dst_offset.value.data)
+    src = address(body.register(op.src), op.src_offset.value.data)
+    barrier = address(body.register(op.barrier), op.barrier_offset.value.data)
+    modifiers, operands = _endings(body, op.multicast, op.policy)
+    body.lines.append(
+        f"\t{body.guard(op.pred)}cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+        f"{modifiers} {dst}, {src}, {_size(body, op)}, {barrier}{operands};"
+    )
+
+
+def _bulk_store(body: Body, op: BulkStoreOp) -> None:
+    dst = address(body.register(op.dst), op.dst_offset.value.data)
+    src = address(body.register(op.src), op.src_offset.value.data)
+    modifiers, operands = _endings(body, None, op.policy)
+    family, action = "cp", ""
+    if op.reduce is not None:
+        family, action = "cp.reduce", f".{op.reduce.data}"
+    body.lines.append(
+        f"\t{body.guard(op.pred)}{family}.async.bulk.global.shared::cta.bulk_group{modifiers}"
+        f"{action} {dst}, {src}, {_size(body, op)}{operands};"
+    )
+
+
+def _bulk_wait(body: Body, op: BulkWaitOp) -> None:
+    read = ".read" if op.read is not None else ""
+    body.lines.append(f"\tcp.async.bulk.wait_group{read} {op.pending.value.data};")
+
+
+def _wgmma(body: Body, op: WgmmaOp) -> None:
+    acc = body.arrays[op.acc]
+    registers, width = entries(op.counts)
+    c, a, b = entries(op.c), entries(op.a), entries(op.b)
+    scale = entries(op.scale) if op.scale is not None else (-1,) * len(c)
+    preds = [body.values[pred] for pred in op.scale_d]
+    immediates = "".join([f", {value}" for value in entries(op.immediates)])
+    # All sums come before the first instruction, so that nothing stands between two of them.
+    if isinstance(op.lhs.type, RegsType):
+        names = body.arrays[op.lhs]
+        lhs = [f"{{{', '.join(names[first : first + width])}}}" for first in a]
+    else:
+        lhs = _descriptors(body, op.lhs, a)
+    rhs = _descriptors(body, op.rhs, b)
+    head = f"\twgmma.mma_async.{op.modifiers.data} "
+    for first, left, right, which in zip(c, lhs, rhs, scale, strict=True):
+        d = ", ".join(acc[first : first + registers])
+        keep = preds[which] if which >= 0 else "1"
+        body.lines.append(f"{head}{{{d}}}, {left}, {right}, {keep}{immediates};")
+
+
+def _descriptors(body: Body, base: SSAValue, addends: Sequence[int]) -> list[str]:
+    """A descriptor and its addends, each sum computed once."""
+    start = body.register(base)
+    made = {0: start}
+    for addend in addends:
+        if addend not in made:
+            made[addend] = body.names.fresh("b64")
+            body.lines.append(f"\tadd.s64 {made[addend]}, {start}, {addend};")
+    return [made[addend] for addend in addends]
+
+
+def _wgmma_wait(body: Body, op: WgmmaWaitOp) -> None:
+    body.lines.append(f"\twgmma.wait_group.sync.aligned {op.pending.value.data};")
+
+
+ASYNC_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
+    BarSyncOp: _bar,
+    BarArriveOp: _bar,
+    BarWarpSyncOp: _bar_warp_sync,
+    FenceOp: _fence,
+    CpAsyncCommitOp: _fixed("cp.async.commit_group"),
+    CpAsyncWaitOp: _cp_async_wait,
+    MbarrierInitOp: _mbarrier_init,
+    MbarrierInvalOp: _mbarrier_inval,
+    MbarrierArriveOp: _mbarrier_arrive,
+    MbarrierExpectTxOp: _mbarrier_expect_tx,
+    MbarrierWaitOp: _mbarrier_wait,
+    CpAsyncMbarrierArriveOp: _cp_async_mbarrier_arrive,
+    ElectOp: _elect,
+    MapaOp: _mapa,
+    ClusterArriveOp: _cluster_barrier,
+    ClusterWaitOp: _cluster_barrier,
+    SetMaxRegsOp: _setmaxnreg,
+    GriddepWaitOp: _fixed("griddepcontrol.wait"),
+    GriddepLaunchOp: _fixed("griddepcontrol.launch_dependents"),
+    TmaLoadOp: _tma_load,
+    TmaStoreOp: _tma_store,
+    TmaPrefetchOp: _tma_prefetch,
+    PrefetchTensorMapOp: _prefetch_tensormap,
+    BulkLoadOp: _bulk_load,
+    BulkStoreOp: _bulk_store,
+    BulkCommitOp: _fixed("cp.async.bulk.commit_group"),
+    BulkWaitOp: _bulk_wait,
+    WgmmaOp: _wgmma,
+    WgmmaFenceOp: _fixed("wgmma.fence.sync.aligned"),
+    WgmmaCommitOp: _fixed("wgmma.commit_group.sync.aligned"),
+    WgmmaWaitOp: _wgmma_wait,
+}

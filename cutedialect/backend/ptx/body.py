@@ -1,0 +1,76 @@
+"""The body of a kernel while it is printed: its lines, and what each value is called. A value is a
+name or a literal, an array of registers a list of names.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from cutedialect.dialects.ptx import RegType
+
+from .names import Names
+
+# The move that copies a register of a class.
+MOVES = {
+    "pred": "mov.pred",
+    "b16": "mov.b16",
+    "b32": "mov.b32",
+    "b64": "mov.b64",
+    "f32": "mov.f32",
+    "f64": "mov.f64",
+}
+TYPED_ZERO = {"f32": "0f00000000", "f64": "0d0000000000000000"}
+
+
+class Body:
+    """Lines and names of one kernel; `strings` formats were declared by the kernels before it."""
+
+    def __init__(self, name: str, strings: int) -> None:
+        self.name = name
+        self.lines: list[str] = []
+        self.names = Names()
+        self.values: dict[SSAValue, str] = {}
+        self.arrays: dict[SSAValue, list[str]] = {}
+        self.declarations: list[str] = []
+        self.strings = strings
+        self.labels = 0
+
+    def define(self, value: SSAValue) -> str:
+        """A new name for a value."""
+        name = self.values[value] = self.names.fresh(class_of(value))
+        return name
+
+    def register(self, value: SSAValue) -> str:
+        """The name of a value where PTX takes no literal."""
+        shown = self.values[value]
+        if shown.startswith("%"):
+            return shown
+        register_class = class_of(value)
+        name = self.names.fresh(register_class)
+        self.lines.append(f"\t{MOVES[register_class]} {name}, {shown};")
+        return name
+
+    def guard(self, pred: SSAValue | None) -> str:
+        """The predicate before an instruction, if any."""
+        return "" if pred is None else f"@{self.values[pred]} "
+
+    def label(self) -> int:
+        """A number that no other label of the kernel has."""
+        self.labels += 1
+        return self.labels
+
+
+def class_of(value: SSAValue) -> str:
+    """The class of a scalar register."""
+    assert isinstance(value.type, RegType)
+    return value.type.data
+
+
+def address(base: str, offset: int) -> str:
+    """An address operand."""
+    return f"[{base}+{offset}]" if offset else f"[{base}]"
+
+
+def mask(members: str) -> str:
+    """A literal mask of lanes in hexadecimal; a register as it is."""
+    return members if members[0] == "%" else f"0x{int(members) & 0xFFFFFFFF:08x}"

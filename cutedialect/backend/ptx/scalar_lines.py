@@ -1,0 +1,151 @@
+"""Lines of the scalar ops, of register arrays element by element, and of exchange in a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from xdsl.ir import Operation
+
+from cutedialect.dialects.ptx import (
+    FillOp,
+    GetOp,
+    ImmOp,
+    PackOp,
+    RegArrayOp,
+    RegsType,
+    ScalarOp,
+    SetOp,
+    ShflOp,
+    SmemBaseOp,
+    SpecialOp,
+    UnpackOp,
+    VoteOp,
+    operand_classes,
+)
+
+from .body import MOVES, TYPED_ZERO, Body, class_of, mask
+from .names import literal
+
+# Families of one operand and byte permutes get registers: a constant there is a fold not made.
+_REGISTERS_ONLY = ("cvt", "popc", "clz", "abs", "neg", "not", "prmt")
+_HALF_TYPES = frozenset({"f16", "bf16", "f16x2", "bf16x2", "e4m3x2", "e5m2x2"})
+
+
+def scalar_line(body: Body, op: ScalarOp) -> None:
+    """Print a scalar instruction."""
+    values = body.values
+    mnemonic = op.mnemonic
+    args = [values[arg] for arg in op.operands]
+    for position, shown in enumerate(args):
+        if shown[0] != "%" and not _takes_literal(
+            mnemonic, position, class_of(op.operands[position])
+        ):
+            args[position] = body.register(op.operands[position])
+    names = "|".join([body.define(result) for result in op.results])
+    body.lines.append(f"\t{mnemonic} {names}, {', '.join(args)};")
+
+
+def _imm(body: Body, op: ImmOp) -> None:
+    register_class = class_of(op.res)
+    value = op.value.value.data  # type: ignore[union-attr]
+    if register_class == "pred":
+        name = body.define(op.res)
+        body.lines.append(f"\tsetp.ne.b32 {name}, {int(value)}, 0;")
+        return
+    body.values[op.res] = literal(value, register_class)
+
+
+def _special(body: Body, op: SpecialOp) -> None:
+    body.lines.append(f"\tmov.u32 {body.define(op.res)}, %{op.register.data};")
+
+
+def _smem_base(body: Body, op: SmemBaseOp) -> None:
+    body.lines.append(f"\tmov.u32 {body.define(op.res)}, {body.name}_smem;")
+
+
+def _pack(body: Body, op: PackOp) -> None:
+    parts = ", ".join(body.register(arg) for arg in op.args)
+    wide = "b64" if class_of(op.res) in ("b64", "f64") else "b32"
+    body.lines.append(f"\tmov.{wide} {body.define(op.res)}, {{{parts}}};")
+
+
+def _unpack(body: Body, op: UnpackOp) -> None:
+    source = body.register(op.arg)
+    parts = ", ".join(body.define(result) for result in op.res)
+    wide = "b64" if class_of(op.arg) in ("b64", "f64") else "b32"
+    body.lines.append(f"\tmov.{wide} {{{parts}}}, {source};")
+
+
+def _regs(body: Body, op: RegArrayOp) -> None:
+    type_ = op.res.type
+    assert isinstance(type_, RegsType)
+    body.arrays[op.res] = body.names.array(type_.cls, type_.count)
+
+
+def _fill(body: Body, op: FillOp) -> None:
+    type_ = op.data.type
+    assert isinstance(type_, RegsType)
+    move, value = MOVES[type_.cls], body.values[op.value]
+    body.lines += [f"\t{move} {name}, {value};" for name in body.arrays[op.data]]
+
+
+def _get(body: Body, op: GetOp) -> None:
+    name = body.define(op.res)
+    source = body.arrays[op.data][op.index.value.data]
+    body.lines.append(f"\t{MOVES[class_of(op.res)]} {name}, {source};")
+
+
+def _set(body: Body, op: SetOp) -> None:
+    target = body.arrays[op.data][op.index.value.data]
+    body.lines.append(f"\t{MOVES[class_of(op.value)]} {target}, {body.values[op.value]};")
+
+
+def _shfl(body: Body, op: ShflOp) -> None:
+    value = body.register(op.value)
+    if class_of(op.value) == "f32":
+        moved = body.names.fresh("b32")
+        body.lines.append(f"\tmov.b32 {moved}, {value};")
+        value = moved
+    lane, clamp, members = (body.values[v] for v in (op.lane, op.clamp, op.members))
+    result = body.names.fresh("b32")
+    body.lines.append(
+        f"\tshfl.{op.modifiers.data} {result}, {value}, {lane}, {clamp}, {mask(members)};"
+    )
+    if class_of(op.res) == "f32":
+        body.lines.append(f"\tmov.b32 {body.define(op.res)}, {result};")
+    else:
+        body.values[op.res] = result
+
+
+def _vote(body: Body, op: VoteOp) -> None:
+    pred, members = body.values[op.pred], body.values[op.members]
+    body.lines.append(f"\tvote.{op.modifiers.data} {body.define(op.res)}, {pred}, {mask(members)};")
+
+
+@lru_cache(maxsize=1024)
+def _takes_literal(mnemonic: str, position: int, register_class: str) -> bool:
+    """Whether an operand may be a constant: half types have none, and a float's bits stand only
+    for a float (PTX ISA 4.5).
+    """
+    parts = mnemonic.split(".")
+    if parts[0] in _REGISTERS_ONLY or not _HALF_TYPES.isdisjoint(parts):
+        return False
+    wanted = operand_classes(mnemonic)[position][0]
+    return (wanted in TYPED_ZERO) == (register_class in TYPED_ZERO)
+
+
+SCALAR_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
+    ImmOp: _imm,
+    SpecialOp: _special,
+    SmemBaseOp: _smem_base,
+    PackOp: _pack,
+    UnpackOp: _unpack,
+    RegArrayOp: _regs,
+    FillOp: _fill,
+    GetOp: _get,
+    SetOp: _set,
+    ShflOp: _shfl,
+    VoteOp: _vote,
+}
