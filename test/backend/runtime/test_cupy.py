@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cutedialect.backend import emulator
 from cutedialect.backend.runtime import cupy as launcher
-from cutedialect.backend.runtime import ptxas
+from cutedialect.backend.runtime import ptxas, tensor_maps
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
@@ -90,7 +91,7 @@ class FakeModule:
 
 
 class FakeFunction:
-    """Records a launch; `scale` also computes, on the memory that the pointer names."""
+    """Records a launch; `scale` computes, on the memory that the pointer names."""
 
     ptr = 4711
 
@@ -111,6 +112,8 @@ class FakeFunction:
                 "bytes": [arg.tobytes() for arg in args],
             }
         )
+        if self.name != "scale":
+            return
         pointer, rows, columns, stride, factor = (arg.item() for arg in args)
         if pointer > 1 << 20:
             flat = (ctypes.c_float * (rows * stride)).from_address(pointer)
@@ -414,6 +417,111 @@ def test_a_bool_is_not_taken_for_a_known_number(cuda: FakeCuda, scale: CompiledP
     kernel.launch(array, 1)
     with pytest.raises(TypeError, match="got bool"):
         kernel.launch(array, True)
+
+
+MAPPED_PTX = """\
+.version 8.0
+.target sm_90a
+.visible .entry mapped(.param .align 64 .b8 t[128], .param .b32 n)
+.reqntid 384 .reqnctapercluster 4,4,1
+{ ret; }
+"""
+
+
+@pytest.fixture
+def mapped(parse_module: Any, memref: str, monkeypatch: pytest.MonkeyPatch) -> CompiledProgram:
+    """A persistent kernel with a tensor map, in clusters of 16; a map's bytes are its address."""
+
+    def encode(out: int, *fields: Any) -> int:
+        ctypes.memmove(out, (ctypes.c_uint64 * 16)(*[fields[2]] * 16), 128)
+        return 0
+
+    monkeypatch.setattr(tensor_maps, "_encoder", lambda: encode)
+    monkeypatch.setattr(tensor_maps, "_encoded", {})
+    made = "!cute_nvgpu.tma_descriptor<f32, (64,32), S<3,4,3>>"
+    module = parse_module(
+        f"""
+func.func @launch(%x: {memref}) {{
+  %sms = cute.sm_count : i32
+  %n = cute.dim %x, 0 : {memref}
+  %t = cute_nvgpu.make_tma_descriptor %x : {memref} -> {made}
+  cute.launch @mapped grid(%sms, %sms, %n) cluster(4, 4, 1) args(%t, %n)
+      {{threads = 384 : i32}} : {made}, i32
+  func.return
+}}"""
+    )
+    return CompiledProgram.of("mapped", "sm_90a", MAPPED_PTX, module)
+
+
+def map_bytes(address: int) -> bytes:
+    return address.to_bytes(8, "little") * 16
+
+
+def test_a_tensor_map_goes_by_value(cuda: FakeCuda, mapped: CompiledProgram) -> None:
+    kernel = Kernel(CompiledProgram.from_json(mapped.to_json())).warmup()
+    # Clusters of more than 8 CTAs need the function's consent, once.
+    assert cuda.calls == [("load", 0, b"ELF:"), ("attribute", 4711, 14, 1)]
+    array = DeviceArray(0x1000, (5, 132))
+    cuda.capturing = True
+    for _ in range(2):
+        kernel.launch(array)
+    assert len(cuda.calls) == 2
+    assert (
+        cuda.launches
+        == [
+            {
+                "device": 0,
+                "kernel": "mapped",
+                "grid": (132, 132, 5),
+                "block": (384, 1, 1),
+                "smem": 0,
+                "stream": 77,
+                "bytes": [map_bytes(0x1000), (5).to_bytes(4, "little")],
+            }
+        ]
+        * 2
+    )
+
+
+def test_a_repeated_call_encodes_nothing(
+    cuda: FakeCuda, mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = Kernel(mapped)
+    arrays = [DeviceArray(pointer, (5, 132)) for pointer in (0x1000, 0x2000)]
+    for array in arrays:
+        kernel.launch(array)
+    monkeypatch.setattr(tensor_maps, "encode", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(kernel._checker, "bind", lambda _: pytest.fail("checked again"))
+    for array in arrays:
+        kernel.launch(array)
+    assert cuda.launches[2:] == cuda.launches[:2]
+    # A second kernel has arguments of its own to pack; the map is known.
+    other = Kernel(mapped)
+    other.launch(arrays[0])
+    assert cuda.launches[4] == cuda.launches[0]
+
+
+def test_a_map_of_a_numpy_array_is_of_its_copy(cuda: FakeCuda, mapped: CompiledProgram) -> None:
+    array = np.zeros((5, 132), np.float32)
+    Kernel(mapped).launch(array)
+    (launch,) = cuda.launches
+    address = int.from_bytes(launch["bytes"][0][:8], "little")
+    low = ctypes.addressof(cuda.alive[0])
+    assert low <= address < low + ctypes.sizeof(cuda.alive[0])
+
+
+def test_the_emulator_gets_maps_and_clusters(
+    mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(emulator, "launch", lambda *args: calls.append(args))
+    array = np.zeros((3, 132), np.float32)
+    Kernel(mapped, backend="emulator").launch(array)
+    ((_, entry, grid, block, (given, rows), smem, cluster),) = calls
+    assert (entry, grid, block, smem, cluster) == ("mapped", (4, 4, 3), 384, 0, (4, 4, 1))
+    assert given["array"] is array
+    assert (given["dims"], given["box"], given["swizzle"]) == ((132, 3), (32, 64), "128B")
+    assert rows == 3
 
 
 def test_the_emulator_refuses_device_arrays(cuda: FakeCuda, scale: CompiledProgram) -> None:

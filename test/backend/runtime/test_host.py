@@ -243,6 +243,42 @@ def test_kernels_and_host_part_must_agree(
         other.check()
 
 
+def test_kernels_and_host_part_agree_about_clusters(scale: CompiledProgram) -> None:
+    ptx = scale.ptx.replace(".reqntid 64,1,1", ".reqntid 64,1,1\n.reqnctapercluster 2")
+    assert ptx != scale.ptx
+    other = CompiledProgram(scale.name, scale.arch, ptx, scale.host, scale.signature)
+    with pytest.raises(CompileError, match=r"cluster \(1, 1, 1\) .* got \(2, 1, 1\) in the PTX"):
+        other.check()
+
+
+def test_a_tensor_map_is_a_parameter_of_128_bytes(parse_module: Parse, memref: str) -> None:
+    made = "!cute_nvgpu.tma_descriptor<f32, (64,32)>"
+    module = parse_module(
+        f"""
+func.func @launch(%x: {memref}) {{
+  %one = arith.constant 1 : i32
+  %t = cute_nvgpu.make_tma_descriptor %x : {memref} -> {made}
+  cute.launch @k grid(%one, %one, %one) args(%t) {{threads = 32 : i32}} : {made}
+  func.return
+}}"""
+    )
+    for parameter in (".b64 t", ".align 64 .b8 t[192]"):
+        ptx = f".version 8.0\n.target sm_90a\n.entry k(.param {parameter}) {{ ret; }}\n"
+        with pytest.raises(CompileError, match=r"for \(tensor_map\), got sizes"):
+            CompiledProgram.of("k", "sm_90a", ptx, module)
+
+
+def test_without_a_list_every_tensor_may_be_written(parse_module: Parse, memref: str) -> None:
+    text = """
+func.func @launch(%x: {0}, %y: {0}) {1} {{
+  func.return
+}}"""
+    host = find_host(parse_module(text.format(memref, "attributes {cute.written = array<i64: 1>}")))
+    assert [getattr(p, "written", None) for p in signature_of(host).parameters] == [False, True]
+    host = find_host(parse_module(text.format(memref, "")))
+    assert [getattr(p, "written", None) for p in signature_of(host).parameters] == [True, True]
+
+
 def test_names_come_from_the_arguments(parse_module: Parse) -> None:
     block = SimpleNamespace(args=[SimpleNamespace(name_hint=None, type="i32")])
     host = SimpleNamespace(regions=[SimpleNamespace(blocks=[block])])
