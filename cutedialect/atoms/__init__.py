@@ -13,6 +13,7 @@ from cutedialect.atoms.copy_atoms import CopyAtom, copy, copy_atom, find_copy
 from cutedialect.atoms.mma_atoms import MmaAtom, MmaTypes, find_mma, mma, mma_atom, mma_sync
 
 if TYPE_CHECKING:
+    from cutedialect.atoms.bulk_copy_atoms import BulkCopyAtom
     from cutedialect.atoms.legality import Legality, legal
     from cutedialect.atoms.matrix_descriptor import MatrixDescriptor, operand_addends
     from cutedialect.atoms.smem_layouts import SmemLayoutAtom, find_smem_layout, smem_layout_atoms
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 # Names whose module is imported at their first use.
 _LAZY = {
+    "bulk_copy_atoms": ("BulkCopyAtom",),
     "legality": ("Legality", "legal"),
     "matrix_descriptor": ("MatrixDescriptor", "operand_addends"),
     "smem_layouts": ("SmemLayoutAtom", "find_smem_layout", "smem_layout_atoms"),
@@ -29,6 +31,7 @@ _LAZY = {
 }
 
 __all__ = [
+    "BulkCopyAtom",
     "CopyAtom",
     "Legality",
     "MatrixDescriptor",

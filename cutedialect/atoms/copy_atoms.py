@@ -1,7 +1,8 @@
 """Copy instructions as data: plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`,
-`movmatrix`. The layouts of an atom map (thread, value) to the element of the moved tile, once for
-who supplies it and once for who gets it; a thread's value of the memory side is what its address
-points at. Sources: PTX ISA 9.1, "ld", "st", "cp.async", "ldmatrix", "stmatrix", "movmatrix".
+`movmatrix`; the registry takes in bulk copies (bulk_copy_atoms.py). The layouts of an atom map
+(thread, value) to the element of the moved tile, once for who supplies it and once for who gets it;
+a thread's value of the memory side is what its address points at. Sources: PTX ISA 9.1, "ld", "st",
+"cp.async", "ldmatrix", "stmatrix", "movmatrix".
 """
 
 from __future__ import annotations
@@ -227,13 +228,15 @@ def _all() -> tuple[CopyAtom, ...]:
 
 
 def copy() -> list[CopyAtom]:
-    """Every copy instruction of the registry."""
-    return list(_all())
+    """Every copy instruction of the registry: those of threads, then the bulk copies."""
+    from cutedialect.atoms.bulk_copy_atoms import bulk_copies
+
+    return [*_all(), *bulk_copies()]
 
 
 @cache
 def _by_name() -> dict[str, CopyAtom]:
-    return {atom.name: atom for atom in _all()}
+    return {atom.name: atom for atom in copy()}
 
 
 def copy_atom(name: str) -> CopyAtom:
@@ -265,13 +268,17 @@ def find_copy(
     """The atoms from space `src` to space `dst` (`gmem`, `smem`, `rmem`) on a target, widest first.
 
     `alignment` is what the addresses are known to be multiples of, in bytes. `kind` and
-    `transposes` narrow the choice. `ValueError` when nothing is left, naming the condition that
+    `transposes` narrow the choice; without a kind of theirs bulk copies, which one thread starts
+    for all, are left out. `ValueError` when nothing is left, naming the condition that
     refused the last candidates.
     """
     chip = target(on)
     tests: tuple[tuple[str, Callable[[CopyAtom], bool]], ...] = (
         (f"from {src} to {dst}", lambda atom: (atom.src_space, atom.dst_space) == (src, dst)),
-        (f"of kind {kind}", lambda atom: kind is None or atom.kind == kind),
+        (
+            f"of kind {kind}" if kind else f"from {src} to {dst} that needs no kind named",
+            lambda atom: atom.kind == kind if kind else not atom.kind.startswith(("bulk", "tma")),
+        ),
         (
             "that transposes" if transposes else "that does not transpose",
             lambda atom: transposes is None or atom.transposes == transposes,
@@ -280,7 +287,7 @@ def find_copy(
         (f"of {element_bits}-bit elements", lambda atom: element_bits in atom.element_bits),
         (f"at an alignment of {alignment} bytes", lambda atom: alignment >= atom.alignment),
     )
-    left = list(_all())
+    left = copy()
     for words, test in tests:
         kept = [atom for atom in left if test(atom)]
         if not kept:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cutedialect.atoms.smem_layouts import span_of, swizzle_mode
+from cutedialect.atoms.smem_layouts import MODES, span_of, swizzle_mode
 from cutedialect.layout import Layout, Swizzle
 
 _MODE_CODES = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
@@ -197,11 +197,13 @@ def _stride(
             expected = i % group * unit + i // group * stride
             got = offsets[start + i] - offsets[start]
             if got != expected:
-                place = f"{what} {start + i}"
                 origin = f"{what} {start}" if start else "the start"
+                fitting = next((m for m in MODES if span_of(m) == got and unit != got), None)
+                hint = f"; that distance needs swizzle {fitting}" if i == 1 and fitting else ""
                 raise ValueError(
-                    f"expected the canonical {tile.major}-major layout with swizzle {tile.mode}, "
-                    f"{place} {expected} bytes from {origin}, got {got}: {tile.text}"
+                    f"expected {what} {start + i} {expected} bytes from {origin} (the canonical "
+                    f"{tile.major}-major layout with swizzle {tile.mode}), got {got}{hint}: "
+                    f"{tile.text}"
                 )
     if stride % _CHUNK or not 0 < stride < _LIMIT:
         raise ValueError(

@@ -150,9 +150,12 @@ class TensorMap:
 
     def check(self, address: int = 0) -> None:
         """`ValueError` for the first rule that this map, at a global address, does not keep."""
-        kind = _type(self.dtype)
-        _ = self.codes
-        self._check_ranks()
+        self.check_box()
+        if len(self.strides) != self.rank - 1:
+            raise ValueError(
+                f"expected {self.rank - 1} strides (of dimensions 1 and up) for {self.rank} "
+                f"dimensions, got {len(self.strides)}"
+            )
         for i, extent in enumerate(self.dims):
             if not 1 <= extent <= 1 << 32:
                 raise ValueError(f"expected dimension {i} of 1 to 2^32 elements, got {extent}")
@@ -168,6 +171,16 @@ class TensorMap:
                     f"expected a stride of dimension {i} below 2^40 bytes and not negative, "
                     f"got {stride} bytes"
                 )
+        if address % unit:
+            raise ValueError(
+                f"expected a global address that is a multiple of {unit} bytes, got {address:#x}"
+            )
+
+    def check_box(self) -> None:
+        """`check` for what is known before extents, strides and address are."""
+        kind = _type(self.dtype)
+        _ = self.codes
+        self._check_ranks()
         for i, extent in enumerate(self.box):
             if not 1 <= extent <= 256:
                 raise ValueError(f"expected box extent {i} of 1 to 256 elements, got {extent}")
@@ -180,10 +193,6 @@ class TensorMap:
                 f"expected a floating-point type for the fill with NaN, got {self.dtype}; "
                 f"fill with zero"
             )
-        if address % unit:
-            raise ValueError(
-                f"expected a global address that is a multiple of {unit} bytes, got {address:#x}"
-            )
 
     def _check_ranks(self) -> None:
         if not 1 <= self.rank <= 5:
@@ -193,7 +202,6 @@ class TensorMap:
                 f"expected at least 3 dimensions with interleave {self.interleave}, got {self.rank}"
             )
         lengths = (
-            ("strides (dimensions 1 and up)", self.strides, self.rank - 1),
             ("box extents", self.box, self.rank),
             ("element strides", self.element_strides, self.rank),
         )

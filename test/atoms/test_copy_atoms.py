@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from cutedialect import atoms
-from cutedialect.atoms import CopyAtom
+from cutedialect.atoms import BulkCopyAtom, CopyAtom
 
 ATOMS = atoms.copy()
+BULK = [atom for atom in ATOMS if isinstance(atom, BulkCopyAtom)]
 MATRIX = [atom for atom in ATOMS if atom.kind in ("ldmatrix", "stmatrix")]
 
 
@@ -93,12 +100,13 @@ def test_lookup_says_which_condition_refused(
         atoms.find_copy(*arguments, **options)
 
 
-@pytest.mark.parametrize("atom", ATOMS, ids=lambda atom: atom.name)
-def test_targets_agree_with_the_table_of_statements(atom: CopyAtom) -> None:
+def statement(atom: CopyAtom) -> str:
     data = f"{{{', '.join(f'%r{i}' for i in range(atom.registers))}}}"
     if atom.kind in ("ld", "st") and atom.bits <= 32:
         data = "%r0"
-    statement = {
+    if isinstance(atom, BulkCopyAtom):
+        return bulk_statement(atom)
+    return {
         "ld": f"{atom.ptx} {data}, [%rd0];",
         "st": f"{atom.ptx} [%rd0], {data};",
         "cp.async": f"{atom.ptx} [%r0], [%rd0], {atom.bytes}, %r1;",
@@ -106,9 +114,111 @@ def test_targets_agree_with_the_table_of_statements(atom: CopyAtom) -> None:
         "stmatrix": f"{atom.ptx} [%r0], {data};",
         "movmatrix": f"{atom.ptx} %r0, %r1;",
     }[atom.kind]
+
+
+def bulk_statement(atom: BulkCopyAtom, policy: str = "") -> str:
+    place = f"[%rd0, {{{', '.join(f'%r{i}' for i in range(atom.rank))}}}]"
+    operands = {
+        "bulk_load": "[%r0], [%rd0], %r1, [%r2]",
+        "bulk_store": "[%rd0], [%r0], %r1",
+        "bulk_send": "[%r0], [%r1], %r2, [%r3]",
+        "bulk_prefetch": "[%rd0], %r1",
+        "bulk_reduce": "[%rd0], [%r0], %r1",
+        "tma_load": f"[%r8], {place}, [%r9]",
+        "tma_store": f"{place}, [%r8]",
+        "tma_reduce": f"{place}, [%r8]",
+        "tma_prefetch": place,
+    }[atom.kind]
+    mask = ", %rs0" if atom.multicasts else ""
+    head = atom.ptx
+    if policy and atom.kind == "bulk_reduce":
+        # The type comes last.
+        head = atom.ptx.replace(".bulk_group", ".bulk_group.L2::cache_hint")
+    elif policy:
+        head += ".L2::cache_hint"
+    return f"{head} {operands}{mask}{policy};"
+
+
+@pytest.mark.parametrize("atom", ATOMS, ids=lambda atom: atom.name)
+def test_targets_agree_with_the_table_of_statements(atom: CopyAtom) -> None:
     for name in atoms.targets():
-        verdict = atoms.legal(statement, name)
+        verdict = atoms.legal(statement(atom), name)
         assert bool(verdict) is (name in atom.targets), (name, verdict.reason)
+
+
+def test_ptxas_takes_every_bulk_copy(tmp_path: Path) -> None:
+    ptxas = find_ptxas()
+    if ptxas is None:
+        pytest.skip("no ptxas found")
+    every = [bulk_statement(atom) for atom in BULK]
+    every += [
+        bulk_statement(atom, ", %rd1")
+        for atom in BULK
+        if atom.takes_cache_hint and atom.kind != "bulk_reduce"
+    ]
+    wrong = every[0].replace("complete_tx", "complete")
+    text = [
+        ".version 8.0",
+        ".target sm_90",
+        ".address_size 64",
+        ".visible .entry copies()",
+        "{",
+        ".reg .b16 %rs<1>; .reg .b32 %r<16>; .reg .b64 %rd<2>;",
+        *every,
+        wrong,
+        "ret;",
+        "}",
+    ]
+    path = tmp_path / "copies.ptx"
+    path.write_text("\n".join(text) + "\n")
+    # A virtual architecture: parse and check only.
+    command = [ptxas, "-arch", "compute_90", str(path), "-o", "/dev/null"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    at = {int(line) for line in re.findall(r"line (\d+); error", run.stdout + run.stderr)}
+    assert {text[line - 1] for line in at} == {wrong}, run.stderr[-2000:]
+
+
+def find_ptxas() -> str | None:
+    wheels = Path(sys.prefix).glob("lib/python*/site-packages/nvidia/cu*/bin/ptxas")
+    return next((str(path) for path in sorted(wheels, reverse=True)), None) or shutil.which("ptxas")
+
+
+def test_bulk_copies() -> None:
+    kinds = {atom.kind for atom in BULK}
+    assert kinds == {
+        *("bulk_load", "bulk_store", "bulk_send", "bulk_prefetch", "bulk_reduce"),
+        *("tma_load", "tma_store", "tma_reduce", "tma_prefetch"),
+    }
+    for atom in BULK:
+        assert atom.asynchronous
+        assert (atom.bytes, atom.threads, atom.registers) == (16, 1, 0)
+        assert (".tensor." in atom.ptx) is (atom.rank > 0) is atom.kind.startswith("tma")
+        assert (".multicast::cluster" in atom.ptx) is atom.multicasts
+        assert ("mbarrier" in atom.ptx) is (atom.completion == "mbarrier")
+        assert ("bulk_group" in atom.ptx) is (atom.completion == "bulk_group")
+        assert atom.zero_fills is (atom.kind == "tma_load")
+    for rank in range(1, 6):
+        assert atoms.copy_atom(f"tma_load_{rank}d").ptx == (
+            f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        )
+        adding = atoms.copy_atom(f"tma_reduce_add_{rank}d")
+        assert ".add.tile.bulk_group" in adding.ptx
+        assert (adding.src_space, adding.dst_space, adding.alignment) == ("smem", "gmem", 128)
+
+
+def test_bulk_copies_are_found_by_kind_only() -> None:
+    assert not any(isinstance(a, BulkCopyAtom) for a in atoms.find_copy("gmem", "smem", "sm_90a"))
+    found = atoms.find_copy("gmem", "smem", "sm_90a", kind="tma_load", alignment=128)
+    assert len(found) == 10
+    assert atoms.find_copy("smem", "gmem", "sm_120a", kind="bulk_store")[0].name == "bulk_store"
+    with pytest.raises(ValueError, match="on sm_80, got none among tma_load_1d"):
+        atoms.find_copy("gmem", "smem", "sm_80", kind="tma_load")
+    with pytest.raises(ValueError, match="at an alignment of 16 bytes"):
+        atoms.find_copy("gmem", "smem", "sm_90", kind="tma_load")
+    with pytest.raises(
+        ValueError, match="from smem to gmem that needs no kind named, got none among bulk_store"
+    ):
+        atoms.find_copy("smem", "gmem", "sm_90a")
 
 
 def test_unknown_name() -> None:
