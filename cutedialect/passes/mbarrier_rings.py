@@ -1,5 +1,5 @@
-"""The part of `cute-pipeline` for kernels with roles: a buffer that crosses roles becomes a ring with
-mbarriers, and asynchronous readers and writers of one role get what completes them.
+"""The part of `cute-pipeline` for kernels with roles: a buffer that crosses roles becomes a ring
+with mbarriers, and asynchronous readers and writers of one role get what completes them.
 
     copy g, s (load); use s (main)
     =>
@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -23,7 +24,6 @@ from cutedialect.dialects.cute import (
     AllocSmemOp,
     BarrierOp,
     CopyOp,
-    FragmentType,
     GemmOp,
     KernelOp,
     MemRefType,
@@ -132,26 +132,56 @@ def _follows(one: Operation, other: Operation) -> bool:
 
 
 def _complete_stores(kernel: KernelOp) -> None:
-    """Shared memory that threads write and TMA stores: fences, and waits before it is reused."""
+    """Shared memory that threads write and TMA stores: fences, and waits before it is reused.
+
+    Writes of an even number of parts take turns in two buffers: before the threads meet for a
+    part, the storing one waits until the part before has been read.
+    """
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
-        uses = [use.operation for use in alloc.result.uses]
-        stores = [op for op in uses if isinstance(op, CopyOp) and isinstance(op.atom, TmaStoreType)]
-        writers = [
-            op
-            for op in uses
-            if isinstance(op, CopyOp)
-            and op.destination is alloc.result
-            and isinstance(op.source.type, FragmentType)
-        ]
+        uses = sorted(
+            (use.operation for use in alloc.result.uses if isinstance(use.operation, CopyOp)),
+            key=lambda op: op.parent.get_operation_index(op),  # pyright: ignore[reportOptionalMemberAccess]
+        )
+        stores = [op for op in uses if isinstance(op.atom, TmaStoreType)]
+        writers = [op for op in uses if op.destination is alloc.result]
         if not stores:
             continue
-        _before(writers[0], [TmaStoreWaitOp(0, True), BarrierOp()], MAIN)
-        _after(writers[-1], [ProxyFenceOp(), BarrierOp()], MAIN)
-        _after(stores[-1], [TmaStoreCommitOp()], MAIN)
+        if len(stores) != len(writers) or uses[::2] != writers:
+            raise PassFailedException(
+                stores[0], "expected one TMA store after each write of its buffer"
+            )
+        takes_turns = len(stores) % 2 == 0
+        if takes_turns:
+            _take_turns(kernel, alloc, writers, stores)
+        for writer, store in zip(writers, stores, strict=True):
+            if takes_turns:
+                _after(writer, [ProxyFenceOp(), TmaStoreWaitOp(0, True), BarrierOp()], MAIN)
+            else:
+                _before(writer, [TmaStoreWaitOp(0, True), BarrierOp()], MAIN)
+                _after(writer, [ProxyFenceOp(), BarrierOp()], MAIN)
+            _after(store, [TmaStoreCommitOp()], MAIN)
         last = kernel.body.block.last_op
         assert last is not None
         if not isinstance(last, TmaStoreWaitOp):
             _after(last, [TmaStoreWaitOp(0, True)], MAIN)
+
+
+def _take_turns(
+    kernel: KernelOp, alloc: AllocSmemOp, writers: Sequence[CopyOp], stores: Sequence[CopyOp]
+) -> None:
+    """Let the parts use two stages of a buffer, one after the other."""
+    ring = AllocSmemOp(ring_type(alloc.result.type, 2))
+    ring.location = alloc.location
+    ring.result.name_hint = alloc.result.name_hint
+    kernel.body.block.insert_op_before(ring, alloc)
+    for turn, (writer, store) in enumerate(zip(writers, stores, strict=True)):
+        index = ConstantOp(IntegerAttr(turn % 2, i32))
+        stage = StageOp(ring.result, index.result)
+        _before(writer, [index, stage], MAIN)
+        writer.operands[1] = stage.result
+        store.operands[0] = stage.result
+    alloc.detach()
+    alloc.erase()
 
 
 # Between roles

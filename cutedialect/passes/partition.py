@@ -25,6 +25,7 @@ from cutedialect.dialects.cute import (
     BarrierOp,
     ConvertOp,
     CopyOp,
+    ExtractOp,
     FragmentType,
     GemmOp,
     KernelOp,
@@ -64,6 +65,7 @@ from cutedialect.passes.tensor_maps import (
     tile_of_tensor,
 )
 from cutedialect.passes.thread_layouts import (
+    columns_of,
     mma_accumulator,
     mma_operand,
     project,
@@ -71,6 +73,8 @@ from cutedialect.passes.thread_layouts import (
     sector_efficiency,
 )
 
+# Bytes of a line of shared memory, which the widest swizzle permutes.
+_LINE = 128
 # A store whose first vectors fill less than this share of their sectors goes through smem first.
 _MIN_SECTOR_EFFICIENCY = 0.5
 
@@ -395,20 +399,45 @@ class _Partition:
         contiguous = contiguous_mode(destination)
         if destination.space != "gmem" or contiguous is None or len(source.shape) != 2:
             return False
-        layout, swizzle, alignment = staging_layout(source.shape, contiguous, source.bits)
+        rows, columns = source.shape
+        chunk, part = self._chunk(source)
+        layout, swizzle, alignment = staging_layout((rows, chunk), contiguous, source.bits)
         smem = MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
         buffer = AllocSmemOp(smem)
-        described = self._tensor_map(op.destination, buffer.result, 1)
+        view = SubviewOp(op.destination, (0, 0), (rows, chunk))
+        described = self._tensor_map(view.result, buffer.result, 1)
         if described is None:
             return False
         staged = self._insert_top(buffer, op).results[0]
         staged.name_hint = f"s{op.destination.name_hint or ''}"
-        self._insert(CopyOp(op.source, staged, atom=self._staging_atom(source, contiguous)), op)
-        atom = TmaStoreType.get(source.element)
-        self._insert(CopyOp(staged, op.destination, atom=atom, descriptor=described), op)
+        atom = self._staging_atom(source, contiguous)
+        for first in range(0, columns, chunk):
+            piece, to = op.source, op.destination
+            if chunk != columns:
+                piece = self._insert(ExtractOp(op.source, (0, first), part), op).results[0]
+                to = self._insert(SubviewOp(op.destination, (0, first), (rows, chunk)), op)
+                to = to.results[0]
+            self._insert(CopyOp(piece, staged, atom=atom), op)
+            store = TmaStoreType.get(source.element)
+            self._insert(CopyOp(staged, to, atom=store, descriptor=described), op)
         op.detach()
         op.erase()
         return True
+
+    def _chunk(self, source: FragmentType) -> tuple[int, FragmentType]:
+        """Columns that go through shared memory at once, and the type of such a part.
+
+        One line of 128 bytes where every thread holds as much of each: a small buffer leaves room
+        for more stages of the operands.
+        """
+        rows, columns = source.shape
+        assert source.tv is not None
+        chunk = _LINE * 8 // source.bits
+        if columns > chunk and columns % chunk == 0:
+            tv = columns_of(source.tv, rows, chunk)
+            if tv is not None:
+                return chunk, FragmentType.get(source.element, (rows, chunk), tv)
+        return columns, source
 
     def _staging_atom(self, source: FragmentType, contiguous: int) -> Attribute:
         """`stmatrix` for accumulators of 16-bit elements, else plain stores."""

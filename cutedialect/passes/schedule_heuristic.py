@@ -17,6 +17,7 @@ _MOST_STAGES = 4
 _GROUP_ROWS = 64
 _MOST_RING = 8
 _BARRIER_BYTES = 1024
+_LINE = 128
 # Registers for each thread of (loading, computing) warpgroups, by the number of the latter: the
 # sum over a CTA stays within the register file of 65,536.
 _REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
@@ -66,7 +67,7 @@ def _specialized(
     }
     free = target(arch).smem_per_cta - _BARRIER_BYTES
     if epilogue == "tma":
-        free -= staged_result_bytes(kernel)
+        free -= _staged_result_bytes(kernel)
     stage = sum(_operand_bytes(gemm) for gemm in gemms)
     choices["stages"] = max(1, min(_MOST_RING, free // max(1, stage)))
     return replace_set(Schedule(), choices).merged(given)
@@ -78,8 +79,8 @@ def _group_warps(tile: tuple[int, ...]) -> tuple[int, int]:
     return 4 * groups, 1
 
 
-def staged_result_bytes(kernel: KernelOp) -> int:
-    """Shared memory of the tiles that TMA stores."""
+def _staged_result_bytes(kernel: KernelOp) -> int:
+    """Shared memory of the results that TMA stores: two lines of each row, or whole tiles."""
     total = 0
     for op in kernel.walk():
         if isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType):
@@ -88,11 +89,11 @@ def staged_result_bytes(kernel: KernelOp) -> int:
             if isinstance(destination, MemRefType) and tile is not None:
                 tensor = tile.tensor.type
                 assert isinstance(tensor, MemRefType)
-                if has_tensor_map(tensor):
-                    size = destination.bits // 8
-                    for extent in destination.shape:
-                        size *= extent
-                    total += size
+                if has_tensor_map(tensor) and destination.rank == 2:
+                    rows, columns = destination.shape
+                    row = columns * destination.bits // 8
+                    lines = row // _LINE
+                    total += rows * (2 * _LINE if lines % 2 == 0 and row % _LINE == 0 else row)
     return total
 
 

@@ -18,6 +18,7 @@ from cutedialect.dialects.cute import (
     LaunchOp,
     LocalTileOp,
     MemRefType,
+    SubviewOp,
     TransposeOp,
 )
 from cutedialect.dialects.cute_nvgpu import MakeTmaDescriptorOp, TmaDescriptorType
@@ -58,6 +59,8 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         kept = [mode for mode, extent in enumerate(tile) if extent != 0]
         dropped = len(kept) - type_.rank
         return TensorTile(source.tensor, tuple(source.modes[mode] for mode in kept[dropped:]))
+    if isinstance(owner, SubviewOp):
+        return tile_of_tensor(owner.source)
     if isinstance(owner, TransposeOp):
         source = tile_of_tensor(owner.source)
         if source is None or len(source.modes) != 2:

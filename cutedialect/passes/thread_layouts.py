@@ -133,6 +133,34 @@ def project(tv: Layout, shape: tuple[int, ...], small: tuple[int, ...]) -> Layou
     return _layout(keep(modes_of(tv[0]), False), keep(modes_of(tv[1]), True))
 
 
+def columns_of(tv: Layout, rows: int, chunk: int) -> Layout | None:
+    """The layout of `chunk` neighboring columns of a tile, if every thread holds values in each
+    such part of it alike; else None.
+    """
+    span = rows * chunk
+    if any(stride >= span for _, stride in modes_of(tv[0])):
+        return None
+    kept: list[tuple[int, int]] = []
+    for extent, stride in modes_of(tv[1]):
+        if stride >= span:
+            continue
+        if stride * extent > span and stride >= rows:
+            if span % stride:
+                return None
+            extent = span // stride
+        kept.append((extent, stride))
+    return _layout(modes_of(tv[0]), tuple(kept))
+
+
+def values_in_columns(tv: Layout, rows: int, first: int, chunk: int) -> list[int]:
+    """Which values of a thread lie in the columns from `first` on, in their order."""
+    return [
+        value
+        for value, offset in enumerate(_offsets(modes_of(tv[1])))
+        if first <= offset // rows < first + chunk
+    ]
+
+
 def same_elements(one: Layout, other: Layout) -> bool:
     """Whether every thread holds the same elements in both layouts."""
     if product(one.shape[0]) != product(other.shape[0]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     i1,
@@ -549,6 +550,69 @@ class ConvertOp(IRDLOperation):
     def verify_(self) -> None:
         _same_tile(self.source.type, self.result.type)
         _same_element(self.source.type, self.result.type)
+
+
+@irdl_op_definition
+class ExtractOp(IRDLOperation):
+    """A smaller register tile at a static coordinate of a larger one; no element changes threads.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %t = cute.alloc_fragment : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
+          cute.fill %t, %x : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
+          %u = cute.extract %t, (0, 4) : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)"> -> !cute.fragment<f32, "(8,4)", "(8,4):(1,8)">
+        }
+    """
+
+    name = "cute.extract"
+    source = operand_def(FragmentType)
+    origin = prop_def(DenseArrayBase)
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(self, source: SSAValue, origin: Sequence[int], result: FragmentType) -> None:
+        super().__init__(
+            operands=[source],
+            properties={"origin": DenseArrayBase.from_list(i64, list(origin))},
+            result_types=[result],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ExtractOp:
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        origin = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
+        )
+        parser.parse_punctuation(":")
+        source = parser.parse_type()
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        return cls.create(
+            operands=[parser.resolve_operand(unresolved, source)],
+            properties={"origin": DenseArrayBase.from_list(i64, origin)},
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ") : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        source, result = self.source.type, self.result.type
+        _same_element(source, result)
+        origin = self.origin.get_values()
+        whole, part = shape_of(source), shape_of(result)
+        check(
+            len(origin) == len(whole) == len(part)
+            and all(0 <= at <= w - p for at, w, p in zip(origin, whole, part, strict=True)),
+            f"expected {part} at {tuple(origin)} to lie in {whole}",
+        )
 
 
 @irdl_op_definition

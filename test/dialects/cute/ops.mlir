@@ -76,6 +76,20 @@ cute.kernel @k(%c: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">)
 
 // -----
 
+// cute.extract
+// CHECK: cute.kernel @k(%x: f32) {
+// CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
+// CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
+// CHECK-NEXT:   %u = cute.extract %t, (0, 4) : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)"> -> !cute.fragment<f32, "(8,4)", "(8,4):(1,8)">
+// CHECK-NEXT: }
+cute.kernel @k(%x: f32) {
+  %t = cute.alloc_fragment : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
+  cute.fill %t, %x : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
+  %u = cute.extract %t, (0, 4) : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)"> -> !cute.fragment<f32, "(8,4)", "(8,4):(1,8)">
+}
+
+// -----
+
 // cute.grid_dim
 // CHECK: cute.kernel @k() {
 // CHECK-NEXT:   %n = cute.grid_dim x

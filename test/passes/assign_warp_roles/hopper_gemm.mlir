@@ -2,10 +2,10 @@
 
 // BLESSED SPLIT
 // SPLIT: builtin.module attributes {cute.arch = "sm_90a"} {
-// SPLIT-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %tA: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>, %tB: !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>, %tD: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>) attributes {schedule = #cute.schedule<"warps = (8,1), cluster = (2,1), stages = 3, roles = specialized, registers = (40,232), scheduler = persistent, raster = 8, epilogue = tma">, threads = 384 : i32, cluster = 2 : i32, roles = {load = array<i64: 0, 1, 40>, main = array<i64: 4, 8, 232>}} {
+// SPLIT-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %tA: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>, %tB: !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>, %tD: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>) attributes {schedule = #cute.schedule<"warps = (8,1), cluster = (2,1), stages = 4, roles = specialized, registers = (40,232), scheduler = persistent, raster = 8, epilogue = tma">, threads = 384 : i32, cluster = 2 : i32, roles = {load = array<i64: 0, 1, 40>, main = array<i64: 4, 8, 232>}} {
 // SPLIT-NEXT:     %sA = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:     %s = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
-// SPLIT-NEXT:     %sD = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,(64,4)):(64,(1,8192))">
+// SPLIT-NEXT:     %sD = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:     %0 = cute.block_idx x
 // SPLIT-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // SPLIT-NEXT:     %2 = arith.constant 128 : i32
@@ -73,8 +73,22 @@
 // SPLIT-NEXT:       %55 = arith.muli %32, %54 : i32
 // SPLIT-NEXT:       %56 = arith.constant 256 : i32
 // SPLIT-NEXT:       %57 = arith.muli %27, %56 : i32
-// SPLIT-NEXT:       cute.copy %50, %sD {role = "main", atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,(64,4)):(64,(1,8192))">
-// SPLIT-NEXT:       cute.copy %sD, %D_1 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {role = "main", atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,(64,4)):(64,(1,8192))"> -> !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)">
+// SPLIT-NEXT:       %58 = cute.extract %50, (0, 0) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:       %59 = cute.subview %D_1, (0, 0) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:       cute.copy %58, %sD {role = "main", atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:       cute.copy %sD, %59 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {role = "main", atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:       %60 = cute.extract %50, (0, 64) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:       %61 = cute.subview %D_1, (0, 64) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:       cute.copy %60, %sD {role = "main", atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:       cute.copy %sD, %61 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {role = "main", atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:       %62 = cute.extract %50, (0, 128) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:       %63 = cute.subview %D_1, (0, 128) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:       cute.copy %62, %sD {role = "main", atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:       cute.copy %sD, %63 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {role = "main", atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:       %64 = cute.extract %50, (0, 192) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:       %65 = cute.subview %D_1, (0, 192) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:       cute.copy %64, %sD {role = "main", atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:       cute.copy %sD, %65 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {role = "main", atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:     }
 // SPLIT-NEXT:   }
 // SPLIT-NEXT:   func.func @launch(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {cute.written = array<i64: 2>} {

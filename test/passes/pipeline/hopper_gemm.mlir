@@ -2,13 +2,13 @@
 
 // BLESSED SPLIT
 // SPLIT: builtin.module attributes {cute.arch = "sm_90a"} {
-// SPLIT-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %tA: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>, %tB: !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>, %tD: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>) attributes {schedule = #cute.schedule<"warps = (8,1), cluster = (2,1), stages = 3, roles = specialized, registers = (40,232), scheduler = persistent, raster = 8, epilogue = tma">, threads = 384 : i32, cluster = 2 : i32, roles = {load = array<i64: 0, 1, 40>, main = array<i64: 4, 8, 232>}} {
-// SPLIT-NEXT:     %sA = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,3):(64,1,8192)">
-// SPLIT-NEXT:     %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,3):(64,1,16384)">
-// SPLIT-NEXT:     %sD = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,(64,4)):(64,(1,8192))">
-// SPLIT-NEXT:     %0 = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 16 : i32, bytes = 49152 : i32, peers = array<i64: 2, 1>} : !pipeline.ring<3>
+// SPLIT-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %tA: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>, %tB: !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>, %tD: !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>) attributes {schedule = #cute.schedule<"warps = (8,1), cluster = (2,1), stages = 4, roles = specialized, registers = (40,232), scheduler = persistent, raster = 8, epilogue = tma">, threads = 384 : i32, cluster = 2 : i32, roles = {load = array<i64: 0, 1, 40>, main = array<i64: 4, 8, 232>}} {
+// SPLIT-NEXT:     %sA = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,4):(64,1,8192)">
+// SPLIT-NEXT:     %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,4):(64,1,16384)">
+// SPLIT-NEXT:     %sD = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)">
+// SPLIT-NEXT:     %0 = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 16 : i32, bytes = 49152 : i32, peers = array<i64: 2, 1>} : !pipeline.ring<4>
 // SPLIT-NEXT:     pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, registers = 40 : i32, elect} {
-// SPLIT-NEXT:       %1 = pipeline.state "producer" %0 : !pipeline.ring<3> -> !pipeline.state<3>
+// SPLIT-NEXT:       %1 = pipeline.state "producer" %0 : !pipeline.ring<4> -> !pipeline.state<4>
 // SPLIT-NEXT:       %2 = cute.block_idx x
 // SPLIT-NEXT:       %3 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // SPLIT-NEXT:       %4 = arith.constant 128 : i32
@@ -50,20 +50,20 @@
 // SPLIT-NEXT:           %A_1 = cute.local_tile %A, [128, 64], (%33, %39) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:           %B_1 = cute.local_tile %B, [64, 256], (%39, %28) : !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})"> -> !cute.memref<f16, gmem, align<16>, "(64,256):(1,?{i64 div=8})">
 // SPLIT-NEXT:           %40 = cute.transpose %B_1 : !cute.memref<f16, gmem, align<16>, "(64,256):(1,?{i64 div=8})"> -> !cute.memref<f16, gmem, align<16>, "(256,64):(?{i64 div=8},1)">
-// SPLIT-NEXT:           pipeline.producer_acquire %0 at %1 : !pipeline.ring<3>, !pipeline.state<3>
-// SPLIT-NEXT:           %41 = pipeline.barrier %0 at %1 : !pipeline.ring<3>, !pipeline.state<3>
-// SPLIT-NEXT:           %42 = pipeline.index %1 : !pipeline.state<3>
-// SPLIT-NEXT:           %43 = cute.stage %sA[%42] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,3):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:           pipeline.producer_acquire %0 at %1 : !pipeline.ring<4>, !pipeline.state<4>
+// SPLIT-NEXT:           %41 = pipeline.barrier %0 at %1 : !pipeline.ring<4>, !pipeline.state<4>
+// SPLIT-NEXT:           %42 = pipeline.index %1 : !pipeline.state<4>
+// SPLIT-NEXT:           %43 = cute.stage %sA[%42] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,4):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:           cute.copy %A_1, %43 tma %tA : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> signal %41 : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16>} : !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
-// SPLIT-NEXT:           %44 = cute.stage %s[%42] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,3):(64,1,16384)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
+// SPLIT-NEXT:           %44 = cute.stage %s[%42] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,4):(64,1,16384)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
 // SPLIT-NEXT:           cute.copy %40, %44 tma %tB : !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>> signal %41 : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16, multicast = 2:1>} : !cute.memref<f16, gmem, align<16>, "(256,64):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
-// SPLIT-NEXT:           pipeline.producer_commit %0 at %1 : !pipeline.ring<3>, !pipeline.state<3>
-// SPLIT-NEXT:           pipeline.advance %1 : !pipeline.state<3>
+// SPLIT-NEXT:           pipeline.producer_commit %0 at %1 : !pipeline.ring<4>, !pipeline.state<4>
+// SPLIT-NEXT:           pipeline.advance %1 : !pipeline.state<4>
 // SPLIT-NEXT:         }
 // SPLIT-NEXT:       }
 // SPLIT-NEXT:     }
 // SPLIT-NEXT:     pipeline.role "main" attributes {first = 4 : i32, warps = 8 : i32, registers = 232 : i32} {
-// SPLIT-NEXT:       %45 = pipeline.state "consumer" %0 : !pipeline.ring<3> -> !pipeline.state<3>
+// SPLIT-NEXT:       %45 = pipeline.state "consumer" %0 : !pipeline.ring<4> -> !pipeline.state<4>
 // SPLIT-NEXT:       %46 = cute.block_idx x
 // SPLIT-NEXT:       %47 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // SPLIT-NEXT:       %48 = arith.constant 128 : i32
@@ -105,16 +105,16 @@
 // SPLIT-NEXT:         %83 = arith.constant 0 : i32
 // SPLIT-NEXT:         %84 = arith.constant 1 : i32
 // SPLIT-NEXT:         scf.for %85 = %83 to %82 step %84 : i32 {
-// SPLIT-NEXT:           pipeline.consumer_wait %0 at %45 : !pipeline.ring<3>, !pipeline.state<3>
-// SPLIT-NEXT:           %86 = pipeline.index %45 : !pipeline.state<3>
-// SPLIT-NEXT:           %sA_1 = cute.stage %sA[%86] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,3):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
-// SPLIT-NEXT:           %s_1 = cute.stage %s[%86] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,3):(64,1,16384)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
+// SPLIT-NEXT:           pipeline.consumer_wait %0 at %45 : !pipeline.ring<4>, !pipeline.state<4>
+// SPLIT-NEXT:           %86 = pipeline.index %45 : !pipeline.state<4>
+// SPLIT-NEXT:           %sA_1 = cute.stage %sA[%86] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,4):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:           %s_1 = cute.stage %s[%86] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,4):(64,1,16384)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
 // SPLIT-NEXT:           cute_nvgpu.wgmma_fence
 // SPLIT-NEXT:           cute.gemm %sA_1, %s_1, %78 {atom = !cute_nvgpu.sm90.mma<64x256x16, elem_type = (f16, f16, f32), a = smem>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">, !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">, !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">
 // SPLIT-NEXT:           cute_nvgpu.wgmma_commit
 // SPLIT-NEXT:           cute_nvgpu.wgmma_wait {pending = 0 : i32}
-// SPLIT-NEXT:           pipeline.consumer_release %0 at %45 : !pipeline.ring<3>, !pipeline.state<3>
-// SPLIT-NEXT:           pipeline.advance %45 : !pipeline.state<3>
+// SPLIT-NEXT:           pipeline.consumer_release %0 at %45 : !pipeline.ring<4>, !pipeline.state<4>
+// SPLIT-NEXT:           pipeline.advance %45 : !pipeline.state<4>
 // SPLIT-NEXT:         }
 // SPLIT-NEXT:         %87 = cute.map (%88 = %78 : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">) -> !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> {
 // SPLIT-NEXT:           %89 = arith.mulf %88, %alpha : f32
@@ -122,12 +122,45 @@
 // SPLIT-NEXT:           cute.yield %90 : f16
 // SPLIT-NEXT:         }
 // SPLIT-NEXT:         %D_1 = cute.local_tile %D, [128, 256], (%77, %72) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %91 = cute.extract %87, (0, 0) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %92 = cute.subview %D_1, (0, 0) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %93 = arith.constant 0 : i32
+// SPLIT-NEXT:         %94 = cute.stage %sD[%93] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %91, %94 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
 // SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
 // SPLIT-NEXT:         cute.barrier
-// SPLIT-NEXT:         cute.copy %87, %sD {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,(64,4)):(64,(1,8192))">
+// SPLIT-NEXT:         cute.copy %94, %92 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute_nvgpu.tma_store_commit
+// SPLIT-NEXT:         %95 = cute.extract %87, (0, 64) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %96 = cute.subview %D_1, (0, 64) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %97 = arith.constant 1 : i32
+// SPLIT-NEXT:         %98 = cute.stage %sD[%97] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %95, %98 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
+// SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
 // SPLIT-NEXT:         cute.barrier
-// SPLIT-NEXT:         cute.copy %sD, %D_1 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,(64,4)):(64,(1,8192))"> -> !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute.copy %98, %96 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute_nvgpu.tma_store_commit
+// SPLIT-NEXT:         %99 = cute.extract %87, (0, 128) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %100 = cute.subview %D_1, (0, 128) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %101 = arith.constant 0 : i32
+// SPLIT-NEXT:         %102 = cute.stage %sD[%101] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %99, %102 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
+// SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
+// SPLIT-NEXT:         cute.barrier
+// SPLIT-NEXT:         cute.copy %102, %100 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute_nvgpu.tma_store_commit
+// SPLIT-NEXT:         %103 = cute.extract %87, (0, 192) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %104 = cute.subview %D_1, (0, 192) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %105 = arith.constant 1 : i32
+// SPLIT-NEXT:         %106 = cute.stage %sD[%105] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %103, %106 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
+// SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
+// SPLIT-NEXT:         cute.barrier
+// SPLIT-NEXT:         cute.copy %106, %104 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit
 // SPLIT-NEXT:       }
 // SPLIT-NEXT:       cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
