@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .scheduler import Scheduler, Stack
 
 ALL = 0xFFFFFFFF
+WARPGROUP_WAIT = "for the other threads of the warpgroup"
 
 
 def whole_warps(ins: Instruction, machine: Machine, run: Callable[[Lanes], None]) -> Step:
@@ -39,6 +40,41 @@ def whole_warps(ins: Instruction, machine: Machine, run: Callable[[Lanes], None]
 
     def step(lanes: Lanes) -> Any:
         if lanes.whole:
+            return run(lanes)
+        return gather
+
+    return step
+
+
+def whole_warpgroups(ins: Instruction, machine: Machine, run: Callable[[Lanes], None]) -> Step:
+    """For the wgmma instructions: all 128 threads of a warpgroup. CD-C5 if some have exited, CD-C6
+    if the warp is in no warpgroup."""
+    state = machine.wgmma
+
+    def gather(scheduler: Scheduler, lanes: Lanes, pc: int, stack: Stack) -> None:
+        lanes = scheduler.join_blocked(lanes, pc, stack)
+        groups = state.of_warp[lanes.index >> 5]
+        if (groups < 0).any():
+            lane = int(lanes.index[np.argmax(groups < 0)])
+            raise ins.error(
+                "CD-C6",
+                f"{ins.opcode} needs a warpgroup of four warps that starts at a multiple of four, "
+                f"but the CTA has {machine.warps} warps ({machine.describe_lane(lane)})",
+            )
+        present = np.bincount(groups, minlength=len(state.first_lane))
+        alive = machine.alive[state.lanes_of(np.flatnonzero(present)).index]
+        if not alive.all():
+            lane = int(state.lanes_of(np.flatnonzero(present)).index[np.argmin(alive)])
+            raise ins.error(
+                "CD-C5",
+                f"{ins.opcode} needs all 128 threads of the warpgroup, but some have exited or do "
+                f"not exist ({machine.describe_lane(lane)})",
+            )
+        _divide(scheduler, machine, lanes, (present == 128)[groups], pc, stack, run,
+                WARPGROUP_WAIT)  # fmt: skip
+
+    def step(lanes: Lanes) -> Any:
+        if state.of(lanes) is not None:
             return run(lanes)
         return gather
 

@@ -19,7 +19,7 @@ class Lanes:
     contiguous (views, no copies), otherwise an index array. ``full`` means every lane of the batch.
     """
 
-    __slots__ = ("_warps", "_whole", "count", "full", "index", "sel")
+    __slots__ = ("_warps", "_whole", "count", "full", "groups", "index", "sel")
 
     def __init__(self, index: Array, total: int) -> None:
         self.index: Array = index
@@ -30,6 +30,8 @@ class Lanes:
         self.full = self.count == total
         self._warps: Array = None
         self._whole: bool | None = None
+        # The warpgroups that make these lanes up (``Warpgroups.of``), False if there are none.
+        self.groups: Any = None
 
     @staticmethod
     def of(index: Array, total: int) -> Lanes:

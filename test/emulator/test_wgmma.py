@@ -1,0 +1,240 @@
+"""wgmma against NumPy: operands are placed in shared memory element by element by the canonical
+layouts of the PTX manual (CuTe strides, then the swizzle's XOR of address bits), the accumulator is
+read back by its register formula, and small integers must come out exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from cutedialect.backend.emulator import launch
+
+DTYPES = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "tf32": np.float32, "f32": np.float32,
+    "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2, "s8": np.int8, "u8": np.uint8,
+    "s32": np.int32,
+}  # fmt: skip
+SWIZZLE_CODE = {0: 0, 128: 1, 64: 2, 32: 3}
+
+
+@dataclass
+class Place:
+    """Where an operand lies: ``lbo`` and ``sbo`` in bytes, ``start`` from the (1024-byte aligned)
+    beginning of the buffer, ``base`` the base offset field, ``whole`` the span for which it is set.
+    """
+
+    span: int = 128
+    mn: bool = False
+    lbo: int = 0
+    sbo: int = 1024
+    start: int = 0
+    base: int = 0
+
+    @property
+    def descriptor(self) -> int:
+        """All but the address of the buffer."""
+        return (
+            (self.start >> 4) | (self.lbo >> 4) << 16 | (self.sbo >> 4) << 32
+            | self.base << 49 | SWIZZLE_CODE[self.span] << 62
+        )  # fmt: skip
+
+    def address(self, row: int, k: int, size: int) -> int:
+        """Byte of element (row, k) of ``size`` bytes."""
+        t = 16 // size
+        if self.mn:
+            width = max(self.span, 16) // 16
+            linear = row % t * size + k % 8 * (16 * width)
+            if self.span:
+                linear += row // t % width * 16 + row // t // width * self.lbo + k // 8 * self.sbo
+            else:
+                linear += row // t * self.sbo + k // 8 * self.lbo
+        elif self.span:
+            linear = row % 8 * self.span + row // 8 * self.sbo + k // t * 16 + k % t * size
+        else:
+            linear = row % 8 * 16 + row // 8 * self.sbo + k // t * self.lbo + k % t * size
+        at = self.start + linear
+        phase = (at >> 7) - self.base
+        return at ^ (phase & {0: 0, 32: 1, 64: 3, 128: 7}[self.span]) << 4
+
+    def put(self, image: np.ndarray, matrix: np.ndarray) -> None:
+        size = matrix.itemsize
+        raw = np.ascontiguousarray(matrix).view(np.uint8).reshape(*matrix.shape, size)
+        for row, k in np.ndindex(matrix.shape):
+            at = self.address(row, k, size)
+            image[at : at + size] = raw[row, k]
+
+
+def words(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values).view(np.uint32)
+
+
+def fragment_of_a(matrix: np.ndarray) -> np.ndarray:
+    """``[4, 128]``: register r of a thread holds row 16w + g + 8 (r % 2), elements from
+    e (q + 4 (r / 2)) on."""
+    each = 4 // matrix.itemsize
+    out = np.zeros((4, 128), np.uint32)
+    for thread in range(128):
+        warp, g, q = thread // 32, thread % 32 // 4, thread % 4
+        for r in range(4):
+            start = each * q + 4 * each * (r // 2)
+            out[r, thread] = words(matrix[16 * warp + g + 8 * (r % 2), start : start + each])[0]
+    return out
+
+
+def accumulator_of(registers: np.ndarray, n: int, dtype: type) -> np.ndarray:
+    """The 64 x n matrix of ``registers [count, 128]``."""
+    out = np.zeros((64, n), dtype)
+    packed = 2 if dtype == np.float16 else 1
+    values = registers.view(dtype).reshape(len(registers), 128, packed)
+    for i in range(n // 2):
+        for thread in range(128):
+            warp, g, q = thread // 32, thread % 32 // 4, thread % 4
+            row, column = 16 * warp + g + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * q + i % 2
+            out[row, column] = values[i // packed, thread, i % packed]
+    return out
+
+
+def text(opcode: str, count: int, tail: str, from_registers: bool, body: str = "{mma}") -> str:
+    """A kernel of one warpgroup: fills shared memory, loads the accumulators (and A) from memory,
+    runs ``body`` and stores the accumulators."""
+    d = "{" + ", ".join(f"%d{i}" for i in range(count)) + "}"
+    a = "{%a0, %a1, %a2, %a3}" if from_registers else "%da"
+    mma = f"wgmma.mma_async.sync.aligned.{opcode} {d}, {a}, %db, {tail};"
+    loads = "\n".join(f"ld.global.b32 %d{i}, [%rd2+{512 * i}];" for i in range(count))
+    stores = "\n".join(f"st.global.b32 [%rd2+{512 * i}], %d{i};" for i in range(count))
+    fragment = "\n".join(f"ld.global.b32 %a{i}, [%rd3+{512 * i}];" for i in range(4))
+    return f""".version 8.6
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 buffer[];
+.visible .entry k(.param .u64 p0, .param .u32 p1, .param .u64 p2, .param .u64 p3, .param .u64 p4,
+                  .param .u64 p5, .param .u32 p6)
+{{
+.reg .pred %p<8>; .reg .b32 %r<16>; .reg .b64 %rd<16>; .reg .b32 %d<{count}>; .reg .b32 %a<4>;
+.reg .b64 %da; .reg .b64 %db; .reg .pred %scale;
+ld.param.u64 %rd0, [p0]; ld.param.u32 %r0, [p1]; ld.param.u64 %rd2, [p2]; ld.param.u64 %rd3, [p3];
+ld.param.u64 %da, [p4]; ld.param.u64 %db, [p5]; ld.param.u32 %r6, [p6];
+setp.ne.u32 %scale, %r6, 0;
+mov.u32 %r1, %tid.x; mov.u32 %r2, buffer; shl.b32 %r3, %r1, 2;
+FILL:
+setp.ge.u32 %p0, %r3, %r0;
+@%p0 bra FILLED;
+cvt.u64.u32 %rd4, %r3; add.s64 %rd4, %rd0, %rd4; ld.global.b32 %r4, [%rd4];
+add.u32 %r5, %r2, %r3; st.shared.b32 [%r5], %r4;
+add.u32 %r3, %r3, 512;
+bra FILL;
+FILLED:
+fence.proxy.async.shared::cta;
+bar.sync 0;
+shr.u32 %r2, %r2, 4; cvt.u64.u32 %rd5, %r2;
+add.s64 %da, %da, %rd5; add.s64 %db, %db, %rd5;
+mul.wide.u32 %rd6, %r1, 4; add.s64 %rd2, %rd2, %rd6; add.s64 %rd3, %rd3, %rd6;
+{loads}
+{fragment}
+{
+        body.replace("{mma}", mma)
+        if body != "{mma}"
+        else f'''wgmma.fence.sync.aligned;
+{mma}
+wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 0;'''
+    }
+{stores}
+ret;
+}}
+"""
+
+
+def run(
+    opcode: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, at_a: Place | None, at_b: Place,
+    tail: str, scale: int = 1, body: str = "{mma}", size: int = 0,
+) -> np.ndarray:  # fmt: skip
+    """D of one instruction; ``at_a`` None takes A from registers. ``c`` has D's dtype."""
+    n = c.shape[1]
+    image = np.random.default_rng(7).integers(0, 256, size or 1 << 16).astype(np.uint8)
+    at_b.put(image, b)
+    fragment = np.zeros((4, 128), np.uint32)
+    if at_a is None:
+        fragment = fragment_of_a(a)
+    else:
+        at_a.put(image, a)
+    count = n // 4 if c.dtype == np.float16 else n // 2
+    registers = registers_of(c, count)
+    launch(
+        text(opcode, count, tail, at_a is None, body), "k", 1, 128,
+        [image, np.uint32(len(image)), registers, fragment,
+         np.uint64(at_a.descriptor if at_a else 0), np.uint64(at_b.descriptor), np.uint32(scale)],
+        dynamic_smem=len(image),
+    )  # fmt: skip
+    return accumulator_of(registers, n, c.dtype.type)
+
+
+def registers_of(c: np.ndarray, count: int) -> np.ndarray:
+    n = c.shape[1]
+    packed = 2 if c.dtype == np.float16 else 1
+    out = np.zeros((count, 128, packed), c.dtype)
+    for i in range(n // 2):
+        for thread in range(128):
+            warp, g, q = thread // 32, thread % 32 // 4, thread % 4
+            row, column = 16 * warp + g + 8 * (i // 2 % 2), 8 * (i // 4) + 2 * q + i % 2
+            out[i // packed, thread, i % packed] = c[row, column]
+    return out.view(np.uint32).reshape(count, 128)
+
+
+def integers(rng: np.random.Generator, shape: tuple[int, int], type: str) -> np.ndarray:
+    low, high = {"s8": (-128, 128), "u8": (0, 256)}.get(type, (-4, 5))
+    return rng.integers(low, high, shape).astype(DTYPES[type])
+
+
+def packed_place(n: int, span: int, mn: bool, start: int) -> tuple[Place, int]:
+    """A dense operand of ``n`` rows and 32 bytes of K in its canonical layout, and its end."""
+    if mn:
+        width = max(span // 2, 8)
+        blocks = -(-n // width)
+        if span:
+            return Place(span, True, lbo=16 * span, sbo=8 * span, start=start), (
+                start + blocks * 16 * span)  # fmt: skip
+        return Place(0, True, lbo=blocks * 128, sbo=128, start=start), start + blocks * 256
+    if span:
+        return Place(span, False, lbo=16, sbo=8 * span, start=start), start + n * span
+    return Place(0, False, lbo=n * 16, sbo=128, start=start), start + 32 * n
+
+
+def check(
+    rng: np.random.Generator, n: int, d: str, a: str, b: str, *, span: int = 128,
+    mn: tuple[bool, bool] = (False, False), registers: bool = False, scale: int = 1,
+    signs: tuple[int, int] = (1, 1), extra: str = "",
+) -> None:  # fmt: skip
+    k = 32 // np.dtype(DTYPES[a]).itemsize
+    left, right = integers(rng, (64, k), a), integers(rng, (n, k), b)
+    c = integers(rng, (64, n), "s8").astype(DTYPES[d])
+    at_a, end = packed_place(64, span, mn[0], 0)
+    at_b, _ = packed_place(n, span, mn[1], -(-end // 1024) * 1024)
+    tail = "%scale"
+    if a not in ("s8", "u8"):
+        tail += f", {signs[0]}, {signs[1]}"
+    if a in ("f16", "bf16"):
+        tail += f", {int(mn[1])}" if registers else f", {int(mn[0])}, {int(mn[1])}"
+    found = run(
+        f"m64n{n}k{k}{extra}.{d}.{a}.{b}", left, right, c, None if registers else at_a, at_b, tail,
+        scale,
+    )  # fmt: skip
+    exact = left.astype(np.int64) @ right.astype(np.int64).T * signs[0] * signs[1]
+    exact = exact + (c.astype(np.int64) if scale else 0)
+    np.testing.assert_array_equal(found.astype(np.float64), exact)
+
+
+@pytest.mark.parametrize("n", [8, 16, 24, 40, 64, 96, 136, 192, 248, 256])
+def test_widths(rng, n):
+    check(rng, n, "f32", "bf16", "bf16")
+
+
+@pytest.mark.parametrize("span", [0, 32, 64, 128])
+@pytest.mark.parametrize("mn", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("type", ["f16", "bf16"])
+def test_majors_and_swizzles(rng, type, mn, span):
+    check(rng, 80, "f32", type, type, span=span, mn=mn)
