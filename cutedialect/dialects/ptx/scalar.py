@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Sequence
 from functools import lru_cache
@@ -311,9 +312,17 @@ def _integer(value: int) -> IntegerAttr:
     return IntegerAttr(value, i64)
 
 
+# Special registers of 32 bits (PTX ISA 10); those of clusters exist from sm_90 on.
+_SPECIAL = re.compile(
+    r"(tid|ntid|ctaid|nctaid|clusterid|nclusterid|cluster_ctaid|cluster_nctaid)\.[xyz]"
+    r"|cluster_n?ctarank|laneid|n?warpid|n?smid|gridid|clock(_hi)?|globaltimer_(lo|hi)"
+    r"|lanemask_(eq|le|lt|ge|gt)|(total|dynamic|aggr)_smem_size"
+)
+
+
 @irdl_op_definition
 class SpecialOp(IRDLOperation):
-    """Read a special register (PTX ISA 10), as 32 bits.
+    """Read a special register of 32 bits (PTX ISA 10).
 
     Example:
 
@@ -343,6 +352,13 @@ class SpecialOp(IRDLOperation):
         printer.print_string_literal(self.register.data)
         print_extra(printer, self.attributes)
         printer.print_string(" : b32")
+
+    def verify_(self) -> None:
+        name = self.register.data
+        check(
+            _SPECIAL.fullmatch(name) is not None,
+            f"expected a special register of 32 bits, such as 'tid.x' or 'laneid', got '{name}'",
+        )
 
 
 @irdl_op_definition

@@ -183,6 +183,7 @@ class WgmmaCommitOp(IRDLOperation):
 
         ptx.kernel @k() attributes {target = "sm_90a", threads = 128 : i32} {
           ptx.wgmma.commit_group
+          ptx.wgmma.wait_group 0
         }
     """
 

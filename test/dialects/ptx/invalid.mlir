@@ -373,3 +373,51 @@ ptx.kernel @table_of_floats(%a: b64) attributes {target = "sm_80", threads = 32 
   // expected-error @+1 {{expected a table of integers, got array<f32: 0.000000e+00>}}
   ptx.st "global.f32", %x [%a] {base = array<i64: 0>, offset = array<f32: 0.0>, regs = array<i64: 0>} : !ptx.regs<f32 x 1>, !ptx.reg<b64>
 }
+
+// -----
+
+// expected-error @+1 {{expected a special register of 32 bits, such as 'tid.x' or 'laneid', got 'tid'}}
+%special = ptx.special "tid" : b32
+
+// -----
+
+// expected-error @+1 {{expected a barrier in 0..15, got 16}}
+ptx.bar.arrive 16, 64
+
+// -----
+
+// expected-error @+1 {{expected the number of threads that meet, got none}}
+ptx.bar.arrive 1
+
+// -----
+
+%n = ptx.imm 4 : b32
+// expected-error @+1 {{expected a step, either a constant or a register, got both}}
+"ptx.for"(%n, %n, %n) <{step = 1 : i64}> ({
+^bb0(%i: !ptx.reg<b32>):
+}) : (!ptx.reg<b32>, !ptx.reg<b32>, !ptx.reg<b32>) -> ()
+
+// -----
+
+%n = ptx.imm 4 : b32
+// expected-error @+1 {{expected a step, either a constant or a register, got none}}
+"ptx.for"(%n, %n) ({
+^bb0(%i: !ptx.reg<b32>):
+}) : (!ptx.reg<b32>, !ptx.reg<b32>) -> ()
+
+// -----
+
+// expected-error @+1 {{expected a cluster of 3 extents and 1 to 16 CTAs, got (32, 1, 1)}}
+ptx.kernel @cluster_size() attributes {target = "sm_90a", threads = 32 : i32, cluster = array<i64: 32, 1, 1>} {
+}
+
+// -----
+
+// expected-error @+1 {{expected a cluster of 3 extents and 1 to 16 CTAs, got (2,)}}
+ptx.kernel @cluster_rank() attributes {target = "sm_90a", threads = 32 : i32, cluster = array<i64: 2>} {
+}
+
+// -----
+
+// expected-error @+1 {{expected a fence such as 'acq_rel.gpu', 'proxy.async', 'proxy.async.shared::cta' or 'mbarrier_init.release.cluster', got 'proxy.async.shared'}}
+ptx.fence "proxy.async.shared"
