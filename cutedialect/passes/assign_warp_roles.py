@@ -41,7 +41,9 @@ _REGISTER_FILE = 65536
 
 @dataclass(frozen=True)
 class Role:
-    """Warps `first` to `first + warps - 1`, with so many registers for each thread."""
+    """Warps `first` to `first + warps - 1`, with so many registers for each thread (0: as many as
+    the kernel starts with).
+    """
 
     name: str
     first: int
@@ -109,7 +111,7 @@ def _list_roles(module: ModuleOp, kernel: KernelOp) -> None:
         )
     computing = kernel.threads.value.data
     groups = -(-computing // (_GROUP * _WARP))
-    registers = kernel.schedule.data.registers or (40, 232)
+    registers = kernel.schedule.data.registers or (0, 0)
     used = _GROUP * _WARP * (registers[0] + groups * registers[1])
     if used > _REGISTER_FILE:
         raise PassFailedException(

@@ -52,6 +52,7 @@ def prefetch_fragments(
             assert parent is not None
             parent.insert_op_before(alloc, loop)
     ahead = ScalarBuilder(InsertPoint.before(loop), loop)
+    assert wait.pending is not None
     ahead.insert(ConsumerWaitOp(wait.ring, wait.pending.value.data))
     _load(ahead, blocks[0], ahead.constant(0), views)
     stages = views[0].source.type

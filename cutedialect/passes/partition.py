@@ -237,7 +237,14 @@ class _Partition:
     def _copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
         type_ = source.type
         assert isinstance(type_, MemRefType)
-        if self.is_specialized and self._load_by_tma(source, buffer, before):
+        if self.is_specialized:
+            if not self._load_by_tma(source, buffer, before):
+                raise PassFailedException(
+                    before,
+                    f"expected an operand that TMA can load (aligned to 16 bytes, a multiple of 16 "
+                    f"bytes in each row) for the role plan specialized, got {type_}; the plan "
+                    f"uniform takes it",
+                )
             return
         tv = coalesced_for(type_, self.threads)
         width = vector_bytes(type_)
@@ -369,6 +376,17 @@ class _Partition:
     def _bind_load(self, op: LoadOp) -> None:
         source = op.source.type
         assert isinstance(source, MemRefType)
+        if self.is_specialized and not self.atoms and source.rank == 2:
+            # Where no operands want the shared memory, tiles come through it ahead of their use.
+            buffer = self._smem(source, contiguous_mode(source), op)
+            if self._load_by_tma(op.source, buffer, op):
+                buffer.name_hint = f"s{op.source.name_hint or ''}"
+                op.operands[0] = buffer
+                op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
+                return
+            assert isinstance(buffer.owner, AllocSmemOp)
+            buffer.owner.detach()
+            buffer.owner.erase()
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
 
     def _bind_copy(self, op: CopyOp) -> None:

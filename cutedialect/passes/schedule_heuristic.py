@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from xdsl.ir import Attribute, SSAValue
+
 from cutedialect.atoms import target
-from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, MemRefType
+from cutedialect.dialects.cute import (
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LoadOp,
+    MemRefType,
+)
+from cutedialect.passes.layout_inference import contiguous_mode
 from cutedialect.passes.mma_choice import takes_wgmma
-from cutedialect.passes.tensor_maps import has_tensor_map, tile_of_tensor
+from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.tensor_maps import box_of, has_tensor_map, tile_of_tensor
 from cutedialect.schedule import Schedule, replace_set
 
 # Warp grids by accumulator extent: each warp gets a block of up to 64 x 64 (m16n8 atoms reuse
@@ -17,6 +28,7 @@ _MOST_STAGES = 4
 _GROUP_ROWS = 64
 _MOST_RING = 8
 _BARRIER_BYTES = 1024
+_TMA_TARGET = 90
 _LINE = 128
 # Registers for each thread of (loading, computing) warpgroups, by the number of the latter: the
 # sum over a CTA stays within the register file of 65,536.
@@ -26,10 +38,10 @@ _REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
 def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
     """`given` with warps, stages, roles, raster, scheduler and epilogue filled in."""
     gemms = [op for op in kernel.walk() if isinstance(op, GemmOp)]
-    if gemms and given.roles != "uniform":
-        specialized = _specialized(kernel, gemms, given, arch)
-        if specialized is not None:
-            return specialized
+    if given.roles != "uniform":
+        plan = _multiplying(kernel, gemms, given, arch) if gemms else _streaming(kernel, arch)
+        if plan is not None:
+            return replace_set(Schedule(), plan).merged(given)
     choices: dict[str, object] = {
         "roles": "uniform",
         "scheduler": "single",
@@ -47,30 +59,70 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
     return replace_set(Schedule(), choices).merged(given)
 
 
-def _specialized(
+def _multiplying(
     kernel: KernelOp, gemms: list[GemmOp], given: Schedule, arch: str
-) -> Schedule | None:
+) -> dict[str, object] | None:
     """A loading warp and computing warpgroups, where every multiply is one of warpgroups."""
     acc = gemms[0].acc.type
     assert isinstance(acc, FragmentType)
     warps = given.warps or _group_warps(acc.shape)
     if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
         return None
-    epilogue = given.epilogue or "tma"
-    choices: dict[str, object] = {
+    stage = sum(_bytes(operand.type) for gemm in gemms for operand in (gemm.a, gemm.b))
+    return _plan(kernel, arch, warps, stage, given.epilogue or "tma") | {
+        "registers": _REGISTERS[min(3, max(1, warps[0] * warps[1] // 4))]
+    }
+
+
+def _streaming(kernel: KernelOp, arch: str) -> dict[str, object] | None:
+    """A loading warp and a computing warpgroup, where TMA can load every tile that is read."""
+    if target(arch).number < _TMA_TARGET:
+        return None
+    loads = [op for op in kernel.walk() if isinstance(op, LoadOp)]
+    tiles = [op for op in loads if isinstance(op.source.type, MemRefType)]
+    if not tiles or not all(_comes_by_tma(op.source) for op in tiles):
+        return None
+    if any(
+        isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in kernel.walk()
+    ):
+        return None
+    stage = sum(_bytes(op.source.type) for op in tiles)
+    return _plan(kernel, arch, _DEFAULT_WARPS, stage, "tma")
+
+
+def _plan(
+    kernel: KernelOp, arch: str, warps: tuple[int, int], stage: int, epilogue: str
+) -> dict[str, object]:
+    """What the specialized plans share: as many stages as shared memory holds."""
+    free = target(arch).smem_per_cta - _BARRIER_BYTES
+    if epilogue == "tma":
+        free -= _staged_result_bytes(kernel)
+    return {
         "roles": "specialized",
         "scheduler": "persistent",
         "raster": 8,
         "warps": warps,
         "epilogue": epilogue,
-        "registers": _REGISTERS[min(3, max(1, warps[0] * warps[1] // 4))],
+        "stages": max(1, min(_MOST_RING, free // max(1, stage))),
     }
-    free = target(arch).smem_per_cta - _BARRIER_BYTES
-    if epilogue == "tma":
-        free -= _staged_result_bytes(kernel)
-    stage = sum(_operand_bytes(gemm) for gemm in gemms)
-    choices["stages"] = max(1, min(_MOST_RING, free // max(1, stage)))
-    return replace_set(Schedule(), choices).merged(given)
+
+
+def _comes_by_tma(tile: SSAValue) -> bool:
+    """Whether a tile of rank 2 can be loaded as boxes."""
+    type_ = tile.type
+    found = tile_of_tensor(tile)
+    if not isinstance(type_, MemRefType) or type_.rank != 2 or found is None:
+        return False
+    tensor = found.tensor.type
+    assert isinstance(tensor, MemRefType)
+    contiguous = contiguous_mode(type_)
+    if contiguous is None or not has_tensor_map(tensor):
+        return False
+    layout, _, _ = staging_layout(type_.shape, contiguous, type_.bits)
+    modes = layout.shape
+    assert isinstance(modes, tuple)
+    box = box_of(type_.shape, modes, contiguous, 1)
+    return box is not None and box[contiguous] * type_.bits % 128 == 0
 
 
 def _group_warps(tile: tuple[int, ...]) -> tuple[int, int]:
@@ -97,20 +149,19 @@ def _staged_result_bytes(kernel: KernelOp) -> int:
     return total
 
 
-def _operand_bytes(gemm: GemmOp) -> int:
-    """Bytes of one tile of each operand in memory."""
-    size = 0
-    for operand in (gemm.a, gemm.b):
-        type_ = operand.type
-        if isinstance(type_, MemRefType):
-            rows, depth = type_.shape
-            size += rows * depth * type_.bits // 8
+def _bytes(type_: Attribute) -> int:
+    """Bytes of a tile in memory; 0 for one in registers."""
+    if not isinstance(type_, MemRefType):
+        return 0
+    size = type_.bits // 8
+    for extent in type_.shape:
+        size *= extent
     return size
 
 
 def _stages(gemm: GemmOp, arch: str) -> int:
     """As many stages as shared memory holds, up to 4; a ring of 2 fits or the tile is too large."""
-    size = _operand_bytes(gemm)
+    size = _bytes(gemm.a.type) + _bytes(gemm.b.type)
     return max(2, min(_MOST_STAGES, target(arch).smem_per_cta // max(1, size)))
 
 

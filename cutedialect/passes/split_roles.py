@@ -30,7 +30,12 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
         _clone(old, role.name, body, {})
         _sweep(body)
         op = RoleOp(
-            role.name, role.first, role.warps, body, role.registers, elect=role.name == LOAD
+            role.name,
+            role.first,
+            role.warps,
+            body,
+            role.registers or None,
+            elect=role.name == LOAD,
         )
         op.location = kernel.location
         made.append(op)
