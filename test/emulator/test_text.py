@@ -99,14 +99,14 @@ UNSUPPORTED = [
     "add.sat.u32 %r3, %r3, 1;",
     "mul.u32 %r3, %r3, 1;",
     "cvt.f16.f32 %h1, %f1;",
-    "ld.shared::cluster.b32 %r3, [sm];",
+    "ld.shared::grid.b32 %r3, [sm];",
     "mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32 {%f1,%f1,%f1,%f1}, {%r1,%r1,%r1,%r1},"
     " {%r1,%r1}, {%f1,%f1,%f1,%f1};",
     "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f1,%f1,%f1}, {%r1,%r1},"
     " {%r1,%r1}, {%f1,%f1,%f1,%f1}, %r1, 0;",
     "ldmatrix.sync.aligned.m8n16.x1.shared.b8x16.b4x16_p64 {%r1}, [sm];",
     "atom.global.add.s16 %h1, [%rd3], %h1;",
-    "fence.proxy.async;",
+    "fence.proxy.sideways;",
     "setp.lo.s64.banana %p1, %rd1, %rd2;",
     "vote.ballot.b32 %r1, %p1;",
 ]

@@ -29,6 +29,7 @@ class _Copy:
     used: Array
     width: int
     group: Array
+    sequence: int
 
 
 class AsyncCopies:
@@ -36,6 +37,7 @@ class AsyncCopies:
         self._machine = machine
         self._pending: list[_Copy] = []
         self._committed = np.zeros(machine.total, np.int64)
+        self.issued = 0
 
     @property
     def pending(self) -> bool:
@@ -45,9 +47,12 @@ class AsyncCopies:
         """Arrays are one entry a lane. Bounds and alignment have been checked. ``source`` may be a
         view of a register, so it is copied.
         """
-        self._machine.shared.mark(target, width, IN_FLIGHT)
+        self._machine.shared.claim(target, width, IN_FLIGHT, "cp.async to")
         group = self._committed[lanes.sel].copy()
-        self._pending.append(_Copy(lanes.index, target, source.copy(), used, width, group))
+        self.issued += 1
+        self._pending.append(
+            _Copy(lanes.index, target, source.copy(), used, width, group, self.issued)
+        )
 
     def commit(self, lanes: Lanes) -> None:
         self._committed[lanes.sel] += 1
@@ -61,6 +66,15 @@ class AsyncCopies:
         limit = np.full(self._machine.total, -1, np.int64)
         limit[lanes.sel] = self._committed[lanes.sel] - allowed
         self._land_below(limit)
+
+    def land_until(self, lanes: Array, sequence: int) -> None:
+        """Land the copies that ``lanes`` (an index array) issued up to number ``sequence``."""
+        limit = np.full(self._machine.total, -1, np.int64)
+        limit[lanes] = 1 << 60
+        later = [copy for copy in self._pending if copy.sequence > sequence]
+        self._pending = [copy for copy in self._pending if copy.sequence <= sequence]
+        self._land_below(limit)
+        self._pending += later
 
     def wait_all(self, lanes: Lanes) -> None:
         self.commit(lanes)
@@ -78,21 +92,25 @@ class AsyncCopies:
         for copy in self._pending:
             due = copy.group < limit[copy.lanes]
             if due.all():
-                self._land(copy.target, copy.source, copy.used, copy.width)
+                self._land(copy.lanes, copy.target, copy.source, copy.used, copy.width)
             elif not due.any():
                 keep.append(copy)
             else:
-                self._land(copy.target[due], copy.source[due], copy.used[due], copy.width)
+                self._land(
+                    copy.lanes[due], copy.target[due], copy.source[due], copy.used[due], copy.width
+                )
                 rest = ~due
                 keep.append(
                     _Copy(
                         copy.lanes[rest], copy.target[rest], copy.source[rest], copy.used[rest],
-                        copy.width, copy.group[rest],
+                        copy.width, copy.group[rest], copy.sequence,
                     )
                 )  # fmt: skip
         self._pending = keep
 
-    def _land(self, target: Array, source: Array, used: Array, width: int) -> None:
+    def _land(self, lanes: Array, target: Array, source: Array, used: Array, width: int) -> None:
+        if self._machine.ordering is not None:
+            self._machine.stamp(Lanes.of(lanes, self._machine.total), target, width)
         shared, memory = self._machine.shared, self._machine.global_memory
         shared.mark(target, width, CLEAN)
         data, _ = shared.words(width)

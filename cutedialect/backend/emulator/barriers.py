@@ -114,6 +114,10 @@ class Barriers:
                 return
         del self._states[cta, number]
         self._machine.progress = True
+        ordering = self._machine.ordering
+        if ordering is not None and state.waiters:
+            leaving = np.unique(np.concatenate([w.lanes for w in state.waiters]) >> 5)
+            ordering.meet(np.array(sorted(state.warps)), leaving)
         voters = [w for w in state.waiters if w.values is not None]
         for waiter in state.waiters:
             lanes = Lanes.of(np.sort(waiter.lanes), self._machine.total)

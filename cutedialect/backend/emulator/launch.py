@@ -72,14 +72,18 @@ def launch(
 def _run_batch(
     image: Image, function: Function, first: int, ctas: int, seed: int, max_steps: int
 ) -> None:
-    machine = Machine(image, first, ctas)
+    machine = Machine(image, first, ctas, seed)
     scheduler = Scheduler(machine, seed, max_steps - image.report.steps)
     report = image.report
     try:
         scheduler.run(Lanes.of(np.flatnonzero(machine.alive), machine.total), function.start)
+        machine.transfers.flush()
         left = machine.copies.finish()
         if left:
             report.notes.append(f"{left} asynchronous copies were never waited for")
+        left = machine.wgmma.finish()
+        if left:
+            report.notes.append(f"{left} wgmma instructions were never waited for")
     finally:
         report.steps += scheduler.steps
         report.output += "".join(machine.output)

@@ -5,16 +5,18 @@ use, into steps: functions of a ``Lanes`` that run the instruction for those thr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .async_copy import AsyncCopies
 from .barriers import Barriers
+from .clusters import RANK_SHIFT, Clusters
 from .errors import EmulatorError
 from .lanes import Array, Lanes
+from .mbarriers import MBarriers
 from .memory import (
     CONST_BASE,
     GLOBAL_BASE,
@@ -38,11 +40,18 @@ from .module import (
     Sym,
     Variable,
 )  # fmt: skip
+from .ordering import Ordering, concerns
+from .register_pool import RegisterPool
 from .registers import Register
 from .report import Report, SharedAccess
-from .shared import BankedMemory
+from .shared import CHUNK, BankedMemory
 from .special import SpecialValues
+from .transfers import Transfers
 from .types import STORAGE, TYPES, ScalarType
+from .wgmma_groups import Warpgroups
+
+if TYPE_CHECKING:
+    from .scheduler import Scheduler
 
 Read = Callable[[Lanes], Array]
 Step = Callable[[Lanes], Any]
@@ -90,7 +99,11 @@ class Machine:
     lane.
     """
 
-    def __init__(self, image: Image, first_cta: int, ctas: int) -> None:
+    scheduler: Scheduler
+
+    def __init__(self, image: Image, first_cta: int, ctas: int, seed: int = 0) -> None:
+        """``ctas`` CTAs from ``first_cta`` on, both multiples of the cluster size: rows are numbered
+        cluster by cluster, by rank within one."""
         self.image = image
         self.module = image.module
         self.report = image.report
@@ -98,7 +111,8 @@ class Machine:
         self.threads = threads
         self.warps = -(-threads // 32)
         self.ctas = ctas
-        self.first_cta = first_cta
+        self.cta_ids = cta_order(image.grid, image.cluster, first_cta, ctas)
+        self.cluster_size = image.cluster[0] * image.cluster[1] * image.cluster[2]
         self.total = ctas * self.warps * 32
         lane = np.arange(self.total)
         self.lane_cta = lane // (self.warps * 32)
@@ -111,9 +125,21 @@ class Machine:
         self._local: BankedMemory | None = None
         self._frames: BankedMemory | None = None
         self.local_shift = 0
+        # Clocks of who knows of whose writes, where a kernel needs them; for each 4 bytes of shared
+        # memory the stamp of the last ordinary store.
+        opcodes = {ins.opcode for ins in image.module.code}
+        self.ordering = Ordering(self) if any(map(concerns, opcodes)) else None
+        self._stamps: Array = None
+        if self.ordering is not None:
+            self._stamps = np.zeros(len(self.shared.data) // 4, np.uint32)
+        self.mbarriers = MBarriers(self)
+        self.transfers = Transfers(self, seed)
+        self.clusters = Clusters(self)
+        self.pool = RegisterPool(self)
         self.special = SpecialValues(self)
         self.barriers = Barriers(self)
         self.copies = AsyncCopies(self)
+        self.wgmma = Warpgroups(self)
         self.carry = np.zeros(self.total, np.bool_)
         self.polled = False
         self.progress = True
@@ -153,6 +179,40 @@ class Machine:
         if self._frames is None:
             self._frames = BankedMemory("param", self.total, self.image.frame_size, 0)
         return self._frames
+
+    # Ordinary writes to shared memory, as the async proxy sees them.
+
+    def stamp(self, lanes: Lanes, offsets: Array, width: int) -> None:
+        """Note an ordinary store of ``width`` bytes a lane."""
+        if self.ordering is None:
+            return
+        marks = self.ordering.stamps(lanes)
+        if width <= 4:
+            self._stamps[offsets >> 2] = marks
+        else:
+            self._stamps.reshape(-1, width // 4)[offsets // width] = marks[:, None]
+
+    def stamp_rows(self, lanes: Lanes, offsets: Array) -> None:
+        """Note a store of 16-byte rows by whole warps, equally many a warp."""
+        if self.ordering is not None:
+            marks = np.repeat(self.ordering.stamp[lanes.warps], len(offsets) // len(lanes.warps))
+            self._stamps.reshape(-1, 4)[offsets // 16] = marks[:, None]
+
+    def unstamp(self, chunks: Array) -> None:
+        """An asynchronous write replaced the 16-byte chunks."""
+        if self._stamps is not None:
+            self._stamps.reshape(-1, 4)[chunks] = 0
+
+    def demand_visible(
+        self, warps: Iterable[int], chunks: Array, reader: str, code: str = "CD-A1"
+    ) -> None:
+        """Error ``code`` unless ordinary stores to the 16-byte chunks (numbers within the shared
+        data) are visible to an asynchronous operation that threads of ``warps`` issue now."""
+        if self.ordering is not None:
+            stamps = self._stamps.reshape(-1, CHUNK // 4).take(chunks, 0)
+            if stamps.any():
+                for warp in warps:
+                    self.ordering.demand_visible(warp, stamps, reader, code)
 
     # Warp membership.
 
@@ -243,6 +303,8 @@ class Machine:
             raise ins.malformed(f"the address of {symbol} does not fit .{type.name}")
         variable = symbol.variable
         address = self.address_of(ins, variable) + symbol.offset
+        if variable.uid in self.image.entry_params:
+            address -= PARAM_BASE  # an address in .param space; cvta.param makes it generic
         storage = STORAGE[type.bits]
         mask = (1 << type.bits) - 1
         if variable.space == "local":
@@ -436,11 +498,15 @@ class Machine:
         low, high = int(addresses.min()), int(addresses.max())
         for name, start, end in _RANGES:
             if start <= low and high < end:
+                if name == "shared" and high - start >> RANK_SHIFT:
+                    name = "cluster"
                 return [(name, _WINDOW.get(name, 0), np.ones(len(addresses), np.bool_))]
         found: list[tuple[str, int, Array]] = []
         for name, start, end in _RANGES:
             mask = (addresses >= np.uint64(start)) & (addresses <= np.uint64(end - 1))
             if mask.any():
+                if name == "shared" and self.cluster_size > 1:
+                    name = "cluster"
                 found.append((name, _WINDOW.get(name, 0), mask))
         return found
 
@@ -474,13 +540,25 @@ class Machine:
         tid = (thread % x, thread // x % y, thread // (x * y))
         return f"CTA {self.describe_cta(int(self.lane_cta[lane]))}, thread {tid}"
 
+    def describe_shared(self, at: int) -> str:
+        """A byte offset into the shared data by variable, with its CTA."""
+        row, offset = divmod(at, self.shared.pitch)
+        address = offset + SHARED_START
+        name, start = "", 0
+        for variable in self.module.variables:
+            base = self.image.offsets.get(variable.uid, -1)
+            if variable.space == "shared" and start <= base <= address:
+                name, start = variable.name, base
+        place = f"{name}+{address - start}" if name else f"at {offset:#x}"
+        return f"{place} of CTA {self.describe_cta(row)}"
+
     def describe_cta(self, row: int) -> tuple[int, int, int]:
-        cta = self.first_cta + row
+        cta = int(self.cta_ids[row])
         x, y, _ = self.image.grid
         return (cta % x, cta // x % y, cta // (x * y))
 
 
-_WINDOW = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+_WINDOW = {"shared": SHARED_WINDOW, "cluster": SHARED_WINDOW, "local": LOCAL_WINDOW}
 _RANGES = (
     ("global", GLOBAL_BASE, SHARED_WINDOW),
     ("shared", SHARED_WINDOW, SHARED_WINDOW + WINDOW_SIZE),
@@ -519,6 +597,23 @@ def immediate(ins: Instruction, operand: Imm, type: ScalarType) -> Array:
     if type.bits == 64 and type.kind == "b":
         return np.array([number], np.float64).view(type.dtype)
     raise ins.malformed(f"expected an integer constant, got {number}")
+
+
+def cta_order(
+    grid: tuple[int, int, int], cluster: tuple[int, int, int], first: int, count: int
+) -> Array:
+    """Linear CTA numbers of rows ``first`` to ``first + count``: clusters in the order of their
+    coordinates, within one by rank."""
+    size = cluster[0] * cluster[1] * cluster[2]
+    row = np.arange(first, first + count)
+    if size == 1:
+        return row
+    group, rank = row // size, row % size
+    across, down = grid[0] // cluster[0], grid[1] // cluster[1]
+    x = group % across * cluster[0] + rank % cluster[0]
+    y = group // across % down * cluster[1] + rank // cluster[0] % cluster[1]
+    z = group // (across * down) * cluster[2] + rank // (cluster[0] * cluster[1])
+    return x + grid[0] * (y + grid[1] * z)
 
 
 def _pack(flags: Array) -> Array:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .barriers import compact
+from .convergence import WARPGROUP_WAIT
 from .errors import EmulatorError
 from .lanes import Array, Lanes
 from .linker import Linker
@@ -42,12 +43,14 @@ class Scheduler:
 
     def __init__(self, machine: Machine, seed: int, max_steps: int) -> None:
         self.machine = machine
+        machine.scheduler = self
         self.linker = Linker(machine)
         self.random = random.Random(seed) if seed else None
         self.max_steps = max_steps
         self.steps = 0
         self.round = 0
         self.fuel = QUANTUM
+        self._timed_out = False
         self.ready: dict[tuple[int, Stack], Cohort] = {}
         self.blocked: dict[tuple[int, Stack], tuple[Lanes, str]] = {}
         self.counts = [0] * len(machine.module.code)
@@ -81,24 +84,42 @@ class Scheduler:
             for (pc, stack), (asleep, _) in sleepers.items():
                 self.add(asleep, pc, stack)
         self.machine.barriers.recheck(self)
+        self.machine.clusters.left(lanes)
 
     def run(self, lanes: Lanes, pc: int) -> None:
         self.add(lanes, pc, ())
         stalled = 0
         machine = self.machine
-        while self.ready:
+        while True:
+            if not self.ready:
+                if not machine.alive.any():
+                    return
+                self._unblock()
+            machine.transfers.tick()
             cohort = self._pick()
             if cohort.round > self.round:
                 self.round = cohort.round
                 stalled = 0 if machine.progress else stalled + 1
                 machine.progress = False
+                if stalled > 1 and machine.transfers.advance():
+                    stalled = 0
                 if stalled > STALLED_ROUNDS:
                     raise self._hang("all threads poll memory that nobody changes", cohort)
             del self.ready[cohort.pc, cohort.stack]
             self.fuel = cohort.fuel
             self._run(cohort)
-        if machine.alive.any():
-            raise self._hang("no thread can make progress", None)
+
+    def _unblock(self) -> None:
+        """All threads sleep: complete transfers, or else let try_wait fail once; then it hangs."""
+        machine = self.machine
+        while not self.ready and machine.transfers.advance():
+            self._timed_out = False
+        if self.ready:
+            return
+        if (machine.progress or not self._timed_out) and machine.mbarriers.time_out():
+            self._timed_out, machine.progress = True, False
+            return
+        raise self._hang("no thread can make progress", None)
 
     def _pick(self) -> Cohort:
         cohorts = self.ready.values()
@@ -197,11 +218,19 @@ class Scheduler:
         return lines
 
     def _hang(self, why: str, running: Cohort | None) -> EmulatorError:
-        code, lines = self.machine.barriers.report(self._describe)
-        lines = self._where(running) + lines
+        machine = self.machine
+        code, lines = machine.barriers.report(self._describe)
+        waiting = machine.barriers.waiting_at()
+        for waits in (machine.pool, machine.clusters, machine.mbarriers):
+            fault, more, pcs = waits.report(self._describe)
+            code = fault if fault and code in ("CD-HANG", "CD-H4", "CD-G1") else code
+            lines += more
+            waiting = pcs or waiting
+        lines = self._where(running) + lines + machine.transfers.report()
         for _, reason in self.blocked.values():
             code = "CD-G4" if ".aligned" in reason else "CD-I8"
-        pcs = [pc for pc, _ in self.blocked] or self.machine.barriers.waiting_at()
+            code = "CD-C5" if reason == WARPGROUP_WAIT else code
+        pcs = [pc for pc, _ in self.blocked] or waiting
         pcs = pcs or [c.pc for c in self.ready.values()]
         pcs = pcs or ([] if running is None else [running.pc])
         error = EmulatorError(f"hang: {why}", code=code, notes=tuple(lines))

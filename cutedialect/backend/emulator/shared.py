@@ -1,18 +1,22 @@
 """Memory that belongs to a CTA or a thread: shared and local bytes with a shadow byte each. A
-shadow is ``CLEAN``, ``UNSET`` (never written) or ``IN_FLIGHT`` (the target of an asynchronous copy
-that its issuing thread has not waited for).
+shadow is a set of flags: ``UNSET`` (never written), ``IN_FLIGHT`` (the target of a ``cp.async``
+that its issuing thread has not waited for), ``LOADING`` (the target of a bulk copy that has not
+completed), ``READING`` (the source of an asynchronous operation that may still read it) and
+``BARRIER`` (part of a live mbarrier).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import numpy as np
 
 from .errors import EmulatorError
 from .lanes import Array
 
-CLEAN, UNSET, IN_FLIGHT = 0, 1, 2
+CLEAN, UNSET, IN_FLIGHT, LOADING, READING, BARRIER = 0, 1, 2, 4, 8, 16
+CHUNK = 16
 
 _WORD: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -31,6 +35,10 @@ class BankedMemory:
         self.data = np.zeros(owners * self.pitch, np.uint8)
         self.shadow = np.full(owners * self.pitch, UNSET, np.uint8)
         self._words: dict[int, tuple[Array, Array]] = {}
+        # How many asynchronous operations read a chunk of 16 bytes; made at the first of them.
+        self._readers: Array = None
+        # Says more about a byte that an operation must not touch: ``(offset, flags) -> text``.
+        self.explain: Callable[[int, int], str] | None = None
 
     def words(self, width: int) -> tuple[Array, Array]:
         found = self._words.get(width)
@@ -71,23 +79,27 @@ class BankedMemory:
 
     def load(self, offsets: Array, width: int) -> tuple[Array, Array]:
         """``(words, poison)``: words as in ``LinearMemory.load``; poison is one bool a byte
-        (``[lanes, width]``), or None. Reading a byte in flight is CD-I9."""
+        (``[lanes, width]``), or None. Reading a byte in flight is CD-I9, of an mbarrier CD-B8."""
         data, shadow = self.words(width)
         row = offsets // width
         state = shadow[row]
         if not state.any():
             return data[row], None
         state = state.view(np.uint8).reshape(len(offsets), -1)
-        self._refuse_in_flight(state, offsets, "read of")
-        return data[row], state != CLEAN
+        if (state & (IN_FLIGHT | LOADING | BARRIER)).any():
+            self._refuse(state, offsets, IN_FLIGHT | LOADING | BARRIER, "read of")
+        poison = state & UNSET
+        return data[row], poison != 0 if poison.any() else None
 
     def store(self, offsets: Array, values: Array, width: int) -> None:
+        """Writing a byte that is in flight, still read or part of an mbarrier is an error."""
         data, shadow = self.words(width)
         row = offsets // width
         state = shadow[row]
         if state.any():
             view = state.view(np.uint8).reshape(len(offsets), -1)
-            self._refuse_in_flight(view, offsets, "write to")
+            if (view & ~np.uint8(UNSET)).any():
+                self._refuse(view, offsets, 0xFF & ~UNSET, "write to")
             shadow[row] = 0
         data[row] = values
 
@@ -97,16 +109,54 @@ class BankedMemory:
             _WORD[width] if width <= 8 else np.uint32
         )[0]
 
-    def _refuse_in_flight(self, state: Array, offsets: Array, verb: str) -> None:
-        flying = (state == IN_FLIGHT).any(axis=1)
-        if flying.any():
-            lane = int(np.argmax(flying))
-            offset = int(offsets[lane]) % self.pitch
-            raise EmulatorError(
-                f"{verb} {self.space} offset {offset}, which an asynchronous copy has yet to fill: "
-                "its issuing thread has not waited for the copy's group",
-                code="CD-I9",
-            )
+    def claim(self, offsets: Array, width: int, state: int, verb: str) -> None:
+        """Mark bytes for an asynchronous write or a barrier, unless they are in such use now."""
+        found = self.words(width)[1][offsets // width]
+        if found.any():
+            view = found.view(np.uint8).reshape(len(offsets), -1)
+            others = LOADING | READING | BARRIER
+            if (view & others).any():
+                self._refuse(view, offsets, others, verb)
+        self.mark(offsets, width, state)
+
+    def refuse(self, chunks: Array, flags: int, verb: str, code: str | None = None) -> None:
+        """``EmulatorError`` if a byte of the chunks (numbers of 16 bytes) has one of ``flags``.
+        ``code`` replaces the usual ones, but for mbarriers."""
+        state = self.words(CHUNK)[1][chunks]
+        if state.any():
+            view = state.view(np.uint8).reshape(len(chunks), -1)
+            if (view & flags).any():
+                self._refuse(view, chunks * CHUNK, flags, verb, code)
+
+    def begin_read(self, chunks: Array) -> None:
+        """An asynchronous operation reads these chunks (distinct numbers of 16 bytes) from now
+        until ``end_read``: a write in between is an error."""
+        if self._readers is None:
+            self._readers = np.zeros(len(self.data) // CHUNK, np.uint16)
+        self._readers[chunks] += 1
+        self.words(CHUNK)[1][chunks] |= _flag_word(READING)
+
+    def end_read(self, chunks: Array) -> None:
+        """One asynchronous operation has read the chunks for good."""
+        left = self._readers[chunks] - 1
+        self._readers[chunks] = left
+        self.words(CHUNK)[1][chunks[left == 0]] &= ~_flag_word(READING)
+
+    def _refuse(
+        self, state: Array, offsets: Array, flags: int, verb: str, override: str | None = None
+    ) -> NoReturn:
+        wrong = (state & flags) != 0
+        lane = int(np.argmax(wrong.any(axis=1)))
+        byte = int(np.argmax(wrong[lane]))
+        found = int(state[lane, byte])
+        at = int(offsets[lane]) + byte
+        what, code = next((w, c) for flag, w, c in _REASONS if found & flags & flag)
+        more = "" if self.explain is None else self.explain(at, found & flags)
+        raise EmulatorError(
+            f"{verb} {self.space} offset {at % self.pitch}, {what}",
+            code=override if override and code != "CD-B8" else code,
+            notes=(more,) if more else (),
+        )
 
     def poison(self, offsets: Array, mask: Array) -> None:
         """Mark bytes as never written; ``mask`` is ``[lanes, width]``, after a store at
@@ -114,3 +164,17 @@ class BankedMemory:
         """
         lane, byte = np.nonzero(mask)
         self.shadow[offsets[lane] + byte] = UNSET
+
+
+# (flag, what it means for whoever touches the byte, code), the most telling first.
+_REASONS = (
+    (BARRIER, "which is part of a live mbarrier", "CD-B8"),
+    (IN_FLIGHT, "which an asynchronous copy has yet to fill: its issuing thread has not waited for "
+                "the copy's group", "CD-I9"),
+    (LOADING, "which a bulk copy has yet to fill", "CD-I9"),
+    (READING, "which an asynchronous operation may still read", "CD-E7"),
+)  # fmt: skip
+
+
+def _flag_word(flag: int) -> np.uint32:
+    return np.uint32(flag * 0x01010101)

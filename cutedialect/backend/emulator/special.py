@@ -64,7 +64,7 @@ class SpecialValues:
             if axis == "w":
                 return np.zeros(1, np.uint32)
             which = "xyz".index(axis)
-            cta = machine.first_cta + machine.lane_cta
+            cta = machine.cta_ids[machine.lane_cta]
             if base == "tid":
                 return _coordinate(machine.lane_thread, image.block)[which]
             if base == "ntid":
@@ -98,11 +98,9 @@ class SpecialValues:
         if name == "%warpid":
             return machine.lane_thread >> 5
         if name == "%smid":
-            return (machine.first_cta + machine.lane_cta) % 132
+            return machine.cta_ids[machine.lane_cta] % 132
         if name == "%cluster_ctarank":
-            cta = _coordinate(machine.first_cta + machine.lane_cta, image.grid)
-            x, y, z = (cta[i] % image.cluster[i] for i in range(3))
-            return x + image.cluster[0] * (y + image.cluster[1] * z)
+            return machine.lane_cta % machine.cluster_size
         constants = {
             "%nwarpid": 64, "%nsmid": 132, "%gridid": 1, "%envreg0": 0,
             "%dynamic_smem_size": image.dynamic_shared, "%total_smem_size": image.shared_size,

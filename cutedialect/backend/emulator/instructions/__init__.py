@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FAMILIES = (
     "integer", "logic", "floating", "half", "special_functions", "compare", "convert", "move",
     "load_store", "atomics", "control", "barrier", "warp", "copy_async", "ldmatrix", "mma", "wmma",
-    "video",
+    "wgmma", "video", "mbarrier", "cluster",
 )  # fmt: skip
 
 

@@ -72,6 +72,9 @@ class _Cells:
         if space == "shared":
             owner = machine.lane_cta[lanes.sel]
             self.keys = machine.shared.offsets(addresses, owner, width, "atomic")
+        elif space == "cluster":
+            owner, addresses = machine.clusters.owners(lanes, addresses)
+            self.keys = machine.shared.offsets(addresses, owner, width, "atomic")
         elif space == "global":
             self.keys = addresses
         else:
@@ -141,7 +144,7 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
     vector = mods.take("v2", "v4", "v8")
     type = mods.type()
     mods.done()
-    if space not in ("generic", "global", "shared") or name is None:
+    if space not in ("generic", "global", "shared", "cluster") or name is None:
         raise ins.unsupported("expected an operation on .global or .shared")
     if type.name not in _ALLOWED[name] or (head == "red" and name in ("cas", "exch")):
         raise ins.unsupported(f".{name}.{type.name}")
@@ -179,6 +182,8 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
         machine.demand(sources, lanes, "an address")
         machine.demand(value_sources, lanes, "an atomic operand")
         machine.polled = True
+        if machine.ordering is not None:
+            machine.ordering.through_flag(lanes.warps)
         base = resolver(lanes)
         if space == "generic":
             parts = machine.spaces(base)
@@ -194,9 +199,10 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
                 at = base[mask] - np.uint64(start) + np.uint64(i * width)
                 ftz = type.name == "f32" and place == "global"
                 combine = _combine(name, type, ftz)
-                old[mask] = apply(
-                    _Cells(machine, place, part, at, width), combine, dtype, b[mask], c[mask]
-                )
+                cells = _Cells(machine, place, part, at, width)
+                old[mask] = apply(cells, combine, dtype, b[mask], c[mask])
+                if place != "global":
+                    machine.stamp(part, cells.keys, width)
             if writes:
                 write = writes[i]
                 if write is not None:

@@ -75,6 +75,8 @@ def _bar(ins: Instruction, machine: Machine) -> Step:
             raise ins.error("CD-G3", f"expected a barrier number in 0..15, got {numbers.max()}")
         if action == "sync" and machine.barriers.passes_at_once(lanes, numbers, expected):
             machine.progress = True
+            if machine.ordering is not None:
+                machine.ordering.meet_by_cta()
             return None
         ballots: Array = None
         if vote is not None:
@@ -105,6 +107,41 @@ def _fence(ins: Instruction, machine: Machine) -> Step:
     mods.take("cta", "gl", "sys", "gpu", "cluster")
     mods.done()
     return lambda lanes: None
+
+
+@instruction("fence.proxy", "membar.proxy")
+def _proxy_fence(ins: Instruction, machine: Machine) -> Step:
+    """``fence.proxy.async`` makes the ordinary stores that a warp knows of visible to asynchronous
+    operations. The other proxies have no memory of their own here."""
+    mods = ins.modifiers(".".join(ins.opcode.split(".")[:2]))
+    kind = mods.take("alias", "async", "async::generic", "tensormap::generic")
+    mods.take("release", "acquire")
+    mods.take("cta", "cluster", "gpu", "sys")
+    space = mods.take(
+        "global", "shared::cta", "shared::cluster", "sync_restrict::shared::cta",
+        "sync_restrict::shared::cluster",
+    )  # fmt: skip
+    mods.take("cluster")
+    mods.done()
+    if kind is None:
+        raise ins.unsupported("expected .alias, .async or .tensormap::generic")
+    if kind != "async" or space == "global" or machine.ordering is None:
+        return lambda lanes: None
+    ordering = machine.ordering
+    return lambda lanes: ordering.fence_proxy(lanes.warps)
+
+
+@instruction("fence.mbarrier_init")
+def _init_fence(ins: Instruction, machine: Machine) -> Step:
+    mods = ins.modifiers("fence.mbarrier_init")
+    fine = mods.has("release") and mods.has("cluster")
+    mods.done()
+    if not fine:
+        raise ins.unsupported("expected .release.cluster")
+    ordering = machine.ordering
+    if ordering is None:
+        return lambda lanes: None
+    return lambda lanes: ordering.fence_initialization(lanes.warps)
 
 
 @instruction("nanosleep")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..bank_conflicts import wavefronts
-from ..lanes import Lanes
+from ..lanes import Array, Lanes
 from ..module import Imm, Instruction, Reg
+from ..transfers import Load
 from ..types import TYPES
-from .load_store import resolve
+from .load_store import resolve, take_space
 from .registry import instruction
+from .shared_place import shared_place
 
 if TYPE_CHECKING:
     from ..machine import Machine, Step
@@ -102,3 +105,41 @@ def _wait(ins: Instruction, machine: Machine) -> Step:
 def _wait_all(ins: Instruction, machine: Machine) -> Step:
     ins.modifiers("cp.async.wait_all").done()
     return lambda lanes: machine.copies.wait_all(lanes)
+
+
+@instruction("cp.async.mbarrier.arrive")
+def _arrive(ins: Instruction, machine: Machine) -> Step:
+    """An arrival that happens when all cp.async that the thread has issued so far have landed."""
+    mods = ins.modifiers("cp.async.mbarrier.arrive")
+    counted = mods.has("noinc")
+    space = take_space(ins, mods)
+    mods.type("b64")
+    mods.done()
+    ins.expect(1)
+    locate, sources = shared_place(ins, machine, ins.operands[0], space, 8, "mbarrier")
+
+    def step(lanes: Lanes) -> None:
+        machine.demand(sources, lanes, "an mbarrier address")
+        barriers, sequence = machine.mbarriers, machine.copies.issued
+        slots = barriers.find(lanes, locate(lanes))
+        if not counted:
+            barriers.await_more(slots)
+        for slot in np.unique(slots):
+            members: Array = lanes.index[slots == slot]
+            part = Lanes.of(members, machine.total)
+            machine.transfers.event(
+                Load(ins, int(members[0]), int(machine.lane_cta[members[0]]), int(slot), 0,
+                     members[:0], _arrival(machine, part, int(slot), sequence))
+            )  # fmt: skip
+
+    return step
+
+
+def _arrival(machine: Machine, lanes: Lanes, slot: int, sequence: int) -> Callable[[], Array]:
+    def finish() -> Array:
+        machine.copies.land_until(lanes.index, sequence)
+        slots = np.full(lanes.count, slot, np.int64)
+        machine.mbarriers.arrive(lanes, slots, np.ones(lanes.count, np.int64))
+        return slots[:0]
+
+    return finish

@@ -111,6 +111,7 @@ def _stmatrix(ins: Instruction, machine: Machine) -> Step:
             words = _transpose(words.view(np.uint16)).view(np.uint32)
         machine.progress = True
         machine.shared.store(at, words.reshape(-1, 4), 16)
+        machine.stamp_rows(lanes, at)
         if any(r.poison is not None and r.poisoned(lanes) is not None for r in registers):
             bad = np.zeros((len(at) // (8 * count), count, 8, 4), np.bool_)
             for j, register in enumerate(registers):

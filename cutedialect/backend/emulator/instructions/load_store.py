@@ -12,7 +12,7 @@ import numpy as np
 from ..bank_conflicts import wavefronts
 from ..errors import EmulatorError
 from ..lanes import Array, Lanes
-from ..memory import LOCAL_WINDOW, SHARED_WINDOW
+from ..memory import LOCAL_WINDOW, PARAM_BASE, SHARED_WINDOW
 from ..module import Address, Imm, Instruction, Modifiers, Operand, Reg, Sink, Sym, Vector
 from ..registers import Register
 from ..types import STORAGE, TYPES
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 Resolve = Callable[[Lanes], Array]
 
 _SPACES = (
-    "global", "shared", "shared::cta", "local", "param", "param::entry", "param::func", "const",
+    "global", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry",
+    "param::func", "const",
 )  # fmt: skip
 _ORDERS = ("weak", "volatile", "relaxed", "acquire", "release", "mmio", "nc")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
 def take_space(ins: Instruction, mods: Modifiers) -> str:
-    """Consume the state space; ``generic`` when there is none."""
-    if mods.take("shared::cluster"):
-        raise ins.unsupported("shared memory of other CTAs")
+    """Consume the state space; ``generic`` when there is none, ``cluster`` for shared memory of any
+    CTA of the cluster."""
     space = mods.take(*_SPACES) or "generic"
-    return space.split("::")[0]
+    return "cluster" if space == "shared::cluster" else space.split("::")[0]
 
 
 def drop_hints(mods: Modifiers) -> None:
@@ -57,7 +57,9 @@ def resolve(
         return lambda lanes: np.full(lanes.count, fixed), []
     if isinstance(base, Sym):
         variable = base.variable
-        expected = {"generic": ("global", "const", "param", "shared", "local")}.get(space, (space,))
+        expected = {
+            "generic": ("global", "const", "param", "shared", "local"), "cluster": ("shared",)
+        }.get(space, (space,))  # fmt: skip
         if variable.space not in expected:
             raise ins.malformed(f"'{variable.name}' is in .{variable.space}, not .{space}")
         start = machine.address_of(ins, variable) + base.offset + offset
@@ -70,6 +72,8 @@ def resolve(
         raise ins.malformed(f"expected a register or symbol as address, got {base}")
     if base.type.bits == 64:
         read = machine.read(ins, base, TYPES["u64"])
+        if space == "param":
+            offset += PARAM_BASE
         if offset == 0:
             return read, machine.sources(base)
         delta = np.uint64(offset & (1 << 64) - 1)
@@ -107,6 +111,10 @@ class Access:
         if self.space == "shared":
             at = machine.shared.offsets(addresses, machine.lane_cta[lanes.sel], width, "read")
             count_access(machine, self.ins, lanes, at, width)
+            return machine.shared.load(at, width)
+        if self.space == "cluster":
+            owner, addresses = machine.clusters.owners(lanes, addresses)
+            at = machine.shared.offsets(addresses, owner, width, "read")
             return machine.shared.load(at, width)
         if self.space == "local":
             at = machine.local.offsets(addresses, lanes.index, width, "read")
@@ -160,6 +168,10 @@ class Access:
         if self.space == "shared":
             machine.progress = True
             memory, owner = machine.shared, machine.lane_cta[lanes.sel]
+        elif self.space == "cluster":
+            machine.progress = True
+            memory = machine.shared
+            owner, addresses = machine.clusters.owners(lanes, addresses)
         else:
             memory = machine.local if self.space == "local" else machine.frames
             owner = lanes.index
@@ -167,6 +179,8 @@ class Access:
         if self.space == "shared":
             count_access(machine, self.ins, lanes, at, width)
         memory.store(at, words, width)
+        if memory is machine.shared:
+            machine.stamp(lanes, at, width)
         if poison is not None:
             memory.poison(at, poison)
 
@@ -205,7 +219,8 @@ def _parse(ins: Instruction, head: str) -> tuple[str, bool, int, Any]:
     count = int(vector[1:]) if vector else 1
     if type.bits == 1 or type.kind == "x" or count * type.bits > 256:
         raise ins.unsupported(f".{type.name} with {count} elements")
-    return space, order in ("volatile", "relaxed", "acquire", "mmio"), count, type
+    polls = order in ("volatile", "relaxed", "acquire", "release", "mmio")
+    return space, polls, count, type
 
 
 def _elements(ins: Instruction, operand: Operand, count: int) -> tuple[Operand, ...]:
@@ -266,6 +281,8 @@ def _ld(ins: Instruction, machine: Machine) -> Step:
             machine.demand(sources, lanes, "an address")
         if polls:
             machine.polled = True
+            if machine.ordering is not None:
+                machine.ordering.through_flag(lanes.warps)
         words, poison = access.load(lanes, read(lanes))
         if count == 1:
             writes[0](lanes, words)
@@ -312,7 +329,7 @@ def _ld_b128(
 
 @instruction("st")
 def _st(ins: Instruction, machine: Machine) -> Step:
-    space, _, count, type = _parse(ins, "st")
+    space, flags, count, type = _parse(ins, "st")
     ins.expect(2, 3)
     address_space = space
     space = _frame_or_param(ins, machine, space, ins.operands[0])
@@ -351,6 +368,8 @@ def _st(ins: Instruction, machine: Machine) -> Step:
                 assert part is not None
                 machine.demand(everything, part, "a store to global memory")
         access.store(lanes, addresses, words, poison)
+        if flags and machine.ordering is not None:
+            machine.ordering.through_flag(lanes.warps)
 
     return step
 
@@ -369,8 +388,6 @@ def _poison(lanes: Lanes, origins: list[list[Register]], size: int, width: int) 
 
 @instruction("prefetch", "prefetchu", "applypriority", "discard")
 def _prefetch(ins: Instruction, machine: Machine) -> Step:
-    if ins.opcode.endswith("tensormap"):
-        raise ins.unsupported("tensor maps")
     if ins.opcode.startswith("discard"):
         raise ins.unsupported("discard makes memory undefined")
     return lambda lanes: None

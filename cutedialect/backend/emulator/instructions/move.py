@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..clusters import RANK_SHIFT
 from ..lanes import Array, Lanes, where
 from ..memory import (
     CONST_BASE,
@@ -22,7 +23,7 @@ from .registry import instruction
 if TYPE_CHECKING:
     from ..machine import Machine, Step
 
-_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
+_WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_BASE}
 _RANGES = {
     "shared": (SHARED_WINDOW, SHARED_WINDOW + WINDOW_SIZE),
     "local": (LOCAL_WINDOW, LOCAL_WINDOW + WINDOW_SIZE),
@@ -144,7 +145,10 @@ def _select(ins: Instruction, machine: Machine) -> Step:
 def _cvta(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("cvta")
     to = mods.has("to")
-    space = mods.take("global", "shared", "shared::cta", "local", "const", "param", "param::entry")
+    space = mods.take(
+        "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param",
+        "param::entry",
+    )  # fmt: skip
     type = mods.type("u64", "u32")
     mods.done()
     ins.expect(2)
@@ -162,12 +166,17 @@ def _cvta(ins: Instruction, machine: Machine) -> Step:
 @instruction("isspacep")
 def _isspacep(ins: Instruction, machine: Machine) -> Step:
     mods = ins.modifiers("isspacep")
-    space = mods.take("global", "shared", "shared::cta", "local", "const", "param", "param::entry")
+    space = mods.take(
+        "global", "shared", "shared::cta", "shared::cluster", "local", "const", "param",
+        "param::entry",
+    )  # fmt: skip
     mods.done()
     ins.expect(2)
     if space is None:
         raise ins.unsupported("unknown state space")
     low, high = _RANGES[space.split("::")[0]]
+    if space == "shared::cta" or space == "shared":
+        high = low + (1 << RANK_SHIFT)
 
     def compute(a: Array) -> Array:
         return (a >= np.uint64(low)) & (a < np.uint64(high))
