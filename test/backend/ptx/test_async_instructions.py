@@ -9,6 +9,7 @@ import re
 import textwrap
 
 import pytest
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from cutedialect.dialects.ptx import Ptx
 
@@ -337,3 +338,14 @@ def test_every_kind_of_product_assembles(modifiers, acc, width, immediates, lhs,
     )
     assert made[-1].startswith(f"wgmma.mma_async.sync.aligned.{modifiers} {{")
     assert made[-1].endswith(f", {given};" if given else ", %p0;")
+
+
+@pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: op.name)
+def test_an_op_without_results_is_never_dead(op, parse):
+    """What only waits, signals or writes registers has no use that would keep it."""
+    module = parse(textwrap.dedent(inspect.cleandoc(op.__doc__ or "").split("Example:")[1]))
+    found = [one for one in module.walk() if type(one) is op]
+    assert found
+    for one in found:
+        if not one.results:
+            assert not is_trivially_dead(one)
