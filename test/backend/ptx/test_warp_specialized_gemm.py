@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cutedialect.atoms import legal
 from cutedialect.backend.ptx import ptx_text
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
@@ -41,3 +42,13 @@ def test_a_kernel_that_moves_registers_says_how_many_it_has(parse):
             )
         )
         assert f".reqntid 128, 1, 1\n{shown}\n{{" in text
+
+
+def test_every_instruction_is_legal_by_the_tables(parse):
+    text = ptx_text(parse(SOURCE.read_text()))
+    entry = text[text.index("\n{\n") + 3 : text.rindex("}")]
+    for line in entry.split("\n"):
+        statement = line.split("//")[0].strip()
+        if statement and not statement.startswith((".", "$")):
+            found = legal(statement, "sm_90a")
+            assert found, f"{statement}: {found.reason}"
