@@ -238,3 +238,137 @@ def test_widths(rng, n):
 @pytest.mark.parametrize("type", ["f16", "bf16"])
 def test_majors_and_swizzles(rng, type, mn, span):
     check(rng, 80, "f32", type, type, span=span, mn=mn)
+
+
+@pytest.mark.parametrize(
+    ("d", "a", "b"),
+    [("f16", "f16", "f16"), ("f32", "tf32", "tf32"), ("f32", "e4m3", "e4m3"),
+     ("f32", "e5m2", "e4m3"), ("f16", "e4m3", "e5m2"), ("f16", "e5m2", "e5m2"),
+     ("s32", "s8", "s8"), ("s32", "s8", "u8"), ("s32", "u8", "s8"), ("s32", "u8", "u8")],
+)  # fmt: skip
+@pytest.mark.parametrize("registers", [False, True])
+def test_types(rng, d, a, b, registers):
+    check(rng, 32, d, a, b, registers=registers, span=64)
+
+
+@pytest.mark.parametrize("mn", [False, True])
+@pytest.mark.parametrize("type", ["f16", "bf16"])
+def test_a_in_registers(rng, type, mn):
+    check(rng, 24, "f32", type, type, registers=True, mn=(False, mn))
+
+
+@pytest.mark.parametrize("signs", [(1, -1), (-1, 1), (-1, -1)])
+@pytest.mark.parametrize("types", ["f32.f16.f16", "f32.tf32.tf32", "f16.e4m3.e5m2"])
+def test_negation(rng, signs, types):
+    check(rng, 16, *types.split("."), signs=signs)
+
+
+@pytest.mark.parametrize("types", ["f32.bf16.bf16", "f16.f16.f16", "s32.s8.u8"])
+def test_a_false_scale_d_ignores_the_accumulator(rng, types):
+    check(rng, 16, *types.split("."), scale=0)
+
+
+def test_scale_d_may_be_a_constant(rng):
+    a, b = integers(rng, (64, 16), "f16"), integers(rng, (8, 16), "f16")
+    c = integers(rng, (64, 8), "s8").astype(np.float32)
+    product = a.astype(np.float32) @ b.astype(np.float32).T
+    places = Place(), Place(start=8192)
+    for scale, expected in ((0, product), (1, product + c)):
+        found = run("m64n8k16.f32.f16.f16", a, b, c, *places, f"{scale}, 1, 1, 0, 0")
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("where", [".satfinite.s32.s8.s8", ".s32.s8.s8.satfinite", ".s32.s8.s8"])
+def test_integers_wrap_or_saturate(rng, where):
+    a, b = integers(rng, (64, 32), "s8"), integers(rng, (16, 32), "s8")
+    edge = np.iinfo(np.int32)
+    c = rng.choice([edge.min + 9, edge.max - 9], (64, 16)).astype(np.int32)
+    exact = a.astype(np.int64) @ b.astype(np.int64).T + c
+    found = run("m64n16k32" + where, a, b, c, Place(), Place(start=8192), "%scale")
+    wrapped = exact.astype(np.int32)
+    expected = np.clip(exact, edge.min, edge.max) if "satfinite" in where else wrapped
+    assert (wrapped != np.clip(exact, edge.min, edge.max)).any()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_single_bits_count_common_ones(rng):
+    a, b = rng.integers(0, 2, (64, 256)), rng.integers(0, 2, (8, 256))
+    left = np.packbits(a.astype(np.uint8), axis=1, bitorder="little").view(np.int8)
+    right = np.packbits(b.astype(np.uint8), axis=1, bitorder="little").view(np.int8)
+    c = integers(rng, (64, 8), "s8").astype(np.int32)
+    for at_a in (Place(), None):
+        opcode = "m64n8k256.s32.b1.b1.and.popc"
+        found = run(opcode, left, right, c, at_a, Place(start=8192), "%scale")
+        np.testing.assert_array_equal(found, a @ b.T + c)
+
+
+@pytest.mark.parametrize("step", [0, 32, 64, 96])
+def test_k_advances_inside_a_swizzle_atom(rng, step):
+    a, b = integers(rng, (64, 16), "bf16"), integers(rng, (40, 16), "bf16")
+    c = np.zeros((64, 40), np.float32)
+    found = run(
+        "m64n40k16.f32.bf16.bf16", a, b, c, Place(start=step), Place(start=8192 + step),
+        "%scale, 1, 1, 0, 0",
+    )  # fmt: skip
+    np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [Place(128, start=8192 + 256, base=2), Place(128, start=8192 + 128 * 5),
+     Place(64, sbo=512, start=8192 + 128, base=1), Place(32, sbo=256, start=8192 + 128, base=1),
+     Place(128, True, lbo=4096, sbo=1024, start=8192 + 384, base=3),
+     Place(64, True, lbo=2048, sbo=512, start=8192 + 384, base=3),
+     Place(32, True, lbo=512, sbo=2048, start=8192 + 128),
+     Place(0, sbo=640, lbo=128, start=8192 + 48), Place(0, True, lbo=4096, sbo=256, start=8192),
+     Place(128, sbo=2048, start=8192), Place(128, True, lbo=2048, sbo=16384, start=8192 + 64)],
+)  # fmt: skip
+def test_unaligned_starts_base_offsets_and_strides(rng, place):
+    a, b = integers(rng, (64, 16), "f16"), integers(rng, (40, 16), "f16")
+    c = np.zeros((64, 40), np.float32)
+    tail = f"%scale, 1, 1, 0, {int(place.mn)}"
+    found = run("m64n40k16.f32.f16.f16", a, b, c, Place(), place, tail)
+    np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32).T)
+
+
+def test_tf32_drops_low_bits_and_the_sum_rounds_once(rng):
+    a = rng.standard_normal((64, 8)).astype(np.float32)
+    b = rng.standard_normal((16, 8)).astype(np.float32)
+    c = rng.standard_normal((64, 16)).astype(np.float32)
+    found = run("m64n16k8.f32.tf32.tf32", a, b, c, None, Place(), "%scale, 1, 1")
+    cut = [(x.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64) for x in (a, b)]
+    np.testing.assert_array_equal(found, (cut[0] @ cut[1].T + c).astype(np.float32))
+
+
+@pytest.mark.parametrize("d", [np.float32, np.float16])
+def test_nan_is_the_hardware_one(rng, d):
+    a, b = integers(rng, (64, 16), "f16"), integers(rng, (8, 16), "f16")
+    a[3, 5] = -np.nan
+    found = run(
+        f"m64n8k16.f{32 if d is np.float32 else 16}.f16.f16", a, b, np.zeros((64, 8), d), Place(),
+        Place(start=8192), "%scale, 1, 1, 0, 0",
+    )  # fmt: skip
+    bits = found.view(f"u{found.itemsize}")
+    assert (bits[3] == (0x7FFFFFFF if d is np.float32 else 0x7FFF)).all()
+    assert np.isfinite(found[np.arange(64) != 3]).all()
+
+
+def test_a_chain_in_one_group(rng):
+    a, b = integers(rng, (64, 16), "bf16"), integers(rng, (16, 16), "bf16")
+    c = integers(rng, (64, 16), "s8").astype(np.float32)
+    body = """wgmma.fence.sync.aligned;
+{mma}
+{mma}
+wgmma.commit_group.sync.aligned;
+{mma}
+wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 1;
+wgmma.wait_group.sync.aligned 0;
+wgmma.fence.sync.aligned;
+{mma}
+wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 0;"""
+    places = Place(), Place(start=8192)
+    tail = "%scale, 1, 1, 0, 0"
+    found = run("m64n16k16.f32.bf16.bf16", a, b, c, *places, tail, body=body)
+    np.testing.assert_array_equal(found, 4 * (a.astype(np.float32) @ b.astype(np.float32).T) + c)

@@ -173,6 +173,11 @@ class _SharedOperand:
             if shadow[first : last + 1].any():
                 bad = self._poison(shadow, chunks)
                 break
+        for i, covered in enumerate(prints):
+            readers = machine.wgmma.warps_of(groups[which == i])
+            machine.demand_visible(
+                readers, covered.distinct + base[i], f"wgmma operand {self.name}", "CD-A2"
+            )
         raw = data.take(chunks, 0)
         numbers = numbers_of(rows_of(raw, self.mn_major), self.type)
         return numbers, bad, which, self._reads(prints, base, which)
