@@ -7,11 +7,12 @@ reads a lane that does not take part, ``CD-I9`` access to bytes whose asynchrono
 waited for, ``CD-A2`` a matrix instruction that may miss ordinary stores, ``CD-C1`` a missing
 ``wgmma.fence``, ``CD-C2`` use of registers of a wgmma in flight, ``CD-C5`` a wgmma on which the
 threads of a warpgroup do not agree, ``CD-C6`` one outside a warpgroup, ``CD-C7`` a matrix outside
-shared memory, ``CD-F2`` a malformed matrix descriptor, ``CD-G3`` barrier counts that cannot match, ``CD-G4`` an ``.aligned`` instruction under
-divergence, ``CD-G5`` a barrier that waits for exited threads, ``CD-HANG`` no thread can make
-progress, ``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``,
-``CD-PTX`` malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-BUG`` a fault of the
-emulator itself, ``CD-UNSUPPORTED`` an instruction that the emulator does not know.
+shared memory, ``CD-F2`` a malformed matrix descriptor, ``CD-G3`` barrier counts that cannot match,
+``CD-G4`` an ``.aligned`` instruction under divergence, ``CD-G5`` a barrier that waits for exited
+threads, ``CD-HANG`` no thread can make progress, ``CD-LIMIT`` the instruction budget is spent,
+``CD-TRAP`` the kernel executed ``trap``, ``CD-PTX`` malformed PTX text, ``CD-ARG`` a wrong launch
+argument, ``CD-BUG`` a fault of the emulator itself, ``CD-UNSUPPORTED`` an instruction that the
+emulator does not know.
 """
 
 from __future__ import annotations

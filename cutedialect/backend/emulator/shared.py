@@ -37,8 +37,9 @@ class BankedMemory:
         self._words: dict[int, tuple[Array, Array]] = {}
         # How many asynchronous operations read a chunk of 16 bytes; made at the first of them.
         self._readers: Array = None
-        # Says more about a byte that an operation must not touch: ``(offset, flags) -> text``.
-        self.explain: Callable[[int, int], str] | None = None
+        # Say more about a byte that an operation must not touch: ``(offset, flags)`` to
+        # ``(code, text)``, or None from one who knows nothing of it.
+        self.explain: list[Callable[[int, int], tuple[str, str] | None]] = []
 
     def words(self, width: int) -> tuple[Array, Array]:
         found = self._words.get(width)
@@ -151,7 +152,8 @@ class BankedMemory:
         found = int(state[lane, byte])
         at = int(offsets[lane]) + byte
         what, code = next((w, c) for flag, w, c in _REASONS if found & flags & flag)
-        more = "" if self.explain is None else self.explain(at, found & flags)
+        known = (explain(at, found & flags) for explain in self.explain)
+        code, more = next((answer for answer in known if answer), (code, ""))
         raise EmulatorError(
             f"{verb} {self.space} offset {at % self.pitch}, {what}",
             code=override if override and code != "CD-B8" else code,

@@ -58,7 +58,7 @@ class Transfers:
         self._stores: list[Store] = []
         self._committed = np.zeros(machine.total, np.int64)
         self._random = random.Random(seed) if seed else None
-        machine.shared.explain = self._explain
+        machine.shared.explain.append(self._explain)
 
     # Loads.
 
@@ -86,15 +86,15 @@ class Transfers:
         machine = self._machine
         data = load.finish()
         machine.progress = True
-        if not len(load.chunks):
-            return
-        words, shadow = machine.shared.words(CHUNK)
-        words[load.chunks] = data.reshape(-1).view(np.uint32).reshape(-1, 4)
-        shadow[load.chunks] = 0
-        machine.unstamp(load.chunks)
+        if len(load.chunks):
+            words, shadow = machine.shared.words(CHUNK)
+            words[load.chunks] = data.reshape(-1).view(np.uint32).reshape(-1, 4)
+            shadow[load.chunks] = 0
+            machine.unstamp(load.chunks)
         if load.source is not None:
             machine.shared.end_read(load.source)
-        machine.mbarriers.deliver(np.array([load.slot]), np.array([load.size]))
+        if load.size:
+            machine.mbarriers.deliver(np.array([load.slot]), np.array([load.size]))
 
     def advance(self) -> bool:
         """All threads are stuck: complete what they wait for. False if that is nothing."""
@@ -200,27 +200,27 @@ class Transfers:
             f"memory: expected a {wait} before the exit",
         )
 
-    def _explain(self, at: int, flags: int) -> str:
+    def _explain(self, at: int, flags: int) -> tuple[str, str] | None:
         """Which operation uses the byte at a shared offset."""
         chunk = at // CHUNK
         for load in self._loads:
             if flags & LOADING and (load.chunks == chunk).any():
                 bar = self._machine.mbarriers.name(int(self._machine.mbarriers.at[load.slot]))
-                return (
-                    f"{_name(load.ins)} at PTX line {load.ins.line} fills it; its {load.size} bytes "
-                    f"have not yet counted at {bar}"
+                return "CD-I9", (
+                    f"{_name(load.ins)} at PTX line {load.ins.line} fills it, and its {load.size} "
+                    f"bytes have not yet counted at {bar}"
                 )
         for store in self._stores:
             if flags & READING and not store.read and (store.chunks == chunk).any():
-                return (
+                return "CD-E7", (
                     f"{_name(store.ins)} at PTX line {store.ins.line} reads it: expected "
                     "cp.async.bulk.wait_group.read by the thread that issued it, then a barrier"
                 )
-        return ""
+        return None
 
     def report(self) -> list[str]:
         """What is in flight that nobody waits for."""
-        lines = []
+        lines: list[str] = []
         for load in self._loads[:8]:
             barriers = self._machine.mbarriers
             lines.append(

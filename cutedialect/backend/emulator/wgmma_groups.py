@@ -14,6 +14,7 @@ import numpy as np
 from .lanes import Array, Lanes
 from .module import Instruction, Module, Reg, Vector
 from .registers import Register
+from .shared import CHUNK, READING
 
 if TYPE_CHECKING:
     from .machine import Machine, Step
@@ -25,11 +26,13 @@ BlockKey = tuple[tuple[Reg, ...], str | None]
 
 
 @functools.lru_cache(maxsize=32)
-def _blocks(module: Module) -> tuple[BlockKey, ...]:
-    """The register vectors that the module's wgmma instructions own while in flight."""
+def _blocks(module: Module, entry: str) -> tuple[BlockKey, ...]:
+    """The register vectors that the wgmma instructions of a kernel, and of device functions, own
+    while in flight."""
     found: dict[BlockKey, None] = {}
+    others = {f.name for f in module.functions.values() if f.is_entry and f.name != entry}
     for ins in module.code:
-        if not ins.opcode.startswith("wgmma.mma_async"):
+        if not ins.opcode.startswith("wgmma.mma_async") or ins.function in others:
             continue
         parts = ins.opcode.split(".")
         kind = next((part for part in parts if part in ACCUMULATOR), None)
@@ -146,6 +149,7 @@ class SharedReads:
 
 @dataclass
 class _InFlight:
+    ins: Instruction
     groups: Array
     number: Array
     reads: list[SharedReads]
@@ -171,7 +175,8 @@ class Warpgroups:
         self._flying: list[_InFlight] = []
         self._blocks: dict[BlockKey, Block] = {}
         self._of_slot: dict[int, list[Block]] = {}
-        for registers, kind in _blocks(machine.module):
+        machine.shared.explain.append(self._explain)
+        for registers, kind in _blocks(machine.module, machine.image.entry):
             self._add(registers, kind, len(warp), count)
 
     def _add(self, items: tuple[Reg, ...], kind: str | None, warps: int, groups: int) -> None:
@@ -376,7 +381,7 @@ class Warpgroups:
                 block.holding = True
         for part in reads:
             self._machine.shared.begin_read(part.chunks.reshape(-1))
-        self._flying.append(_InFlight(groups, number, reads))
+        self._flying.append(_InFlight(ins, groups, number, reads))
 
     def fence(self, groups: Array, lanes: Lanes) -> None:
         for block in self._blocks.values():
@@ -403,7 +408,7 @@ class Warpgroups:
                     continue
                 rest = ~due
                 reads = [SharedReads(r.chunks, r.row[rest], r.left) for r in item.reads]
-                item = _InFlight(item.groups[rest], item.number[rest], reads)
+                item = _InFlight(item.ins, item.groups[rest], item.number[rest], reads)
             keep.append(item)
         self._flying = keep
 
@@ -415,6 +420,20 @@ class Warpgroups:
             if over.any():
                 self._machine.shared.end_read(part.chunks[over].reshape(-1))
                 part.left[over] = -1
+
+    def _explain(self, at: int, flags: int) -> tuple[str, str] | None:
+        """Who reads the byte at a shared offset."""
+        for item in self._flying if flags & READING else ():
+            for part in item.reads:
+                rows = np.flatnonzero((part.chunks == at // CHUNK).any(axis=1) & (part.left > 0))
+                if len(rows):
+                    group = int(item.groups[part.row == rows[0]][0])
+                    return "CD-C3", (
+                        f"the wgmma at PTX line {item.ins.line} may still read it "
+                        f"({self.describe(group)}): expected wgmma.wait_group, then a barrier, "
+                        "before it"
+                    )
+        return None
 
     def finish(self) -> int:
         """How many instructions were never waited for, at the end of the CTAs."""
