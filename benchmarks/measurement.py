@@ -1,0 +1,126 @@
+"""One case measured: every contender checked against float64, then all timed in turns.
+
+Everything here happens in the worker's process; what leaves it is `Result`, plain data. A
+contender that refuses or goes wrong becomes a result with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .accuracy import Reference, errors, reference
+from .cases import Case
+from .contenders import Call
+from .inputs import Operands, make_operands, poison, rotation
+from .timing import Plan, interleave, launches_for, make_batches
+
+
+class DeviceLostError(Exception):
+    """The context is gone: nothing more can run in this process."""
+
+
+@dataclass
+class Result:
+    """What one contender did: `ms` of a launch for each round, errors of each product right after
+    its first call and again after the timed launches. `failure` is why there are no times.
+    """
+
+    name: str
+    ms: list[float] = field(default_factory=list)
+    errors: list[float] = field(default_factory=list)
+    later_errors: list[float] = field(default_factory=list)
+    failure: str | None = None
+    launches: int = 0
+    captured: bool = True
+    started: float = 0.0
+    stopped: float = 0.0
+
+
+def measure(
+    torch: Any,
+    case: Case,
+    makers: dict[str, Callable[[], Call]],
+    plan: Plan,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Result]:
+    """Results in the order of `makers`; `tell` hears what is about to be done.
+
+    Raises DeviceLostError, with the results so far, when the context does not survive a contender.
+    """
+    tell("inputs")
+    sets = [make_operands(torch, case, seed) for seed in range(rotation(torch, case))]
+    ref = reference(torch, sets[0])
+    results: list[Result] = []
+    calls: dict[str, Call] = {}
+    for name, make in makers.items():
+        tell(name)
+        result = Result(name)
+        results.append(result)
+        try:
+            calls[name] = _checked(torch, make, sets, ref, result)
+        except Exception as error:
+            result.failure = reason(error)
+            _survived(torch, results)
+    tell("timing")
+    live = [result for result in results if result.failure is None]
+    try:
+        _time(torch, case, [calls[result.name] for result in live], sets, ref, plan, live)
+    except Exception as error:
+        for result in live:
+            result.failure = f"while timing: {reason(error)}"
+        _survived(torch, results)
+    return results
+
+
+def reason(error: BaseException) -> str:
+    """One line of an error: its type only where the message does not stand alone."""
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else ""
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _checked(
+    torch: Any, make: Callable[[], Call], sets: list[Operands], ref: Reference, result: Result
+) -> Call:
+    """The call of a contender that went through every set and left its errors on the first."""
+    call = make()
+    poison(sets[0])
+    call(sets[0])
+    torch.cuda.synchronize()
+    result.errors = list(errors(torch, ref))
+    for operands in sets[1:]:
+        call(operands)
+    torch.cuda.synchronize()
+    return call
+
+
+def _time(
+    torch: Any,
+    case: Case,
+    calls: list[Call],
+    sets: list[Operands],
+    ref: Reference,
+    plan: Plan,
+    results: list[Result],
+) -> None:
+    if not calls:
+        return
+    batches = make_batches(torch, calls, sets, launches_for(case, plan))
+    rounds = interleave(torch, batches, plan)
+    for result, batch, ms in zip(results, batches, rounds.ms, strict=True):
+        result.ms = list(ms)
+        result.launches, result.captured = batch.launches, batch.captured
+        result.started, result.stopped = rounds.started, rounds.stopped
+        poison(sets[0])
+        batch.run()
+        torch.cuda.synchronize()
+        result.later_errors = list(errors(torch, ref))
+
+
+def _survived(torch: Any, results: list[Result]) -> None:
+    try:
+        torch.cuda.synchronize()
+    except Exception as error:
+        raise DeviceLostError(results) from error

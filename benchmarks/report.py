@@ -1,0 +1,77 @@
+"""The table as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from .rows import Row, geometric_mean
+
+_MAIN_GOAL = 1.05
+HEADER = (
+    f"{'case':32} {'TFLOP/s':>8} {'cuBLAS':>7} {'ratio':>6} {'quartiles':>11} {'gate':>5} "
+    f"{'goal':>5} {'HBM':>4} {'error/cuBLAS':>17} {'MHz':>5} {'W':>4}"
+)
+
+
+def line_of(row: Row) -> str:
+    """One line of the table, under `HEADER`."""
+    if row.failure is not None:
+        return f"{row.case.name:32} {_number(row.cublas_tflops, 16, 1)}  FAILED  {row.failure}"
+    spread = "" if row.spread is None else f"{row.spread[0]:.3f}-{row.spread[1]:.3f}"
+    hbm = f"{100 * row.bandwidth:.0f}%" if row.case.starved and row.bandwidth else ""
+    error = "" if row.error is None else f"{row.error:.3g}/{row.cublas_error:.3g}"
+    peers = "".join(f"  {name} {_peer(value)}" for name, value in row.peers.items())
+    queued = "" if row.captured else "  (no graph)"
+    return (
+        f"{row.case.name:32} {_number(row.tflops, 8, 1)} {_number(row.cublas_tflops, 7, 1)} "
+        f"{_number(row.ratio, 6, 3)} {spread:>11} {row.case.gate:5.2f} {row.case.goal:5.2f} "
+        f"{hbm:>4} {error:>17} {_number(row.mhz, 5, 0)} {_number(row.watts, 4, 0)}  "
+        f"{row.verdict}{peers}{queued}"
+    )
+
+
+def summary(rows: Sequence[Row]) -> list[str]:
+    """Geometric means of the sections, and what did not pass."""
+    lines: list[str] = []
+    for section in dict.fromkeys(row.case.section for row in rows):
+        inside = [row for row in rows if row.case.section == section]
+        mean = geometric_mean(inside)
+        if mean is None or len(inside) < 2:
+            continue
+        goal = f" (goal {_MAIN_GOAL:.2f})" if section == "main" else ""
+        counted = sum(row.ratio is not None for row in inside)
+        lines.append(f"geometric mean, {section}: {mean:.3f} of {counted}/{len(inside)} rows{goal}")
+    missed = [row for row in rows if not row.passed]
+    lines.append(f"{len(rows) - len(missed)} of {len(rows)} rows pass their gate")
+    for row in missed:
+        ratio = "" if row.ratio is None else f" {row.ratio:.3f} < {row.case.gate:.2f}"
+        why = row.failure or (ratio.strip() if row.verdict == "MISSED" else "error above twice")
+        lines.append(f"  {row.verdict:6} {row.case.name}: {why}")
+    return lines
+
+
+def write_json(
+    path: str, machine: dict[str, Any], plan: dict[str, Any], rows: Sequence[Row]
+) -> None:
+    """Write everything, at once, so that an interrupted run leaves the last whole file."""
+    data = {
+        "machine": machine,
+        "plan": plan,
+        "geometric_mean_main": geometric_mean([r for r in rows if r.case.section == "main"]),
+        "results": [row.record() for row in rows],
+    }
+    partial = f"{path}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        json.dump(data, file, indent=1, allow_nan=True)
+    os.replace(partial, path)
+
+
+def _number(value: float | None, width: int, digits: int) -> str:
+    return " " * width if value is None else f"{value:{width}.{digits}f}"
+
+
+def _peer(value: float | str) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else f"({value})"

@@ -1,0 +1,154 @@
+"""GPU time of queued launches. Every contender's batch of launches over the rotated sets becomes a
+CUDA graph, so that Python's time does not show; the batches of all contenders are queued one after
+the other, round for round, and only then waited for. What cannot be captured is launched from
+Python behind a delay on the device that lasts until all of it is queued.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .cases import Case
+from .contenders import Call
+from .inputs import Operands
+
+# Estimates that decide the number of launches only: rates below what an H100 reaches.
+_FLOPS = {"bf16": 6e14, "f16": 6e14, "tf32": 3e14, "e4m3": 12e14, "s8": 8e14}
+_BYTES = 2.5e12
+_OVERHEAD = 2e-6
+_CAPTURED_LAUNCHES = 1000
+# The device's queue holds about a thousand launches; beyond that the host waits.
+_QUEUED_LAUNCHES = 256
+# Above the clock of any device of today, so that a delay is never too short.
+_CYCLES_PER_SECOND = 2.2e9
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to measure: `rounds` of batches of about `batch_ms` each, after `cool_down` seconds
+    of rest and `warmup` rounds; fewer rounds where they would take more than `limit` seconds.
+    """
+
+    rounds: int = 30
+    batch_ms: float = 6.0
+    warmup: int = 6
+    cool_down: float = 0.5
+    limit: float = 6.0
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Launches that `run` queues: as one graph, or from Python behind a delay of `cycles`."""
+
+    run: Callable[[], object]
+    launches: int
+    cycles: int = 0
+
+    @property
+    def captured(self) -> bool:
+        return self.cycles == 0
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """Milliseconds of one launch, `ms[contender][round]`, and when (seconds since the epoch)."""
+
+    ms: tuple[tuple[float, ...], ...]
+    started: float
+    stopped: float
+
+
+def launches_for(case: Case, plan: Plan) -> int:
+    """How many launches fill a batch."""
+    seconds = max(case.flops / _FLOPS[case.dtype], case.bytes / _BYTES)
+    seconds += _OVERHEAD * (len(case.group) or 1)
+    most = _CAPTURED_LAUNCHES // (len(case.group) or 1)
+    return max(1, min(most, round(1e-3 * plan.batch_ms / seconds)))
+
+
+def make_batches(
+    torch: Any, calls: Sequence[Call], sets: Sequence[Operands], launches: int
+) -> list[Batch]:
+    """A batch for each call; every set must have been through every call before.
+
+    Launches of a graph follow each other a little closer, so the first call, the yardstick, gets
+    one only if it can be captured, and without one nobody does.
+    """
+    batches: list[Batch] = []
+    for call in calls:
+        graph = None
+        if not batches or batches[0].captured:
+            graph = _capture(torch, call, sets, launches)
+        if graph is not None:
+            batches.append(Batch(graph.replay, launches))
+        else:
+            batches.append(_queued(torch, call, sets, min(launches, _QUEUED_LAUNCHES)))
+    return batches
+
+
+def interleave(torch: Any, batches: Sequence[Batch], plan: Plan) -> Rounds:
+    """Time every batch in every round, in turns forward and backward."""
+    time.sleep(plan.cool_down)
+    probe = _queue(torch, batches, 1)
+    torch.cuda.synchronize()
+    seconds = 1e-3 * sum(start.elapsed_time(stop) for (start, stop), *_ in probe) or 1e-9
+    fit = int(plan.limit / seconds)
+    rounds = max(3, min(plan.rounds, fit))
+    _queue(torch, batches, min(plan.warmup, rounds))
+    started = time.time()
+    marks = _queue(torch, batches, rounds)
+    torch.cuda.synchronize()
+    ms = tuple(
+        tuple(start.elapsed_time(stop) / batch.launches for start, stop in marked)
+        for batch, marked in zip(batches, marks, strict=True)
+    )
+    return Rounds(ms, started, time.time())
+
+
+def _queue(torch: Any, batches: Sequence[Batch], rounds: int) -> list[list[tuple[Any, Any]]]:
+    """Events around each batch of each round, nothing waited for."""
+    marks: list[list[tuple[Any, Any]]] = [[] for _ in batches]
+    for number in range(rounds):
+        order = range(len(batches))
+        for index in order if number % 2 == 0 else reversed(order):
+            batch = batches[index]
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            if not batch.captured:
+                torch.cuda._sleep(batch.cycles)
+            start.record()
+            batch.run()
+            stop.record()
+            marks[index].append((start, stop))
+    return marks
+
+
+def _capture(torch: Any, call: Call, sets: Sequence[Operands], launches: int) -> Any:
+    """The graph of a batch; None where the call does what cannot be captured."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            for number in range(launches):
+                call(sets[number % len(sets)])
+    except RuntimeError:
+        # A capture that fails leaves its own stream as the current one.
+        torch.cuda.set_stream(torch.cuda.default_stream())
+        torch.cuda.synchronize()
+        return None
+    return graph
+
+
+def _queued(torch: Any, call: Call, sets: Sequence[Operands], launches: int) -> Batch:
+    """Launches from Python, with the delay that covers the time the host takes to queue them."""
+
+    def run() -> None:
+        for number in range(launches):
+            call(sets[number % len(sets)])
+
+    start = time.perf_counter()
+    run()
+    seconds = time.perf_counter() - start
+    torch.cuda.synchronize()
+    return Batch(run, launches, 1000 + int(1.5 * seconds * _CYCLES_PER_SECOND))

@@ -1,0 +1,161 @@
+"""The process that holds the GPU: reads requests and writes results, JSON lines both ways.
+
+It stays for all cases, so that ours and cuBLAS share one context; `supervisor.py` starts it and
+replaces it when a kernel hangs or takes the context along.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.metadata
+import importlib.util
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from .cases import Case, named
+from .contenders import make_contenders
+from .measurement import DeviceLostError, measure, reason
+from .timing import Plan
+
+_LOST = 3
+
+
+def main() -> int:
+    # Whatever a library prints must not end up between the answers.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    torch = _torch()
+    if isinstance(torch, str):
+        _say(answers, {"missing": torch})
+        return 2
+    _say(answers, {"machine": machine(torch)})
+    for line in sys.stdin:
+        if not serve(torch, json.loads(line), lambda message: _say(answers, message)):
+            return _LOST
+    return 0
+
+
+def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> bool:
+    """Answer one request; False when the context is gone."""
+    case = named(request["case"])
+    makers = make_contenders(torch, case, request["schedules"], peers=request["peers"])
+    answer: dict[str, Any] = {"results": []}
+    alive = True
+    try:
+        results = measure(
+            torch, case, makers, Plan(**request["plan"]), lambda what: say({"doing": what})
+        )
+    except DeviceLostError as lost:
+        results, alive = lost.args[0], False
+    except Exception as error:
+        results, answer["failure"] = [], reason(error)
+    answer["results"] = [asdict(result) for result in results]
+    if alive and request.get("resources"):
+        answer["resources"] = {
+            result.name: resources(case, request["schedules"][result.name])
+            for result in results
+            if result.failure is None and result.name in request["schedules"]
+        }
+    say(answer)
+    if alive:
+        torch.cuda.empty_cache()
+    return alive
+
+
+def resources(case: Case, schedule: str | None) -> str:
+    """Registers, spilled bytes and shared memory of our kernel for a case that is not grouped, and
+    the heuristic's schedule where none was given.
+    """
+    import cutedialect as cute
+
+    from .inputs import TYPES
+
+    if case.group:
+        return ""
+    try:
+        inputs, output = TYPES[case.dtype]
+        m, n, k = case.sizes
+        batch = (case.batch,) if case.batch > 1 else ()
+
+        def spec(rows: int, columns: int, contiguous: bool) -> cute.TensorSpec:
+            strides = (None, 1) if contiguous else (1, None)
+            return cute.TensorSpec((*batch, rows, columns), inputs, (None,) * len(batch) + strides)
+
+        kernel = cute.compile(
+            cute.gemm,
+            spec(m, k, case.majors[0] == "T"),
+            spec(k, n, case.majors[1] == "T"),
+            out_dtype=output,
+            schedule=schedule,
+            arch=_arch(),
+        )
+        found = kernel.resources
+    except Exception as error:
+        return reason(error)
+    spills = f", {found.spills} B SPILLED" if found.spills else ""
+    chosen = f"{kernel.schedule}; " if schedule is None else ""
+    return f"{chosen}{found.registers} registers, {found.smem} B shared{spills}"
+
+
+def machine(torch: Any) -> dict[str, object]:
+    """What the figures depend on."""
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "device": torch.cuda.get_device_name(),
+        "multiprocessors": properties.multi_processor_count,
+        "l2_bytes": getattr(properties, "L2_cache_size", None),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "cublas": _cublas_version(),
+        "cupy": next(filter(None, map(_version, ("cupy-cuda13x", "cupy-cuda12x", "cupy"))), None),
+        "triton": _version("triton"),
+    }
+
+
+def _torch() -> Any:
+    """torch, or what of it is missing."""
+    if importlib.util.find_spec("torch") is None:
+        return "torch and a CUDA device, got no torch"
+    import torch  # pyright: ignore[reportMissingImports]
+
+    if not torch.cuda.is_available():
+        return "torch and a CUDA device, got no device"
+    return torch
+
+
+def _arch() -> str:
+    from cutedialect.frontend.launch import default_arch
+
+    return default_arch("auto")
+
+
+def _version(package: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(package)
+    return None
+
+
+def _cublas_version() -> str | None:
+    """The version of the library that torch has loaded."""
+    for major in (13, 12, 11):
+        with contextlib.suppress(OSError, AttributeError):
+            library = ctypes.CDLL(f"libcublas.so.{major}", ctypes.RTLD_GLOBAL)
+            parts = [ctypes.c_int() for _ in range(3)]
+            for index, part in enumerate(parts):
+                library.cublasGetProperty(index, ctypes.byref(part))
+            return ".".join(str(part.value) for part in parts)
+    return None
+
+
+def _say(answers: TextIO, message: dict[str, Any]) -> None:
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

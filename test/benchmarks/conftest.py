@@ -1,0 +1,232 @@
+"""A stand-in for torch with a clock of its own: arrays are NumPy's, every product advances the
+device's time by what the test says, and graphs replay what was captured.
+"""
+
+import types
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+
+class Tensor:
+    def __init__(self, array):
+        self.array = array
+
+    shape = property(lambda self: self.array.shape)
+    dtype = property(lambda self: self.array.dtype)
+
+    def element_size(self):
+        return self.array.itemsize
+
+    def is_floating_point(self):
+        return self.array.dtype.kind not in "iub"
+
+    def to(self, dtype):
+        return Tensor(self.array.astype(dtype))
+
+    def double(self):
+        assert self.array.dtype != ml_dtypes.float8_e4m3fn
+        return self.to(np.float64)
+
+    def float(self):
+        return self.to(np.float32)
+
+    def transpose(self, one, other):
+        return Tensor(np.swapaxes(self.array, one, other))
+
+    def fill_(self, value):
+        self.array[...] = value
+
+    def round(self):
+        return Tensor(self.array.round())
+
+    def clamp(self, low, high):
+        return Tensor(self.array.clip(low, high))
+
+    def abs(self):
+        return Tensor(np.abs(self.array))
+
+    def max(self):
+        return Tensor(np.max(self.array))
+
+    def any(self):
+        return bool(np.any(self.array))
+
+    def item(self):
+        return self.array.item()
+
+    def __getitem__(self, key):
+        return Tensor(self.array[key])
+
+    def __sub__(self, other):
+        return Tensor(self.array - other.array)
+
+    def __mul__(self, number):
+        return Tensor(self.array * np.asarray(number, self.array.dtype))
+
+    def __eq__(self, other):
+        return Tensor(self.array == (other.array if isinstance(other, Tensor) else other))
+
+    def __ne__(self, other):
+        return Tensor(self.array != other.array)
+
+    __hash__ = None
+
+
+class Device:
+    """The stream: seconds of GPU time, and the graph that is being captured."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.capturing = None
+        self.uncapturable = set()
+        self.launches = []
+        self.lost = False
+        self.l2 = 50 << 20
+
+    def launch(self, name, seconds, work):
+        if self.capturing is not None:
+            if name in self.uncapturable:
+                raise RuntimeError("operation not permitted when stream is capturing")
+            self.capturing.append((name, seconds, work))
+            return
+        self.launches.append(name)
+        self.now += seconds
+        work()
+
+
+class Event:
+    def __init__(self, device):
+        self.device = device
+
+    def record(self):
+        self.time = self.device.now
+
+    def elapsed_time(self, other):
+        return 1e3 * (other.time - self.time)
+
+
+class Graph:
+    def __init__(self, device):
+        self.device = device
+        self.nodes = []
+
+    def replay(self):
+        assert self.device.capturing is None
+        for node in self.nodes:
+            self.device.launch(*node)
+
+
+class Capture:
+    def __init__(self, graph):
+        self.graph = graph
+
+    def __enter__(self):
+        self.graph.device.capturing = self.graph.nodes
+
+    def __exit__(self, *error):
+        self.graph.device.capturing = None
+
+
+class Generator:
+    def __init__(self, device):
+        assert device == "cuda"
+
+    def manual_seed(self, seed):
+        self.random = np.random.default_rng(seed)
+
+
+def product(device, name, seconds, scale=1.0):
+    """A contender: `out` = scale * a @ b in float64, rounded once."""
+
+    def call(a, b, out):
+        def work():
+            exact = scale * (a.array.astype(np.float64) @ b.array.astype(np.float64))
+            out.array[...] = exact.astype(out.array.dtype)
+
+        device.launch(name, seconds, work)
+
+    return call
+
+
+@pytest.fixture
+def device():
+    return Device()
+
+
+@pytest.fixture
+def torch(device):
+    def synchronize():
+        if device.lost:
+            raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    def sleep(cycles):
+        device.now += cycles / 2e9
+
+    def scaled_mm(a, b, scale_a, scale_b, *, out_dtype, use_fast_accum, out):
+        assert scale_a.item() == scale_b.item() == 1
+        assert use_fast_accum
+        assert out_dtype == out.dtype
+        product(device, "cuBLAS", 1e-3)(a, b, out)
+
+    def plain(a, b, *, out):
+        product(device, "cuBLAS", 1e-3)(a, b, out)
+
+    cuda = types.SimpleNamespace(
+        synchronize=synchronize,
+        empty_cache=lambda: None,
+        get_device_properties=lambda index: types.SimpleNamespace(
+            L2_cache_size=device.l2, multi_processor_count=132
+        ),
+        get_device_name=lambda: "a device",
+        Event=lambda enable_timing: Event(device),
+        CUDAGraph=lambda: Graph(device),
+        graph=Capture,
+        set_stream=lambda stream: None,
+        default_stream=lambda: None,
+        _sleep=sleep,
+    )
+    return types.SimpleNamespace(
+        __version__="2",
+        version=types.SimpleNamespace(cuda="13.0"),
+        cuda=cuda,
+        Generator=Generator,
+        bfloat16=np.dtype(ml_dtypes.bfloat16),
+        float16=np.dtype(np.float16),
+        float32=np.dtype(np.float32),
+        float8_e4m3fn=np.dtype(ml_dtypes.float8_e4m3fn),
+        int8=np.dtype(np.int8),
+        int32=np.dtype(np.int32),
+        randn=lambda shape, *, generator, device: Tensor(
+            generator.random.standard_normal(shape, np.float32)
+        ),
+        randint=lambda low, high, shape, *, generator, device: Tensor(
+            generator.random.integers(low, high, shape)
+        ),
+        empty=lambda shape, *, dtype, device: Tensor(np.zeros(shape, dtype)),
+        ones=lambda shape, *, dtype, device: Tensor(np.ones(shape, dtype)),
+        matmul=lambda a, b: Tensor(a.array @ b.array),
+        cat=lambda parts, dim: Tensor(np.concatenate([part.array for part in parts], dim)),
+        mm=plain,
+        bmm=plain,
+        _int_mm=plain,
+        _scaled_mm=scaled_mm,
+        set_float32_matmul_precision=lambda precision: None,
+    )
+
+
+@pytest.fixture
+def contender(device):
+    """Makes contenders of a name, seconds of GPU time for a launch, and a factor on the result."""
+
+    def make(name, seconds, scale=1.0):
+        one = product(device, name, seconds, scale)
+
+        def call(operands):
+            for a, b, out in operands.products:
+                one(a, b, out)
+
+        return lambda: call
+
+    return make

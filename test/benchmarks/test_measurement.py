@@ -1,0 +1,162 @@
+"""Checks and timings of one case on a device whose time the test decides."""
+
+import pytest
+
+from benchmarks.cases import Case
+from benchmarks.contenders import cublas
+from benchmarks.inputs import make_operands, rotation
+from benchmarks.measurement import DeviceLostError, measure
+from benchmarks.timing import Plan, launches_for
+
+PLAN = Plan(rounds=5, batch_ms=1.0, warmup=1, cool_down=0.0)
+SMALL = Case("main", "bf16", (40, 24, 16))
+
+
+@pytest.fixture(autouse=True)
+def small_cache(device):
+    device.l2 = 1 << 12
+
+
+def by_name(results):
+    return {result.name: result for result in results}
+
+
+def test_times_are_those_of_a_launch(torch, contender):
+    makers = {"cuBLAS": contender("cuBLAS", 2e-6), "ours": contender("ours", 1e-6)}
+    found = by_name(measure(torch, SMALL, makers, PLAN))
+    assert found["cuBLAS"].ms == pytest.approx([2e-3] * 5)
+    assert found["ours"].ms == pytest.approx([1e-3] * 5)
+    assert all(result.captured and result.launches > 100 for result in found.values())
+    assert found["ours"].errors == found["cuBLAS"].errors == found["ours"].later_errors
+    assert found["ours"].failure is None
+
+
+def test_rounds_go_forward_and_backward(torch, device, contender):
+    makers = {name: contender(name, 1e-5) for name in ("cuBLAS", "one", "two")}
+    measure(torch, SMALL, makers, PLAN)
+    runs = [
+        name for name, before in zip(device.launches, [None, *device.launches]) if name != before
+    ]
+    text = " ".join(runs)
+    assert "cuBLAS one two one cuBLAS one two one cuBLAS" in text
+
+
+def test_what_cannot_be_captured_is_queued(torch, device, contender):
+    device.uncapturable = {"ours"}
+    makers = {name: contender(name, 1e-6) for name in ("cuBLAS", "ours")}
+    found = by_name(measure(torch, SMALL, makers, PLAN))
+    assert found["cuBLAS"].captured
+    assert not found["ours"].captured
+    assert found["ours"].launches == 256
+    assert found["ours"].ms == pytest.approx([1e-3] * 5)
+
+
+def test_without_a_graph_of_cublas_nobody_has_one(torch, device, contender):
+    device.uncapturable = {"cuBLAS"}
+    makers = {name: contender(name, 1e-6) for name in ("cuBLAS", "ours")}
+    assert not any(result.captured for result in measure(torch, SMALL, makers, PLAN))
+
+
+def test_slow_cases_get_fewer_rounds(torch, contender):
+    makers = {"cuBLAS": contender("cuBLAS", 1e-3)}
+    plan = Plan(rounds=50, batch_ms=1.0, warmup=1, cool_down=0.0, limit=6.0)
+    (result,) = measure(torch, SMALL, makers, plan)
+    assert 3 <= len(result.ms) <= 6.0 / (1e-3 * result.launches) + 1
+
+
+def test_a_wrong_result_has_a_larger_error(torch, contender):
+    makers = {"cuBLAS": contender("cuBLAS", 1e-6), "ours": contender("ours", 1e-6, scale=1.1)}
+    found = by_name(measure(torch, SMALL, makers, PLAN))
+    assert found["ours"].errors[0] > 2 * found["cuBLAS"].errors[0]
+
+
+def test_what_is_never_written_is_infinitely_wrong(torch, contender):
+    def lazy():
+        return lambda operands: None
+
+    for dtype in ("bf16", "s8"):
+        case = Case("main", dtype, (40, 24, 16))
+        found = by_name(measure(torch, case, {"cuBLAS": contender("c", 1e-6), "lazy": lazy}, PLAN))
+        assert found["lazy"].errors == [float("inf")]
+        assert found["cuBLAS"].errors[0] < 1
+
+
+def test_a_refusal_is_a_result(torch, contender):
+    def refuses():
+        raise TypeError("a: expected one of f16, got e4m3\nmore")
+
+    makers = {"cuBLAS": contender("cuBLAS", 1e-6), "ours": refuses}
+    found = by_name(measure(torch, SMALL, makers, PLAN))
+    assert found["ours"].failure == "TypeError: a: expected one of f16, got e4m3"
+    assert found["ours"].ms == []
+    assert len(found["cuBLAS"].ms) == 5
+
+
+def test_a_lost_device_stops_the_process(torch, device, contender):
+    def crash():
+        def call(operands):
+            device.lost = True
+            torch.cuda.synchronize()
+
+        return call
+
+    makers = {"cuBLAS": contender("cuBLAS", 1e-6), "ours": crash, "later": crash}
+    with pytest.raises(DeviceLostError) as lost:
+        measure(torch, SMALL, makers, PLAN)
+    results = by_name(lost.value.args[0])
+    assert "illegal memory access" in results["ours"].failure
+    assert "later" not in results
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("other", "s8", (40, 24, 16)),
+        Case("other", "tf32", (40, 24, 16)),
+        Case("other", "e4m3", (40, 24, 16)),
+        Case("other", "bf16", (8, 24, 16), batch=3),
+        Case("other", "bf16", group=((8, 24, 16), (70, 16, 32))),
+        Case("majors", "f16", (40, 24, 16), "NT", values="integers"),
+    ],
+    ids=lambda case: case.name,
+)
+def test_cublas_computes_every_kind_of_case(torch, case):
+    (result,) = measure(torch, case, {"cuBLAS": lambda: cublas(torch, case)}, PLAN)
+    assert result.failure is None
+    assert len(result.errors) == len(case.group or [case])
+    assert max(result.errors) < 0.1
+    assert len(result.ms) == 5
+
+
+@pytest.mark.parametrize(
+    ("majors", "a_rows", "b_rows"),
+    [("TN", True, False), ("TT", True, True), ("NT", False, True), ("NN", False, False)],
+)
+def test_majors_decide_what_is_contiguous(torch, majors, a_rows, b_rows):
+    made = make_operands(torch, Case("majors", "f16", (40, 24, 16), majors), 0)
+    assert made.a.shape == (40, 16)
+    assert made.b.shape == (16, 24)
+    assert made.out.shape == (40, 24)
+    assert made.a.array.flags.c_contiguous == a_rows
+    assert made.b.array.flags.c_contiguous == b_rows
+
+
+def test_inputs_differ_between_sets_and_integers_are_small(torch):
+    case = Case("integers", "f16", (40, 24, 64), values="integers")
+    one, two = (make_operands(torch, case, seed).a.array for seed in (0, 1))
+    assert (one != two).any()
+    assert set(one.ravel().tolist()) == {-2.0, -1.0, 0.0, 1.0, 2.0}
+
+
+def test_sets_turn_past_the_cache(torch, device):
+    device.l2 = 50 << 20
+    small, large = Case("main", "bf16", (1024,) * 3), Case("main", "bf16", (16384,) * 3)
+    assert (rotation(torch, small) - 1) * small.bytes >= 3 * device.l2
+    assert rotation(torch, large) == 2
+
+
+def test_a_batch_lasts_about_as_long_as_planned():
+    plan = Plan(batch_ms=6.0)
+    assert launches_for(Case("main", "bf16", (16384,) * 3), plan) == 1
+    assert 25 <= launches_for(Case("main", "bf16", (4096,) * 3), plan) <= 40
+    assert 800 <= launches_for(Case("main", "bf16", (1024,) * 3), plan) <= 1000
