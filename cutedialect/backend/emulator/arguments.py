@@ -4,10 +4,12 @@ span (views of one base keep their distances); scalars and structs become parame
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 
+from . import tensor_map
 from .errors import EmulatorError
 from .lanes import Array
 from .memory import GLOBAL_BASE, RED_ZONE, Allocation, LinearMemory
@@ -112,12 +114,34 @@ def bind(
         raise _fail(f"'{function.name}' takes {len(params)} arguments, got {len(args)}")
     out = np.zeros(max(size, 1), np.uint8)
     arrays: list[tuple[str, Array]] = []
-    slots: list[int] = []
+    # What to put where once the arrays have addresses: by position in ``arrays``.
+    slots: list[Callable[[int], None]] = []
     for i, (param, given) in enumerate(zip(params, args, strict=True)):
         assert isinstance(param, Variable)
         arg: Any = given
         what = f"argument {i} ('{param.name}')"
         at = offsets[param.uid]
+        if param.size == tensor_map.SIZE and tensor_map.is_map(arg):
+            if param.align < tensor_map.ALIGN:
+                raise EmulatorError(
+                    f"{what}: expected a parameter of .align {tensor_map.ALIGN} for a tensor map, "
+                    f"got .align {param.align}",
+                    code="CD-E2",
+                )
+            arrays.append((what, _mapped(what, arg)))
+            slots.append(_put_map(out[at : at + tensor_map.SIZE], what, arg))
+            continue
+        if param.size == 8 and _is_map_list(arg):
+            arg = list(arg)
+            table = np.zeros(tensor_map.SIZE * len(arg), np.uint8)
+            arrays.append((what, table))
+            slots.append(_put_pointer(out, at))
+            for number, item in enumerate(arg):
+                inner = f"{what}[{number}]"
+                arrays.append((inner, _mapped(inner, item)))
+                start = tensor_map.SIZE * number
+                slots.append(_put_map(table[start : start + tensor_map.SIZE], inner, item))
+            continue
         scalar = is_array(arg) and arg.ndim == 0 and arg.dtype.names is None
         if scalar and param.size != 8:
             arg = arg[()]
@@ -125,13 +149,47 @@ def bind(
             if param.size != 8:
                 raise _fail(f"{what}: expected {param.size} bytes by value, got an array")
             arrays.append((f"{what}", arg))
-            slots.append(at)
+            slots.append(_put_pointer(out, at))
             continue
         raw = _scalar(what, param, arg)
         out[at : at + len(raw)] = np.frombuffer(raw, np.uint8)
-    for at, address in zip(slots, buffers.place(arrays), strict=True):
-        out[at : at + 8] = np.array([address], np.uint64).view(np.uint8)
+    for put, address in zip(slots, buffers.place(arrays), strict=True):
+        put(address)
     return out
+
+
+def _put_pointer(out: Array, at: int) -> Callable[[int], None]:
+    def put(address: int) -> None:
+        out[at : at + 8] = np.array([address], np.uint64).view(np.uint8)
+
+    return put
+
+
+def _put_map(target: Array, what: str, described: Any) -> Callable[[int], None]:
+    """Write the opaque form of a tensor map once its array has an address."""
+    low, high = _span(tensor_map.field(described, "array"))
+
+    def put(address: int) -> None:
+        found = tensor_map.from_argument(what, described, address, high - low)
+        target[:] = np.frombuffer(found.encode(), np.uint8)
+
+    return put
+
+
+def _mapped(what: str, described: Any) -> Array:
+    array = tensor_map.field(described, "array")
+    if not is_array(array) or array.size == 0:
+        raise _fail(f"{what}: expected a NumPy array with elements as the tensor map's array")
+    return array
+
+
+def _is_map_list(value: Any) -> bool:
+    if is_array(value) and value.dtype != object:
+        return False
+    if not isinstance(value, list | tuple | np.ndarray):
+        return False
+    items = list(cast("list[Any]", value))
+    return bool(items) and all(map(tensor_map.is_map, items))
 
 
 def _is_number(value: Any) -> bool:

@@ -18,8 +18,8 @@ from .lanes import Array, Lanes
 if TYPE_CHECKING:
     from .machine import Machine
 
-# A shared::cluster address of the CTA with rank r is ``(r + 1) << RANK_SHIFT | shared::cta address``;
-# 0 in the upper bits is the executing thread's own CTA.
+# A shared::cluster address of the CTA with rank r is its shared::cta address plus
+# ``(r + 1) << RANK_SHIFT``; 0 in the upper bits is the executing thread's own CTA.
 RANK_SHIFT = 24
 _LOCAL = np.uint64((1 << RANK_SHIFT) - 1)
 

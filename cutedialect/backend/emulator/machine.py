@@ -102,7 +102,7 @@ class Machine:
     scheduler: Scheduler
 
     def __init__(self, image: Image, first_cta: int, ctas: int, seed: int = 0) -> None:
-        """``ctas`` CTAs from ``first_cta`` on, both multiples of the cluster size: rows are numbered
+        """``ctas`` CTAs from ``first_cta`` on, both multiples of the cluster size: rows go
         cluster by cluster, by rank within one."""
         self.image = image
         self.module = image.module

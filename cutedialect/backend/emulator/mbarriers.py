@@ -133,6 +133,10 @@ class MBarriers:
     def find(self, lanes: Lanes, at: Array) -> Array:
         """Slots of the barriers that ``lanes`` use; CD-B8 where there is none, CD-A8 where the
         thread cannot know of the initialization."""
+        return self.find_by(lanes.index >> 5, at)
+
+    def find_by(self, warp: Array, at: Array) -> Array:
+        """The same for threads of ``warp``, one entry each."""
         if self._slot_of is None:
             raise self._absent(int(at[0]))
         slots = self._slot_of[at // 8]
@@ -140,7 +144,6 @@ class MBarriers:
             raise self._absent(int(at[np.argmin(slots)]))
         ordering = self._machine.ordering
         if ordering is not None:
-            warp = lanes.index >> 5
             stamp = self._stamp[slots]
             column, time = (stamp & np.uint32(511)).astype(np.intp), stamp >> np.uint32(9)
             unknown = (ordering.known[warp, column] < time) & (
@@ -186,9 +189,9 @@ class MBarriers:
             np.add.at(self.tx, slots, expects)
             np.add.at(self.wanted, slots, expects)
             self._check_tx(slots)
-        if len(slots) == 1 or len(np.unique(slots)) == len(slots):
-            if not (self.pending[slots] < counts).any():
-                return self._arrive_once(slots, counts, drop, complete)
+        alone = len(slots) == 1 or len(np.unique(slots)) == len(slots)
+        if alone and not (self.pending[slots] < counts).any():
+            return self._arrive_once(slots, counts, drop, complete)
         tokens = np.empty(len(slots), np.uint64)
         order = np.argsort(slots, kind="stable")
         ordered, amount = slots[order], counts[order]
@@ -373,7 +376,9 @@ class MBarriers:
 
     def report(self, describe_pc: Callable[[int], str]) -> tuple[str, list[str], list[int]]:
         """(code, lines, pcs) about every barrier that somebody waits for."""
-        code, lines, pcs = "", [], []
+        code = ""
+        lines: list[str] = []
+        pcs: list[int] = []
         machine = self._machine
         for group in self._sleepers:
             pcs.append(group.pc)
@@ -395,9 +400,8 @@ class MBarriers:
         return code, lines, pcs
 
     def _fault(self, slot: int) -> str:
-        if self.pending[slot] == 0 or self.wanted[slot] or self.delivered[slot]:
-            if self.tx[slot] != 0:
-                return "CD-B1"
+        if self.tx[slot] != 0:
+            return "CD-B1"
         return "CD-B5" if self.pending[slot] < self.expected[slot] else ""
 
 

@@ -6,7 +6,7 @@ asynchronous copies and no mbarriers keeps no clocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -113,14 +113,6 @@ class Ordering:
         self.published[warps] = np.maximum(self.published[warps], self.known[warps])
         self.advance(warps)
 
-    def knows(self, warp: int, stamp: int, published: bool = False) -> bool:
-        """Did what ``stamp`` marks happen before the next action of ``warp``? ``published`` also
-        counts what ``fence.mbarrier_init`` made visible."""
-        column, time = stamp & int(_COLUMN), stamp >> _SHIFT
-        return bool(
-            self.known[warp, column] >= time or (published and self.published[warp, column] >= time)
-        )
-
     def existence(self, warp: int, cta: int) -> bool:
         """Has ``warp`` heard of any warp of the CTA (a row of the batch)?"""
         first = int(self.column[cta * self._machine.warps])
@@ -128,8 +120,8 @@ class Ordering:
         return bool(self.published[warp, part].any() or self.known[warp, part].any())
 
     def demand_visible(self, warp: int, stamps: Array, reader: str, code: str) -> None:
-        """Error ``code`` unless all writes marked by ``stamps`` (0: none) are visible to an asynchronous
-        operation that a thread of ``warp`` issues now. ``reader`` names the operation."""
+        """Error ``code`` unless all writes marked by ``stamps`` (0: none) are visible to an
+        asynchronous operation that a thread of ``warp`` issues now. ``reader`` names it."""
         if not stamps.any():
             return
         marks: Array = np.unique(stamps)
@@ -158,7 +150,3 @@ class Ordering:
         which = warp // self.columns * self.columns + column
         cta, local = divmod(which, machine.warps)
         return f"warp {local} of CTA {machine.describe_cta(cta)}"
-
-
-def distinct_warps(lanes: Lanes) -> Any:
-    return lanes.warps

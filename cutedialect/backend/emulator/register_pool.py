@@ -1,5 +1,5 @@
-"""``setmaxnreg`` (PTX ISA 9.7.19.5): each CTA's pool of registers. A warp that asks for more than is
-free sleeps until others of its CTA give some back.
+"""``setmaxnreg`` (PTX ISA 9.7.19.5): each CTA's pool of registers. A warp that asks for more than
+is free sleeps until others of its CTA give some back.
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
 
 from .errors import EmulatorError
-from .lanes import Array
+from .lanes import Array, where
 
 SIZE = 128
 ALIGN = 64
@@ -139,8 +139,9 @@ class TensorMap:
     @property
     def _fill(self) -> int:
         """Sixteen bits of 0x7FF7 over and over, as an H100 fills with NaN."""
-        return int.from_bytes(b"\xf7\x7f" * 4, "little") & ((1 << (8 * self.element_bytes)) - 1) if (
-            self.nan_fill) else 0  # fmt: skip
+        if not self.nan_fill:
+            return 0
+        return 0x7FF7_7FF7_7FF7_7FF7 & ((1 << (8 * self.element_bytes)) - 1)
 
     def elements(self, data: Array, offset: int) -> Array:
         """The tensor as unsigned words over an allocation's bytes, outermost dimension first."""
@@ -180,14 +181,15 @@ class TensorMap:
 @functools.lru_cache(maxsize=4096)
 def decode(raw: bytes) -> TensorMap | None:
     """The map of an opaque form, None if it is none."""
-    magic, address, *rest = _FORMAT.unpack_from(raw)
+    values: tuple[int, ...] = _FORMAT.unpack_from(raw)
+    magic, address, rest = values[0], values[1], values[2:]
     if magic != _MAGIC:
         return None
     dims, strides, box, steps = rest[:5], rest[5:9], rest[9:14], rest[14:19]
     rank, kind, span, fill, _ = rest[19:]
     return TensorMap(
-        address, _NAMES[kind], tuple(dims[:rank]), tuple(strides[: rank - 1]), tuple(box[:rank]),
-        tuple(steps[:rank]), span, bool(fill),
+        address, _NAMES[kind], dims[:rank], strides[: rank - 1], box[:rank], steps[:rank],
+        span, bool(fill),
     )  # fmt: skip
 
 
@@ -213,17 +215,15 @@ def is_map(value: Any) -> bool:
     """Has the value the attributes (or keys) of a tensor map?"""
     if isinstance(value, np.ndarray | np.generic | bytes | int | float):
         return False
-    try:
+    if isinstance(value, Mapping):
         return all(name in value for name in ATTRIBUTES)
-    except TypeError:
-        return all(hasattr(value, name) for name in ATTRIBUTES)
+    return all(hasattr(value, name) for name in ATTRIBUTES)
 
 
 def field(value: Any, name: str, default: Any = None) -> Any:
-    try:
-        return value[name] if name in value else default
-    except TypeError:
-        return getattr(value, name, default)
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).get(name, default)
+    return getattr(value, name, default)
 
 
 def from_argument(what: str, value: Any, address: int, size: int) -> TensorMap:
@@ -317,11 +317,9 @@ def reducible(operation: str, dtype: str) -> bool:
 def combine(operation: str, number: Any) -> Callable[[Array, Array], Array]:
     """``new(old, value)`` on arrays of a NumPy number type."""
     if operation == "inc":
-        return lambda old, b: np.where(old >= b, 0, old + np.uint32(1)).astype(np.uint32)
+        return lambda old, b: where(old >= b, 0, old + np.uint32(1)).astype(np.uint32)
     if operation == "dec":
-        return lambda old, b: np.where((old == 0) | (old > b), b, old - np.uint32(1)).astype(
-            np.uint32
-        )
+        return lambda old, b: where((old == 0) | (old > b), b, old - np.uint32(1)).astype(np.uint32)
     half = np.dtype(number).itemsize == 2
     if operation == "add":
         if half:
@@ -330,6 +328,11 @@ def combine(operation: str, number: Any) -> Callable[[Array, Array], Array]:
     if operation in ("min", "max"):
         if half:
             pick: Any = np.fmin if operation == "min" else np.fmax
-            return lambda old, b: pick(old.astype(np.float32), b.astype(np.float32)).astype(number)
+
+            def halves(old: Array, b: Array) -> Array:
+                picked: Array = pick(old.astype(np.float32), b.astype(np.float32))
+                return picked.astype(number)
+
+            return halves
         return np.minimum if operation == "min" else np.maximum
     return {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[operation]

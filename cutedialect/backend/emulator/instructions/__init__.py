@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _FAMILIES = (
     "integer", "logic", "floating", "half", "special_functions", "compare", "convert", "move",
     "load_store", "atomics", "control", "barrier", "warp", "copy_async", "ldmatrix", "mma", "wmma",
-    "wgmma", "video", "mbarrier", "cluster",
+    "wgmma", "video", "mbarrier", "cluster", "tensor_copy",
+    "bulk_copy",
 )  # fmt: skip
 
 

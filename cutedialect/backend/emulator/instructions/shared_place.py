@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..lanes import Array, Lanes
 from ..memory import SHARED_WINDOW, WINDOW_SIZE
 from ..module import Instruction, Operand
 from ..registers import Register
+from ..types import TYPES
 from .load_store import resolve
 
 if TYPE_CHECKING:
@@ -50,3 +51,49 @@ def shared_place(
         return shared.offsets(addresses, owner, width, verb)
 
     return locate, sources
+
+
+def destinations(
+    ins: Instruction, machine: Machine, barrier: Operand, mask: Operand | None, space: str
+) -> Callable[[Lanes, Array], Iterator[tuple[int, int, int]]]:
+    """Where a load goes: ``targets(lanes, offsets)`` yields ``(position of the lane, byte offset,
+    mbarrier slot)`` for each destination CTA, several of them with a multicast ``mask``. Data and
+    barrier lie at the same place in each."""
+    locate, sources = shared_place(ins, machine, barrier, space, 8, "mbarrier")
+    read = None if mask is None else machine.read(ins, mask, TYPES["u16"], wide=True)
+    sources = sources + ([] if mask is None else machine.sources(mask))
+
+    def targets(lanes: Lanes, offsets: Array) -> Iterator[tuple[int, int, int]]:
+        machine.demand(sources, lanes, "an operand of a bulk copy")
+        pitch, size = machine.shared.pitch, machine.cluster_size
+        barriers = locate(lanes)
+        warps = lanes.index >> 5
+        if read is None:
+            slots = machine.mbarriers.find(lanes, barriers)
+            wrong = offsets // pitch != barriers // pitch
+            if wrong.any():
+                raise ins.error(
+                    "CD-H3", "the data and the mbarrier of a bulk copy lie in different CTAs"
+                )
+            yield from zip(range(lanes.count), offsets.tolist(), slots.tolist(), strict=True)
+            return
+        masks = np.broadcast_to(read(lanes), (lanes.count,)).tolist()
+        for i, bits in enumerate(masks):
+            if bits == 0 or bits >> size:
+                raise ins.error(
+                    "CD-B13",
+                    f"expected a multicast mask of CTAs in a cluster of {size}, got {bits:#x}",
+                )
+            own = int(machine.lane_cta[lanes.index[i]])
+            first = own - own % size
+            rows = np.array([first + rank for rank in range(size) if bits >> rank & 1])
+            away = rows[rows != own]
+            if len(away):
+                machine.clusters.reach(np.repeat(warps[i], len(away)), away)
+            spots = int(barriers[i]) % pitch + rows * pitch
+            slots = machine.mbarriers.find_by(np.repeat(warps[i], len(rows)), spots)
+            places = int(offsets[i]) % pitch + rows * pitch
+            for place, slot in zip(places.tolist(), slots.tolist(), strict=True):
+                yield i, place, slot
+
+    return targets
