@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import textwrap
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,18 @@ ARGUMENTS = {
     "f64": np.float64(1),
 }
 
+TENSOR_MAP = SimpleNamespace(
+    array=np.zeros((8, 16), np.float32),
+    dtype="f32",
+    dims=(16, 8),
+    strides=(64,),
+    box=(16, 8),
+    element_strides=(1, 1),
+    swizzle="none",
+    interleave="none",
+    oob_fill="zero",
+)
+
 
 @pytest.mark.parametrize("op", list(Ptx.operations), ids=lambda op: op.name)
 def test_its_example_runs(op: type[Operation], parse):
@@ -32,8 +45,7 @@ def test_its_example_runs(op: type[Operation], parse):
     kernel = next(one for one in module.ops if isinstance(one, KernelOp))
     args = []
     for arg in kernel.body.block.args:
-        assert isinstance(arg.type, RegType)
-        args.append(ARGUMENTS[arg.type.data])
+        args.append(ARGUMENTS[arg.type.data] if isinstance(arg.type, RegType) else TENSOR_MAP)
     with contextlib.suppress(EmulatorError):
         try:
             launch(ptx_text(module), "k", 1, kernel.threads.value.data, args, dynamic_smem=4096)

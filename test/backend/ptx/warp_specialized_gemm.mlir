@@ -2,7 +2,7 @@
 
 // C = A B' in f16: a cluster of two CTAs, each with a tile of 128 x 128, a warp that loads and two
 // warpgroups that multiply. Both CTAs need the same rows of B; each loads half and multicasts it.
-// test_warp_specialized_gemm.py assembles it.
+// test_warp_specialized_gemm.py assembles and runs it.
 
 // CHECK: .extern .shared .align 1024 .b8 gemm_smem[];
 // CHECK: .param .align 64 .b8 gemm_param_0[128],
