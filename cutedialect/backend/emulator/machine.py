@@ -5,7 +5,7 @@ use, into steps: functions of a ``Lanes`` that run the instruction for those thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -204,15 +204,14 @@ class Machine:
             self._stamps.reshape(-1, 4)[chunks] = 0
 
     def demand_visible(
-        self, warps: Iterable[int], chunks: Array, reader: str, code: str = "CD-A1"
+        self, warps: Array, chunks: Array, reader: str, code: str = "CD-A1"
     ) -> None:
         """Error ``code`` unless ordinary stores to the 16-byte chunks (numbers within the shared
         data) are visible to an asynchronous operation that threads of ``warps`` issue now."""
         if self.ordering is not None:
             stamps = self._stamps.reshape(-1, CHUNK // 4).take(chunks, 0)
             if stamps.any():
-                for warp in warps:
-                    self.ordering.demand_visible(warp, stamps, reader, code)
+                self.ordering.demand_visible(warps, stamps, reader, code)
 
     # Warp membership.
 

@@ -119,18 +119,17 @@ class Ordering:
         part = slice(first, first + self._machine.warps)
         return bool(self.published[warp, part].any() or self.known[warp, part].any())
 
-    def demand_visible(self, warp: int, stamps: Array, reader: str, code: str) -> None:
+    def demand_visible(self, warps: Array, stamps: Array, reader: str, code: str) -> None:
         """Error ``code`` unless all writes marked by ``stamps`` (0: none) are visible to an
-        asynchronous operation that a thread of ``warp`` issues now. ``reader`` names it."""
-        if not stamps.any():
-            return
+        asynchronous operation that threads of each of ``warps`` issue now. ``reader`` names it."""
         marks: Array = np.unique(stamps)
         marks = marks[marks != 0]
         column, time = marks & _COLUMN, (marks >> np.uint32(_SHIFT)).astype(np.int64)
-        wrong = self.fenced[warp, column] < time
-        if not wrong.any():
+        hidden = self.fenced[warps[:, None], column] < time
+        if not hidden.any():
             return
-        at = int(np.argmax(wrong))
+        row, at = (int(i) for i in np.argwhere(hidden)[0])
+        warp = int(warps[row])
         writer = self.describe(warp, int(column[at]))
         if self.known[warp, column[at]] < time[at]:
             why = (

@@ -239,7 +239,7 @@ class Transfers:
         machine = self._machine
         shared = machine.shared
         shared.refuse(chunks, IN_FLIGHT | LOADING | BARRIER, f"{_name(ins)} from")
-        machine.demand_visible((lane >> 5,), chunks, _name(ins))
+        machine.demand_visible(np.array([lane >> 5]), chunks, _name(ins))
         words, shadow = shared.words(CHUNK)
         data = words[chunks].view(np.uint8)
         state = shadow[chunks].view(np.uint8) & UNSET

@@ -232,8 +232,8 @@ class Warpgroups:
         index = (self.first_lane[groups][:, None] + np.arange(128)).reshape(-1)
         return Lanes.of(index, self._machine.total)
 
-    def warps_of(self, groups: Array) -> list[int]:
-        return ((self.first_lane[groups] >> 5)[:, None] + np.arange(4)).reshape(-1).tolist()
+    def warps_of(self, groups: Array) -> Array:
+        return ((self.first_lane[groups] >> 5)[:, None] + np.arange(4)).reshape(-1)
 
     def describe(self, group: int) -> str:
         cta = self._machine.describe_cta(group // self.per_cta)

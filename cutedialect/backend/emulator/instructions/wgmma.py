@@ -16,7 +16,7 @@ from ..convergence import whole_warpgroups
 from ..fragments import operand_a
 from ..lanes import Array, Lanes
 from ..module import Imm, Instruction, Operand, Reg, Vector
-from ..shared import BARRIER, IN_FLIGHT, LOADING, UNSET
+from ..shared import BARRIER, IN_FLIGHT, LOADING, READING, UNSET
 from ..smem_descriptor import CHUNK, footprint, rows_of
 from ..types import TYPES
 from ..wgmma_groups import Block, SharedReads
@@ -26,6 +26,8 @@ from .registry import instruction
 if TYPE_CHECKING:
     from ..machine import Machine, Step
 
+# What a reader asks of shared bytes: all but that others read them too.
+_TELLING = np.uint32(~READING & 0xFF) * np.uint32(0x01010101)
 _EVERY_8 = frozenset(range(8, 257, 8))
 _INTEGER_N = frozenset((8, 24, *range(16, 257, 16)))
 
@@ -170,7 +172,7 @@ class _SharedOperand:
         bad: Array = None
         for i, covered in enumerate(prints):
             first, last = int(covered.distinct[0] + base[i]), int(covered.distinct[-1] + base[i])
-            if shadow[first : last + 1].any():
+            if (shadow[first : last + 1] & _TELLING).any():
                 bad = self._poison(shadow, chunks)
                 break
         for i, covered in enumerate(prints):
