@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
                     print(line_of(row), flush=True)
                     if options.json:
                         write_json(options.json, machine, asdict(plan), list(rows.values()))
-    except NoDeviceError as error:
+    except (NoDeviceError, WorkerError) as error:
         print(f"benchmarks.gemm: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

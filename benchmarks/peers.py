@@ -7,12 +7,10 @@ A maker raises where the library is missing or the case is none that it is writt
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from .cases import Case
 from .contenders import Call
-from .inputs import Operands
 
 
 def peers_of(torch: Any, case: Case) -> dict[str, Callable[[], Call]]:

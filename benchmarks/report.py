@@ -65,7 +65,7 @@ def write_json(
     }
     partial = f"{path}.partial"
     with open(partial, "w", encoding="utf-8") as file:
-        json.dump(data, file, indent=1, allow_nan=True)
+        json.dump(data, file, indent=1, allow_nan=False)
     os.replace(partial, path)
 
 

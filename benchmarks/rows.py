@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from math import exp, log
+from math import exp, isfinite, log
 from typing import Any
 
 from .accuracy import within
@@ -105,6 +105,9 @@ class Row:
         data["gate"], data["goal"] = self.case.gate, self.case.goal
         for name in ("ratio", "spread", "tflops", "cublas_tflops", "bandwidth", "verdict"):
             data[name] = getattr(self, name)
+        # JSON has no infinity; the verdict says what such an error means.
+        for name in ("error", "cublas_error"):
+            data[name] = data[name] if data[name] is not None and isfinite(data[name]) else None
         return data
 
 

@@ -76,6 +76,8 @@ class Supervisor:
         while True:
             message = self._message(self.patience, doing)
             if "doing" not in message:
+                if message.get("lost"):  # it is on its way out
+                    self._stop()
                 return message
             doing = str(message["doing"])
             hear(doing)

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
                 progress.clear()
                 print("\n".join(lines_of(case, rows)), flush=True)
                 found += [{"schedule": name} | row.record() for name, row in rows.items()]
-    except NoDeviceError as error:
+    except (NoDeviceError, WorkerError) as error:
         print(f"benchmarks.sweep: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

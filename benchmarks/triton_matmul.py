@@ -2,8 +2,6 @@
 that neighbors share L2, tuned over a handful of configurations. Needs Triton.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch  # pyright: ignore[reportMissingImports]
@@ -33,7 +31,7 @@ def matmul(a: Any, b: Any, out: Any) -> None:
     def grid(meta: dict[str, int]) -> tuple[int]:
         return (triton.cdiv(m, meta["BM"]) * triton.cdiv(n, meta["BN"]),)
 
-    _kernel[grid](
+    _kernel[grid](  # pyright: ignore[reportIndexIssue]
         a,
         b,
         out,
@@ -52,7 +50,7 @@ def matmul(a: Any, b: Any, out: Any) -> None:
 @triton.autotune(configs=_CONFIGS, key=["m", "n", "k", "majors"])
 @triton.jit
 def _kernel(
-    a,  # noqa: ANN001
+    a,
     b,
     out,
     m,

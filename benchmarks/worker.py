@@ -52,6 +52,7 @@ def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], N
         )
     except DeviceLostError as lost:
         results, alive = lost.args[0], False
+        answer["lost"] = True
     except Exception as error:
         results, answer["failure"] = [], reason(error)
     answer["results"] = [asdict(result) for result in results]
