@@ -5,7 +5,10 @@ read back by its register formula, and small integers must come out exact.
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -151,11 +154,12 @@ ret;
 
 def run(
     opcode: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, at_a: Place | None, at_b: Place,
-    tail: str, scale: int = 1, body: str = "{mma}", size: int = 0,
+    tail: str, scale: int = 1, body: str = "{mma}", *, exact: bool = True,
 ) -> np.ndarray:  # fmt: skip
-    """D of one instruction; ``at_a`` None takes A from registers. ``c`` has D's dtype."""
+    """D of one instruction; ``at_a`` None takes A from registers. ``c`` has D's dtype. A GPU, where
+    there is one that knows wgmma, must give the same bits if the result is ``exact``."""
     n = c.shape[1]
-    image = np.random.default_rng(7).integers(0, 256, size or 1 << 16).astype(np.uint8)
+    image = np.random.default_rng(7).integers(0, 256, 1 << 16).astype(np.uint8)
     at_b.put(image, b)
     fragment = np.zeros((4, 128), np.uint32)
     if at_a is None:
@@ -164,13 +168,37 @@ def run(
         at_a.put(image, a)
     count = n // 4 if c.dtype == np.float16 else n // 2
     registers = registers_of(c, count)
+    ptx = text(opcode, count, tail, at_a is None, body)
+    numbers = [
+        np.uint64(at_a.descriptor if at_a else 0), np.uint64(at_b.descriptor), np.uint32(scale)
+    ]  # fmt: skip
+    hardware = registers.copy()
     launch(
-        text(opcode, count, tail, at_a is None, body), "k", 1, 128,
-        [image, np.uint32(len(image)), registers, fragment,
-         np.uint64(at_a.descriptor if at_a else 0), np.uint64(at_b.descriptor), np.uint32(scale)],
+        ptx, "k", 1, 128, [image, np.uint32(len(image)), registers, fragment, *numbers],
         dynamic_smem=len(image),
     )  # fmt: skip
+    if exact and gpu() is not None:
+        held = [gpu().asarray(array) for array in (image, hardware, fragment)]
+        with tempfile.NamedTemporaryFile("w", suffix=".ptx") as file:
+            file.write(ptx)
+            file.flush()
+            kernel = gpu().RawModule(path=file.name).get_function("k")
+        kernel.max_dynamic_shared_size_bytes = len(image)
+        arguments = (held[0], np.uint32(len(image)), held[1], held[2], *numbers)
+        kernel((1,), (128,), arguments, shared_mem=len(image))
+        np.testing.assert_array_equal(held[1].get(), registers)
     return accumulator_of(registers, n, c.dtype.type)
+
+
+@functools.cache
+def gpu() -> Any:
+    """CuPy where there is a GPU with wgmma, else None."""
+    try:
+        import cupy
+
+        return cupy if cupy.cuda.Device().compute_capability == "90" else None
+    except Exception:
+        return None
 
 
 def registers_of(c: np.ndarray, count: int) -> np.ndarray:
@@ -335,7 +363,7 @@ def test_tf32_drops_low_bits_and_the_sum_rounds_once(rng):
     a = rng.standard_normal((64, 8)).astype(np.float32)
     b = rng.standard_normal((16, 8)).astype(np.float32)
     c = rng.standard_normal((64, 16)).astype(np.float32)
-    found = run("m64n16k8.f32.tf32.tf32", a, b, c, None, Place(), "%scale, 1, 1")
+    found = run("m64n16k8.f32.tf32.tf32", a, b, c, None, Place(), "%scale, 1, 1", exact=False)
     cut = [(x.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64) for x in (a, b)]
     np.testing.assert_array_equal(found, (cut[0] @ cut[1].T + c).astype(np.float32))
 

@@ -115,6 +115,8 @@ class Accumulator(Block):
             self.bad = np.zeros(self.values.shape, np.bool_)
         self.bad[groups] = bad
         self.origin = origin
+        if not self.bad.any():
+            self.bad = None
 
     # A thread of warp w holds rows 16w + g and 8 below, columns 8j + 2q and the next, with
     # g = lane / 4 and q = lane % 4; values are numbered j, row, column, and pairs of f16 packed.

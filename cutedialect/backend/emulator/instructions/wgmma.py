@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # What a reader asks of shared bytes: all but that others read them too.
 _TELLING = np.uint32(~READING & 0xFF) * np.uint32(0x01010101)
+# Warpgroups to multiply in one go: more would not stay in the processor's cache.
+_AT_ONCE = 16
 _EVERY_8 = frozenset(range(8, 257, 8))
 _INTEGER_N = frozenset((8, 24, *range(16, 257, 16)))
 
@@ -275,13 +277,14 @@ def _uniform(ins: Instruction, machine: Machine, values: Array, lanes: Lanes, wh
 def _multiply(a: Array, b: Array, which: Array) -> Array:
     """``a [groups, 64, K]`` times ``b [u, N, K]`` transposed, of which group g takes
     ``b[which[g]]``."""
-    groups, distinct = len(a), len(b)
-    share = groups // distinct
-    if share > 1 and (which == np.arange(groups) // share).all():
-        joined = a.reshape(distinct, share * 64, a.shape[2])
+    groups, least = len(a), int(which.min())
+    b = b[least : int(which.max()) + 1]
+    share = groups // len(b)
+    if share > 1 and (which - least == np.arange(groups) // share).all():
+        joined = a.reshape(len(b), share * 64, a.shape[2])
         return np.matmul(joined, np.swapaxes(b, 1, 2)).reshape(groups, 64, -1)
-    if share != 1 or (which != np.arange(groups)).any():
-        b = b[which]
+    if share != 1 or (which - least != np.arange(groups)).any():
+        b = b[which - least]
     return np.matmul(a, np.swapaxes(b, 1, 2))
 
 
@@ -359,19 +362,22 @@ def _mma_async(ins: Instruction, machine: Machine) -> Step:
                 bad_a = bad_a[which_a]
         b, bad_b, which_b, reads_b = b_operand.load(lanes, groups)
         reads += reads_b
-        total = _multiply(a, b, which_b)
-        if negate:
-            np.negative(total, out=total)
-        accumulates = scale.any()
+        accumulates = bool(scale.any())
         if accumulates:
             state.hold(target, groups, lanes)
-            start = target.values[groups]
-            if not scale.all():
-                start = start * scale[:, None, None].astype(start.dtype)
-            total += start
-        target.values[groups] = round_result(total, shape.d, shape.saturate)
+        for first in range(0, len(groups), _AT_ONCE):
+            part = slice(first, first + _AT_ONCE)
+            total = _multiply(a[part], b, which_b[part])
+            if negate:
+                np.negative(total, out=total)
+            if accumulates:
+                start = target.values[groups[part]]
+                if not scale[part].all():
+                    start[~scale[part]] = 0
+                total += start
+            target.values[groups[part]] = round_result(total, shape.d, shape.saturate)
         if bad_a is not None or bad_b is not None or target.bad is not None:
-            bad = np.zeros(total.shape, np.bool_)
+            bad = np.zeros((len(groups), 64, n), np.bool_)
             if bad_a is not None:
                 bad |= bad_a[:, :, None]
             if bad_b is not None:
