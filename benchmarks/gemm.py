@@ -18,6 +18,7 @@ from typing import Any
 
 from .cases import Case, select
 from .contenders import OURS
+from .kernels import Compilation
 from .plot import svg
 from .progress import Progress
 from .report import HEADER, line_of, summary, write_json
@@ -25,6 +26,8 @@ from .rows import Row, row_of
 from .supervisor import NoDeviceError, Supervisor, WorkerError
 from .telemetry import Telemetry, driver
 from .timing import Plan
+
+_COMPILE_SECONDS = 40.0
 
 
 def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None = None) -> int:
@@ -57,7 +60,15 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
     machine: dict[str, Any] = {}
     interrupted = False
     try:
-        with supervisor or Supervisor(options.patience) as worker, Telemetry() as telemetry:
+        work = [] if supervisor else [(case, options.schedule) for case in cases]
+        with (
+            Compilation(work) as compilation,
+            supervisor or Supervisor(options.patience) as worker,
+            Telemetry() as telemetry,
+        ):
+            done, begun = compilation.finish(_COMPILE_SECONDS)
+            if begun:
+                print(f"{done} of {begun} kernels compiled ahead")
             machine = worker.machine | driver()
             print(", ".join(f"{key} {value}" for key, value in machine.items() if value))
             print(HEADER)

@@ -18,12 +18,14 @@ from typing import Any
 
 from .cases import Case, select
 from .contenders import CUBLAS
+from .kernels import Compilation
 from .progress import Progress
 from .rows import Row, row_of
 from .supervisor import NoDeviceError, Supervisor, WorkerError
 from .timing import Plan
 
 _DEFAULT = "default"
+_COMPILE_SECONDS = 40.0
 
 
 def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None = None) -> int:
@@ -48,7 +50,12 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
     schedules = list(dict.fromkeys(filter(None, map(str.strip, options.schedules))))
     found: list[dict[str, Any]] = []
     try:
-        with supervisor or Supervisor(options.patience) as worker:
+        work = [] if supervisor else [(case, _text(one)) for case in cases for one in schedules]
+        with (
+            Compilation(work) as compilation,
+            supervisor or Supervisor(options.patience) as worker,
+        ):
+            compilation.finish(_COMPILE_SECONDS)
             print(f"{worker.machine.get('device', '?')}; ratio > 1 is faster than cuBLAS")
             progress = Progress(len(cases))
             for case in cases:
@@ -80,7 +87,7 @@ def sweep(
     while left:
         request = {
             "case": case.name,
-            "schedules": {name: None if name == _DEFAULT else name for name in left},
+            "schedules": {name: _text(name) for name in left},
             "peers": False,
             "plan": asdict(plan),
             "resources": True,
@@ -131,6 +138,10 @@ def lines_of(case: Case, rows: dict[str, Row]) -> list[str]:
             f"[{row.resources}]{wrong}{queued}"
         )
     return lines
+
+
+def _text(schedule: str) -> str | None:
+    return None if schedule == _DEFAULT else schedule
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Without `nvidia-smi` there are no samples and nothing else changes.
 
 from __future__ import annotations
 
+import re
 import shutil
 import statistics
 import subprocess
@@ -93,10 +94,19 @@ def sample_of(line: str) -> Sample | None:
 
 def driver() -> dict[str, Any]:
     """Driver version, clock and power limits, as nvidia-smi gives them; empty without it."""
+    return _query("driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory")
+
+
+def capability() -> int | None:
+    """The compute capability as 80 or 90; None without nvidia-smi."""
+    text = _query("compute_cap").get("compute_cap", "")
+    return int(text.replace(".", "")) if re.fullmatch(r"\d+\.\d", text) else None
+
+
+def _query(*names: str) -> dict[str, str]:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return {}
-    names = ("driver_version", "power.limit", "clocks.max.sm", "clocks.max.memory")
     query = [tool, "-i", "0", f"--query-gpu={','.join(names)}", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20)

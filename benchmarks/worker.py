@@ -17,8 +17,9 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from .cases import Case, named
+from .cases import named
 from .contenders import make_contenders
+from .kernels import resources
 from .measurement import DeviceLostError, measure, reason
 from .timing import Plan
 
@@ -68,41 +69,6 @@ def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], N
     return alive
 
 
-def resources(case: Case, schedule: str | None) -> str:
-    """Registers, spilled bytes and shared memory of our kernel for a case that is not grouped, and
-    the heuristic's schedule where none was given.
-    """
-    import cutedialect as cute
-
-    from .inputs import TYPES
-
-    if case.group:
-        return ""
-    try:
-        inputs, output = TYPES[case.dtype]
-        m, n, k = case.sizes
-        batch = (case.batch,) if case.batch > 1 else ()
-
-        def spec(rows: int, columns: int, contiguous: bool) -> cute.TensorSpec:
-            strides = (None, 1) if contiguous else (1, None)
-            return cute.TensorSpec((*batch, rows, columns), inputs, (None,) * len(batch) + strides)
-
-        kernel = cute.compile(
-            cute.gemm,
-            spec(m, k, case.majors[0] == "T"),
-            spec(k, n, case.majors[1] == "T"),
-            out_dtype=output,
-            schedule=schedule,
-            arch=_arch(),
-        )
-        found = kernel.resources
-    except Exception as error:
-        return reason(error)
-    spills = f", {found.spills} B SPILLED" if found.spills else ""
-    chosen = f"{kernel.schedule}; " if schedule is None else ""
-    return f"{chosen}{found.registers} registers, {found.smem} B shared{spills}"
-
-
 def machine(torch: Any) -> dict[str, object]:
     """What the figures depend on."""
     properties = torch.cuda.get_device_properties(0)
@@ -127,12 +93,6 @@ def _torch() -> Any:
     if not torch.cuda.is_available():
         return "torch and a CUDA device, got no device"
     return torch
-
-
-def _arch() -> str:
-    from cutedialect.frontend.launch import default_arch
-
-    return default_arch("auto")
 
 
 def _version(package: str) -> str | None:
