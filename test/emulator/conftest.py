@@ -118,7 +118,7 @@ def run_kernel() -> Callable[..., Report]:
 
 @pytest.fixture(scope="session")
 def run_maps() -> Callable[..., Report]:
-    """``run_maps(body, maps, arrays, ...)``: generic addresses of the tensor maps are in ``%rd100``,
+    """``run_maps(body, maps, arrays, ...)``: generic addresses of tensor maps are in ``%rd100``,
     ``%rd101``, ..., otherwise as ``run_kernel``; ``%p31`` is true in thread 0. ``notes`` are
     directives of the kernel.
     """

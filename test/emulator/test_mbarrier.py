@@ -247,7 +247,7 @@ def test_one_try_wait_is_not_enough(run_kernel):
     ("code", "body"),
     [
         ("CD-B8", "mbarrier.arrive.shared.b64 _, [%r2];"),
-        ("CD-B8", "@%p1 mbarrier.init.shared.b64 [%r2], 1; @%p1 mbarrier.init.shared.b64 [%r2], 1;"),
+        ("CD-B8", "@%p1 mbarrier.init.shared.b64 [%r2], 1;@%p1 mbarrier.init.shared.b64 [%r2], 1;"),
         ("CD-B8", "mbarrier.init.shared.b64 [%r2], 1;"),
         ("CD-B8", "@%p1 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0; st.shared.b32 [%r2+4], 1;"),
         ("CD-B8", "@%p1 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0; ld.shared.b32 %r3, [%r2];"),
