@@ -12,6 +12,8 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.backend.emulator import EmulatorError as EmulatorError
     from cutedialect.backend.runtime.errors import CompileError as CompileError
     from cutedialect.frontend.dtypes import bf16 as bf16
+    from cutedialect.frontend.dtypes import e4m3 as e4m3
+    from cutedialect.frontend.dtypes import e5m2 as e5m2
     from cutedialect.frontend.dtypes import f16 as f16
     from cutedialect.frontend.dtypes import f32 as f32
     from cutedialect.frontend.dtypes import f64 as f64
@@ -75,6 +77,8 @@ _PUBLIC = {
     "cutedialect.backend.runtime.errors": ("CompileError",),
     "cutedialect.frontend.dtypes": (
         "bf16",
+        "e4m3",
+        "e5m2",
         "f16",
         "f32",
         "f64",

@@ -28,6 +28,7 @@ class Schedule:
     registers: for each thread of (the loading warpgroup, the computing ones).
     scheduler: "single", a CTA for each tile, or "persistent", CTAs that stay and walk over tiles.
     raster: how many tiles (clusters) of M are walked before N advances (L2 reuse).
+    swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
     split_k: CTAs that share one output tile.
     epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
         through shared memory by TMA.
@@ -42,6 +43,7 @@ class Schedule:
     registers: tuple[int, int] | None = None
     scheduler: str | None = None
     raster: int | None = None
+    swap_ab: str | None = None
     split_k: int | None = None
     epilogue: str | None = None
 
@@ -114,6 +116,7 @@ _COUNTS = {"stages": 12, "raster": 64, "split_k": 256}
 _WORDS = {
     "roles": ("uniform", "specialized"),
     "scheduler": ("single", "persistent"),
+    "swap_ab": ("no", "yes"),
     "epilogue": ("direct", "smem", "tma"),
 }
 

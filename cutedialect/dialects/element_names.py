@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import (
     BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
     Float16Type,
     Float32Type,
     Float64Type,
@@ -20,7 +22,7 @@ def operand_name(element: Attribute) -> str:
 
 
 def element_name(element: Attribute) -> str:
-    """PTX's name of an element type: f16, bf16, f32, f64, s8, u8, s32."""
+    """PTX's name of an element type: f16, bf16, f32, f64, e4m3, e5m2, s8, u8, s32."""
     match element:
         case Float16Type():
             return "f16"
@@ -30,6 +32,10 @@ def element_name(element: Attribute) -> str:
             return "f32"
         case Float64Type():
             return "f64"
+        case Float8E4M3FNType():
+            return "e4m3"
+        case Float8E5M2Type():
+            return "e5m2"
         case IntegerType():
             sign = "u" if element.signedness.data is Signedness.UNSIGNED else "s"
             return f"{sign}{element.width.data}"

@@ -28,7 +28,12 @@ class DType:
         import ml_dtypes
         import numpy as np
 
-        special = {"bf16": ml_dtypes.bfloat16, "i1": np.bool_}
+        special = {
+            "bf16": ml_dtypes.bfloat16,
+            "e4m3": ml_dtypes.float8_e4m3fn,
+            "e5m2": ml_dtypes.float8_e5m2,
+            "i1": np.bool_,
+        }
         if self.name in special:
             return np.dtype(special[self.name])
         return np.dtype(f"{self.kind}{self.bits // 8}")
@@ -43,6 +48,8 @@ class DType:
             "bf16": builtin.BFloat16Type,
             "f32": builtin.Float32Type,
             "f64": builtin.Float64Type,
+            "e4m3": builtin.Float8E4M3FNType,
+            "e5m2": builtin.Float8E5M2Type,
         }
         if self.name in floats:
             return floats[self.name]()
@@ -58,19 +65,23 @@ f16 = DType("f16", "f", 16)
 bf16 = DType("bf16", "f", 16)
 f32 = DType("f32", "f", 32)
 f64 = DType("f64", "f", 64)
+e4m3 = DType("e4m3", "f", 8)
+e5m2 = DType("e5m2", "f", 8)
 i8 = DType("i8", "i", 8)
 u8 = DType("u8", "u", 8)
 i32 = DType("i32", "i", 32)
 i64 = DType("i64", "i", 64)
 i1 = DType("i1", "b", 1)
 
-ALL = (f16, bf16, f32, f64, i8, u8, i32, i64, i1)
+ALL = (f16, bf16, f32, f64, e4m3, e5m2, i8, u8, i32, i64, i1)
 _BY_NAME = {dtype.name: dtype for dtype in ALL}
 _NUMPY_NAMES = {
     "float16": f16,
     "bfloat16": bf16,
     "float32": f32,
     "float64": f64,
+    "float8_e4m3fn": e4m3,
+    "float8_e5m2": e5m2,
     "int8": i8,
     "uint8": u8,
     "int32": i32,

@@ -9,18 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from math import prod
 from typing import Any
 
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
-from .dtypes import DType, as_dtype, f16, f32, f64, i8, i32, u8
+from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
+from .library.gemm_schedules import Problem, choose_schedule
 
-_ACCUMULATORS = {"f16": (f32, f16), "bf16": (f32,), "f32": (f32,), "f64": (f64,)}
+_ACCUMULATORS = {
+    "f16": (f32, f16),
+    "bf16": (f32,),
+    "f32": (f32,),
+    "f64": (f64,),
+    "e4m3": (f32,),
+    "e5m2": (f32,),
+}
 _INTEGER = (i8, u8)
+_EIGHT_BIT_FLOATS = (e4m3, e5m2)
 
 
 @dataclass(frozen=True)
@@ -58,10 +68,11 @@ def gemm(
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
 
     Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead. Batch dimensions broadcast.
-    bias is (N,). Types: f16, bf16, f32 (as tf32), f64, and 8-bit integers (into int32). Default
-    `out_dtype` is a's type, int32 for 8-bit integers. K = 0 gives beta C + bias; an empty output
-    launches nothing. Wrong arguments raise TypeError or ValueError naming the argument, and
-    nothing is written. Returns the output: `out`, or a new array where `a` lives.
+    bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and 8-bit integers (into
+    int32). Default `out_dtype` is a's type, bf16 for fp8, int32 for 8-bit integers. K = 0 gives
+    beta C + bias; an empty output launches nothing. Wrong arguments raise TypeError or ValueError
+    naming the argument, and nothing is written. Returns the output: `out`, or a new array where
+    `a` lives.
     """
     if acc is not None:
         from .functions import tile_gemm
@@ -200,7 +211,8 @@ class _Call:
     def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
         a, b = self.a.dtype, self.b.dtype
         integer = a in _INTEGER and b in _INTEGER
-        if a != b and not integer:
+        mixed = integer or (a in _EIGHT_BIT_FLOATS and b in _EIGHT_BIT_FLOATS)
+        if a != b and not mixed:
             raise TypeError(f"b: expected {a.name} as in a, got {b.name}")
         allowed = (i32,) if integer else _ACCUMULATORS.get(a.name)
         if allowed is None:
@@ -210,7 +222,7 @@ class _Call:
         if self.acc_dtype not in allowed:
             shown = " or ".join(d.name for d in allowed)
             raise TypeError(f"acc_dtype: expected {shown} for {a.name}, got {self.acc_dtype.name}")
-        default = i32 if integer else a
+        default = i32 if integer else bf16 if a in _EIGHT_BIT_FLOATS else a
         if out is not None and out_dtype is None:
             default = as_operand(out, "out").dtype
         self.out_dtype = default if out_dtype is None else as_dtype(out_dtype, "out_dtype")
@@ -252,12 +264,14 @@ class _Call:
         if 0 in self.out_shape:
             return
         made = self.out if self.out is not None else self._new_output()
-        args = self.arguments(as_operand(made, "out"), alpha, beta)
         target_name = arch or default_arch(backend)
         check_arch(target_name)
-        options = self.constants(as_schedule(schedule), target_name) | {
+        chosen = self.schedule(as_schedule(schedule), target_name)
+        self.swapped = chosen is not None and chosen.swap_ab == "yes"
+        args = self.arguments(as_operand(made, "out"), alpha, beta)
+        options = self.constants(chosen, target_name) | {
             "arch": target_name,
-            "schedule": as_schedule(schedule),
+            "schedule": chosen,
             "backend": backend,
         }
         self.kernel = compile_kernel(_program(self.activation), args, options)
@@ -294,7 +308,10 @@ class _Call:
         given = [a, b, c if self.c is not None else None]
         for position, shape in self.broadcasts:
             given[position] = _expanded(given[position], shape)
-        given += [bias, result]
+        if self.swapped:
+            given = [each if each is None else _transposed(each) for each in given]
+            given[:2] = given[1::-1]
+        given += [bias, _transposed(result) if self.swapped else result]
         if self.acc_dtype.kind == "f":
             given.append(alpha)
         if self.c is not None:
@@ -320,6 +337,37 @@ class _Call:
 
         return np.empty(shape, self.out_dtype.numpy)
 
+    def schedule(self, given: Schedule | None, arch: str) -> Schedule | None:
+        """`given`, on top of what suits the problem where warpgroups multiply."""
+        if not self.takes_wgmma(arch):
+            return given
+        if given is not None and (given.tile is not None or given.roles == "uniform"):
+            return given
+        m, n, k = (_LARGE if x is None else x for x in (*self.out_shape[-2:], self.k))
+        batch = prod(1 if extent is None else extent for extent in self.out_shape[:-2])
+        problem = Problem(m, n, k, batch, self.a.dtype.bits, self.out_dtype.bits)
+        return choose_schedule(problem).merged(given)
+
+    def takes_wgmma(self, arch: str) -> bool:
+        """Whether the target has warpgroup multiplies for the operands, and TMA can load them."""
+        from cutedialect.atoms.wgmma_atoms import find_wgmma
+
+        names = [_MMA_NAMES.get(x.name, x.name) for x in (self.a.dtype, self.b.dtype)]
+        acc = "s32" if self.acc_dtype == i32 else self.acc_dtype.name
+        try:
+            find_wgmma(names[0], names[1], acc, arch)
+        except ValueError:
+            return False
+        # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1).
+        for operand, along_k in ((self.a, -1), (self.b, -2)):
+            spec = spec_of(operand.value, operand.name)
+            assert isinstance(spec, TensorSpec)
+            if spec.align < 16 or spec.contiguous is None:
+                return False
+            if operand.dtype.bits != 16 and spec.contiguous != len(spec.shape) + along_k:
+                return False
+        return True
+
     def constants(self, schedule: Schedule | None, arch: str) -> dict[str, object]:
         """Compile-time parameters of the tile program."""
         from cutedialect.atoms import target
@@ -332,7 +380,7 @@ class _Call:
             specs = [spec_of(operand.value, operand.name) for operand in (self.a, self.b)]
             align = min(spec.align for spec in specs if isinstance(spec, TensorSpec))
             tile = default_tile(self.a.dtype, m, n, target(arch).smem_per_cta, align)
-        return {"tile": tile, "acc_dtype": self.acc_dtype}
+        return {"tile": tile, "acc_dtype": self.acc_dtype, "swapped": self.swapped}
 
     def arguments(self, d: _Operand, alpha: float, beta: float) -> list[Any]:
         """The program's arguments: batch dimensions broadcast to the output's."""
@@ -345,17 +393,25 @@ class _Call:
         def number(value: float | None) -> ScalarSpec | None:
             return None if value is None else ScalarSpec(kind)
 
+        a, b, out = _batched(self.a, batch), _batched(self.b, batch), d.value
+        c = None if self.c is None else _batched(self.c, batch)
+        if self.swapped:
+            a, b, out = _transposed(b), _transposed(a), _transposed(out)
+            c = None if c is None else _transposed(c)
         return [
-            _batched(self.a, batch),
-            _batched(self.b, batch),
-            None if self.c is None else _batched(self.c, batch),
+            a,
+            b,
+            c,
             None if self.bias is None else self.bias.value,
-            d.value,
+            out,
             number(scalar),
             number(beta if self.c is not None else None),
         ]
 
 
+# What a run-time extent counts as.
+_LARGE = 4096
+_MMA_NAMES = {"f32": "tf32", "i8": "s8"}
 # A device of this size has full waves of the largest tile from this many tiles on.
 _WAVE = 132
 
@@ -397,6 +453,20 @@ def _batched(operand: _Operand, batch: Sequence[int | None]) -> Any:
         missing = len(shape) - len(given)
         return TensorSpec(shape, value.dtype, (None,) * missing + tuple(given), value.align)
     return _expanded(value, shape)
+
+
+def _transposed(value: Any) -> Any:
+    """A view with the last two dimensions exchanged."""
+    if isinstance(value, TensorSpec):
+        rank = len(value.shape)
+        strides = value.strides or (None,) * (rank - 1) + (1,)
+        return TensorSpec(
+            (*value.shape[:-2], *value.shape[:-3:-1]),
+            value.dtype,
+            (*strides[:-2], *strides[:-3:-1]),
+            value.align,
+        )
+    return value.swapaxes(-1, -2)
 
 
 def _expanded(value: Any, shape: Sequence[int | None]) -> Any:

@@ -106,6 +106,7 @@ def grid_size(
         resident = build.insert(SmCountOp()).results[0]
         if size is not None:
             resident = build.binary(arith.DivSIOp, resident, size)
+            resident = build.binary(arith.MaxSIOp, resident, build.constant(1))
         total = build.binary(arith.MinSIOp, total, resident)
     return total if size is None else build.binary(arith.MuliOp, total, size)
 

@@ -1,6 +1,7 @@
 """The matrix multiply as a tile program: D = activation(alpha A B + beta C + bias), batched.
 
-Tensors are (batch..., rows, columns); a batch stride of 0 broadcasts.
+Tensors are (batch..., rows, columns); a batch stride of 0 broadcasts. With `swapped` the tensors
+are the transposed ones of B^T A^T, and the bias runs along the rows.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         *,
         tile: tuple[int, int, int] = (128, 128, 32),
         acc_dtype: DType = f32,
+        swapped: bool = False,
     ) -> None:
         # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
         from cutedialect.frontend import functions as cute
@@ -54,7 +56,8 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         if C is not None:
             out = out + local_tile(C, (bm, bn), (*batch, m, n)).to(out.dtype) * beta
         if bias is not None:
-            out = out + cute.row_vector(bias, n, bn).to(out.dtype)
+            vector = cute.column_vector(bias, m, bm) if swapped else cute.row_vector(bias, n, bn)
+            out = out + vector.to(out.dtype)
         if activation is not None:
             apply = getattr(cute, activation) if isinstance(activation, str) else activation
             out = apply(out)

@@ -65,7 +65,7 @@ def granularity(view: View, threads: Sequence[Digit], coords: Sequence[tuple[int
 
 def digit_value(builder: ScalarBuilder, digit: Digit, threads: int) -> Scalar:
     """`(tid / divisor) % extent`, for a block of so many threads."""
-    value: Scalar = builder.special("tid.x")
+    value: Scalar = builder.thread_index()
     value = builder.pure("div.u32", value, digit.divisor)
     if digit.divisor * digit.extent < threads:
         value = builder.pure("rem.u32", value, digit.extent)

@@ -84,6 +84,35 @@ class Context:
     smem: SmemPlan = field(default_factory=SmemPlan)
     scratch: int | None = None
     scratch_bytes: int = 0
+    # Inside a role: its named barrier (0 is the CTA's), the warp's number in it, whether one
+    # thread runs it.
+    barrier_id: int = 0
+    roles_seen: int = 0
+    warp: Scalar = 0
+    elected: bool = False
+
+    def barrier(self) -> None:
+        """All threads of the CTA, or of the role, meet."""
+        if self.barrier_id:
+            self.builder.emit(ptx.BarSyncOp(self.barrier_id, self.threads))
+        else:
+            self.builder.emit(ptx.BarSyncOp())
+
+    def by_one_thread(self, body: Callable[[], None]) -> None:
+        """Run on the first thread of the CTA or role that the hardware elects, always the same."""
+        if self.elected:
+            body()
+            return
+
+        def first_warp() -> None:
+            self.when(self.builder.emit(ptx.ElectOp()).results[0], body)
+
+        warp = (
+            self.warp
+            if self.barrier_id
+            else self.builder.pure("shr.u32", self.builder.special("tid.x"), 5)
+        )
+        self.when(self.builder.pure("setp.eq.s32", warp, 0), first_warp)
 
     def scratch_at(self, size: int) -> int:
         """Byte offset of a scratch buffer that reductions share; it never moves once given."""

@@ -8,13 +8,24 @@ from collections.abc import Callable
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type, IntegerAttr, i32
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
-from cutedialect.dialects import cute, pipeline, ptx
-from cutedialect.dialects.cute_nvgpu import LdsmType, SimtAsyncCopyType, UniversalCopyType
+from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
+from cutedialect.dialects.cute import shape_of
+from cutedialect.dialects.cute_nvgpu import (
+    LdsmType,
+    SimtAsyncCopyType,
+    Sm90MmaType,
+    StsmType,
+    TmaDescriptorType,
+    TmaLoadType,
+    TmaStoreType,
+    UniversalCopyType,
+)
 from cutedialect.layout import Dyn, flatten
+from cutedialect.passes.thread_layouts import values_in_columns
 
 from .async_copies import copy_async
 from .context import (
@@ -31,11 +42,28 @@ from .coordinates import LayoutMismatchError
 from .copies import copy_tile, load_tile, reduce_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, lower_map
 from .gemm import lower_gemm
-from .matrix_copies import load_matrices
+from .matrix_copies import load_matrices, store_matrices
 from .reductions import lower_reduce
+from .rings import (
+    Ring,
+    State,
+    acquire,
+    advance,
+    commit,
+    initialize,
+    make_ring,
+    make_state,
+    place,
+    release,
+    wait,
+)
+from .rings import barrier as ring_barrier
+from .roles import lower_roles, warp_index
 from .scalar_builder import Scalar, ScalarBuilder, erase_unused
 from .scalars import lower_scalar, to_f32
+from .tensor_copies import load_boxes, store_boxes
 from .views import View, extent_of, local_tile, memref_view, stage, subview, transpose
+from .wgmma import lower_wgmma
 
 _ERASABLE = (
     ptx.ScalarOp,
@@ -45,6 +73,8 @@ _ERASABLE = (
     ptx.PackOp,
     ptx.UnpackOp,
     ptx.RegArrayOp,
+    ptx.MapaOp,
+    ptx.GetOp,
 )
 
 
@@ -52,13 +82,18 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     """The `ptx.kernel` of a thread-level kernel; `PassFailedException` at the op that has none."""
     if op.threads is None:
         raise fail(op, "expected the attribute threads (the block size), got none")
-    classes = [cls for arg in op.body.block.args for cls in _parameter_classes(arg)]
-    entry = Block(arg_types=[ptx.reg(cls) for cls in classes])
+    classes = [type_ for arg in op.body.block.args for type_ in _parameter_types(arg)]
+    entry = Block(arg_types=classes)
     threads = op.threads.value.data
     lowering = KernelLowering(Context(ScalarBuilder(entry), threads, arch))
     lowering.builder.at(op)
+    lowering.cluster = op.cluster is not None
     lowering.bind_parameters(op, list(entry.args))
     lowering.run(op.body.block)
+    if op.cluster is not None:
+        # No CTA may end while others can still write to it or arrive at its barriers.
+        lowering.builder.emit(ptx.ClusterArriveOp())
+        lowering.builder.emit(ptx.ClusterWaitOp())
     smem = lowering.context.smem.used
     limit = target(arch).smem_per_cta
     if smem > limit:
@@ -68,11 +103,18 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
             f"take a smaller tile or fewer stages",
         )
     erase_unused(entry, lambda each: isinstance(each, _ERASABLE))
-    kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem)
+    cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
+    kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
     # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
     kernel.properties["min_ctas"] = IntegerAttr(1, i32)
     kernel.location = op.location
     return kernel
+
+
+def _parameter_types(arg: SSAValue) -> list[Attribute]:
+    if isinstance(arg.type, TmaDescriptorType):
+        return [ptx.TENSOR_MAP]
+    return [ptx.reg(cls) for cls in _parameter_classes(arg)]
 
 
 def _parameter_classes(arg: SSAValue) -> list[str]:
@@ -95,6 +137,11 @@ class KernelLowering:
         self.views: dict[SSAValue, View] = {}
         self.fragments: dict[SSAValue, Fragment] = {}
         self.kinds: dict[SSAValue, str] = {}
+        self.maps: dict[SSAValue, SSAValue] = {}
+        self.rings: dict[SSAValue, Ring] = {}
+        self.states: dict[SSAValue, State] = {}
+        self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
+        self.cluster = False
         self.done: set[Operation] = set()
 
     def bind_parameters(self, op: cute.KernelOp, parameters: list[SSAValue]) -> None:
@@ -110,6 +157,8 @@ class KernelLowering:
                     return value
 
                 self.views[arg] = memref_view(arg.type, first, dynamic)
+            elif isinstance(arg.type, TmaDescriptorType):
+                self.maps[arg] = first
             elif scalar_class(arg.type) == "pred":
                 self.scalars[arg] = self.builder.pure("setp.ne.s32", first, 0)
             else:
@@ -210,6 +259,10 @@ def _block_idx(self: KernelLowering, op: cute.BlockIdxOp) -> None:
     self.scalars[op.result] = self.builder.special(f"ctaid.{op.axis.data}")
 
 
+def _grid_dim(self: KernelLowering, op: cute.GridDimOp) -> None:
+    self.scalars[op.result] = self.builder.special(f"nctaid.{op.axis.data}")
+
+
 def _local_tile(self: KernelLowering, op: cute.LocalTileOp) -> None:
     self.views[op.result] = local_tile(
         self.builder,
@@ -271,6 +324,7 @@ def _alloc_smem(self: KernelLowering, op: cute.AllocSmemOp) -> None:
         view.swizzle,
         view.modes,
         (None,) * len(view.modes),
+        root_modes=(-1,) * len(view.modes),
     )
 
 
@@ -308,7 +362,31 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
             predicate,
         )
         return
+    if isinstance(atom, TmaLoadType | TmaStoreType):
+        _tensor_copy(self, op)
+        return
     self.context.when(predicate, lambda: _plain_copy(self, op))
+
+
+def _tensor_copy(self: KernelLowering, op: cute.CopyOp) -> None:
+    assert op.descriptor is not None
+    described = op.descriptor.type
+    assert isinstance(described, TmaDescriptorType)
+    map_ = self.maps[op.descriptor]
+    source, target_ = self.view(op, op.source), self.view(op, op.destination)
+    atom = op.atom
+    if isinstance(atom, TmaLoadType):
+        if op.barrier is None or op.barrier not in self.barriers:
+            raise fail(op, "expected the barrier that the load signals, got none")
+        barrier = self.barriers[op.barrier]
+        self.context.by_one_thread(
+            lambda: load_boxes(self.context, op, source, target_, map_, described, atom, barrier)
+        )
+        return
+    assert isinstance(atom, TmaStoreType)
+    self.context.by_one_thread(
+        lambda: store_boxes(self.context, op, source, target_, map_, described, atom)
+    )
 
 
 def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
@@ -328,7 +406,11 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
             load_tile(self.context, view, fragment.array, fragment.tv, limit)
     elif target_ in self.views:
         fragment = self.fragment(op, source)
-        store_tile(self.context, self.views[target_], fragment.array, fragment.tv, limit)
+        view = self.views[target_]
+        if isinstance(atom, StsmType):
+            store_matrices(self.context, op, view, fragment.array, fragment.type, atom)
+        else:
+            store_tile(self.context, view, fragment.array, fragment.tv, limit)
     else:
         _move(self, op, self.fragment(op, source), self.fragment(op, target_))
 
@@ -355,7 +437,26 @@ def _convert(self: KernelLowering, op: cute.ConvertOp) -> None:
     self.fragments[op.result] = convert(self.context, op, source, type_)
 
 
+def _extract(self: KernelLowering, op: cute.ExtractOp) -> None:
+    source = self.fragment(op, op.source)
+    rows = source.type.shape[0]
+    origin, shape = integers(op.origin), shape_of(op.result.type)
+    if origin[0] or shape[0] != rows or source.type.tv is None:
+        raise fail(op, f"expected whole columns of {source.type.shape}, got {shape} at {origin}")
+    values = values_in_columns(source.type.tv, rows, origin[1], shape[1])  # type: ignore[arg-type]
+    result = self.new_fragment(op, op.result)
+    pack = pack_factor(source.type.element)
+    if any(values[i] % pack != i % pack for i in range(len(values))):
+        raise fail(op, f"expected whole registers of {source.type}, got {shape} at {origin}")
+    chosen = [value // pack for value in values[::pack]]
+    self.context.move(source.array, chosen, result.array, range(len(chosen)))
+
+
 def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
+    if isinstance(op.atom, Sm90MmaType):
+        a, b = self.view(op, op.a), self.view(op, op.b)
+        lower_wgmma(self.context, op, a, b, self.fragment(op, op.acc))
+        return
     a, b, acc = (self.fragment(op, each) for each in (op.a, op.b, op.acc))
     lower_gemm(self.context, op, a, b, acc)
 
@@ -423,10 +524,13 @@ def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
 
 def _barrier(self: KernelLowering, op: Operation) -> None:
     del op
-    self.builder.emit(ptx.BarSyncOp())
+    self.context.barrier()
 
 
 def _create(self: KernelLowering, op: pipeline.CreateOp) -> None:
+    if op.has_barriers:
+        self.rings[op.ring] = make_ring(self.context, op)
+        return
     self.kinds[op.ring] = op.kind.data
 
 
@@ -435,12 +539,77 @@ def _nothing(self: KernelLowering, op: Operation) -> None:
     del self, op
 
 
+def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
+    """The first role lowers all of them, side by side; the barriers are made before."""
+    block = op.parent
+    assert block is not None
+    roles = [each for each in block.ops if isinstance(each, pipeline.RoleOp)]
+    self.done.update(roles)
+    initialize(self.context, list(self.rings.values()), self.cluster)
+    warp = warp_index(self.builder)
+    lower_roles(self.context, roles, warp, lambda role: self.run(role.body.block))
+
+
+def _state(self: KernelLowering, op: pipeline.StateOp) -> None:
+    self.states[op.state] = make_state(self.context, op.side.data, self.rings[op.ring].stages)
+
+
+def _index(self: KernelLowering, op: pipeline.IndexOp) -> None:
+    self.scalars[op.index] = place(self.builder, self.states[op.state])[0]
+
+
+def _advance(self: KernelLowering, op: pipeline.AdvanceOp) -> None:
+    advance(self.builder, self.states[op.state])
+
+
+def _full_barrier(self: KernelLowering, op: pipeline.BarrierOp) -> None:
+    state = self.states[op.state]
+    self.barriers[op.barrier] = ring_barrier(self.builder, self.rings[op.ring].full, state)
+
+
+def _acquire(self: KernelLowering, op: pipeline.ProducerAcquireOp) -> None:
+    if op.state is not None:
+        acquire(self.context, self.rings[op.ring], self.states[op.state])
+
+
+def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
+    if op.state is not None:
+        release(self.context, self.rings[op.ring], self.states[op.state])
+
+
+def _emits(make: Callable[[Operation], Operation]) -> Callable[[KernelLowering, Operation], None]:
+    """A handler for an op that is one instruction."""
+
+    def handle(self: KernelLowering, op: Operation) -> None:
+        self.builder.emit(make(op))
+
+    return handle
+
+
+def _by_one_thread(
+    make: Callable[[Operation], Operation],
+) -> Callable[[KernelLowering, Operation], None]:
+    """A handler for an op of the thread that starts TMA stores."""
+
+    def handle(self: KernelLowering, op: Operation) -> None:
+        self.context.by_one_thread(lambda: _emit(self.builder, make(op)))
+
+    return handle
+
+
 def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
+    if op.state is not None:
+        commit(self.context, self.rings[op.ring], self.states[op.state])
+        return
     if self.kinds[op.ring] == "cp_async":
         self.builder.emit(ptx.CpAsyncCommitOp())
 
 
 def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
+    if op.state is not None:
+        wait(self.builder, self.rings[op.ring].full, self.states[op.state])
+        return
+    assert op.pending is not None
     if self.kinds[op.ring] == "cp_async":
         self.builder.emit(ptx.CpAsyncWaitOp(op.pending.value.data))
     self.builder.emit(ptx.BarSyncOp())
@@ -460,7 +629,7 @@ def _printf(self: KernelLowering, op: cute.PrintfOp) -> None:
             value = self.builder.pure(f"cvt.s32.s{bits}", value)
             cls = "b32"
         args.append(self.builder.value(value, cls))
-    first = self.builder.pure("setp.eq.s32", self.builder.special("tid.x"), 0)
+    first = self.builder.pure("setp.eq.s32", self.builder.thread_index(), 0)
     self.context.when(first, lambda: _emit(self.builder, ptx.PrintfOp(op.format.data, args)))
 
 
@@ -471,9 +640,10 @@ def _emit(builder: ScalarBuilder, op: Operation) -> None:
 def _for(self: KernelLowering, op: scf.ForOp) -> None:
     if op.iter_args:
         raise fail(op, "expected no iter_args: state of a loop lives in fragments")
-    step = self.builder.constant(self.scalars[op.step])
-    if step is None or step <= 0:
-        raise fail(op, "expected a constant positive step")
+    by = self.scalars[op.step]
+    step = self.builder.constant(by)
+    if step is not None and step <= 0:
+        raise fail(op, f"expected a positive step, got {step}")
     low, high = self.scalars[op.lb], self.scalars[op.ub]
     body = Block(arg_types=[ptx.reg("b32")])
     self.builder.push(body, repeats=True)
@@ -484,7 +654,12 @@ def _for(self: KernelLowering, op: scf.ForOp) -> None:
     self.builder.pop()
     self.builder.at(op)
     self.builder.emit(
-        ptx.ForOp(self.builder.value(low, "b32"), self.builder.value(high, "b32"), int(step), body)
+        ptx.ForOp(
+            self.builder.value(low, "b32"),
+            self.builder.value(high, "b32"),
+            self.builder.value(by, "b32") if step is None else int(step),
+            body,
+        )
     )
 
 
@@ -511,6 +686,8 @@ _HANDLERS: dict[type, Callable] = {
     cute.DimOp: _dim,
     cute.StrideOp: _stride,
     cute.BlockIdxOp: _block_idx,
+    cute.GridDimOp: _grid_dim,
+    cute.ExtractOp: _extract,
     cute.TileIndexOp: _tile_index,
     cute.LocalTileOp: _local_tile,
     cute.TransposeOp: _transpose,
@@ -529,10 +706,23 @@ _HANDLERS: dict[type, Callable] = {
     cute.BarrierOp: _barrier,
     cute.PrintfOp: _printf,
     pipeline.CreateOp: _create,
-    pipeline.ProducerAcquireOp: _nothing,
+    pipeline.RoleOp: _role,
+    pipeline.StateOp: _state,
+    pipeline.IndexOp: _index,
+    pipeline.AdvanceOp: _advance,
+    pipeline.BarrierOp: _full_barrier,
+    pipeline.ProducerAcquireOp: _acquire,
     pipeline.ProducerCommitOp: _commit,
     pipeline.ConsumerWaitOp: _wait,
-    pipeline.ConsumerReleaseOp: _nothing,
+    pipeline.ConsumerReleaseOp: _release,
+    cute_nvgpu.WgmmaFenceOp: _emits(lambda op: ptx.WgmmaFenceOp()),
+    cute_nvgpu.WgmmaCommitOp: _emits(lambda op: ptx.WgmmaCommitOp()),
+    cute_nvgpu.WgmmaWaitOp: _emits(lambda op: ptx.WgmmaWaitOp(op.pending.value.data)),
+    cute_nvgpu.ProxyFenceOp: _emits(lambda op: ptx.FenceOp("proxy.async.shared::cta")),
+    cute_nvgpu.TmaStoreCommitOp: _by_one_thread(lambda op: ptx.BulkCommitOp()),
+    cute_nvgpu.TmaStoreWaitOp: _by_one_thread(
+        lambda op: ptx.BulkWaitOp(op.pending.value.data, op.read is not None)
+    ),
     scf.ForOp: _for,
     scf.IfOp: _if,
     scf.YieldOp: _nothing,

@@ -1,6 +1,6 @@
-"""`ldmatrix`: shared memory to the fragments of MMA operands. The fragment's own thread-value
-layout says which lane must hold what; the rows that lanes supply follow from it, and a layout that
-the instruction cannot produce is an error.
+"""`ldmatrix` and `stmatrix`: between shared memory and the fragments of MMA operands. A fragment's
+own thread-value layout says which lane holds what; the rows that lanes supply follow from it, and
+a layout that the instruction cannot produce is an error.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType
-from cutedialect.dialects.cute_nvgpu import LdsmType
+from cutedialect.dialects.cute_nvgpu import LdsmType, MatrixCopyType, StsmType
 
 from .addresses import byte_digits, granularity, shared_addresses, value_offsets
 from .context import Context, fail
@@ -26,6 +26,30 @@ def load_matrices(
     atom: LdsmType,
 ) -> None:
     """Fill a fragment from a shared tile: lane 4g+q gets a piece of row or column g."""
+    _move_matrices(context, op, view, array, type_, atom, ptx.LdMatrixOp)
+
+
+def store_matrices(
+    context: Context,
+    op: Operation,
+    view: View,
+    array: SSAValue,
+    type_: FragmentType,
+    atom: StsmType,
+) -> None:
+    """Write a fragment to a shared tile (`stmatrix`): the reverse of `load_matrices`."""
+    _move_matrices(context, op, view, array, type_, atom, ptx.StMatrixOp)
+
+
+def _move_matrices(
+    context: Context,
+    op: Operation,
+    view: View,
+    array: SSAValue,
+    type_: FragmentType,
+    atom: MatrixCopyType,
+    instruction: type[ptx.LdMatrixOp] | type[ptx.StMatrixOp],
+) -> None:
     assert type_.tv is not None
     layout = thread_value(type_.tv, view.leaf_shape)
     size = view.element_bytes
@@ -70,7 +94,7 @@ def load_matrices(
     bases, base = context.table_of([each.base for each in addresses], "b32")
     form = ".trans" if atom.transpose else ""
     context.builder.emit(
-        ptx.LdMatrixOp(
+        instruction(
             f"sync.aligned.m8n8.x{group}{form}.shared.b16",
             array,
             bases,

@@ -184,7 +184,7 @@ def _across_warps(
         )
     )
     row_bytes = warps * threads * size
-    builder.emit(ptx.BarSyncOp())
+    context.barrier()
     guards, guard = context.guards([lead] * rows)
     builder.emit(
         ptx.StOp(
@@ -198,7 +198,7 @@ def _across_warps(
             guard,
         )
     )
-    builder.emit(ptx.BarSyncOp())
+    context.barrier()
     parts_array = context.registers(cls, rows * warps)
     builder.emit(
         ptx.LdOp(

@@ -105,6 +105,8 @@ class ScalarBuilder:
         self.depth: dict[SSAValue, int] = {}
         self.definitions: dict[SSAValue, tuple] = {}
         self.nonnegative: set[SSAValue] = set()
+        # The thread's number in its role, where that is not its number in the CTA.
+        self.thread: Scalar | None = None
         self.location: LocationAttr = UNKNOWN_LOC
         self._origin: StringAttr | None = None
         self._origins: dict[str, StringAttr] = {}
@@ -192,6 +194,15 @@ class ScalarBuilder:
             known[("special", name)] = found
             self.nonnegative.add(found)
         return found
+
+    def thread_index(self) -> Scalar:
+        """The thread's number in its role, or in the CTA."""
+        return self.special("tid.x") if self.thread is None else self.thread
+
+    def mapped(self, address: Scalar, rank: Scalar) -> SSAValue:
+        """The same address of shared memory in another CTA of the cluster."""
+        operands = (self.value(address, "b32"), self.value(rank, "b32"))
+        return self._shared(("mapa", *operands), operands, lambda: ptx.MapaOp(*operands))
 
     def smem_base(self) -> SSAValue:
         known = self.levels[0].known

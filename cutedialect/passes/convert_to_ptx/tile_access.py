@@ -200,10 +200,10 @@ def owner(context: Context, threads: Sequence[Digit], thread_count: int) -> Scal
     tests: list[Scalar] = []
     for digit in threads:
         if digit.is_replica:
-            value = builder.pure("div.u32", builder.special("tid.x"), digit.divisor)
+            value = builder.pure("div.u32", builder.thread_index(), digit.divisor)
             if digit.divisor * digit.extent < context.threads:
                 value = builder.pure("rem.u32", value, digit.extent)
             tests.append(builder.pure("setp.eq.s32", value, 0))
     if thread_count < context.threads:
-        tests.append(builder.pure("setp.lt.u32", builder.special("tid.x"), thread_count))
+        tests.append(builder.pure("setp.lt.u32", builder.thread_index(), thread_count))
     return builder.both(*tests)

@@ -71,6 +71,11 @@ class View:
     modes: tuple[tuple[Leaf, ...], ...]
     bounds: tuple[Bound | None, ...]
     terms: tuple[Term, ...] = ()
+    # For TMA: where the tile starts as (mode of the tensor, coordinate, times), and which mode of
+    # the tensor each mode of the tile runs along (-1: none).
+    root_strides: tuple[object, ...] = ()
+    origin: tuple[tuple[int, Scalar, int], ...] = ()
+    root_modes: tuple[int, ...] = ()
 
     @property
     def bits(self) -> int:
@@ -127,7 +132,15 @@ def memref_view(
         else:
             bounds.append(None)
     return View(
-        type_.element, type_.space, root, type_.alignment, type_.swizzle, modes, tuple(bounds)
+        type_.element,
+        type_.space,
+        root,
+        type_.alignment,
+        type_.swizzle,
+        modes,
+        tuple(bounds),
+        root_strides=type_.stride,
+        root_modes=tuple(range(type_.rank)),
     )
 
 
@@ -149,6 +162,10 @@ def local_tile(
     modes: list[tuple[Leaf, ...]] = []
     bounds: list[Bound | None] = []
     terms = list(view.terms)
+    origin = list(view.origin)
+    for mode, extent, coord in zip(view.root_modes, tile, coords, strict=True):
+        if extent >= 0 and mode >= 0:
+            origin.append((mode, coord, max(extent, 1)))
     for extent, coord, leaves, bound in zip(tile, coords, view.modes, view.bounds, strict=True):
         whole = extent_static(leaves)
         if extent < 0 or extent == whole:
@@ -164,14 +181,19 @@ def local_tile(
         if bound is None or (isinstance(bound.limit, int) and bound.limit % extent == 0):
             bounds.append(None)
         else:
-            origin = builder.pure("mul.lo.s32", coord, extent)
-            limit = builder.pure("sub.s32", bound.limit, origin)
+            start = builder.pure("mul.lo.s32", coord, extent)
+            limit = builder.pure("sub.s32", bound.limit, start)
             bounds.append(Bound(limit, gcd(bound.divisor, extent)))
     first = 0
     while first < len(tile) - 1 and tile[first] == 1:
         first += 1
     return replace(
-        view, modes=tuple(modes[first:]), bounds=tuple(bounds[first:]), terms=tuple(terms)
+        view,
+        modes=tuple(modes[first:]),
+        bounds=tuple(bounds[first:]),
+        terms=tuple(terms),
+        origin=tuple(origin),
+        root_modes=view.root_modes[first:],
     )
 
 
@@ -183,8 +205,18 @@ def extent_static(leaves: tuple[Leaf, ...]) -> int | None:
 def transpose(view: View) -> View:
     """The two modes exchanged; rank 1 counts as (n, 1)."""
     if len(view.modes) == 1:
-        return replace(view, modes=(((1, 0),), view.modes[0]), bounds=(None, view.bounds[0]))
-    return replace(view, modes=view.modes[::-1], bounds=view.bounds[::-1])
+        return replace(
+            view,
+            modes=(((1, 0),), view.modes[0]),
+            bounds=(None, view.bounds[0]),
+            root_modes=(-1, *view.root_modes),
+        )
+    return replace(
+        view,
+        modes=view.modes[::-1],
+        bounds=view.bounds[::-1],
+        root_modes=view.root_modes[::-1],
+    )
 
 
 def subview(
@@ -194,6 +226,9 @@ def subview(
     modes: list[tuple[Leaf, ...]] = []
     bounds: list[Bound | None] = []
     terms = list(view.terms)
+    starts = [
+        (mode, at, 1) for mode, at in zip(view.root_modes, origin, strict=True) if at and mode >= 0
+    ]
     for at, extent, leaves, bound in zip(origin, shape, view.modes, view.bounds, strict=True):
         if at:
             terms.append(Term(1, at, leaves[0][1]))
@@ -202,7 +237,13 @@ def subview(
             limit = builder.pure("sub.s32", bound.limit, at)
             bound = Bound(limit, gcd(bound.divisor, at))
         bounds.append(bound)
-    return replace(view, modes=tuple(modes), bounds=tuple(bounds), terms=tuple(terms))
+    return replace(
+        view,
+        modes=tuple(modes),
+        bounds=tuple(bounds),
+        terms=tuple(terms),
+        origin=(*view.origin, *starts),
+    )
 
 
 def stage(view: View, index: Scalar) -> View:
@@ -213,4 +254,5 @@ def stage(view: View, index: Scalar) -> View:
         modes=view.modes[:-1],
         bounds=view.bounds[:-1],
         terms=(*view.terms, Term(index, 1, stride)),
+        root_modes=view.root_modes[:-1],
     )

@@ -105,12 +105,14 @@
 // SPLIT-NEXT:     %10 = arith.constant 2 : i32
 // SPLIT-NEXT:     %11 = cute.sm_count : i32
 // SPLIT-NEXT:     %12 = arith.divsi %11, %10 : i32
-// SPLIT-NEXT:     %13 = arith.minsi %9, %12 : i32
-// SPLIT-NEXT:     %14 = arith.muli %13, %10 : i32
+// SPLIT-NEXT:     %13 = arith.constant 1 : i32
+// SPLIT-NEXT:     %14 = arith.maxsi %12, %13 : i32
+// SPLIT-NEXT:     %15 = arith.minsi %9, %14 : i32
+// SPLIT-NEXT:     %16 = arith.muli %15, %10 : i32
 // SPLIT-NEXT:     %tA = cute_nvgpu.make_tma_descriptor %A : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>
 // SPLIT-NEXT:     %tB = cute_nvgpu.make_tma_descriptor %B : !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})"> -> !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>
 // SPLIT-NEXT:     %tD = cute_nvgpu.make_tma_descriptor %D : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>
-// SPLIT-NEXT:     cute.launch @gemm grid(%14, %0, %0) cluster(2, 1, 1) args(%A, %B, %D, %alpha, %tA, %tB, %tD) {threads = 256 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>, !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>, !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>
+// SPLIT-NEXT:     cute.launch @gemm grid(%16, %0, %0) cluster(2, 1, 1) args(%A, %B, %D, %alpha, %tA, %tB, %tD) {threads = 256 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>, !cute_nvgpu.tma_descriptor<f16, (64,128), S<3,4,3>>, !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>
 // SPLIT-NEXT:     func.return
 // SPLIT-NEXT:   }
 // SPLIT-NEXT: }

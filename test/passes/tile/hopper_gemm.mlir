@@ -85,9 +85,11 @@
 // SPLIT-NEXT:     %10 = arith.constant 2 : i32
 // SPLIT-NEXT:     %11 = cute.sm_count : i32
 // SPLIT-NEXT:     %12 = arith.divsi %11, %10 : i32
-// SPLIT-NEXT:     %13 = arith.minsi %9, %12 : i32
-// SPLIT-NEXT:     %14 = arith.muli %13, %10 : i32
-// SPLIT-NEXT:     cute.launch @gemm grid(%14, %0, %0) cluster(2, 1, 1) args(%A, %B, %D, %alpha) {threads = 256 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
+// SPLIT-NEXT:     %13 = arith.constant 1 : i32
+// SPLIT-NEXT:     %14 = arith.maxsi %12, %13 : i32
+// SPLIT-NEXT:     %15 = arith.minsi %9, %14 : i32
+// SPLIT-NEXT:     %16 = arith.muli %15, %10 : i32
+// SPLIT-NEXT:     cute.launch @gemm grid(%16, %0, %0) cluster(2, 1, 1) args(%A, %B, %D, %alpha) {threads = 256 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
 // SPLIT-NEXT:     func.return
 // SPLIT-NEXT:   }
 // SPLIT-NEXT: }

@@ -1,0 +1,185 @@
+"""Rings with mbarriers: two for each stage, and a role's place in the ring in two registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.ir import Block, SSAValue
+
+from cutedialect.dialects import ptx
+from cutedialect.dialects.pipeline import CreateOp, RingType
+
+from .context import Context
+from .scalar_builder import Scalar, ScalarBuilder
+
+_BARRIER_BYTES = 8
+_LANES = 31
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The barriers of a ring: byte offsets of the first full and the first empty one."""
+
+    op: CreateOp
+    stages: int
+    full: int
+    empty: int
+
+
+@dataclass
+class State:
+    """Stage and phase; what was read last is known until the state or the block changes."""
+
+    registers: SSAValue
+    stages: int
+    block: Block | None = None
+    known: tuple[Scalar, Scalar] = (0, 0)
+
+
+def make_ring(context: Context, op: CreateOp) -> Ring:
+    """Take memory for the barriers of a ring."""
+    type_ = op.ring.type
+    assert isinstance(type_, RingType)
+    offset = context.smem.take(2 * _BARRIER_BYTES * type_.data, _BARRIER_BYTES)
+    return Ring(op, type_.data, offset, offset + _BARRIER_BYTES * type_.data)
+
+
+def initialize(context: Context, rings: Sequence[Ring], cluster: bool) -> None:
+    """One thread makes all barriers, then every thread that may use them knows."""
+    builder = context.builder
+
+    def make() -> None:
+        base = builder.smem_base()
+        for ring in rings:
+            assert ring.op.producers is not None
+            assert ring.op.consumers is not None
+            for first, count in (
+                (ring.full, ring.op.producers.value.data),
+                (ring.empty, ring.op.consumers.value.data),
+            ):
+                for stage in range(ring.stages):
+                    builder.emit(ptx.MbarrierInitOp(base, count, first + _BARRIER_BYTES * stage))
+        builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
+
+    context.when(builder.pure("setp.eq.s32", builder.special("tid.x"), 0), make)
+    if cluster:
+        builder.emit(ptx.ClusterArriveOp())
+        builder.emit(ptx.ClusterWaitOp())
+    else:
+        builder.emit(ptx.BarSyncOp())
+
+
+def make_state(context: Context, side: str, stages: int) -> State:
+    """A state before the first stage; a producer finds the barriers of the first round passed."""
+    registers = context.registers("b32", 2)
+    builder = context.builder
+    for index, value in enumerate((0, 1 if side == "producer" else 0)):
+        builder.emit(ptx.SetOp(registers, index, builder.value(value, "b32")))
+    return State(registers, stages)
+
+
+def place(builder: ScalarBuilder, state: State) -> tuple[Scalar, Scalar]:
+    """(stage, phase), read where the state stands now."""
+    block = builder.levels[-1].block
+    if state.block is not block:
+        stage, phase = (
+            builder.emit(ptx.GetOp(state.registers, index)).results[0] for index in range(2)
+        )
+        state.known = builder.assume_nonnegative(stage), builder.assume_nonnegative(phase)
+        state.block = block
+    return state.known
+
+
+def advance(builder: ScalarBuilder, state: State) -> None:
+    """The next stage; after the last the first, in the other phase."""
+    stage, phase = place(builder, state)
+    following = builder.pure("add.s32", stage, 1)
+    wraps = builder.pure("setp.eq.s32", following, state.stages)
+    values = (
+        builder.pure("selp.b32", 0, following, wraps),
+        builder.pure("selp.b32", builder.pure("xor.b32", phase, 1), phase, wraps),
+    )
+    for index, value in enumerate(values):
+        builder.emit(ptx.SetOp(state.registers, index, builder.value(value, "b32")))
+    state.block = None
+
+
+def barrier(builder: ScalarBuilder, first: int, state: State) -> tuple[SSAValue, int]:
+    """Address of the barrier of the state's stage: register and offset."""
+    stage, _ = place(builder, state)
+    at = builder.pure("mul.lo.s32", stage, _BARRIER_BYTES)
+    address = builder.total([builder.smem_base(), at])
+    return builder.value(address, "b32"), first
+
+
+def wait(builder: ScalarBuilder, first: int, state: State) -> None:
+    """Wait for the phase of the state's stage."""
+    _, phase = place(builder, state)
+    address, offset = barrier(builder, first, state)
+    builder.emit(ptx.MbarrierWaitOp(address, builder.value(phase, "b32"), offset))
+
+
+def acquire(context: Context, ring: Ring, state: State) -> None:
+    """The stage is empty; for TMA, so many bytes will come."""
+    builder = context.builder
+    wait(builder, ring.empty, state)
+    if ring.op.kind.data == "tma":
+        assert ring.op.bytes is not None
+        address, offset = barrier(builder, ring.full, state)
+        builder.emit(ptx.MbarrierExpectTxOp(address, ring.op.bytes.value.data, offset))
+
+
+def commit(context: Context, ring: Ring, state: State) -> None:
+    """What threads wrote is there: one lane of each warp arrives. TMA says it by itself."""
+    if ring.op.kind.data != "tma":
+        _arrive(context, ring.full, state, ())
+
+
+def release(context: Context, ring: Ring, state: State) -> None:
+    """The stage was read: one lane of each warp arrives, here or in every CTA that writes it."""
+    _arrive(context, ring.empty, state, ring.op.peer_groups)
+
+
+def _arrive(context: Context, first: int, state: State, peers: Sequence[tuple[int, int]]) -> None:
+    builder = context.builder
+    address, offset = barrier(builder, first, state)
+    members = builder.value(0xFFFFFFFF, "b32")
+    builder.emit(ptx.BarWarpSyncOp(members))
+    lane = builder.pure("and.b32", builder.thread_index(), _LANES)
+    builder.assume_nonnegative(lane)
+    if not peers:
+        first_lane = builder.pure("setp.eq.s32", lane, 0)
+        pred = builder.value(first_lane, "pred")
+        builder.emit(ptx.MbarrierArriveOp(address, offset, pred=pred))
+        return
+    rank = _peer(builder, lane, peers)
+    count = 1 + sum(extent - 1 for extent, _ in peers)
+    pred = builder.value(builder.pure("setp.lt.s32", lane, count), "pred")
+    there = builder.mapped(builder.smem_base(), rank)
+    stage, _ = place(builder, state)
+    at = builder.total([there, builder.pure("mul.lo.s32", stage, _BARRIER_BYTES)])
+    builder.emit(ptx.MbarrierArriveOp(builder.value(at, "b32"), offset, pred=pred, cluster=True))
+
+
+def _peer(builder: ScalarBuilder, lane: Scalar, peers: Sequence[tuple[int, int]]) -> Scalar:
+    """The cluster rank that a lane tells: the groups' ranks one after the other, ours once."""
+    rank = builder.special("cluster_ctarank")
+    result: Scalar = rank
+    start = 0
+    for number, (extent, step) in enumerate(peers):
+        mine = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
+        base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", mine, step))
+        skipped = 1 if number else 0
+        index = builder.pure("add.s32", lane, skipped - start)
+        if number:
+            index = builder.pure("add.s32", index, mine)
+        index = builder.pure("rem.u32", index, extent)
+        other = builder.pure("add.s32", base, builder.pure("mul.lo.s32", index, step))
+        if number:
+            chosen = builder.pure("setp.ge.s32", lane, start)
+            result = builder.pure("selp.b32", other, result, chosen)
+        else:
+            result = other
+        start += extent - skipped
+    return result

@@ -1,0 +1,159 @@
+"""TMA copies: one instruction for each box, its coordinates counted in the tensor's own modes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product as every
+
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.atoms.tensor_map import dim_order
+from cutedialect.dialects import ptx
+from cutedialect.dialects.cute_nvgpu import TmaDescriptorType, TmaLoadType, TmaStoreType
+from cutedialect.layout import Layout, crd2idx
+
+from .context import Context, fail
+from .scalar_builder import Scalar, ScalarBuilder
+from .views import View
+
+
+def load_boxes(
+    context: Context,
+    op: Operation,
+    source: View,
+    target: View,
+    map_: SSAValue,
+    described: TmaDescriptorType,
+    atom: TmaLoadType,
+    barrier: tuple[SSAValue, int],
+) -> None:
+    """Start the loads of a tile, or of this CTA's part of it."""
+    builder = context.builder
+    box = _box(op, source, described)
+    place: Scalar = 0
+    mask = None
+    sliced = None
+    if atom.multicast is not None:
+        extent, step = atom.multicast
+        sliced = _sliced_mode(op, target, box, extent)
+        rank = builder.special("cluster_ctarank")
+        place = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
+        builder.assume_nonnegative(place)
+        base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", place, step))
+        pattern = sum(1 << (i * step) for i in range(extent))
+        wide = builder.pure("shl.b32", pattern, base)
+        mask = builder.value(builder.pure("cvt.u16.u32", wide), "b16")
+        counts = [e // b for e, b in zip(source.shape, box, strict=True)]
+        counts[sliced] //= extent
+    else:
+        counts = [e // b for e, b in zip(source.shape, box, strict=True)]
+    address, immediate = tile_address(builder, target)
+    for at in _starts(counts, box):
+        shift: Scalar = 0
+        moved: list[Scalar] = list(at)
+        if sliced is not None:
+            length = counts[sliced] * box[sliced]
+            moved[sliced] = builder.pure(
+                "add.s32", builder.pure("mul.lo.s32", place, length), at[sliced]
+            )
+            shift = builder.pure("mul.lo.s32", place, _offset(target, sliced, length))
+        coords = _coordinates(builder, source, moved)
+        builder.emit(
+            ptx.TmaLoadOp(
+                map_,
+                builder.value(builder.total([address, shift]), "b32"),
+                barrier[0],
+                coords,
+                dst_offset=immediate + _bytes_at(target, at),
+                barrier_offset=barrier[1],
+                multicast=mask,
+            )
+        )
+
+
+def store_boxes(
+    context: Context,
+    op: Operation,
+    source: View,
+    target: View,
+    map_: SSAValue,
+    described: TmaDescriptorType,
+    atom: TmaStoreType,
+) -> None:
+    """Start the stores of a tile; one thread runs this."""
+    builder = context.builder
+    box = _box(op, target, described)
+    counts = [e // b for e, b in zip(target.shape, box, strict=True)]
+    address, immediate = tile_address(builder, source)
+    for at in _starts(counts, box):
+        builder.emit(
+            ptx.TmaStoreOp(
+                map_,
+                builder.value(address, "b32"),
+                _coordinates(builder, target, list(at)),
+                src_offset=immediate + _bytes_at(source, at),
+                reduce=atom.reduce,
+            )
+        )
+
+
+def tile_address(builder: ScalarBuilder, view: View) -> tuple[Scalar, int]:
+    """Where a tile in shared memory starts: register and byte offset."""
+    assert isinstance(view.root, int)
+    immediate = view.root
+    running: list[Scalar] = [builder.smem_base()]
+    for term in view.terms:
+        scale = term.step * int(term.stride) * view.element_bytes  # type: ignore[arg-type]
+        if isinstance(term.coord, int):
+            immediate += term.coord * scale
+        else:
+            running.append(builder.pure("mul.lo.s32", term.coord, scale))
+    return builder.total(running), immediate
+
+
+def _box(op: Operation, view: View, described: TmaDescriptorType) -> tuple[int, ...]:
+    """The box's extent in each mode of a tile."""
+    box = tuple(1 if mode < 0 else described.box[mode] for mode in view.root_modes)
+    if any(extent % part for extent, part in zip(view.shape, box, strict=True)):
+        raise fail(op, f"expected a box that divides the tile {view.shape}, got {box}")
+    return box
+
+
+def _sliced_mode(op: Operation, view: View, box: tuple[int, ...], share: int) -> int:
+    """The mode that CTAs divide: not the contiguous one."""
+    for mode, (extent, part) in enumerate(zip(view.shape, box, strict=True)):
+        contiguous = any(stride == 1 for _, stride in view.modes[mode])
+        if not contiguous and extent // part % share == 0:
+            return mode
+    raise fail(op, f"expected {share} boxes {box} or more along a mode of {view.shape}, got fewer")
+
+
+def _starts(counts: list[int], box: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Coordinates in the tile at which boxes start."""
+    steps = [range(0, count * part, part) for count, part in zip(counts, box, strict=True)]
+    return every(*steps)
+
+
+def _offset(view: View, mode: int, coordinate: int) -> int:
+    """Bytes from the tile's start to a coordinate along one mode of it."""
+    leaves = view.modes[mode]
+    shape = tuple(extent for extent, _ in leaves)
+    strides = tuple(stride for _, stride in leaves)
+    layout = Layout(shape, strides)  # type: ignore[arg-type]
+    return int(crd2idx(coordinate, layout.shape, layout.stride)) * view.element_bytes
+
+
+def _bytes_at(view: View, at: tuple[int, ...]) -> int:
+    return sum(_offset(view, mode, coordinate) for mode, coordinate in enumerate(at))
+
+
+def _coordinates(builder: ScalarBuilder, view: View, at: list[Scalar]) -> list[SSAValue]:
+    """Coordinates in the tensor, in the driver's order of its modes."""
+    totals: list[list[Scalar]] = [[] for _ in view.root_strides]
+    for mode, coord, extent in view.origin:
+        totals[mode].append(builder.pure("mul.lo.s32", coord, extent))
+    for mode, coordinate in zip(view.root_modes, at, strict=True):
+        if mode >= 0:
+            totals[mode].append(coordinate)
+    order = dim_order(view.root_strides)
+    return [builder.value(builder.total(totals[mode]), "b32") for mode in order]
