@@ -1,7 +1,8 @@
 """Who takes part in a case: cuBLAS through torch, `cute.gemm` under a schedule, and peers.
 
 A contender is a function of one set of operands that queues one call on torch's current stream and
-writes `out`; it raises what its library raises when it refuses.
+writes `out`, or returns an array of its own instead; it raises what its library raises when it
+refuses.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from .cases import Case
 from .inputs import Operands
 
-Call = Callable[[Operands], None]
+Call = Callable[[Operands], Any]
 CUBLAS = "cuBLAS"
 OURS = "cutedialect"
 

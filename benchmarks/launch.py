@@ -144,7 +144,7 @@ def measure() -> list[Row]:
     note = "no GPU"
     if gpu_available():
         figures, note = warm_call_us(), _device()
-    for name, figure, gate in zip(names, figures, (None, 20, 20), strict=True):
+    for name, figure, gate in zip(names, figures, (None, 15, 15), strict=True):
         rows.append(Row(name, figure, "us", gate, note))
     return rows
 

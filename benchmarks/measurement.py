@@ -24,7 +24,8 @@ class DeviceLostError(Exception):
 @dataclass
 class Result:
     """What one contender did: `ms` of a launch for each round, errors of each product right after
-    its first call and again after the timed launches. `failure` is why there are no times.
+    its first call and, if it `writes` its output in place, again after the timed launches.
+    `failure` is why there are no times.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Result:
     errors: list[float] = field(default_factory=list)
     later_errors: list[float] = field(default_factory=list)
     failure: str | None = None
+    writes: bool = True
     launches: int = 0
     captured: bool = True
     started: float = 0.0
@@ -87,7 +89,10 @@ def _checked(
     """The call of a contender that went through every set and left its errors on the first."""
     call = make()
     poison(sets[0])
-    call(sets[0])
+    made = call(sets[0])
+    if made is not None:
+        result.writes = False
+        sets[0].out.copy_(made)
     torch.cuda.synchronize()
     result.errors = list(errors(torch, ref))
     for operands in sets[1:]:
@@ -113,10 +118,11 @@ def _time(
         result.ms = list(ms)
         result.launches, result.captured = batch.launches, batch.captured
         result.started, result.stopped = rounds.started, rounds.stopped
-        poison(sets[0])
-        batch.run()
-        torch.cuda.synchronize()
-        result.later_errors = list(errors(torch, ref))
+        if result.writes:
+            poison(sets[0])
+            batch.run()
+            torch.cuda.synchronize()
+            result.later_errors = list(errors(torch, ref))
 
 
 def _survived(torch: Any, results: list[Result]) -> None:

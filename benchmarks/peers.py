@@ -1,26 +1,57 @@
 """Other kernel generators on the same case, where they are installed: Triton's matrix multiply as
-its tutorial builds it (grouped tiles, tuned over a few shapes).
+its tutorial builds it, and pyptx's Hopper GEMM, which is an example of its repository.
 
-A maker raises where the library is missing or the case is none that it is written for here.
+A maker raises where the case is none that the peer is written for.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from .cases import Case
 from .contenders import Call
+from .inputs import Operands
+
+# What the tiles and clusters of pyptx's kernel divide, in M, N and K.
+_PYPTX_TILE = (256, 256, 64)
+_PYPTX_EXAMPLE = "examples.hopper.gemm_highperf_hopper"
 
 
 def peers_of(torch: Any, case: Case) -> dict[str, Callable[[], Call]]:
-    """Name to maker of each peer."""
-    return {"Triton": lambda: _triton(torch, case)}
+    """Name to maker of each peer that is installed."""
+    known = {"Triton": ("triton", _triton), "pyptx": ("pyptx", _pyptx)}
+    return {
+        name: lambda make=make: make(torch, case)
+        for name, (package, make) in known.items()
+        if importlib.util.find_spec(package) is not None
+    }
 
 
 def _triton(torch: Any, case: Case) -> Call:
     if case.batch > 1 or case.group:
-        raise NotImplementedError("written for one product only")
-    from .triton_matmul import matmul
-
+        raise NotImplementedError("one product only")
+    matmul = import_module("benchmarks.triton_matmul").matmul
     return lambda operands: matmul(operands.a, operands.b, operands.out)
+
+
+def _pyptx(torch: Any, case: Case) -> Call:
+    plain = case.dtype == "bf16" and case.majors == "TN" and case.batch == 1 and not case.group
+    if not plain or any(
+        extent % tile for extent, tile in zip(case.sizes, _PYPTX_TILE, strict=True)
+    ):
+        raise NotImplementedError("bf16 TN in multiples of 256x256x64 only")
+    example = import_module(_PYPTX_EXAMPLE)
+    m, n, _ = case.sizes
+    tiles = example.create_hilbert_schedule(m // _PYPTX_TILE[0], n // _PYPTX_TILE[1])
+    order = torch.tensor(tiles, device="cuda", dtype=torch.int32)
+
+    def call(operands: Operands) -> Any:
+        # The kernel takes b as (N, K) and gives the transposed product in an array of its own.
+        return example.gemm_warp_specialized(
+            operands.a, operands.b.transpose(-1, -2), order
+        ).transpose(-1, -2)
+
+    return call

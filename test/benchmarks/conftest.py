@@ -38,6 +38,9 @@ class Tensor:
     def fill_(self, value):
         self.array[...] = value
 
+    def copy_(self, other):
+        self.array[...] = other.array
+
     def round(self):
         return Tensor(self.array.round())
 

@@ -83,6 +83,20 @@ def test_what_is_never_written_is_infinitely_wrong(torch, contender):
         assert found["cuBLAS"].errors[0] < 1
 
 
+def test_a_contender_may_return_an_array_of_its_own(torch, device, contender):
+    def own():
+        def call(operands):
+            device.launch("own", 1e-6, lambda: None)
+            return torch.matmul(operands.a.double(), operands.b.double())
+
+        return call
+
+    found = by_name(measure(torch, SMALL, {"cuBLAS": contender("c", 1e-6), "own": own}, PLAN))
+    assert 0 < found["own"].errors[0] < 0.1
+    assert found["own"].later_errors == []
+    assert found["own"].ms == pytest.approx([1e-3] * 5)
+
+
 def test_a_refusal_is_a_result(torch, contender):
     def refuses():
         raise TypeError("a: expected one of f16, got e4m3\nmore")
