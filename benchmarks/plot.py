@@ -46,21 +46,19 @@ def svg(rows: Sequence[Row], device: str) -> str:
         parts.append(
             f'<text x="{_LEFT - 8}" y="{y + 13}" text-anchor="end">{escape(row.case.name)}</text>'
         )
-        said = row.failure or ""
+        said, at_end = row.failure or "", _LEFT + 8.0
         if row.ratio is not None and row.failure is None:
             parts.append(
                 f'<rect x="{_LEFT}" y="{y + 3}" width="{x(row.ratio) - _LEFT:.1f}" height="13" '
                 f'fill="{_COLORS[row.verdict]}"/>'
             )
             said = f"{row.ratio:.3f}  {row.tflops:.0f} TFLOP/s"
+            at_end = x(max(row.ratio, row.case.goal)) + 8
         for ratio, reach in ((row.case.gate, 2), (row.case.goal, 5)):
             at = x(ratio)
             parts.append(
                 f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y + 5 - reach}" '
                 f'y2="{y + 14 + reach}" stroke="#000"/>'
             )
-        parts.append(
-            f'<text x="{x(max(row.ratio or 0, row.case.goal)) + 8:.1f}" y="{y + 13}" '
-            f'fill="#333">{escape(said[:60])}</text>'
-        )
+        parts.append(f'<text x="{at_end:.1f}" y="{y + 13}" fill="#333">{escape(said[:100])}</text>')
     return "\n".join([*parts, "</svg>", ""])

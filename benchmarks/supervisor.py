@@ -12,10 +12,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 WORKER = (sys.executable, "-m", "benchmarks.worker")
+# Where `benchmarks` is found, whatever else is installed under that name.
+_ROOT = Path(__file__).parents[1]
 _START_SECONDS = 300.0
 
 
@@ -113,6 +116,7 @@ class Supervisor:
             stdout=subprocess.PIPE,
             stderr=self._errors,
             text=True,
+            cwd=_ROOT,
             start_new_session=True,  # Ctrl-C is for the table, which then stops the worker
         )
         self._lines = queue.Queue()

@@ -2,11 +2,16 @@
 device's time by what the test says, and graphs replay what was captured.
 """
 
+import sys
 import types
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
+
+# Some distributions install a `benchmarks` of their own.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
 class Tensor:
