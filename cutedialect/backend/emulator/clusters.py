@@ -74,8 +74,9 @@ class Clusters:
         own = self._machine.lane_cta[lanes.sel] % self.size
         return np.where(named == 0, own, named - 1)
 
-    def owners(self, lanes: Lanes, addresses: Array) -> tuple[Array, Array]:
-        """``(CTA rows, addresses within the CTA)`` of shared::cluster addresses."""
+    def owners(self, lanes: Lanes, addresses: Array, counted: bool = False) -> tuple[Array, Array]:
+        """``(CTA rows, addresses within the CTA)`` of shared::cluster addresses; ``counted`` as in
+        ``reach``."""
         own = self._machine.lane_cta[lanes.sel]
         named = (addresses >> np.uint64(RANK_SHIFT)).astype(np.int64)
         if not named.any():
@@ -89,11 +90,12 @@ class Clusters:
         rows = np.where(named == 0, own, own - own % self.size + named - 1)
         away = rows != own
         if away.any():
-            self.reach((lanes.index >> 5)[away], rows[away])
+            self.reach((lanes.index >> 5)[away], rows[away], counted)
         return rows, addresses & _LOCAL
 
-    def reach(self, warps: Array, rows: Array) -> None:
-        """Threads of ``warps`` access the CTAs ``rows``, one each, which are not their own."""
+    def reach(self, warps: Array, rows: Array, counted: bool = False) -> None:
+        """Threads of ``warps`` access the CTAs ``rows``, one each, which are not their own. Who
+        waits for a ``counted`` access (the bytes of a copy) knows that it is over."""
         if self._gone[rows].any():
             row = int(rows[np.argmax(self._gone[rows])])
             raise EmulatorError(
@@ -112,6 +114,8 @@ class Clusters:
                     "cluster, which may not have started: expected a cluster barrier before",
                     code="CD-H2",
                 )
+        if counted:
+            return
         self._touched[rows, ordering.column[warps]] = (ordering.stamp[warps] >> 9).astype(np.int32)
 
     # The barrier.

@@ -182,10 +182,11 @@ class Transfers:
         """All threads of CTAs have exited: nothing may use their shared memory any more."""
         machine = self._machine
         for load in self._loads:
-            if load.cta in rows or (
-                load.source is not None and machine.lane_cta[load.lane] in rows
-            ):
-                raise self._dangling(load.ins, load.cta, "copies into", "mbarrier wait")
+            if load.cta in rows:
+                raise self._dangling(load.ins, load.cta, "copies into", "wait at its mbarrier")
+            source = int(machine.lane_cta[load.lane])
+            if load.source is not None and source in rows:
+                raise self._dangling(load.ins, source, "still reads", "cluster barrier after it")
         for store in self._stores:
             cta = int(machine.lane_cta[store.lane])
             if cta in rows and not store.read:

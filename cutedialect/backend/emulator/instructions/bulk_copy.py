@@ -115,7 +115,7 @@ def _bulk(ins: Instruction, machine: Machine) -> Step:
 
 def _load(ins: Instruction, machine: Machine, target: str, multicast: bool) -> Step:
     space = "cluster" if target == "shared::cluster" else "shared"
-    locate, sources = shared_place(ins, machine, ins.operands[0], space, 16, "bulk load")
+    locate, sources = shared_place(ins, machine, ins.operands[0], space, 16, "bulk load", True)
     read, more = resolve(ins, machine, ins.operands[1], "global")
     amount = _Amount(ins, machine, ins.operands[2])
     targets = destinations(
@@ -195,7 +195,7 @@ def _write(
 
 def _between(ins: Instruction, machine: Machine, operation: Any, number: Any) -> Step:
     """From the CTA's shared memory to another's of the cluster."""
-    locate, sources = shared_place(ins, machine, ins.operands[0], "cluster", 16, "bulk copy")
+    locate, sources = shared_place(ins, machine, ins.operands[0], "cluster", 16, "bulk copy", True)
     origin, more = _source(ins, machine, ins.operands[1])
     amount = _Amount(ins, machine, ins.operands[2])
     targets = destinations(ins, machine, ins.operands[3], None, "cluster")

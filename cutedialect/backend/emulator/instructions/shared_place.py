@@ -24,10 +24,17 @@ Locate = Callable[[Lanes], Array]
 
 
 def shared_place(
-    ins: Instruction, machine: Machine, operand: Operand, space: str, width: int, verb: str
+    ins: Instruction,
+    machine: Machine,
+    operand: Operand,
+    space: str,
+    width: int,
+    verb: str,
+    counted: bool = False,
 ) -> tuple[Locate, list[Register]]:
     """``(locate, sources)``: ``locate(lanes)`` gives byte offsets into the shared data, one a lane,
-    for accesses of ``width`` bytes. ``space`` is ``shared``, ``cluster`` or ``generic``."""
+    for accesses of ``width`` bytes. ``space`` is ``shared``, ``cluster`` or ``generic``;
+    ``counted`` accesses are waited for at an mbarrier."""
     if space not in ("shared", "cluster", "generic"):
         raise ins.unsupported(f"expected an address in shared memory, got .{space}")
     read, sources = resolve(ins, machine, operand, space)
@@ -47,7 +54,7 @@ def shared_place(
             addresses = addresses - np.uint64(SHARED_WINDOW)
         if space == "shared":
             return shared.offsets(addresses, machine.lane_cta[lanes.sel], width, verb)
-        owner, addresses = machine.clusters.owners(lanes, addresses)
+        owner, addresses = machine.clusters.owners(lanes, addresses, counted)
         return shared.offsets(addresses, owner, width, verb)
 
     return locate, sources
@@ -59,7 +66,7 @@ def destinations(
     """Where a load goes: ``targets(lanes, offsets)`` yields ``(position of the lane, byte offset,
     mbarrier slot)`` for each destination CTA, several of them with a multicast ``mask``. Data and
     barrier lie at the same place in each."""
-    locate, sources = shared_place(ins, machine, barrier, space, 8, "mbarrier")
+    locate, sources = shared_place(ins, machine, barrier, space, 8, "mbarrier", counted=True)
     read = None if mask is None else machine.read(ins, mask, TYPES["u16"], wide=True)
     sources = sources + ([] if mask is None else machine.sources(mask))
 
@@ -89,7 +96,7 @@ def destinations(
             rows = np.array([first + rank for rank in range(size) if bits >> rank & 1])
             away = rows[rows != own]
             if len(away):
-                machine.clusters.reach(np.repeat(warps[i], len(away)), away)
+                machine.clusters.reach(np.repeat(warps[i], len(away)), away, counted=True)
             spots = int(barriers[i]) % pitch + rows * pitch
             slots = machine.mbarriers.find_by(np.repeat(warps[i], len(rows)), spots)
             places = int(offsets[i]) % pitch + rows * pitch

@@ -157,7 +157,7 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
     ins.expect(3 + multicast + hint)
     boxes = _Boxes(ins, machine, ins.operands[1], rank)
     where = "cluster" if space == "shared::cluster" else "shared"
-    locate, sources = shared_place(ins, machine, ins.operands[0], where, 16, "box load")
+    locate, sources = shared_place(ins, machine, ins.operands[0], where, 16, "box load", True)
     targets = destinations(
         ins, machine, ins.operands[2], ins.operands[3] if multicast else None, where
     )
