@@ -36,6 +36,8 @@ def lower_roles(
     threads = context.threads
     # What ptxas gives a kernel of this block size to start with (PTX ISA 9.7.19.5).
     entry = min(255, _REGISTER_FILE // threads) // 8 * 8
+    # Registers are given back only so that others may take them; for nothing, ptxas refuses (C7507).
+    moves = any(role.registers and role.registers.value.data > entry for role in roles)
     groups: dict[tuple[int, int], list[RoleOp]] = {}
     for role in roles:
         span = role.warp_range
@@ -46,7 +48,7 @@ def lower_roles(
 
         def group(members: list[RoleOp] = members, first: int = first, last: int = last) -> None:
             registers = members[0].registers
-            if registers is not None:
+            if registers is not None and moves:
                 count = registers.value.data
                 if count != entry:
                     builder.emit(ptx.SetMaxRegsOp("dec" if count < entry else "inc", count))
