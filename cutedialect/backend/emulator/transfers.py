@@ -75,9 +75,19 @@ class Transfers:
         """An arrival that happens later; ``finish`` makes it."""
         self._loads.append(load)
 
-    def _complete(self, load: Load) -> None:
+    def _complete(self, loads: list[Load]) -> None:
+        """Land data and events in order, then let the bytes count."""
+        load = loads[0]
         try:
-            self._land(load)
+            for load in loads:
+                self._land(load)
+            counted = [load for load in loads if load.size]
+            if counted:
+                load = counted[0]
+                self._machine.mbarriers.deliver(
+                    np.array([load.slot for load in counted]),
+                    np.array([load.size for load in counted]),
+                )
         except EmulatorError as error:
             _locate(error, load.ins)
             raise
@@ -93,8 +103,6 @@ class Transfers:
             machine.unstamp(load.chunks)
         if load.source is not None:
             machine.shared.end_read(load.source)
-        if load.size:
-            machine.mbarriers.deliver(np.array([load.slot]), np.array([load.size]))
 
     def advance(self) -> bool:
         """All threads are stuck: complete what they wait for. False if that is nothing."""
@@ -111,8 +119,7 @@ class Transfers:
             due = self._random.sample(due, self._random.randint(1, len(due)))
         chosen = set(map(id, due))
         self._loads = [load for load in self._loads if id(load) not in chosen]
-        for load in due:
-            self._complete(load)
+        self._complete(due)
         return True
 
     def tick(self) -> None:
@@ -121,7 +128,7 @@ class Transfers:
             return
         if self._loads and self._random.random() < 0.06:
             at = self._random.randrange(len(self._loads))
-            self._complete(self._loads.pop(at))
+            self._complete([self._loads.pop(at)])
         if self._stores and self._random.random() < 0.06:
             store = self._random.choice(self._stores)
             if store.group < self._committed[store.lane]:

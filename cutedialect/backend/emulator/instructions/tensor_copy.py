@@ -47,6 +47,7 @@ class _Boxes:
         self._address_sources = address_sources
         self._sources = machine.sources(*items)
         self._known: dict[int, TensorMap] = {}
+        self._views: dict[TensorMap, Array] = {}
 
     def at(self, lanes: Lanes) -> list[tuple[TensorMap, tuple[int, ...]]]:
         """``(map, coordinates)`` of each lane; CD-E6 for an innermost coordinate that does not name
@@ -94,6 +95,9 @@ class _Boxes:
 
     def elements(self, tensor: TensorMap, writes: bool) -> Array:
         """The whole tensor in global memory."""
+        known = self._views.get(tensor)
+        if known is not None:
+            return known
         memory = self.machine.global_memory
         allocation = memory.find(tensor.address, 1)
         if allocation is None or tensor.address + tensor.reach > allocation.end:
@@ -104,7 +108,9 @@ class _Boxes:
             )
         if writes and not allocation.writable:
             raise self.ins.error("CD-I1", f"write to {allocation.name}, which is read-only")
-        return tensor.elements(allocation.data, tensor.address - allocation.base)
+        view = tensor.elements(allocation.data, tensor.address - allocation.base)
+        self._views[tensor] = view
+        return view
 
 
 def _chunks(ins: Instruction, machine: Machine, tensor: TensorMap, at: int) -> Array:
