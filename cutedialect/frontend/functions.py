@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from typing import overload
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
@@ -33,6 +34,7 @@ from .tile import (
     Tile,
     View,
     Views,
+    as_extent,
     as_matrix,
     as_tile,
     binary,
@@ -47,18 +49,30 @@ from .trace import current, error
 inf = math.inf
 
 
-def tile_index(tensor: Tensor, tile: Sequence[int | None]) -> Scalar | tuple[Scalar, ...]:
-    """Coordinates, in tiles, of the work item of this CTA.
+@overload
+def tile_index(tensor: Tensor, tile: tuple[int | None]) -> Scalar: ...
 
-    `tile` has one extent for each mode; None is the whole mode, whose coordinate is 0.
+
+@overload
+def tile_index(tensor: Tensor, tile: Sequence[int | None]) -> tuple[Scalar, ...]: ...
+
+
+def tile_index(tensor: Tensor, tile: Sequence[int | None]) -> Scalar | tuple[Scalar, ...]:
+    """Coordinates, in tiles, of the work item of this CTA: one for each extent of `tile`.
+
+    `tile` speaks of the first modes of the tensor; later modes are whole. None is a whole mode too,
+    whose coordinate is 0. A single coordinate comes as a scalar.
     """
     if not isinstance(tensor, Tensor):
         raise error(f"expected a tensor, got {type(tensor).__name__}")
-    if len(tile) != tensor.rank:
-        raise error(f"expected a tile of {tensor.rank} modes for {tensor.name}, got {len(tile)}")
-    extents = [-1 if extent is None else int(extent) for extent in tile]
+    if not 0 < len(tile) <= tensor.rank:
+        raise error(
+            f"expected a tile of 1 to {tensor.rank} modes for {tensor.name}, got {len(tile)}"
+        )
+    extents = [-1 if extent is None else as_extent(extent) for extent in tile]
+    extents += [-1] * (tensor.rank - len(tile))
     op = current().insert(TileIndexOp(tensor.value, extents))
-    coords = tuple(Scalar(result) for result in op.results)
+    coords = tuple(Scalar(result) for result in op.results[: len(tile)])
     return coords[0] if len(coords) == 1 else coords
 
 
@@ -131,18 +145,14 @@ def load(view: View) -> Tile:
     return view.load()
 
 
-def row_vector(tensor: Tensor, index: object, extent: int) -> Tile:
+def row_vector(tensor: Tensor, index: int | Scalar, extent: int) -> Tile:
     """Elements `index * extent ...` of a vector as a tile (1, extent), one for each column."""
-    view = local_tile(tensor, (extent,), (index,))
-    assert isinstance(view, View)
-    return view.T.load()
+    return local_tile(tensor, (extent,), (index,)).T.load()
 
 
-def column_vector(tensor: Tensor, index: object, extent: int) -> Tile:
+def column_vector(tensor: Tensor, index: int | Scalar, extent: int) -> Tile:
     """Elements `index * extent ...` of a vector as a tile (extent,), one for each row."""
-    view = local_tile(tensor, (extent,), (index,))
-    assert isinstance(view, View)
-    return view.load()
+    return local_tile(tensor, (extent,), (index,)).load()
 
 
 def atomic_add(tile: Tile, view: View) -> None:

@@ -7,7 +7,7 @@ one mode, and a `Tile` a register tile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import ClassVar, overload
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
@@ -126,7 +126,13 @@ class Views:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(extent for extent in self.tile if extent != 1) or (1,)
+        """Shape of one tile."""
+        whole = self.tensor.memref.shape
+        return tuple(
+            whole[mode] if extent < 0 else extent
+            for mode, extent in enumerate(self.tile)
+            if extent != 0
+        )
 
     @property
     def tiles(self) -> Scalar:
@@ -157,37 +163,51 @@ def _view(tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue]) -> Vi
     value = trace.insert(LocalTileOp(tensor.value, list(tile), list(coords)), tensor.name)
     result = value.results[0]
     assert isinstance(result.type, MemRefType)
-    dropped = len(tile) - result.type.rank
     origins: dict[int, Scalar] = {}
-    for mode in range(dropped, len(tile)):
-        if tile[mode] < 0:
+    kept = [(coord, extent) for coord, extent in zip(coords, tile, strict=True) if extent != 0]
+    for mode, (coord, extent) in enumerate(kept):
+        if extent < 0:
             continue
-        step = trace.constant(tile[mode], _i32())
-        product = trace.insert(arith.MuliOp(coords[mode], step)).results[0]
-        origins[mode - dropped] = Scalar(product)
+        step = trace.constant(extent, _i32())
+        origins[mode] = Scalar(trace.insert(arith.MuliOp(coord, step)).results[0])
     return View(result, tensor, origins)
+
+
+@overload
+def local_tile(
+    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[int | Scalar]
+) -> View: ...
+
+
+@overload
+def local_tile(
+    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[int | Scalar | None]
+) -> Views: ...
 
 
 def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[object]) -> View | Views:
     """The tile at `coord`, in tiles; a coordinate of None leaves the run of tiles along that mode.
 
-    `tile` speaks of the last modes of the tensor; earlier (batch) modes take one coordinate each. A
-    tile extent of None is the whole mode, which must be static, and takes no coordinate.
+    `tile` speaks of the last modes of the tensor; earlier (batch) modes take one coordinate each
+    and are not modes of the tile. A tile extent of None is the whole mode, which must be static,
+    and takes no coordinate.
     """
     if not isinstance(tensor, Tensor):
         raise error(f"expected a tensor to tile, got {type(tensor).__name__}")
     tile, coord = tuple(tile), tuple(coord)
-    if len(tile) > tensor.rank:
-        raise error(f"expected a tile of at most {tensor.rank} modes, got {len(tile)}")
+    if not 0 < len(tile) <= tensor.rank:
+        raise error(
+            f"expected a tile of 1 to {tensor.rank} modes for {tensor.name}, got {len(tile)}"
+        )
     batch = tensor.rank - len(tile)
-    extents: list[int] = [1] * batch
+    extents: list[int] = [0] * batch
     for position, extent in enumerate(tile):
         if extent is None and not isinstance(tensor.memref.shape[batch + position], int):
             raise error(
                 f"expected a static extent of mode {batch + position} of {tensor.name} for a tile "
                 "extent of None, got a run-time one; give the extent"
             )
-        extents.append(-1 if extent is None else int(extent))
+        extents.append(-1 if extent is None else as_extent(extent))
     wanted = sum(extent >= 0 for extent in extents)
     if len(coord) != wanted:
         raise error(f"expected {wanted} coordinates for {tensor.name}, got {len(coord)}")
@@ -206,6 +226,15 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
     if open_mode is not None:
         return Views(tensor, extents, values, open_mode)
     return _view(tensor, extents, [value for value in values if value is not None])
+
+
+def as_extent(extent: object) -> int:
+    """A tile extent that a program gives, checked."""
+    if isinstance(extent, bool) or not isinstance(extent, int):
+        raise error(f"expected tile extents to be ints or None, got {type(extent).__name__}")
+    if extent <= 0:
+        raise error(f"expected positive tile extents, got {extent}")
+    return extent
 
 
 class Tile:

@@ -44,12 +44,15 @@ from .types import MemRefType
 
 
 def parse_tile(parser: Parser) -> DenseArrayBase:
-    """`[128, _, 32]`: tile extents by mode, `_` (stored as -1) for the whole mode."""
+    """`[*, 128, _]`: tile extents by mode; `_` (stored as -1) is the whole mode, `*` (stored as 0)
+    a mode that is indexed and dropped."""
     extents: list[int] = []
 
     def one() -> None:
         if parser.parse_optional_keyword("_"):
             extents.append(-1)
+        elif parser.parse_optional_punctuation("*"):
+            extents.append(0)
         else:
             extents.append(parser.parse_integer(allow_boolean=False, allow_negative=False))
 
@@ -58,7 +61,7 @@ def parse_tile(parser: Parser) -> DenseArrayBase:
 
 
 def print_tile(printer: Printer, tile: DenseArrayBase) -> None:
-    shown = ("_" if extent < 0 else str(extent) for extent in tile.get_values())
+    shown = ("_" if extent < 0 else str(extent or "*") for extent in tile.get_values())
     printer.print_string("[" + ", ".join(shown) + "]")
 
 
@@ -308,7 +311,7 @@ class TileIndexOp(IRDLOperation):
         )
         check(
             all(extent == -1 or extent > 0 for extent in tile),
-            f"expected positive tile extents, got {list(tile)}",
+            f"expected positive tile extents or '_', got {list(tile)}",
         )
 
 

@@ -53,13 +53,11 @@ def element_of(type_: Attribute) -> Attribute:
 
 
 def local_tile_type(type_: MemRefType, tile: Sequence[int]) -> MemRefType:
-    """Type of one tile: leading modes of extent 1 are dropped, `-1` keeps the whole mode."""
-    shape, stride = type_.shape, type_.stride
-    kept = [shape[d] if extent < 0 else extent for d, extent in enumerate(tile)]
-    first = 0
-    while first < len(kept) - 1 and tile[first] == 1 and len(kept) - first > 1:
-        first += 1
-    return type_.with_layout(Layout(tuple(kept[first:]), tuple(stride[first:])))
+    """Type of one tile: an extent of -1 keeps the whole mode, 0 drops it."""
+    kept = [mode for mode, extent in enumerate(tile) if extent != 0]
+    check(bool(kept), "expected a tile with at least one mode that is not '*'")
+    shape = tuple(type_.modes[mode] if tile[mode] < 0 else tile[mode] for mode in kept)
+    return type_.with_layout(Layout(shape, tuple(type_.stride[mode] for mode in kept)))
 
 
 def _parse_types(parser: Parser) -> tuple[Attribute, Attribute]:
@@ -81,13 +79,13 @@ class LocalTileOp(IRDLOperation):
     """One tile of a tensor in global memory, at run-time tile coordinates.
 
     The view's shape is the tile; where the tile hangs over the tensor, loads give 0 and stores
-    write nothing. Leading modes with a tile extent of 1 (batch modes) are dropped; `_` takes a
-    whole mode, whose extent must be static.
+    write nothing. `*` indexes a mode at its coordinate and drops it (batch modes); `_` takes a
+    whole mode, whose extent must be static, and whose coordinate is not looked at.
 
     Example:
 
-        cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %m: i32, %k: i32) {
-          %t = cute.local_tile %a, [128, 32], (%m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+        cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)">, %b: i32, %m: i32, %k: i32) {
+          %t = cute.local_tile %a, [*, 128, 32], (%b, %m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
         }
     """
 
@@ -157,6 +155,16 @@ class LocalTileOp(IRDLOperation):
             f"expected one tile extent and one coordinate for each of the {type_.rank} modes of "
             f"{type_.layout}, got {len(tile)} and {len(self.coords)}",
         )
+        for extent, mode, leaves in zip(tile, type_.shape, type_.modes, strict=True):
+            check(
+                extent >= 0 or isinstance(mode, int),
+                f"expected a mode of static extent for '_', got {mode} in {type_.layout}; give "
+                "the tile's extent",
+            )
+            check(
+                extent < 0 or not isinstance(leaves, tuple),
+                f"expected '_' for the nested mode {leaves} of {type_.layout}, got {extent or '*'}",
+            )
         expected = local_tile_type(type_, tile)
         check(
             self.result.type == expected,

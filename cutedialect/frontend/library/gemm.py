@@ -44,12 +44,12 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         from cutedialect.frontend.tile import local_tile
 
         bm, bn, bk = tile
-        *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn))  # pyright: ignore[reportGeneralTypeIssues]
+        *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn))
         a_tiles = local_tile(A, (bm, bk), (*batch, m, None))
         b_tiles = local_tile(B, (bk, bn), (*batch, None, n))
         acc = cute.zeros((bm, bn), acc_dtype)
         for k in range_(a_tiles.tiles):
-            cute.tile_gemm(a_tiles[k], b_tiles[k], acc)  # pyright: ignore[reportIndexIssue]
+            cute.tile_gemm(a_tiles[k], b_tiles[k], acc)
         out = acc.to(f32) if acc_dtype.bits == 16 else acc
         if alpha is not None:
             out = out * alpha

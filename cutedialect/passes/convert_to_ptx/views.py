@@ -155,7 +155,7 @@ def extent_of(builder: ScalarBuilder, view: View, mode: int) -> Scalar:
 def local_tile(
     builder: ScalarBuilder, view: View, tile: tuple[int, ...], coords: tuple[Scalar, ...]
 ) -> View:
-    """The tile of `view` at tile coordinates; leading modes of tile extent 1 are dropped.
+    """The tile of `view` at tile coordinates; -1 keeps a whole mode, 0 indexes and drops it.
 
     Raises `ValueError` for a tile of a mode that is nested.
     """
@@ -176,7 +176,9 @@ def local_tile(
             raise ValueError(f"expected a mode without nesting to tile by {extent}, got {leaves}")
         stride = leaves[0][1]
         if coord != 0:
-            terms.append(Term(coord, extent, stride))
+            terms.append(Term(coord, max(extent, 1), stride))
+        if extent == 0:
+            continue
         modes.append(((extent, stride),))
         if bound is None or (isinstance(bound.limit, int) and bound.limit % extent == 0):
             bounds.append(None)
@@ -184,16 +186,14 @@ def local_tile(
             start = builder.pure("mul.lo.s32", coord, extent)
             limit = builder.pure("sub.s32", bound.limit, start)
             bounds.append(Bound(limit, gcd(bound.divisor, extent)))
-    first = 0
-    while first < len(tile) - 1 and tile[first] == 1:
-        first += 1
+    kept = zip(view.root_modes, tile, strict=True)
     return replace(
         view,
-        modes=tuple(modes[first:]),
-        bounds=tuple(bounds[first:]),
+        modes=tuple(modes),
+        bounds=tuple(bounds),
         terms=tuple(terms),
         origin=tuple(origin),
-        root_modes=view.root_modes[first:],
+        root_modes=tuple(mode for mode, extent in kept if extent != 0),
     )
 
 

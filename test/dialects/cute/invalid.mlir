@@ -51,6 +51,53 @@ cute.kernel @tile_of_another_rank(%a: !cute.memref<f16, gmem, align<16>, "(64,64
 
 // -----
 
+cute.kernel @tile_index_of_a_dropped_mode(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">) {
+  // expected-error @+1 {{expected positive tile extents or '_', got [0, 32]}}
+  %b, %m = cute.tile_index %a, [*, 32] : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">
+}
+
+// -----
+
+!tensor = !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">
+cute.kernel @local_tile_without_a_mode(%a: !tensor, %i: i32) {
+  // expected-error @+1 {{expected a tile with at least one mode that is not '*'}}
+  %t = cute.local_tile %a, [*, *], (%i, %i) : !tensor -> !tensor
+}
+
+// -----
+
+!tensor = !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">
+cute.kernel @local_tile_without_a_coordinate(%a: !tensor, %i: i32) {
+  // expected-error @+1 {{expected one tile extent and one coordinate for each of the 2 modes of (64,64):(64,1), got 2 and 1}}
+  %t = cute.local_tile %a, [32, 32], (%i) : !tensor -> !cute.memref<f16, gmem, align<16>, "(32,32):(64,1)">
+}
+
+// -----
+
+!tensor = !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">
+cute.kernel @local_tile_that_loses_an_extent_of_one(%a: !tensor, %i: i32) {
+  // expected-error @+1 {{expected the tile's type !cute.memref<f16, gmem, align<16>, "(1,32):(64,1)">, got !cute.memref<f16, gmem, align<16>, "32:1">}}
+  %t = cute.local_tile %a, [1, 32], (%i, %i) : !tensor -> !cute.memref<f16, gmem, align<16>, "32:1">
+}
+
+// -----
+
+!tensor = !cute.memref<f16, gmem, align<16>, "(?,64):(64,1)">
+cute.kernel @local_tile_of_a_whole_mode_of_run_time_extent(%a: !tensor, %i: i32) {
+  // expected-error @+1 {{expected a mode of static extent for '_', got ? in (?,64):(64,1); give the tile's extent}}
+  %t = cute.local_tile %a, [_, 64], (%i, %i) : !tensor -> !tensor
+}
+
+// -----
+
+!tensor = !cute.memref<f16, gmem, align<16>, "((8,8),64):((64,512),1)">
+cute.kernel @local_tile_of_part_of_a_nested_mode(%a: !tensor, %i: i32) {
+  // expected-error @+1 {{expected '_' for the nested mode (8, 8) of ((8,8),64):((64,512),1), got 32}}
+  %t = cute.local_tile %a, [32, 64], (%i, %i) : !tensor -> !tensor
+}
+
+// -----
+
 cute.kernel @copy_between_shapes(%a: !cute.memref<f32, gmem, align<16>, "(32,32):(32,1)">) {
   %r = cute.alloc_fragment : !cute.fragment<f32, "(32,16)">
   // expected-error @+1 {{expected tiles of one shape, got (32, 32) and (32, 16)}}

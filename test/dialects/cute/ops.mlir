@@ -121,11 +121,21 @@ cute.kernel @k(%n: i32) {
 // -----
 
 // cute.local_tile
-// CHECK: cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %m: i32, %k: i32) {
-// CHECK-NEXT:   %t = cute.local_tile %a, [128, 32], (%m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+// CHECK: cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)">, %b: i32, %m: i32, %k: i32) {
+// CHECK-NEXT:   %t = cute.local_tile %a, [*, 128, 32], (%b, %m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
 // CHECK-NEXT: }
-cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %m: i32, %k: i32) {
-  %t = cute.local_tile %a, [128, 32], (%m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)">, %b: i32, %m: i32, %k: i32) {
+  %t = cute.local_tile %a, [*, 128, 32], (%b, %m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+}
+
+// -----
+
+// An extent of 1 stays a mode; `_` keeps a nested mode whole.
+// CHECK: cute.kernel @extent_of_one(%a: !cute.memref<f16, gmem, align<2>, "((4,8),64):((8,32),?{i64})">, %n: i32) {
+// CHECK-NEXT:   %t = cute.local_tile %a, [_, 1], (%n, %n) : !cute.memref<f16, gmem, align<2>, "((4,8),64):((8,32),?{i64})"> -> !cute.memref<f16, gmem, align<2>, "((4,8),1):((8,32),?{i64})">
+// CHECK-NEXT: }
+cute.kernel @extent_of_one(%a: !cute.memref<f16, gmem, align<2>, "((4,8),64):((8,32),?{i64})">, %n: i32) {
+  %t = cute.local_tile %a, [_, 1], (%n, %n) : !cute.memref<f16, gmem, align<2>, "((4,8),64):((8,32),?{i64})"> -> !cute.memref<f16, gmem, align<2>, "((4,8),1):((8,32),?{i64})">
 }
 
 // -----
