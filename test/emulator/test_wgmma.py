@@ -6,8 +6,12 @@ read back by its register formula, and small integers must come out exact.
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import tempfile
+import zlib
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -359,13 +363,91 @@ def test_unaligned_starts_base_offsets_and_strides(rng, place):
     np.testing.assert_array_equal(found, a.astype(np.float32) @ b.astype(np.float32).T)
 
 
-def test_tf32_drops_low_bits_and_the_sum_rounds_once(rng):
-    a = rng.standard_normal((64, 8)).astype(np.float32)
-    b = rng.standard_normal((16, 8)).astype(np.float32)
-    c = rng.standard_normal((64, 16)).astype(np.float32)
-    found = run("m64n16k8.f32.tf32.tf32", a, b, c, None, Place(), "%scale, 1, 1", exact=False)
-    cut = [(x.view(np.uint32) & 0xFFFFE000).view(np.float32).astype(np.float64) for x in (a, b)]
-    np.testing.assert_array_equal(found, (cut[0] @ cut[1].T + c).astype(np.float32))
+def test_tf32_drops_low_bits(rng):
+    a, b = integers(rng, (64, 8), "tf32"), integers(rng, (16, 8), "tf32")
+    noise = rng.integers(0, 1 << 13, (64, 8)).astype(np.uint32)
+    noisy = (a.view(np.uint32) | np.where(a == 0, 0, noise).astype(np.uint32)).view(np.float32)
+    c = np.zeros((64, 16), np.float32)
+    found = run("m64n16k8.f32.tf32.tf32", noisy, b, c, None, Place(), "%scale, 1, 1")
+    np.testing.assert_array_equal(found, a @ b.T)
+
+
+def wild(rng: np.random.Generator, shape: tuple[int, int], type: str, case: str) -> np.ndarray:
+    """Random numbers of a type: ``near`` 1, or ``wide``ly spread, ``tiny`` (subnormals among them)
+    or ``huge`` with a tenth of zeros."""
+    if case == "near":
+        return rng.standard_normal(shape).astype(DTYPES[type])
+    low, high = {"f16": (-24, 15), "e4m3": (-9, 8), "e5m2": (-16, 15)}.get(type, (-132, 127))
+    if case == "wide" and low < -24:
+        low, high = -60, 60
+    ends = {"wide": (low, high), "tiny": (low, low + 8), "huge": (high - 6, high + 1)}[case]
+    numbers = np.ldexp(rng.uniform(1, 2, shape), rng.integers(*ends, shape))
+    with np.errstate(over="ignore"):
+        return (numbers * rng.choice([-1.0, 1.0] * 5 + [0.0], shape)).astype(DTYPES[type])
+
+
+def hardware_sum(a: np.ndarray, b: np.ndarray, c: float, fraction: int, least: tuple[int, int],
+                 dtype: type) -> float:  # fmt: skip
+    """One element of D by the rule that an H200 follows, in exact arithmetic: terms are cut toward
+    zero at ``fraction`` bits below the largest exponent, where a product has the sum of its
+    factors' exponents."""
+
+    def exponent(x: float, least: int) -> int:
+        return max(int(np.frexp(x)[1]) - 1, least)
+
+    terms = [Fraction(float(c))]
+    exponents = [exponent(c, -149)] if c else []
+    for x, y in zip(a.astype(np.float64), b.astype(np.float64), strict=True):
+        terms.append(Fraction(x) * Fraction(y))
+        if x and y:
+            exponents.append(exponent(x, least[0]) + exponent(y, least[1]))
+    grid = Fraction(2) ** (max(exponents, default=0) - fraction)
+    total = sum(math.trunc(term / grid) for term in terms) * grid
+    if dtype is np.float16:
+        return float(np.float16(float(total))) + 0.0
+    kept = min(fraction + 1, 24)
+    step = Fraction(2) ** max(exponent(float(total), -149) + 1 - kept, -149)
+    return float(np.float32(float(math.trunc(total / step) * step))) + 0.0
+
+
+LEAST = {"f16": -14, "bf16": -126, "tf32": -126, "e4m3": -6, "e5m2": -14}
+# CRC-32 of all results of the test below, as an H200 gave them.
+RECORDED = {
+    "f32.f16.f16": 0xf31883b0, "f32.bf16.bf16": 0x9ad71633, "f32.tf32.tf32": 0x7ade51a7,
+    "f32.e4m3.e4m3": 0xf518e5eb,
+    "f32.e5m2.e4m3": 0x44478d4e, "f16.f16.f16": 0x99f113f7, "f16.e4m3.e5m2": 0x7d93e227,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("types", RECORDED)
+def test_sums_are_cut_as_on_an_h200(types):
+    d, a, b = types.split(".")
+    k = 32 // np.dtype(DTYPES[a]).itemsize
+    fraction = 13 if a in ("e4m3", "e5m2") else 25
+    checksum = 0
+    for case, scale in itertools.product(("near", "wide", "tiny", "huge"), (0, 1)):
+        rng = np.random.default_rng(11)
+        left, right = wild(rng, (64, k), a, case), wild(rng, (16, k), b, case)
+        if a == "tf32":
+            left, right = ((x.view(np.uint32) & 0xFFFFE000).view(np.float32) for x in (left, right))
+        c = wild(rng, (64, 16), "f16" if d == "f16" else "tf32", case).astype(DTYPES[d])
+        tail = "%scale, -1, 1" + (", 0" if a in ("f16", "bf16") else "")
+        found = run(f"m64n16k{k}.{types}", left, right, c, None, Place(), tail, scale)
+        checksum = zlib.crc32(found.tobytes(), checksum)
+        rows, columns = rng.integers(0, 64, 6), rng.integers(0, 16, 6)
+        with np.errstate(all="ignore"):
+            for m, n in zip(rows.tolist(), columns.tolist(), strict=True):
+                if (
+                    np.isfinite(left[m].astype(float)).all()
+                    and np.isfinite(right[n].astype(float)).all()
+                ):
+                    start = float(c[m, n]) if scale else 0.0
+                    least = LEAST[a], LEAST[b]
+                    expected = hardware_sum(
+                        -left[m], right[n], start, fraction, least, type(c[0, 0])
+                    )
+                    assert found[m, n] == expected, (case, scale, m, n)
+    assert checksum == RECORDED[types], hex(checksum)
 
 
 @pytest.mark.parametrize("d", [np.float32, np.float16])

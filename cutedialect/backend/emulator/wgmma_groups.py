@@ -60,7 +60,8 @@ class Block:
 
 class Accumulator(Block):
     """``values[g]`` is the 64 x N matrix of warpgroup g where ``held``; elsewhere the registers
-    hold it. ``bad`` marks its poison elements (None: there are none).
+    hold it. ``bad`` marks its poison elements (None: there are none), ``whole`` the warpgroups that
+    have integers only.
     """
 
     def __init__(self, registers: tuple[Register, ...], warps: int, groups: int, kind: str) -> None:
@@ -70,6 +71,7 @@ class Accumulator(Block):
         self.values: Array = np.zeros((groups, 64, self.n), ACCUMULATOR[kind])
         self.held = np.zeros(groups, np.bool_)
         self.holding = False
+        self.whole = np.zeros(groups, np.bool_)
         self.bad: Array = None
         self.origin: tuple[str, str] | None = None
 
@@ -93,7 +95,9 @@ class Accumulator(Block):
     def pull(self, groups: Array, lanes: Lanes) -> None:
         """The reverse: values of ``groups`` from the registers, poison included."""
         words = np.stack([register.bits[lanes.sel] for register in self.registers])
-        self.values[groups] = self._from_registers(words.view(self.values.dtype), len(groups))
+        values = self._from_registers(words.view(self.values.dtype), len(groups))
+        self.values[groups] = values
+        self.whole[groups] = (np.rint(values) == values).all(axis=(1, 2))
         found: Array = None
         for i, register in enumerate(self.registers):
             poison = register.poisoned(lanes)

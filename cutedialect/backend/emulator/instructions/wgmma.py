@@ -1,6 +1,7 @@
-"""wgmma.mma_async, fence, commit_group and wait_group (PTX ISA 9.7.15), dense. Products and their
-sum over K are formed in f64 and rounded once to the accumulator's type, as in mma.sync; for 8-bit
-floats that is more exact than an H100, which loses up to 2**-12.7 of the sum of |a||b|.
+"""wgmma.mma_async, fence, commit_group and wait_group (PTX ISA 9.7.15), dense. Integers wrap, or
+saturate with ``.satfinite``; floating-point sums have the bits that an H100 gives them
+(``wgmma_rounding``). Operands are read when the instruction is issued, and their bytes may not be
+written until it has been waited for.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ..shared import BARRIER, IN_FLIGHT, LOADING, READING, UNSET
 from ..smem_descriptor import CHUNK, footprint, rows_of
 from ..types import TYPES
 from ..wgmma_groups import Block, SharedReads
+from ..wgmma_rounding import add_products, round_sum, unit, whole
 from .mma import decode, round_result
 from .registry import instruction
 
@@ -337,9 +339,35 @@ def _mma_async(ins: Instruction, machine: Machine) -> Step:
         _constant(ins, scale_d, "scale-d", 0, 1)
     read_scale = machine.read(ins, scale_d, TYPES["pred"])
     negate = negative[0] != negative[1]
+    how = unit(shape.a, shape.b) if kind.scales else None
     origin_shared = (
         "CD-I3", f"multiplied at PTX line {ins.line} from shared memory never written"
     )  # fmt: skip
+
+    def multiply(
+        a: Array, b: Array, which: Array, start: Array, small: bool, groups: Array
+    ) -> Array:
+        """``a b[which]`` plus ``start`` (None: zero) as values of D. ``small`` products are
+        integers that need no rounding, nor does their sum with a ``start`` of such."""
+        if how is None:
+            total = _multiply(a, b, which)
+            if start is not None:
+                total += start
+            return round_result(total, shape.d, shape.saturate)
+        limit = 1 << how.fraction
+        if start is not None and small:
+            inside = -limit < start.min() and start.max() < limit
+            small = bool(target.whole[groups].all() and inside)
+        if small:
+            total = _multiply(a, b, which)
+            if start is not None:
+                total += start
+        else:
+            if start is None:
+                start = np.zeros((len(a), 64, n), np.float32)
+            total = add_products(a, b[which], start, how)
+        target.whole[groups] = small
+        return round_sum(total, shape.d, how)
 
     def run(lanes: Lanes) -> None:
         groups = state.of(lanes)
@@ -365,17 +393,16 @@ def _mma_async(ins: Instruction, machine: Machine) -> Step:
         accumulates = bool(scale.any())
         if accumulates:
             state.hold(target, groups, lanes)
+        if negate:
+            a = -a
+        small = how is None or whole(a) * whole(b) < 1 << how.fraction
         for first in range(0, len(groups), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
-            total = _multiply(a[part], b, which_b[part])
-            if negate:
-                np.negative(total, out=total)
-            if accumulates:
-                start = target.values[groups[part]]
-                if not scale[part].all():
-                    start[~scale[part]] = 0
-                total += start
-            target.values[groups[part]] = round_result(total, shape.d, shape.saturate)
+            here = groups[part]
+            start = target.values[here] if accumulates else None
+            if start is not None and not scale[part].all():
+                start[~scale[part]] = 0
+            target.values[here] = multiply(a[part], b, which_b[part], start, small, here)
         if bad_a is not None or bad_b is not None or target.bad is not None:
             bad = np.zeros((len(groups), 64, n), np.bool_)
             if bad_a is not None:
