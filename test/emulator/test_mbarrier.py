@@ -339,3 +339,13 @@ def test_polling_with_test_wait_lets_others_run(run_kernel):
     out = np.zeros(64, np.uint32)
     run_kernel(body, [out], block=64)
     assert out.tolist() == [5] * 63 + [0]
+
+
+def test_polling_for_ever_is_a_reported_hang(run_kernel):
+    body = """@%p1 mbarrier.init.shared.b64 [%r2], 3; bar.sync 0;
+    @%p1 mbarrier.arrive.shared.b64 _, [%r2];
+    POLL: mbarrier.test_wait.parity.shared.b64 %p3, [%r2], 0; nanosleep.u32 50;
+    @!%p3 bra POLL;"""
+    text = str(fails(run_kernel, "CD-B5", body))
+    assert "warps 0 poll for phase 0" in text
+    assert "1 of 3 arrivals" in text

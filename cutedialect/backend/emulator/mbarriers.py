@@ -61,6 +61,8 @@ class MBarriers:
         self._gathered = np.zeros((0, 0), np.int32)
         self._passed = np.zeros((0, 0), np.int32)
         self._sleepers: list[_Sleepers] = []
+        # Who failed last at a pc, and before which phase, for reports of threads that poll.
+        self._polls: dict[int, tuple[Lanes, Array, Array]] = {}
         # The pc of a try_wait that has just told a thread to come again.
         self._refused = np.full(machine.total, -1, np.int64)
 
@@ -318,6 +320,10 @@ class MBarriers:
             return (self.phase[slots] & 1) != parity
         return self.phase[slots] > (states >> np.uint64(PENDING_BITS)).astype(np.int64)
 
+    def poll(self, lanes: Lanes, slots: Array, pc: int) -> None:
+        """``lanes`` have been told that their phases are not over."""
+        self._polls[pc] = lanes, slots, self.phase[slots] + 1
+
     def refuse(self, lanes: Lanes, pc: int) -> Array:
         """Which of ``lanes`` have just been refused by the try_wait at ``pc``; now all have. A
         first refusal comes at once (a try_wait may fail at any time), the next one sleeps."""
@@ -380,21 +386,26 @@ class MBarriers:
         lines: list[str] = []
         pcs: list[int] = []
         machine = self._machine
-        for group in self._sleepers:
-            pcs.append(group.pc)
-            for slot in np.unique(group.slots):
+        groups = [(s.lanes, s.slots, s.pc, "wait") for s in self._sleepers]
+        if not groups:
+            for pc, (lanes, slots, until) in self._polls.items():
+                if (self.phase[slots] < until).all():
+                    groups.append((lanes, slots, pc, "poll"))
+        for waiting, slots, pc, verb in groups:
+            pcs.append(pc)
+            for slot in np.unique(slots):
                 if len(lines) > 24:
                     lines.append("... and more")
                     return code, lines, pcs
-                lanes: Array = group.lanes.index[group.slots == slot]
-                by_cta = {int(machine.lane_cta[lane]) for lane in lanes}
+                members: Array = waiting.index[slots == slot]
+                by_cta = {int(machine.lane_cta[lane]) for lane in members}
                 lines.append(f"{self.name(int(self.at[slot]))} is in {self._state(int(slot))}")
                 for cta in sorted(by_cta):
-                    warps = sorted({(int(lane) >> 5) % machine.warps for lane in lanes
+                    warps = sorted({(int(lane) >> 5) % machine.warps for lane in members
                                     if machine.lane_cta[lane] == cta})  # fmt: skip
                     lines.append(
-                        f"  CTA {machine.describe_cta(cta)} warps {compact(warps)} wait for phase "
-                        f"{int(self.phase[slot])} to complete at {describe_pc(group.pc)}"
+                        f"  CTA {machine.describe_cta(cta)} warps {compact(warps)} {verb} for "
+                        f"phase {int(self.phase[slot])} to complete at {describe_pc(pc)}"
                     )
                 code = code or self._fault(int(slot))
         return code, lines, pcs

@@ -84,6 +84,12 @@ class Ordering:
         """A CTA barrier: ``leaving`` warps learn what ``arriving`` ones of their CTA know."""
         self.acquire(leaving, self.release(arriving).max(axis=0))
 
+    def meet_by_group(self, warps: Array, size: int) -> None:
+        """Each ``size`` consecutive ``warps`` pass a barrier of theirs."""
+        passed = self.release(warps)
+        best = passed.reshape(-1, size, passed.shape[1]).max(axis=1)
+        self.acquire(warps, np.repeat(best, size, axis=0))
+
     def meet_by_cta(self) -> None:
         """Every CTA passes a barrier with all of its warps."""
         warps = self._machine.warps

@@ -185,6 +185,7 @@ def _wait(ins: Instruction, machine: Machine) -> Step:
         if there is lanes:
             finish(lanes, True)
             return None
+        barriers.poll(lanes, slots, ins.pc)
         again = barriers.refuse(lanes, ins.pc) if tries else np.zeros(lanes.count, np.bool_)
         asleep = again & ~over
         machine.polled = True
