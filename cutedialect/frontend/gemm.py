@@ -82,15 +82,15 @@ def gemm(
     del fast_accum
     key = _call_key(
         (a, b, c, bias, out, scale_a, scale_b),
-        (beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend),
+        (alpha != 1, beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend),
     )
     ready = _calls.get(key) if key is not None else None
     if ready is None:
         for name, value in (("scale_a", scale_a), ("scale_b", scale_b)):
             if value is not None:
                 raise ValueError(f"{name}: expected None for types that are not fp8, got a scale")
-        ready = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
-        ready.prepare(alpha, beta, arch, schedule, backend)
+        call = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
+        ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
             if len(_calls) >= _CALLS_KEPT:
                 _calls.clear()
@@ -100,7 +100,7 @@ def gemm(
 
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
-_calls: dict[tuple[object, ...], _Call] = {}
+_calls: dict[tuple[object, ...], _ReadyCall] = {}
 
 
 def _call_key(arrays: Sequence[Any], options: tuple[object, ...]) -> tuple[object, ...] | None:
@@ -145,10 +145,10 @@ def compile_gemm(
 ) -> Kernel:
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
     call = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
-    call.prepare(alpha, beta, arch, schedule, backend)
-    if call.kernel is None:
+    kernel = call.prepare(alpha, beta, arch, schedule, backend).kernel
+    if kernel is None:
         raise ValueError(f"a: expected an output with elements, got shape {call.out_shape}")
-    return call.kernel
+    return kernel
 
 
 gemm.compile = compile_gemm  # type: ignore[attr-defined]
@@ -258,11 +258,10 @@ class _Call:
         arch: str | None,
         schedule: Schedule | str | None,
         backend: str,
-    ) -> None:
+    ) -> _ReadyCall:
         """Compile (or find) the kernel; an empty output has none."""
-        self.kernel: Kernel | None = None
         if 0 in self.out_shape:
-            return
+            return _ReadyCall(None, self.out_shape, self.out_dtype)
         made = self.out if self.out is not None else self._new_output()
         target_name = arch or default_arch(backend)
         check_arch(target_name)
@@ -274,13 +273,22 @@ class _Call:
             "schedule": chosen,
             "backend": backend,
         }
-        self.kernel = compile_kernel(_program(self.activation), args, options)
+        kernel = compile_kernel(_program(self.activation), args, options)
         batch = self.out_shape[:-2]
-        self.broadcasts = [
+        broadcasts = tuple(
             (position, (*batch, *operand.shape[-2:]))
             for position, operand in enumerate((self.a, self.b, self.c))
             if operand is not None and operand.shape[:-2] != batch
-        ]
+        )
+        return _ReadyCall(
+            kernel,
+            self.out_shape,
+            self.out_dtype,
+            broadcasts,
+            swapped=self.swapped,
+            takes_alpha=self.acc_dtype.kind == "f",
+            takes_c=self.c is not None,
+        )
 
     def _new_output(self) -> TensorSpec:
         """What is known of an output that `output` makes: row-major, from an aligned base."""
@@ -289,53 +297,6 @@ class _Call:
         single = rows == 1 and all(extent == 1 for extent in self.out_shape[:-2])
         align = 16 if single else min(16, row & -row)
         return TensorSpec(self.out_shape, self.out_dtype, align=align)
-
-    def run(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        bias: Any,
-        out: Any,
-        alpha: float,
-        beta: float,
-        stream: Any,
-    ) -> Any:
-        """Launch on arrays that look like those of `prepare`."""
-        result = out if out is not None else self.output(a)
-        if self.kernel is None:
-            return result
-        given = [a, b, c if self.c is not None else None]
-        for position, shape in self.broadcasts:
-            given[position] = _expanded(given[position], shape)
-        if self.swapped:
-            given = [each if each is None else _transposed(each) for each in given]
-            given[:2] = given[1::-1]
-        given += [bias, _transposed(result) if self.swapped else result]
-        if self.acc_dtype.kind == "f":
-            given.append(alpha)
-        if self.c is not None:
-            given.append(beta)
-        self.kernel.launch(*[value for value in given if value is not None], stream=stream)
-        return result
-
-    def output(self, a: Any) -> Any:
-        """A new array of the library that `a` comes from."""
-        library = type(a).__module__.partition(".")[0]
-        shape = tuple(0 if extent is None else extent for extent in self.out_shape)
-        if library == "torch":
-            torch = import_module("torch")
-            names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
-            name = names.get(self.out_dtype.name, "int32")
-            return torch.empty(shape, dtype=getattr(torch, name), device=a.device)
-        array = tensor_argument(a)
-        if array is not None and array.device is not None:
-            from cutedialect.backend.runtime.devices import empty
-
-            return empty(shape, self.out_dtype.numpy, array.device)
-        import numpy as np
-
-        return np.empty(shape, self.out_dtype.numpy)
 
     def schedule(self, given: Schedule | None, arch: str) -> Schedule | None:
         """`given`, on top of what suits the problem where warpgroups multiply."""
@@ -407,6 +368,69 @@ class _Call:
             number(scalar),
             number(beta if self.c is not None else None),
         ]
+
+
+@dataclass(frozen=True)
+class _ReadyCall:
+    """What a warm call needs, and none of the arrays that it was made from.
+
+    `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
+    """
+
+    kernel: Kernel | None
+    out_shape: tuple[int | None, ...]
+    out_dtype: DType
+    broadcasts: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
+    swapped: bool = False
+    takes_alpha: bool = True
+    takes_c: bool = False
+
+    def run(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        bias: Any,
+        out: Any,
+        alpha: float,
+        beta: float,
+        stream: Any,
+    ) -> Any:
+        """Launch on arrays that look like those of `prepare`."""
+        result = out if out is not None else self.output(a)
+        if self.kernel is None:
+            return result
+        given = [a, b, c if self.takes_c else None]
+        for position, shape in self.broadcasts:
+            given[position] = _expanded(given[position], shape)
+        if self.swapped:
+            given = [each if each is None else _transposed(each) for each in given]
+            given[:2] = given[1::-1]
+        given += [bias, _transposed(result) if self.swapped else result]
+        if self.takes_alpha:
+            given.append(alpha)
+        if self.takes_c:
+            given.append(beta)
+        self.kernel.launch(*[value for value in given if value is not None], stream=stream)
+        return result
+
+    def output(self, a: Any) -> Any:
+        """A new array of the library that `a` comes from."""
+        library = type(a).__module__.partition(".")[0]
+        shape = tuple(0 if extent is None else extent for extent in self.out_shape)
+        if library == "torch":
+            torch = import_module("torch")
+            names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+            name = names.get(self.out_dtype.name, "int32")
+            return torch.empty(shape, dtype=getattr(torch, name), device=a.device)
+        array = tensor_argument(a)
+        if array is not None and array.device is not None:
+            from cutedialect.backend.runtime.devices import empty
+
+            return empty(shape, self.out_dtype.numpy, array.device)
+        import numpy as np
+
+        return np.empty(shape, self.out_dtype.numpy)
 
 
 # What a run-time extent counts as.
