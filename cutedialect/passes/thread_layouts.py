@@ -138,7 +138,7 @@ def columns_of(tv: Layout, rows: int, chunk: int) -> Layout | None:
     such part of it alike; else None.
     """
     span = rows * chunk
-    if any(stride >= span for _, stride in modes_of(tv[0])):
+    if any(extent * stride > span for extent, stride in modes_of(tv[0])):
         return None
     kept: list[tuple[int, int]] = []
     for extent, stride in modes_of(tv[1]):
