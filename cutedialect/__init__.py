@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.functions import where as where
     from cutedialect.frontend.functions import zeros as zeros
     from cutedialect.frontend.gemm import gemm as gemm
+    from cutedialect.frontend.grouped_gemm import grouped_gemm as grouped_gemm
     from cutedialect.frontend.kernel import TensorSpec as TensorSpec
     from cutedialect.frontend.kernel import kernel as kernel
     from cutedialect.frontend.launch import compile as compile
@@ -123,6 +124,7 @@ _PUBLIC = {
         "zeros",
     ),
     "cutedialect.frontend.gemm": ("gemm",),
+    "cutedialect.frontend.grouped_gemm": ("grouped_gemm",),
     "cutedialect.frontend.kernel": (
         "TensorSpec",
         "kernel",
