@@ -58,35 +58,43 @@ def add_products(a: Array, b: Array, c: Array, how: Unit) -> Array:
 
 
 def _add_finite(a: Array, b: Array, c: Array, how: Unit) -> Array:
+    # K first, so that the innermost loops below run over neighbors.
+    a = np.ascontiguousarray(a.transpose(2, 0, 1))[..., None]
+    b = np.ascontiguousarray(b.transpose(2, 0, 1))[:, :, None]
     left, right = _exponents(a, how.least[0]), _exponents(b, how.least[1])
-    start = c.astype(np.float64)
-    highest = _exponents(start, -149).astype(np.int16)
-    for k in range(a.shape[2]):
-        np.maximum(highest, left[:, :, None, k] + right[:, None, :, k], out=highest)
+    start = c.astype(np.float32)
+    # Subnormal numbers get -127 here: the grid is finer than they are in any case.
+    highest = (start.view(np.int32) >> 23 & 255).astype(np.int16) - np.int16(127)
+    highest[start == 0] = _ZERO
+    either = np.empty_like(highest)
+    for x, y in zip(left, right, strict=True):
+        np.add(x, y, out=either)
+        np.maximum(highest, either, out=highest)
     real = highest > _ZERO // 2
     wide = ((highest > _MOST) | (highest < _LEAST)) & real
     fraction = how.fraction
     if wide.any():
         grid = where(real, highest, 0).astype(np.int32) - fraction
-        total = np.trunc(np.ldexp(start, -grid))
-        for k in range(a.shape[2]):
-            total += np.trunc(np.ldexp(a[:, :, None, k] * b[:, None, :, k], -grid))
+        total = np.trunc(np.ldexp(start.astype(np.float64), -grid))
+        for x, y in zip(a, b, strict=True):
+            total += np.trunc(np.ldexp(x * y, -grid))
         return np.ldexp(total, grid)
     exponent = where(real, highest, 0).astype(np.int32)
     scale = (127 + fraction - exponent << 23).view(np.float32)
     inverse = (127 - fraction + exponent << 23).view(np.float32)
-    total = np.trunc(start * scale)
-    narrow_a, narrow_b = a.astype(np.float32), b.astype(np.float32)
+    # Exact in f32: the cut start has no more bits than the start.
+    total = np.trunc(start * scale).astype(np.float64)
+    factors = list(zip(a.astype(np.float32), b.astype(np.float32), strict=True))
     product = np.empty(total.shape, np.float32)
     cut = np.empty(total.shape, np.int32)
     # A cut product is below 2**(fraction + 2): eight of them fit 32 bits.
-    for first in range(0, a.shape[2], 8):
+    for first in range(0, len(factors), 8):
         some = np.zeros(total.shape, np.int32)
-        for k in range(first, min(first + 8, a.shape[2])):
-            np.multiply(narrow_a[:, :, None, k], narrow_b[:, None, :, k], out=product)
+        for x, y in factors[first : first + 8]:
+            np.multiply(x, y, out=product)
             np.multiply(product, scale, out=product)
             np.copyto(cut, product, casting="unsafe")
-            some += cut
+            np.add(some, cut, out=some)
         total += some
     total *= inverse
     return total

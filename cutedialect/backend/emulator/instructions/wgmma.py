@@ -365,7 +365,9 @@ def _mma_async(ins: Instruction, machine: Machine) -> Step:
         else:
             if start is None:
                 start = np.zeros((len(a), 64, n), np.float32)
-            total = add_products(a, b[which], start, how)
+            total = np.empty((len(a), 64, n))
+            for i, j in enumerate(which.tolist()):
+                total[i] = add_products(a[i : i + 1], b[j : j + 1], start[i : i + 1], how)[0]
         target.whole[groups] = small
         return round_sum(total, shape.d, how)
 
