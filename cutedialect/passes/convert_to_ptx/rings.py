@@ -45,11 +45,15 @@ def make_ring(context: Context, op: CreateOp) -> Ring:
     return Ring(op, type_.data, offset, offset + _BARRIER_BYTES * type_.data)
 
 
-def initialize(context: Context, rings: Sequence[Ring], cluster: bool) -> None:
+def initialize(
+    context: Context, rings: Sequence[Ring], maps: Sequence[SSAValue], warp: Scalar
+) -> None:
     """One thread makes all barriers, then every thread that may use them knows."""
     builder = context.builder
 
     def make() -> None:
+        for map_ in maps:
+            builder.emit(ptx.PrefetchTensorMapOp(map_))
         base = builder.smem_base()
         for ring in rings:
             assert ring.op.producers is not None
@@ -62,10 +66,14 @@ def initialize(context: Context, rings: Sequence[Ring], cluster: bool) -> None:
                     builder.emit(ptx.MbarrierInitOp(base, count, first + _BARRIER_BYTES * stage))
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
-    context.when(builder.pure("setp.eq.s32", builder.special("tid.x"), 0), make)
-    if cluster:
-        builder.emit(ptx.ClusterArriveOp())
-        builder.emit(ptx.ClusterWaitOp())
+    def first_warp() -> None:
+        context.when(builder.emit(ptx.ElectOp()).results[0], make)
+
+    context.when(builder.pure("setp.eq.s32", warp, 0), first_warp)
+    if any(ring.op.peer_groups for ring in rings):
+        # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
+        builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
+        builder.emit(ptx.ClusterWaitOp("aligned"))
     else:
         builder.emit(ptx.BarSyncOp())
 
@@ -130,36 +138,69 @@ def acquire(context: Context, ring: Ring, state: State) -> None:
         builder.emit(ptx.MbarrierExpectTxOp(address, ring.op.bytes.value.data, offset))
 
 
+def drain(context: Context, ring: Ring, state: State) -> None:
+    """Wait until every stage is empty: others arrive at these barriers, so the CTA has to outlive
+    the last of them. All CTAs of a cluster fill equally many stages.
+    """
+    if not ring.op.peer_groups:
+        return
+    builder = context.builder
+    body = Block(arg_types=[ptx.reg("b32")])
+    builder.push(body, repeats=True)
+    wait(builder, ring.empty, state)
+    advance(builder, state)
+    builder.pop()
+    zero, stages = (builder.value(each, "b32") for each in (0, ring.stages))
+    builder.emit(ptx.ForOp(zero, stages, 1, body))
+
+
 def commit(context: Context, ring: Ring, state: State) -> None:
     """What threads wrote is there: one lane of each warp arrives. TMA says it by itself."""
     if ring.op.kind.data != "tma":
         _arrive(context, ring.full, state, ())
 
 
-def release(context: Context, ring: Ring, state: State) -> None:
-    """The stage was read: one lane of each warp arrives, here or in every CTA that writes it."""
-    _arrive(context, ring.empty, state, ring.op.peer_groups)
+def release(
+    context: Context, ring: Ring, state: State, back: int = 0, condition: Scalar = True
+) -> None:
+    """A stage was read: one lane of each warp arrives, here or in every CTA that writes it."""
+    _arrive(context, ring.empty, state, ring.op.peer_groups, back, condition)
 
 
-def _arrive(context: Context, first: int, state: State, peers: Sequence[tuple[int, int]]) -> None:
+def _arrive(
+    context: Context,
+    first: int,
+    state: State,
+    peers: Sequence[tuple[int, int]],
+    back: int = 0,
+    condition: Scalar = True,
+) -> None:
     builder = context.builder
-    address, offset = barrier(builder, first, state)
-    members = builder.value(0xFFFFFFFF, "b32")
-    builder.emit(ptx.BarWarpSyncOp(members))
+    stage, _ = place(builder, state)
+    if back:
+        before = builder.pure("add.s32", stage, -back)
+        wraps = builder.pure("setp.lt.s32", before, 0)
+        stage = builder.pure(
+            "selp.b32", builder.pure("add.s32", stage, state.stages - back), before, wraps
+        )
+    at = builder.pure("mul.lo.s32", stage, _BARRIER_BYTES)
+    builder.emit(ptx.BarWarpSyncOp(builder.value(0xFFFFFFFF, "b32")))
     lane = builder.pure("and.b32", builder.thread_index(), _LANES)
     builder.assume_nonnegative(lane)
-    if not peers:
-        first_lane = builder.pure("setp.eq.s32", lane, 0)
-        pred = builder.value(first_lane, "pred")
-        builder.emit(ptx.MbarrierArriveOp(address, offset, pred=pred))
-        return
-    rank = _peer(builder, lane, peers)
-    count = 1 + sum(extent - 1 for extent, _ in peers)
-    pred = builder.value(builder.pure("setp.lt.s32", lane, count), "pred")
-    there = builder.mapped(builder.smem_base(), rank)
-    stage, _ = place(builder, state)
-    at = builder.total([there, builder.pure("mul.lo.s32", stage, _BARRIER_BYTES)])
-    builder.emit(ptx.MbarrierArriveOp(builder.value(at, "b32"), offset, pred=pred, cluster=True))
+    base: Scalar = builder.smem_base()
+    count = 1
+    if peers:
+        count = 1 + sum(extent - 1 for extent, _ in peers)
+        base = builder.mapped(base, _peer(builder, lane, peers))
+    pred = builder.both(condition, builder.pure("setp.lt.s32", lane, count))
+    builder.emit(
+        ptx.MbarrierArriveOp(
+            builder.value(builder.total([base, at]), "b32"),
+            first,
+            pred=builder.value(pred, "pred"),
+            cluster=bool(peers),
+        )
+    )
 
 
 def _peer(builder: ScalarBuilder, lane: Scalar, peers: Sequence[tuple[int, int]]) -> Scalar:

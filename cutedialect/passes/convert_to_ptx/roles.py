@@ -32,40 +32,66 @@ def lower_roles(
     context: Context, roles: Sequence[RoleOp], warp: Scalar, body: Callable[[RoleOp], None]
 ) -> None:
     """Branch to each role on the warp's number; warpgroups change their registers before."""
-    builder = context.builder
     threads = context.threads
     # What ptxas gives a kernel of this block size to start with (PTX ISA 9.7.19.5).
     entry = min(255, _REGISTER_FILE // threads) // 8 * 8
-    # Registers are given back only so that others may take them; for nothing, ptxas refuses (C7507).
-    moves = any(role.registers and role.registers.value.data > entry for role in roles)
     groups: dict[tuple[int, int], list[RoleOp]] = {}
-    for role in roles:
+    wanted: list[int] = []
+    for role in sorted(roles, key=lambda each: each.warp_range.start):
         span = role.warp_range
         key = (span.start // _GROUP, -(-span.stop // _GROUP))
         groups.setdefault(key, []).append(role)
-    for (first, last), members in groups.items():
-        within = _within(builder, warp, first * _GROUP, last * _GROUP, threads // _WARP)
-
-        def group(members: list[RoleOp] = members, first: int = first, last: int = last) -> None:
-            registers = members[0].registers
-            if registers is not None and moves:
-                count = registers.value.data
-                if count != entry:
-                    builder.emit(ptx.SetMaxRegsOp("dec" if count < entry else "inc", count))
-            for role in members:
-                builder.at(role)
-                span = role.warp_range
-                inside: Scalar = True
-                if (span.start, span.stop) != (first * _GROUP, last * _GROUP):
-                    inside = _within(builder, warp, span.start, span.stop, last * _GROUP)
-                context.when(inside, lambda role=role: _run(context, role, warp, body))
-
-        context.when(within, group)
+        if role.registers is not None:
+            wanted.append(role.registers.value.data)
+    # Registers are given back for others to take them; where none does, ptxas refuses (C7507).
+    if max(wanted, default=0) <= entry:
+        entry = None
+    _branch(context, list(groups.items()), warp, entry, 0, body)
 
 
-def _within(builder: ScalarBuilder, warp: Scalar, start: int, stop: int, limit: int) -> Scalar:
-    low: Scalar = True if start == 0 else builder.pure("setp.ge.u32", warp, start)
-    high: Scalar = True if stop >= limit else builder.pure("setp.lt.u32", warp, stop)
+def _branch(
+    context: Context,
+    groups: Sequence[tuple[tuple[int, int], list[RoleOp]]],
+    warp: Scalar,
+    entry: int | None,
+    lowest: int,
+    body: Callable[[RoleOp], None],
+) -> None:
+    """The roles of the first warpgroups, or else those of the others; `lowest` is the least warp
+    that comes here, `entry` the registers that it has.
+    """
+    builder = context.builder
+    (first, last), members = groups[0]
+    builder.at(members[0])
+    limit = context.threads // _WARP
+    start, stop = first * _GROUP, min(last * _GROUP, limit)
+
+    def here() -> None:
+        registers = members[0].registers
+        if registers is not None and entry is not None and registers.value.data != entry:
+            count = registers.value.data
+            builder.emit(ptx.SetMaxRegsOp("dec" if count < entry else "inc", count))
+        for role in members:
+            builder.at(role)
+            span = role.warp_range
+            inside = _within(builder, warp, span, start, stop)
+            context.when(inside, lambda role=role: _run(context, role, warp, body))
+
+    def elsewhere() -> None:
+        _branch(context, groups[1:], warp, entry, stop if start <= lowest else lowest, body)
+
+    inside = _within(builder, warp, range(start, stop), lowest, limit)
+    context.when(inside, here, elsewhere if len(groups) > 1 else None)
+
+
+def _within(builder: ScalarBuilder, warp: Scalar, span: range, lowest: int, limit: int) -> Scalar:
+    """Whether a warp in lowest..limit - 1 is one of `span`."""
+    low: Scalar = True
+    if span.start > lowest:
+        low = builder.pure("setp.ge.u32", warp, span.start)
+    high: Scalar = True
+    if span.stop < limit:
+        high = builder.pure("setp.lt.u32", warp, span.stop)
     return builder.both(low, high)
 
 
@@ -74,7 +100,6 @@ def _run(context: Context, role: RoleOp, warp: Scalar, body: Callable[[RoleOp], 
     span = role.warp_range
     outer = context.threads, context.barrier_id, context.warp, builder.thread
     context.threads = len(span) * _WARP
-    context.barrier_id += 1
     context.roles_seen += 1
     context.barrier_id = context.roles_seen
     context.warp = builder.pure("sub.s32", warp, span.start)

@@ -1,0 +1,92 @@
+"""Loops, branches, and output from a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from cutedialect.dialects import cute, ptx
+
+from .context import (
+    fail,
+    float_name,
+    scalar_class,
+)
+from .lowering import Handler, KernelLowering
+from .scalars import to_f32
+
+
+def _for(self: KernelLowering, op: scf.ForOp) -> None:
+    if op.iter_args:
+        raise fail(op, "expected no iter_args: state of a loop lives in fragments")
+    by = self.scalars[op.step]
+    step = self.builder.constant(by)
+    if step is not None and step <= 0:
+        raise fail(op, f"expected a positive step, got {step}")
+    low, high = self.scalars[op.lb], self.scalars[op.ub]
+    body = Block(arg_types=[ptx.reg("b32")])
+    self.builder.push(body, repeats=True)
+    if self.builder.is_nonnegative(low):
+        self.builder.nonnegative.add(body.args[0])
+    self.scalars[op.body.block.args[0]] = body.args[0]
+    self.run(op.body.block)
+    self.builder.pop()
+    self.builder.at(op)
+    self.builder.emit(
+        ptx.ForOp(
+            self.builder.value(low, "b32"),
+            self.builder.value(high, "b32"),
+            self.builder.value(by, "b32") if step is None else int(step),
+            body,
+        )
+    )
+
+
+def _if(self: KernelLowering, op: scf.IfOp) -> None:
+    if op.results:
+        raise fail(op, "expected scf.if without results")
+
+    def side(region: Region) -> Callable[[], None] | None:
+        if not region.blocks:
+            return None
+        return lambda: self.run(region.block)
+
+    then = side(op.true_region)
+    assert then is not None
+    self.context.when(self.scalars[op.cond], then, side(op.false_region))
+
+
+def _nothing(self: KernelLowering, op: Operation) -> None:
+    del self, op
+
+
+def _printf(self: KernelLowering, op: cute.PrintfOp) -> None:
+    args: list[SSAValue] = []
+    for arg in op.args:
+        name = float_name(arg.type)
+        value, cls = self.scalars[arg], scalar_class(arg.type)
+        if name in ("f16", "bf16"):
+            value, cls = to_f32(self.builder, value, name), "f32"
+        elif cls == "pred":
+            value, cls = self.builder.pure("selp.b32", 1, 0, value), "b32"
+        elif cls == "b16":
+            bits = 8 if name == "s8" else 16
+            value = self.builder.pure(f"cvt.s32.s{bits}", value)
+            cls = "b32"
+        args.append(self.builder.value(value, cls))
+
+    def print_them() -> None:
+        self.builder.emit(ptx.PrintfOp(op.format.data, args))
+
+    first = self.builder.pure("setp.eq.s32", self.builder.thread_index(), 0)
+    self.context.when(first, print_them)
+
+
+HANDLERS: dict[type[Operation], Handler] = {
+    scf.ForOp: _for,
+    scf.IfOp: _if,
+    scf.YieldOp: _nothing,
+    cute.PrintfOp: _printf,
+}

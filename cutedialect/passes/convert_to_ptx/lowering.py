@@ -1,0 +1,154 @@
+"""The walk over one kernel in program order. It keeps, for every value of the source, what it has
+become: a scalar, a view of memory, an array of registers, a ring, a state, a barrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase, Float32Type
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects import cute
+from cutedialect.dialects.cute_nvgpu import (
+    TmaDescriptorType,
+)
+
+from .context import (
+    Context,
+    fail,
+    register_class,
+    register_count,
+    scalar_class,
+)
+from .coordinates import LayoutMismatchError
+from .elementwise import Fragment
+from .rings import (
+    Ring,
+    State,
+)
+from .scalar_builder import Scalar
+from .scalars import lower_scalar
+from .views import View, memref_view
+
+Handler = Callable[["KernelLowering", Any], None]
+"""Lowers one op; what it has become is kept in the lowering."""
+
+
+class KernelLowering:
+    """The state of the walk."""
+
+    def __init__(self, context: Context, handlers: Mapping[type[Operation], Handler]) -> None:
+        self.handlers = handlers
+        self.context = context
+        self.builder = context.builder
+        self.scalars: dict[SSAValue, Scalar] = {}
+        self.views: dict[SSAValue, View] = {}
+        self.fragments: dict[SSAValue, Fragment] = {}
+        self.kinds: dict[SSAValue, str] = {}
+        self.maps: dict[SSAValue, SSAValue] = {}
+        self.rings: dict[SSAValue, Ring] = {}
+        self.states: dict[SSAValue, State] = {}
+        self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
+        self.done: set[Operation] = set()
+
+    def bind_parameters(self, op: cute.KernelOp, parameters: list[SSAValue]) -> None:
+        rest = iter(parameters)
+        for arg in op.body.block.args:
+            first = next(rest)
+            if isinstance(arg.type, cute.MemRefType):
+
+                def dynamic(cls: str) -> SSAValue:
+                    value = next(rest)
+                    if cls == "b32":
+                        self.builder.nonnegative.add(value)
+                    return value
+
+                self.views[arg] = memref_view(arg.type, first, dynamic)
+            elif isinstance(arg.type, TmaDescriptorType):
+                self.maps[arg] = first
+            elif scalar_class(arg.type) == "pred":
+                self.scalars[arg] = self.builder.pure("setp.ne.s32", first, 0)
+            else:
+                self.scalars[arg] = first
+
+    def run(self, block: Block) -> None:
+        for op in block.ops:
+            if op in self.done:
+                continue
+            self.builder.at(op)
+            handler = self.handlers.get(type(op))
+            try:
+                if handler is not None:
+                    handler(self, op)
+                elif not lower_scalar(self.context, op, self.scalars):
+                    raise fail(op, "expected an op of the thread level, which this is not")
+            except LayoutMismatchError as error:
+                raise fail(op, str(error)) from error
+            except (ValueError, TypeError) as error:
+                if isinstance(error, PassFailedException):
+                    raise
+                raise fail(op, str(error)) from error
+
+    def fragment(self, op: Operation, value: SSAValue) -> Fragment:
+        found = self.fragments.get(value)
+        if found is None:
+            raise fail(op, f"expected a register tile, got {value.type}")
+        return found
+
+    def view(self, op: Operation, value: SSAValue) -> View:
+        found = self.views.get(value)
+        if found is None:
+            raise fail(op, f"expected a tile of memory, got {value.type}")
+        return found
+
+    def is_touched_between(self, first: Operation, last: Operation, tile: Fragment) -> bool:
+        """Whether an op after `first` and before `last` may use the registers of a tile."""
+        op = first.next_op
+        while op is not None and op is not last:
+            if op.regions and not isinstance(op, cute.MapOp):
+                return True
+            if isinstance(op, cute.TransposeOp):
+                return True
+            for each in op.operands:
+                found = self.fragments.get(each)
+                if found is not None and found.array is tile.array:
+                    return True
+            op = op.next_op
+        return False
+
+    def new_fragment(self, op: Operation, value: SSAValue) -> Fragment:
+        type_ = value.type
+        assert isinstance(type_, cute.FragmentType)
+        if type_.tv is None:
+            raise fail(op, f"expected a thread-value layout (cute-partition), got {type_}")
+        if type_.threads > self.context.threads:
+            raise fail(
+                op,
+                f"expected at most the block's {self.context.threads} threads, "
+                f"got {type_.threads} in {type_}",
+            )
+        cls = "b32" if _is_tf32_operand(value) else register_class(type_.element)
+        fragment = Fragment(type_, self.context.registers(cls, register_count(type_)))
+        self.fragments[value] = fragment
+        return fragment
+
+
+def integers(array: DenseArrayBase) -> tuple[int, ...]:
+    return tuple(int(each) for each in array.get_values())  # type: ignore[attr-defined]
+
+
+def _is_tf32_operand(value: SSAValue) -> bool:
+    """Whether an f32 tile is only loaded and multiplied: `mma` takes it as plain bits."""
+    type_ = value.type
+    assert isinstance(type_, cute.FragmentType)
+    if not isinstance(type_.element, Float32Type):
+        return False
+    uses = [(use.operation, use.index) for use in value.uses]
+    return any(isinstance(op, cute.GemmOp) and i < 2 for op, i in uses) and all(
+        (isinstance(op, cute.GemmOp) and i < 2)
+        or (isinstance(op, cute.CopyOp) and i == 1 and op.source.type != type_)
+        for op, i in uses
+    )

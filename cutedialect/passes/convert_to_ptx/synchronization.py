@@ -1,0 +1,144 @@
+"""Rings, roles, barriers and fences: the verbs of the pipeline, and the ops that are one
+instruction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import Operation
+
+from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
+
+from .lowering import Handler, KernelLowering
+from .rings import (
+    acquire,
+    advance,
+    commit,
+    drain,
+    initialize,
+    make_ring,
+    make_state,
+    place,
+    release,
+    wait,
+)
+from .rings import barrier as ring_barrier
+from .roles import lower_roles, warp_index
+from .scalar_builder import Scalar
+
+
+def _barrier(self: KernelLowering, op: Operation) -> None:
+    del op
+    self.context.barrier()
+
+
+def _create(self: KernelLowering, op: pipeline.CreateOp) -> None:
+    if op.has_barriers:
+        self.rings[op.ring] = make_ring(self.context, op)
+        return
+    self.kinds[op.ring] = op.kind.data
+
+
+def _nothing(self: KernelLowering, op: Operation) -> None:
+    """One CTA barrier in `consumer_wait` orders both directions, so these need no instruction."""
+    del self, op
+
+
+def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
+    """The first role lowers all of them, side by side; the barriers are made before."""
+    block = op.parent
+    assert block is not None
+    roles = [each for each in block.ops if isinstance(each, pipeline.RoleOp)]
+    self.done.update(roles)
+    warp = warp_index(self.builder)
+    used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
+    initialize(self.context, list(self.rings.values()), used, warp)
+    lower_roles(self.context, roles, warp, lambda role: _run_role(self, role))
+
+
+def _run_role(self: KernelLowering, role: pipeline.RoleOp) -> None:
+    block = role.body.block
+    self.run(block)
+    for op in block.ops:
+        if isinstance(op, pipeline.StateOp) and op.side.data == "producer":
+            drain(self.context, self.rings[op.ring], self.states[op.state])
+
+
+def _state(self: KernelLowering, op: pipeline.StateOp) -> None:
+    self.states[op.state] = make_state(self.context, op.side.data, self.rings[op.ring].stages)
+
+
+def _index(self: KernelLowering, op: pipeline.IndexOp) -> None:
+    self.scalars[op.index] = place(self.builder, self.states[op.state])[0]
+
+
+def _advance(self: KernelLowering, op: pipeline.AdvanceOp) -> None:
+    advance(self.builder, self.states[op.state])
+
+
+def _full_barrier(self: KernelLowering, op: pipeline.BarrierOp) -> None:
+    state = self.states[op.state]
+    self.barriers[op.barrier] = ring_barrier(self.builder, self.rings[op.ring].full, state)
+
+
+def _acquire(self: KernelLowering, op: pipeline.ProducerAcquireOp) -> None:
+    if op.state is not None:
+        acquire(self.context, self.rings[op.ring], self.states[op.state])
+
+
+def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
+    if op.state is not None:
+        back = 0 if op.back is None else op.back.value.data
+        condition: Scalar = True if op.pred is None else self.scalars[op.pred]
+        release(self.context, self.rings[op.ring], self.states[op.state], back, condition)
+
+
+def _emits(make: Callable[[Operation], Operation]) -> Callable[[KernelLowering, Operation], None]:
+    """A handler for an op that is one instruction."""
+
+    def handle(self: KernelLowering, op: Operation) -> None:
+        self.builder.emit(make(op))
+
+    return handle
+
+
+def _emit(self: KernelLowering, op: Operation) -> None:
+    self.builder.emit(op)
+
+
+def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
+    if op.state is not None:
+        commit(self.context, self.rings[op.ring], self.states[op.state])
+        return
+    if self.kinds[op.ring] == "cp_async":
+        self.builder.emit(ptx.CpAsyncCommitOp())
+
+
+def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
+    if op.state is not None:
+        wait(self.builder, self.rings[op.ring].full, self.states[op.state])
+        return
+    assert op.pending is not None
+    if self.kinds[op.ring] == "cp_async":
+        self.builder.emit(ptx.CpAsyncWaitOp(op.pending.value.data))
+    self.builder.emit(ptx.BarSyncOp())
+
+
+HANDLERS: dict[type[Operation], Handler] = {
+    cute.BarrierOp: _barrier,
+    pipeline.CreateOp: _create,
+    pipeline.RoleOp: _role,
+    pipeline.StateOp: _state,
+    pipeline.IndexOp: _index,
+    pipeline.AdvanceOp: _advance,
+    pipeline.BarrierOp: _full_barrier,
+    pipeline.ProducerAcquireOp: _acquire,
+    pipeline.ProducerCommitOp: _commit,
+    pipeline.ConsumerWaitOp: _wait,
+    pipeline.ConsumerReleaseOp: _release,
+    cute_nvgpu.WgmmaFenceOp: _emits(lambda op: ptx.WgmmaFenceOp()),
+    cute_nvgpu.WgmmaCommitOp: _emits(lambda op: ptx.WgmmaCommitOp()),
+    cute_nvgpu.WgmmaWaitOp: _emits(lambda op: ptx.WgmmaWaitOp(op.pending.value.data)),
+    cute_nvgpu.ProxyFenceOp: _emits(lambda op: ptx.FenceOp("proxy.async.shared::cta")),
+}

@@ -1,0 +1,125 @@
+"""`cute.copy` and its kin: which lowering a copy takes follows from its atom and from what its two
+sides have become.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from cutedialect.dialects import cute
+from cutedialect.dialects.cute import shape_of
+from cutedialect.dialects.cute_nvgpu import (
+    LdsmType,
+    SimtAsyncCopyType,
+    StsmType,
+    TmaLoadType,
+    TmaStoreType,
+    UniversalCopyType,
+)
+from cutedialect.passes.thread_layouts import values_in_columns
+
+from .async_copies import copy_async
+from .context import (
+    array_class,
+    fail,
+    pack_factor,
+)
+from .copies import copy_tile, load_tile, store_tile
+from .elementwise import Fragment, as_bits, convert
+from .lowering import Handler, KernelLowering, integers
+from .matrix_copies import load_matrices, store_matrices
+from .scalar_builder import Scalar
+from .tma import tensor_copy
+
+
+def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
+    predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
+    atom = op.atom
+    if isinstance(atom, SimtAsyncCopyType):
+        if op.tv is None:
+            raise fail(op, "expected the attribute tv (thread-value layout) with cp.async")
+        copy_async(
+            self.context,
+            op,
+            self.view(op, op.source),
+            self.view(op, op.destination),
+            op.tv.data,
+            atom,
+            predicate,
+        )
+        return
+    if isinstance(atom, TmaLoadType | TmaStoreType):
+        tensor_copy(self, op, predicate)
+        return
+    self.context.when(predicate, lambda: _plain_copy(self, op))
+
+
+def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
+    atom = op.atom
+    limit = atom.bits // 8 if isinstance(atom, UniversalCopyType) else 16
+    source, target_ = op.source, op.destination
+    if source in self.views and target_ in self.views:
+        if op.tv is None:
+            raise fail(op, "expected the attribute tv (thread-value layout) between memories")
+        copy_tile(self.context, self.views[source], self.views[target_], op.tv.data, limit)
+    elif source in self.views:
+        fragment = self.fragment(op, target_)
+        view = self.views[source]
+        if isinstance(atom, LdsmType):
+            load_matrices(self.context, op, view, fragment.array, fragment.type, atom)
+        else:
+            load_tile(self.context, view, fragment.array, fragment.tv, limit)
+    elif target_ in self.views:
+        fragment = self.fragment(op, source)
+        view = self.views[target_]
+        if isinstance(atom, StsmType):
+            store_matrices(self.context, op, view, fragment.array, fragment.type, atom)
+        else:
+            store_tile(self.context, view, fragment.array, fragment.tv, limit)
+    else:
+        _move(self, op, self.fragment(op, source), self.fragment(op, target_))
+
+
+def _move(self: KernelLowering, op: cute.CopyOp, source: Fragment, target_: Fragment) -> None:
+    if source.tv != target_.tv:
+        source = convert(self.context, op, source, target_.type)
+    array = source.array
+    if array_class(array) != array_class(target_.array):
+        array = as_bits(self.context, source)
+    every = range(array.type.count)  # type: ignore[union-attr]
+    self.context.move(array, every, target_.array, every)
+
+
+def _load(self: KernelLowering, op: cute.LoadOp) -> None:
+    fragment = self.new_fragment(op, op.result)
+    load_tile(self.context, self.view(op, op.source), fragment.array, fragment.tv)
+
+
+def _convert(self: KernelLowering, op: cute.ConvertOp) -> None:
+    type_ = op.result.type
+    assert isinstance(type_, cute.FragmentType)
+    source = self.fragment(op, op.source)
+    self.fragments[op.result] = convert(self.context, op, source, type_)
+
+
+def _extract(self: KernelLowering, op: cute.ExtractOp) -> None:
+    source = self.fragment(op, op.source)
+    rows = source.type.shape[0]
+    origin, shape = integers(op.origin), shape_of(op.result.type)
+    if origin[0] or shape[0] != rows or source.type.tv is None:
+        raise fail(op, f"expected whole columns of {source.type.shape}, got {shape} at {origin}")
+    values = values_in_columns(source.type.tv, rows, origin[1], shape[1])  # type: ignore[arg-type]
+    result = self.new_fragment(op, op.result)
+    pack = pack_factor(source.type.element)
+    if any(values[i] % pack != i % pack for i in range(len(values))):
+        raise fail(op, f"expected whole registers of {source.type}, got {shape} at {origin}")
+    chosen = [value // pack for value in values[::pack]]
+    self.context.move(source.array, chosen, result.array, range(len(chosen)))
+
+
+HANDLERS: dict[type[Operation], Handler] = {
+    cute.CopyOp: _copy,
+    cute.LoadOp: _load,
+    cute.ConvertOp: _convert,
+    cute.ExtractOp: _extract,
+}

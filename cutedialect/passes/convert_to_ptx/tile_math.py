@@ -1,0 +1,122 @@
+"""Arithmetic on register tiles: fills, matrix multiplies, maps, reductions, atomics."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from cutedialect.atoms import target
+from cutedialect.dialects import cute
+from cutedialect.dialects.cute_nvgpu import (
+    Sm90MmaType,
+)
+
+from .context import (
+    array_class,
+    fail,
+    float_name,
+    pack_factor,
+    register_class,
+)
+from .copies import reduce_tile
+from .elementwise import lower_map
+from .gemm import lower_gemm
+from .lowering import Handler, KernelLowering
+from .reductions import lower_reduce
+from .wgmma import lower_wgmma
+
+
+def _fill(self: KernelLowering, op: cute.FillOp) -> None:
+    fragment = self.fragment(op, op.fragment)
+    value = self.scalars[op.value]
+    pack = pack_factor(fragment.type.element)
+    if pack > 1:
+        constant = self.builder.constant(value)
+        if constant is not None:
+            bits = 32 // pack
+            part = int(constant) & ((1 << bits) - 1)
+            value = sum(part << (bits * i) for i in range(pack))
+        else:
+            if pack == 4:
+                low = self.builder.pure("and.b16", value, 255)
+                value = self.builder.pure("or.b16", low, self.builder.pure("shl.b16", low, 8))
+            value = self.builder.pack(value, value)
+    self.context.fill(fragment.array, value)
+
+
+def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
+    if isinstance(op.atom, Sm90MmaType):
+        a, b = self.view(op, op.a), self.view(op, op.b)
+        lower_wgmma(self.context, op, a, b, self.fragment(op, op.acc))
+        return
+    a, b, acc = (self.fragment(op, each) for each in (op.a, op.b, op.acc))
+    lower_gemm(self.context, op, a, b, acc)
+
+
+def _map(self: KernelLowering, op: cute.MapOp) -> None:
+    inputs = [self.fragment(op, each) for each in op.inputs]
+    copy = _assignment(op)
+    target_ = None
+    if copy is not None:
+        target_ = self.fragments.get(copy.destination)
+        if target_ is not None and self.is_touched_between(op, copy, target_):
+            target_ = None
+        type_ = op.result.type
+        assert isinstance(type_, cute.FragmentType)
+        if target_ is not None and (
+            target_.type != type_ or array_class(target_.array) != register_class(type_.element)
+        ):
+            target_ = None
+    result = lower_map(self.context, op, inputs, self.scalars, target_)
+    self.fragments[op.result] = result
+    if copy is not None and target_ is not None and result.array is target_.array:
+        self.done.add(copy)
+
+
+def _assignment(op: cute.MapOp) -> cute.CopyOp | None:
+    """The copy later in the block that is the only use of a map."""
+    uses = list(op.result.uses)
+    if len(uses) != 1:
+        return None
+    copy = uses[0].operation
+    if (
+        not isinstance(copy, cute.CopyOp)
+        or copy.source is not op.result
+        or copy.pred is not None
+        or copy.parent is not op.parent
+    ):
+        return None
+    return copy
+
+
+def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
+    self.fragments[op.result] = lower_reduce(self.context, op, self.fragment(op, op.source))
+
+
+def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
+    fragment = self.fragment(op, op.source)
+    name = float_name(fragment.type.element)
+    kind = op.kind.data
+    if name in ("s64", "s32") and kind == "add":
+        name = name.replace("s64", "u64")
+    elif name not in ("s32", "s64") and not (
+        kind == "add" and name in ("f16", "bf16", "f32", "f64")
+    ):
+        raise fail(
+            op,
+            f"expected add of f16, f32, f64, i32 or i64, or max, min of integers, "
+            f"got {kind} of {name}",
+        )
+    if name == "bf16" and target(self.context.arch).number < 90:
+        raise fail(op, f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}")
+    reduce_tile(
+        self.context, self.view(op, op.destination), fragment.array, fragment.tv, kind, name
+    )
+
+
+HANDLERS: dict[type[Operation], Handler] = {
+    cute.FillOp: _fill,
+    cute.GemmOp: _gemm,
+    cute.MapOp: _map,
+    cute.ReduceOp: _reduce,
+    cute.AtomicOp: _atomic,
+}

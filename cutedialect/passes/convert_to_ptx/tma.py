@@ -1,0 +1,89 @@
+"""TMA copies as steps of a kernel: which thread issues them, closes their groups, and waits."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+from cutedialect.dialects import cute, cute_nvgpu, ptx
+from cutedialect.dialects.cute_nvgpu import TmaDescriptorType, TmaLoadType, TmaStoreType
+
+from .context import fail
+from .lowering import Handler, KernelLowering
+from .scalar_builder import Scalar
+from .tensor_copies import load_boxes, store_boxes
+
+
+def tensor_copy(self: KernelLowering, op: cute.CopyOp, predicate: Scalar) -> None:
+    """Issue a TMA copy, where `predicate` (the same for all threads) holds."""
+    if isinstance(op.atom, TmaStoreType):
+        _storing(self, op)
+        return
+    assert isinstance(op.atom, TmaLoadType)
+    self.context.when(predicate, lambda: self.context.by_one_thread(lambda: _load_boxes(self, op)))
+
+
+def _load_boxes(self: KernelLowering, op: cute.CopyOp) -> None:
+    assert isinstance(op.atom, TmaLoadType)
+    if op.barrier is None or op.barrier not in self.barriers:
+        raise fail(op, "expected the barrier that the load signals, got none")
+    source, target = self.view(op, op.source), self.view(op, op.destination)
+    map_, described = _map_of(self, op)
+    barrier = self.barriers[op.barrier]
+    load_boxes(self.context, op, source, target, map_, described, op.atom, barrier)
+
+
+def _map_of(self: KernelLowering, op: cute.CopyOp):
+    assert op.descriptor is not None
+    described = op.descriptor.type
+    assert isinstance(described, TmaDescriptorType)
+    return self.maps[op.descriptor], described
+
+
+def _is_storing(op: Operation | None) -> bool:
+    """Whether an op is one that the storing thread alone executes."""
+    if isinstance(op, cute.CopyOp):
+        return isinstance(op.atom, TmaStoreType)
+    return isinstance(op, cute_nvgpu.TmaStoreCommitOp | cute_nvgpu.TmaStoreWaitOp)
+
+
+def _storing(self: KernelLowering, op: Operation) -> None:
+    """Stores, commits and waits in a row: one branch to the thread whose groups they are."""
+    steps: list[Operation] = []
+    following: Operation | None = op
+    while following is not None and _is_storing(following):
+        steps.append(following)
+        following = following.next_op
+    self.done.update(steps)
+
+    def issue() -> None:
+        for step in steps:
+            self.builder.at(step)
+            _store_step(self, step)
+
+    self.context.by_one_thread(issue)
+
+
+def _store_step(self: KernelLowering, op: Operation) -> None:
+    builder = self.builder
+    if isinstance(op, cute_nvgpu.TmaStoreCommitOp):
+        builder.emit(ptx.BulkCommitOp())
+        return
+    if isinstance(op, cute_nvgpu.TmaStoreWaitOp):
+        builder.emit(ptx.BulkWaitOp(op.pending.value.data, op.read is not None))
+        return
+    assert isinstance(op, cute.CopyOp)
+    atom = op.atom
+    assert isinstance(atom, TmaStoreType)
+    source, target = self.view(op, op.source), self.view(op, op.destination)
+    map_, described = _map_of(self, op)
+    predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
+    self.context.when(
+        predicate,
+        lambda: store_boxes(self.context, op, source, target, map_, described, atom),
+    )
+
+
+HANDLERS: dict[type[Operation], Handler] = {
+    cute_nvgpu.TmaStoreCommitOp: _storing,
+    cute_nvgpu.TmaStoreWaitOp: _storing,
+}
