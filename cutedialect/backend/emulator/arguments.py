@@ -47,7 +47,9 @@ def _bytes_of(array: Array) -> Array:
     """The span of an array as a flat byte array that shares its memory."""
     low, high = _span(array)
     corner = array[tuple(slice(None, None, -1) if s < 0 else slice(None) for s in array.strides)]
-    one = np.lib.stride_tricks.as_strided(corner, (1,), (array.itemsize,))
+    # Views of 8-bit floats have a type string that NumPy itself does not read.
+    plain = corner.view(np.dtype((np.void, array.itemsize)))
+    one = np.lib.stride_tricks.as_strided(plain, (1,), (array.itemsize,))
     flat = one.view(np.uint8)
     return np.lib.stride_tricks.as_strided(flat, (high - low,), (1,))
 
