@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -76,6 +77,93 @@ def check_on_gpu(cupy: Any, text: str, grid: int, inputs: list[Any], outputs: li
         assert not len(wrong), (i, wrong[:4], hardware[wrong[:4]], found[wrong[:4]])
 
 
+# The driver's enumerators of element types and swizzles.
+_ELEMENT = {
+    "u8": 0, "u16": 1, "u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7, "f64": 8,
+    "bf16": 9, "f32ftz": 10, "tf32": 11, "tf32ftz": 12,
+}  # fmt: skip
+_SWIZZLE = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+
+
+class Hardware:
+    """One launch on a GPU, of which the emulator has made a prediction."""
+
+    def __init__(self, cupy: Any, args: list[Any]) -> None:
+        self._cupy = cupy
+        self._held: dict[int, tuple[np.ndarray, Any]] = {}
+        self._args = [self._argument(arg) for arg in args]
+
+    def _address(self, array: np.ndarray) -> int:
+        """Upload the array as it is before the launch."""
+        if id(array) not in self._held:
+            raw = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+            self._held[id(array)] = array, self._cupy.asarray(raw)
+        return int(self._held[id(array)][1].data.ptr)
+
+    def _argument(self, arg: Any) -> Any:
+        if isinstance(arg, np.ndarray):
+            return np.uint64(self._address(arg))
+        if isinstance(arg, list):
+            table = np.concatenate([self._encode(item) for item in arg])
+            return np.uint64(self._address(table))
+        if isinstance(arg, np.generic):
+            return arg
+        return self._encode(arg).view([("map", "u1", (128,))])[0]
+
+    def _encode(self, described: Any) -> np.ndarray:
+        get = described.get if isinstance(described, dict) else vars(described).get
+        rank = len(get("dims"))
+        room = np.zeros(256, np.uint8)
+        start = -room.ctypes.data % 128
+        encoded = room[start : start + 128]
+
+        def numbers(kind: Any, values: Any) -> Any:
+            return (kind * max(1, len(values)))(*values)
+
+        status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+            ctypes.c_void_p(encoded.ctypes.data), _ELEMENT[get("dtype")], rank,
+            ctypes.c_void_p(self._address(get("array"))), numbers(ctypes.c_uint64, get("dims")),
+            numbers(ctypes.c_uint64, get("strides")), numbers(ctypes.c_uint32, get("box")),
+            numbers(ctypes.c_uint32, get("element_strides") or (1,) * rank), 0,
+            _SWIZZLE[get("swizzle") or "none"], 0, int(get("oob_fill") == "nan"),
+        )  # fmt: skip
+        assert status == 0, f"cuTensorMapEncodeTiled: {status}"
+        return encoded
+
+    def check(self, text: str, grid: Any, block: Any, smem: int, cluster: Any) -> None:
+        """Run the text and compare every array with the emulator's result."""
+
+        def three(extent: Any) -> tuple[int, ...]:
+            return (*(extent if isinstance(extent, tuple) else (extent,)), 1, 1)[:3]
+
+        if cluster is not None:
+            shape = ", ".join(map(str, three(cluster)))
+            text = text.replace("\n{\n", f"\n.reqnctapercluster {shape}\n{{\n", 1)
+        module = self._cupy.cuda.function.Module()
+        module.load(text.encode() + b"\0")
+        function = module.get_function("k")
+        function(three(grid), three(block), tuple(self._args), shared_mem=smem)
+        self._cupy.cuda.runtime.deviceSynchronize()
+        for array, device in self._held.values():
+            expected = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
+            wrong = np.flatnonzero(device.get() != expected)
+            assert not len(wrong), f"the hardware differs at bytes {wrong[:8]}"
+
+
+def launch_and_check(
+    text: str, grid: Any, block: Any, args: list[Any], gpu: bool = True, **options: Any
+) -> Report:
+    """Emulate; with a GPU, run there too and expect the same bytes. ``gpu`` False for kernels whose
+    results depend on the order of events; views and seeds other than 0 stay in the emulator."""
+    views = any(isinstance(a, np.ndarray) and a.base is not None for a in args)
+    cupy = gpu_module() if gpu and not views and not options.get("seed") else None
+    hardware = None if cupy is None else Hardware(cupy, args)
+    report = launch(text, "k", grid, block, args, **options)
+    if hardware is not None:
+        hardware.check(text, grid, block, options.get("dynamic_smem", 0), options.get("cluster"))
+    return report
+
+
 @pytest.fixture(scope="session")
 def elementwise() -> Callable[..., list[np.ndarray]]:
     """``elementwise(body, inputs, output dtypes) -> outputs``: one thread an element. With
@@ -111,7 +199,7 @@ def run_kernel() -> Callable[..., Report]:
         head += [f"ld.param.u64 %rd{i}, [p{i}];" for i in range(len(arrays))]
         params = ", ".join(f".param .u64 p{i}" for i in range(len(arrays)))
         text = kernel_text("\n".join([*head, body]), params)
-        return launch(text, "k", grid, block, arrays, **options)
+        return launch_and_check(text, grid, block, arrays, **options)
 
     return run
 
@@ -137,7 +225,7 @@ def run_maps() -> Callable[..., Report]:
         params += [f".param .u64 p{i}" for i in range(len(arrays))]
         text = kernel_text("\n".join([*head, body]), ", ".join(params), "sm_90a")
         text = text.replace("\n{\n", f"\n{notes}\n{{\n", 1)
-        return launch(text, "k", grid, block, [*maps, *arrays], **options)
+        return launch_and_check(text, grid, block, [*maps, *arrays], **options)
 
     return run
 

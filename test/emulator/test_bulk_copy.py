@@ -181,7 +181,8 @@ def test_read_groups_have_not_been_written(run_kernel):
     )
     for waiting, seen in (("wait_group.read 0", 0), ("wait_group 0", 3)):
         out, copy = np.zeros(32, np.uint32), np.zeros(4, np.uint32)
-        run_kernel(SETUP + body.replace("WAIT", f"cp.async.bulk.{waiting};"), [out, copy])
+        text = SETUP + body.replace("WAIT", f"cp.async.bulk.{waiting};")
+        run_kernel(text, [out, copy], gpu=False)
         assert out.tolist() == list(range(32))
         assert copy[0] == seen
 
@@ -196,7 +197,7 @@ def test_groups_complete_oldest_first(run_kernel):
     cp.async.bulk.wait_group 1;
     ld.global.b32 %r7, [%rd0]; ld.global.b32 %r8, [%rd0+128]; ld.global.b32 %r9, [%rd0+256];
     st.global.v4.b32 [%rd1], {{%r7, %r8, %r9, %r9}}; cp.async.bulk.wait_group.read 0; END:"""
-    run_kernel(SETUP + body, [out, seen])
+    run_kernel(SETUP + body, [out, seen], gpu=False)
     assert seen.tolist() == [5, 5, 0, 0]
     assert (out == 5).all()
 

@@ -446,3 +446,36 @@ def test_maps_in_global_memory(run_maps, rng):
     run_maps(body, [], [out, maps])
     for i, array in enumerate(arrays):
         assert (out[i] == array[3:5, 8:16]).all()
+
+
+def test_a_kernel_edits_a_map(run_maps, rng):
+    """A copy of the map in shared memory gets another tensor, is published and used."""
+    first, second = numbers(rng, (16, 64), np.float16), numbers(rng, (8, 32), np.float16)
+    described = tensor_map(first, (8, 4))
+    out, room = np.zeros((4, 8), np.float16), np.zeros(256, np.uint8)
+    body = """.shared .align 128 .b8 sm[256]; .shared .align 8 .b64 bar;
+    mov.u32 %r2, bar; mov.u32 %r3, sm; shl.b32 %r5, %r0, 2; add.u32 %r6, %r3, %r5;
+    cvt.u64.u32 %rd5, %r5; add.s64 %rd6, %rd100, %rd5; ld.b32 %r7, [%rd6]; st.shared.b32 [%r6], %r7;
+    bar.warp.sync 0xffffffff; @!%p31 bra EDITED;
+    tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%r3], %rd2;
+    tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r3], 0, 32;
+    tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%r3], 1, 8;
+    tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%r3], 0, 64;
+    EDITED: bar.warp.sync 0xffffffff;
+    tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned
+     [%rd1], [%r3], 128;
+    fence.proxy.tensormap::generic.acquire.gpu [%rd1], 128;
+    @!%p31 bra END; mov.u32 %r4, 24; mov.u32 %r5, 6;
+    mbarrier.init.shared.b64 [%r2], 1; fence.proxy.async;
+    mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 64;
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+     [%r3+128], [%rd1, {%r4, %r5}], [%r2];
+    W: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @!%p3 bra W;
+    mov.u32 %r6, 0;
+    NEXT: add.u32 %r7, %r6, %r3; ld.shared.b32 %r8, [%r7+128]; cvt.u64.u32 %rd6, %r6;
+    add.s64 %rd6, %rd6, %rd0; st.global.b32 [%rd6], %r8;
+    add.u32 %r6, %r6, 4; setp.lt.u32 %p4, %r6, 64; @%p4 bra NEXT;
+    END:"""
+    run_maps(body, [described], [out, room, second], gpu=False)
+    assert (out[:2] == second[6:, 24:]).all()
+    assert not out[2:].any()

@@ -1,18 +1,40 @@
 """What the emulator raises. Every error carries a code, the PTX line, and the IR and Python
 location that the PTX text named for that line (a trailing ``// ir: ...`` comment and ``.loc``).
 
-Codes: ``CD-I1`` out of bounds, ``CD-I2`` misaligned, ``CD-I3`` use of uninitialized memory,
-``CD-I4`` use of an uninitialized register, ``CD-I8`` a shuffle, vote or warp barrier that names or
-reads a lane that does not take part, ``CD-I9`` access to bytes whose asynchronous copy has not been
-waited for, ``CD-A2`` a matrix instruction that may miss ordinary stores, ``CD-C1`` a missing
-``wgmma.fence``, ``CD-C2`` use of registers of a wgmma in flight, ``CD-C5`` a wgmma on which the
-threads of a warpgroup do not agree, ``CD-C6`` one outside a warpgroup, ``CD-C7`` a matrix outside
-shared memory, ``CD-F2`` a malformed matrix descriptor, ``CD-G3`` barrier counts that cannot match,
-``CD-G4`` an ``.aligned`` instruction under divergence, ``CD-G5`` a barrier that waits for exited
-threads, ``CD-HANG`` no thread can make progress, ``CD-LIMIT`` the instruction budget is spent,
-``CD-TRAP`` the kernel executed ``trap``, ``CD-PTX`` malformed PTX text, ``CD-ARG`` a wrong launch
-argument, ``CD-BUG`` a fault of the emulator itself, ``CD-UNSUPPORTED`` an instruction that the
-emulator does not know.
+Codes, by what went wrong:
+
+memory: ``CD-I1`` out of bounds, ``CD-I2`` misaligned, ``CD-I3`` use of uninitialized memory,
+``CD-I4`` use of an uninitialized register, ``CD-I8`` a shuffle, vote or warp barrier that names
+or reads a lane that does not take part, ``CD-I9`` access to bytes whose asynchronous copy has not
+been waited for.
+
+proxies: ``CD-A1`` a bulk copy that may miss ordinary stores, ``CD-A2`` a matrix instruction that
+may, ``CD-A8`` an mbarrier whose initialization is not ordered before its use.
+
+mbarriers: ``CD-B1`` bytes that cannot match, ``CD-B3`` a malformed parity, ``CD-B5`` arrivals
+that cannot match, ``CD-B6`` a load into bytes that another operation still uses, ``CD-B8`` use
+outside of its life, or of its bytes by other instructions, ``CD-B11`` exit with copies in flight,
+``CD-B13`` a multicast mask outside the cluster.
+
+wgmma: ``CD-C1`` a missing ``wgmma.fence``, ``CD-C2`` use of registers in flight, ``CD-C3`` a
+write to shared memory that it may still read, ``CD-C5`` threads of a warpgroup that do not agree,
+``CD-C6`` outside a warpgroup, ``CD-C7`` a matrix outside shared memory, ``CD-F2`` a malformed
+matrix descriptor.
+
+tensor and bulk copies: ``CD-E1`` a tensor map that the driver refuses, ``CD-E2`` no tensor map
+there, ``CD-E3`` a misaligned box, ``CD-E6`` sizes, coordinates and operations that are illegal
+instructions, ``CD-E7`` a write to shared memory that a store may still read.
+
+barriers and registers: ``CD-G1`` more registers than the pool holds, ``CD-G3`` barrier counts
+that cannot match, ``CD-G4`` an ``.aligned`` instruction under divergence, ``CD-G5`` a barrier
+that waits for exited threads, ``CD-HANG`` no thread can make progress.
+
+clusters: ``CD-H1`` access to a CTA that may have exited, ``CD-H2`` to one that may not have
+started, ``CD-H3`` a wrong CTA, ``CD-H4`` an unbalanced cluster barrier.
+
+other: ``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``,
+``CD-PTX`` malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-BUG`` a fault of the
+emulator itself, ``CD-UNSUPPORTED`` an instruction that the emulator does not know.
 """
 
 from __future__ import annotations

@@ -40,6 +40,12 @@ _TYPES: dict[str, tuple[int, Any, bool]] = {
     "tf32ftz": (4, np.float32, True),
 }
 _NAMES = tuple(_TYPES)
+# The driver's enumerators of element types and swizzles, in order.
+ELEMENT_CODES = (
+    "u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32ftz", "tf32",
+    "tf32ftz",
+)  # fmt: skip
+SPAN_CODES = (0, 32, 64, 128)
 _ALIASES = {
     "uint8": "u8", "int8": "u8", "s8": "u8", "b8": "u8", "e4m3": "u8", "e5m2": "u8",
     "float8_e4m3fn": "u8", "float8_e5m2": "u8", "uint16": "u16", "int16": "u16", "s16": "u16",

@@ -21,7 +21,7 @@ _FAMILIES = (
     "integer", "logic", "floating", "half", "special_functions", "compare", "convert", "move",
     "load_store", "atomics", "control", "barrier", "warp", "copy_async", "ldmatrix", "mma", "wmma",
     "wgmma", "video", "mbarrier", "cluster", "tensor_copy",
-    "bulk_copy", "store_async",
+    "bulk_copy", "store_async", "tensormap",
 )  # fmt: skip
 
 
