@@ -184,7 +184,10 @@ def _arrive(
             "selp.b32", builder.pure("add.s32", stage, state.stages - back), before, wraps
         )
     at = builder.pure("mul.lo.s32", stage, _BARRIER_BYTES)
-    builder.emit(ptx.BarWarpSyncOp(builder.value(0xFFFFFFFF, "b32")))
+    if not context.elected:
+        builder.emit(ptx.BarWarpSyncOp(builder.value(0xFFFFFFFF, "b32")))
+    elif peers:
+        raise ValueError("expected whole warps to release the stages of other CTAs, got one thread")
     lane = builder.pure("and.b32", builder.thread_index(), _LANES)
     builder.assume_nonnegative(lane)
     base: Scalar = builder.smem_base()
@@ -193,11 +196,12 @@ def _arrive(
         count = 1 + sum(extent - 1 for extent, _ in peers)
         base = builder.mapped(base, _peer(builder, lane, peers))
     pred = builder.both(condition, builder.pure("setp.lt.s32", lane, count))
+    guard = None if pred is True else builder.value(pred, "pred")
     builder.emit(
         ptx.MbarrierArriveOp(
             builder.value(builder.total([base, at]), "b32"),
             first,
-            pred=builder.value(pred, "pred"),
+            pred=guard,
             cluster=bool(peers),
         )
     )

@@ -103,10 +103,6 @@ def _emits(make: Callable[[Operation], Operation]) -> Callable[[KernelLowering, 
     return handle
 
 
-def _emit(self: KernelLowering, op: Operation) -> None:
-    self.builder.emit(op)
-
-
 def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
     if op.state is not None:
         commit(self.context, self.rings[op.ring], self.states[op.state])
