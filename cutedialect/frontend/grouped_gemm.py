@@ -33,10 +33,10 @@ def grouped_gemm(
 ) -> list[Any]:
     """activation(alpha A B + beta C + bias) for each a (M, K) of `as_` and b (K, N) of `bs`.
 
-    Sizes differ freely from problem to problem; `c`, `bias` and `out` are lists as long as `as_`, or
-    None. The other options are those of `cute.gemm`. Wrong arguments raise TypeError or ValueError
-    naming the argument, as in `bs[3]`. Returns the outputs in order: the arrays of `out`, or new
-    ones where the `as_` live.
+    Sizes differ freely from problem to problem; `c`, `bias` and `out` are lists as long as `as_`
+    or None. The other options are those of `cute.gemm`. Wrong arguments raise TypeError or
+    ValueError naming the argument, as in `bs[3]`. Returns the outputs in order: the arrays of
+    `out`, or new ones where the `as_` live.
     """
     problems = _problems(as_, bs, c, bias, out)
     results: list[Any] = []
