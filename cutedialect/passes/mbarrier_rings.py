@@ -12,10 +12,10 @@ stage and phase go on across the loops around it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
@@ -69,12 +69,13 @@ class Edge:
 
 def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
     """Give every edge between or within roles its barriers."""
-    _bracket_multiplies(kernel)
-    _complete_stores(kernel)
     edges = _edges(kernel)
     deepest = max((_depth(edge.block) for edge in edges), default=0)
+    given = {edge.block: stages if _depth(edge.block) == deepest else 1 for edge in edges}
+    _bracket_multiplies(kernel, given)
+    _complete_stores(kernel)
     for edge in edges:
-        _insert_ring(kernel, edge, roles, stages if _depth(edge.block) == deepest else 1)
+        _insert_ring(kernel, edge, roles, given[edge.block])
 
 
 def _place(op: Operation, like: Operation, role: str) -> Operation:
@@ -102,8 +103,10 @@ def _after(op: Operation, new: Sequence[Operation], role: str) -> None:
 # Within one role
 
 
-def _bracket_multiplies(kernel: KernelOp) -> None:
-    """Runs of warpgroup multiplies become one group each, which is waited for at once."""
+def _bracket_multiplies(kernel: KernelOp, stages: Mapping[Block, int]) -> None:
+    """Runs of warpgroup multiplies become one group each, which is waited for at once, or, where a
+    loop only accumulates and its rings have a stage for each, when the next one has been started.
+    """
     multiplies = [
         op
         for op in kernel.body.block.walk()
@@ -117,7 +120,45 @@ def _bracket_multiplies(kernel: KernelOp) -> None:
             runs.append([op])
     for run in runs:
         _before(run[0], [WgmmaFenceOp()], MAIN)
-        _after(run[-1], [WgmmaCommitOp(), WgmmaWaitOp(0)], MAIN)
+        block = run[0].parent
+        assert block is not None
+        loop = _accumulating_loop(run) if stages.get(block, 1) > 1 else None
+        _after(run[-1], [WgmmaCommitOp(), WgmmaWaitOp(0 if loop is None else 1)], MAIN)
+        if loop is not None:
+            _after(loop, [WgmmaWaitOp(0)], MAIN)
+
+
+def _accumulating_loop(run: Sequence[GemmOp]) -> scf.ForOp | None:
+    """The loop that holds these multiplies, if nothing else in it touches their accumulators: the
+    group of one trip may then be at work while the next one starts.
+    """
+    loop = run[0].parent_op()
+    if not isinstance(loop, scf.ForOp) or not all(_is_staged(gemm) for gemm in run):
+        return None
+    for gemm in run:
+        for use in gemm.acc.uses:
+            if use.operation is not gemm and loop.is_ancestor(use.operation):
+                return None
+    others = [
+        op
+        for op in loop.walk()
+        if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType) and op not in run
+    ]
+    return None if others else loop
+
+
+def _is_staged(gemm: GemmOp) -> bool:
+    """Whether both operands are buffers that another role fills in the same block."""
+    return all(
+        isinstance(value.owner, AllocSmemOp)
+        and any(
+            isinstance(use.operation, CopyOp)
+            and isinstance(use.operation.atom, TmaLoadType)
+            and use.operation.parent is gemm.parent
+            for use in value.uses
+        )
+        for value in (gemm.a, gemm.b)
+    )
 
 
 def _follows(one: Operation, other: Operation) -> bool:
@@ -175,7 +216,7 @@ def _take_turns(
     ring.result.name_hint = alloc.result.name_hint
     kernel.body.block.insert_op_before(ring, alloc)
     for turn, (writer, store) in enumerate(zip(writers, stores, strict=True)):
-        index = ConstantOp(IntegerAttr(turn % 2, i32))
+        index = arith.ConstantOp(IntegerAttr(turn % 2, i32))
         stage = StageOp(ring.result, index.result)
         _before(writer, [index, stage], MAIN)
         writer.operands[1] = stage.result
@@ -325,10 +366,24 @@ def _use(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, 
         _before(start, [stage], MAIN)
         alloc.result.replace_all_uses_with(stage.result)
     end = edge.readers[-1]
-    if isinstance(end, GemmOp) and isinstance(end.atom, Sm90MmaType):
-        # What the multiplies read is free when their group is done.
-        while not isinstance(end, WgmmaWaitOp):
-            following = end.next_op
-            assert following is not None
-            end = following
-    _after(end, [ConsumerReleaseOp(ring, state.state), AdvanceOp(state.state)], MAIN)
+    advance = AdvanceOp(state.state)
+    if not (isinstance(end, GemmOp) and isinstance(end.atom, Sm90MmaType)):
+        _after(end, [ConsumerReleaseOp(ring, state.state), advance], MAIN)
+        return
+    # What the multiplies read is free when their group is done.
+    while not isinstance(end, WgmmaWaitOp):
+        following = end.next_op
+        assert following is not None
+        end = following
+    if end.pending.value.data == 0:
+        _after(end, [ConsumerReleaseOp(ring, state.state), advance], MAIN)
+        return
+    # One group may be at work: the stage before is free, and the last one after the loop.
+    loop = end.parent_op()
+    assert isinstance(loop, scf.ForOp)
+    later = arith.CmpiOp(loop.body.block.args[0], loop.lb, "ne")
+    _after(end, [later, ConsumerReleaseOp(ring, state.state, later.result, 1), advance], MAIN)
+    done = loop.next_op
+    assert isinstance(done, WgmmaWaitOp)
+    ran = arith.CmpiOp(loop.lb, loop.ub, "slt")
+    _after(done, [ran, ConsumerReleaseOp(ring, state.state, ran.result, 1)], MAIN)

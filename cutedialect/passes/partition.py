@@ -56,7 +56,7 @@ from cutedialect.passes.layout_inference import (
     vector_bytes,
 )
 from cutedialect.passes.mma_choice import choose_mma, shapes_of
-from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import (
     TensorMaps,
     box_of,
@@ -73,8 +73,6 @@ from cutedialect.passes.thread_layouts import (
     sector_efficiency,
 )
 
-# Bytes of a line of shared memory, which the widest swizzle permutes.
-_LINE = 128
 # A store whose first vectors fill less than this share of their sectors goes through smem first.
 _MIN_SECTOR_EFFICIENCY = 0.5
 
@@ -445,13 +443,13 @@ class _Partition:
     def _chunk(self, source: FragmentType) -> tuple[int, FragmentType]:
         """Columns that go through shared memory at once, and the type of such a part.
 
-        One line of 128 bytes where every thread holds as much of each: a small buffer leaves room
-        for more stages of the operands.
+        One line where every thread holds as much of each: a small buffer leaves room for more
+        stages of the operands.
         """
         rows, columns = source.shape
         assert source.tv is not None
-        chunk = _LINE * 8 // source.bits
-        if columns > chunk and columns % chunk == 0:
+        chunk = columns_at_once(columns, source.bits)
+        if chunk < columns:
             tv = columns_of(source.tv, rows, chunk)
             if tv is not None:
                 return chunk, FragmentType.get(source.element, (rows, chunk), tv)

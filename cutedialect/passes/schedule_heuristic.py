@@ -15,7 +15,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.passes.layout_inference import contiguous_mode
 from cutedialect.passes.mma_choice import takes_wgmma
-from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import box_of, has_tensor_map, tile_of_tensor
 from cutedialect.schedule import Schedule, replace_set
 
@@ -29,7 +29,6 @@ _GROUP_ROWS = 64
 _MOST_RING = 8
 _BARRIER_BYTES = 1024
 _TMA_TARGET = 90
-_LINE = 128
 # Registers for each thread of (loading, computing) warpgroups, by the number of the latter: the
 # sum over a CTA stays within the register file of 65,536.
 _REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
@@ -132,7 +131,7 @@ def _group_warps(tile: tuple[int, ...]) -> tuple[int, int]:
 
 
 def _staged_result_bytes(kernel: KernelOp) -> int:
-    """Shared memory of the results that TMA stores: two lines of each row, or whole tiles."""
+    """Shared memory of results that TMA stores: the columns at once, twice where they are even."""
     total = 0
     for op in kernel.walk():
         if isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType):
@@ -143,9 +142,9 @@ def _staged_result_bytes(kernel: KernelOp) -> int:
                 assert isinstance(tensor, MemRefType)
                 if has_tensor_map(tensor) and destination.rank == 2:
                     rows, columns = destination.shape
-                    row = columns * destination.bits // 8
-                    lines = row // _LINE
-                    total += rows * (2 * _LINE if lines % 2 == 0 and row % _LINE == 0 else row)
+                    chunk = columns_at_once(columns, destination.bits)
+                    turns = 2 if columns // chunk % 2 == 0 else 1
+                    total += turns * rows * chunk * destination.bits // 8
     return total
 
 

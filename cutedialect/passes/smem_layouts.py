@@ -44,3 +44,16 @@ def staging_layout(
         return layout, None, _SPAN
     bits_swizzled = chunks.bit_length() - 1
     return layout, Swizzle(bits_swizzled, 4, 3), 1 << (bits_swizzled + 7)
+
+
+def columns_at_once(columns: int, bits: int) -> int:
+    """Columns of a result that go through shared memory together: the widest line of 128, 64 or 32
+    bytes that divides them, all of them where none does.
+
+    >>> columns_at_once(256, 16), columns_at_once(160, 16), columns_at_once(8, 16)
+    (64, 32, 8)
+    """
+    for line in (_SPAN, _SPAN // 2, _SPAN // 4):
+        if columns % (line * 8 // bits) == 0:
+            return line * 8 // bits
+    return columns

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import IntegerAttr, i1, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -109,18 +110,49 @@ class ConsumerWaitOp(IRDLOperation):
 class ConsumerReleaseOp(IRDLOperation):
     """After the last read of a stage has completed: its producer may write it again.
 
+    With `back` it is the stage so many before the one at which the state stands: readers that are
+    still at work on this one are done with that one. With `if %p` nothing is released unless the
+    (role-uniform) condition holds.
+
     Example:
 
-        cute.kernel @k() {
+        cute.kernel @k(%later: i1) {
           %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
           pipeline.consumer_release %p : !pipeline.ring<3>
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
         }
     """
 
     name = "pipeline.consumer_release"
     ring = operand_def(RingType)
     state = opt_operand_def(StateType)
-    assembly_format = _FORMAT
+    pred = opt_operand_def(i1)
+    back = opt_prop_def(IntegerAttr)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    assembly_format = (
+        "$ring (`at` $state^)? (`if` $pred^)? attr-dict `:` type($ring) (`,` type($state)^)?"
+    )
 
-    def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
-        super().__init__(operands=[ring, state])
+    def __init__(
+        self,
+        ring: SSAValue,
+        state: SSAValue | None = None,
+        pred: SSAValue | None = None,
+        back: int | None = None,
+    ) -> None:
+        super().__init__(
+            operands=[ring, state, pred],
+            properties={"back": None if back is None else IntegerAttr(back, i32)},
+        )
+
+    def verify_(self) -> None:
+        stages = self.ring.type
+        assert isinstance(stages, RingType)
+        if self.back is not None and not 0 <= self.back.value.data < stages.data:
+            raise VerifyException(
+                f"expected a stage fewer than {stages.data} back, got {self.back.value.data}"
+            )
+        if self.state is None and (self.back is not None or self.pred is not None):
+            raise VerifyException("expected a state with back or a condition, got none")

@@ -104,13 +104,19 @@ cute.kernel @k() {
 // -----
 
 // pipeline.consumer_release
-// CHECK: cute.kernel @k() {
+// CHECK: cute.kernel @k(%later: i1) {
 // CHECK-NEXT:   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
 // CHECK-NEXT:   pipeline.consumer_release %p : !pipeline.ring<3>
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+// CHECK-NEXT:   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
 // CHECK-NEXT: }
-cute.kernel @k() {
+cute.kernel @k(%later: i1) {
   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
   pipeline.consumer_release %p : !pipeline.ring<3>
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
 }
 
 // -----

@@ -112,55 +112,59 @@
 // SPLIT-NEXT:           cute_nvgpu.wgmma_fence
 // SPLIT-NEXT:           cute.gemm %sA_1, %s_1, %78 {atom = !cute_nvgpu.sm90.mma<64x256x16, elem_type = (f16, f16, f32), a = smem>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">, !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">, !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">
 // SPLIT-NEXT:           cute_nvgpu.wgmma_commit
-// SPLIT-NEXT:           cute_nvgpu.wgmma_wait {pending = 0 : i32}
-// SPLIT-NEXT:           pipeline.consumer_release %0 at %45 : !pipeline.ring<4>, !pipeline.state<4>
+// SPLIT-NEXT:           cute_nvgpu.wgmma_wait {pending = 1 : i32}
+// SPLIT-NEXT:           %87 = arith.cmpi ne, %85, %83 : i32
+// SPLIT-NEXT:           pipeline.consumer_release %0 at %45 if %87 {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
 // SPLIT-NEXT:           pipeline.advance %45 : !pipeline.state<4>
 // SPLIT-NEXT:         }
-// SPLIT-NEXT:         %87 = cute.map (%88 = %78 : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">) -> !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> {
-// SPLIT-NEXT:           %89 = arith.mulf %88, %alpha : f32
-// SPLIT-NEXT:           %90 = arith.truncf %89 : f32 to f16
-// SPLIT-NEXT:           cute.yield %90 : f16
+// SPLIT-NEXT:         cute_nvgpu.wgmma_wait {pending = 0 : i32}
+// SPLIT-NEXT:         %88 = arith.cmpi slt, %83, %82 : i32
+// SPLIT-NEXT:         pipeline.consumer_release %0 at %45 if %88 {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
+// SPLIT-NEXT:         %89 = cute.map (%90 = %78 : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">) -> !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> {
+// SPLIT-NEXT:           %91 = arith.mulf %90, %alpha : f32
+// SPLIT-NEXT:           %92 = arith.truncf %91 : f32 to f16
+// SPLIT-NEXT:           cute.yield %92 : f16
 // SPLIT-NEXT:         }
 // SPLIT-NEXT:         %D_1 = cute.local_tile %D, [128, 256], (%77, %72) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)">
-// SPLIT-NEXT:         %91 = cute.extract %87, (0, 0) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
-// SPLIT-NEXT:         %92 = cute.subview %D_1, (0, 0) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// SPLIT-NEXT:         %93 = arith.constant 0 : i32
-// SPLIT-NEXT:         %94 = cute.stage %sD[%93] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
-// SPLIT-NEXT:         cute.copy %91, %94 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         %93 = cute.extract %89, (0, 0) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %94 = cute.subview %D_1, (0, 0) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %95 = arith.constant 0 : i32
+// SPLIT-NEXT:         %96 = cute.stage %sD[%95] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %93, %96 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
 // SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
 // SPLIT-NEXT:         cute.barrier
-// SPLIT-NEXT:         cute.copy %94, %92 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute.copy %96, %94 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit
-// SPLIT-NEXT:         %95 = cute.extract %87, (0, 64) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
-// SPLIT-NEXT:         %96 = cute.subview %D_1, (0, 64) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// SPLIT-NEXT:         %97 = arith.constant 1 : i32
-// SPLIT-NEXT:         %98 = cute.stage %sD[%97] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
-// SPLIT-NEXT:         cute.copy %95, %98 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         %97 = cute.extract %89, (0, 64) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %98 = cute.subview %D_1, (0, 64) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %99 = arith.constant 1 : i32
+// SPLIT-NEXT:         %100 = cute.stage %sD[%99] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %97, %100 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
 // SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
 // SPLIT-NEXT:         cute.barrier
-// SPLIT-NEXT:         cute.copy %98, %96 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute.copy %100, %98 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit
-// SPLIT-NEXT:         %99 = cute.extract %87, (0, 128) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
-// SPLIT-NEXT:         %100 = cute.subview %D_1, (0, 128) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// SPLIT-NEXT:         %101 = arith.constant 0 : i32
-// SPLIT-NEXT:         %102 = cute.stage %sD[%101] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
-// SPLIT-NEXT:         cute.copy %99, %102 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         %101 = cute.extract %89, (0, 128) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %102 = cute.subview %D_1, (0, 128) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %103 = arith.constant 0 : i32
+// SPLIT-NEXT:         %104 = cute.stage %sD[%103] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %101, %104 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
 // SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
 // SPLIT-NEXT:         cute.barrier
-// SPLIT-NEXT:         cute.copy %102, %100 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute.copy %104, %102 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit
-// SPLIT-NEXT:         %103 = cute.extract %87, (0, 192) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
-// SPLIT-NEXT:         %104 = cute.subview %D_1, (0, 192) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// SPLIT-NEXT:         %105 = arith.constant 1 : i32
-// SPLIT-NEXT:         %106 = cute.stage %sD[%105] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
-// SPLIT-NEXT:         cute.copy %103, %106 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         %105 = cute.extract %89, (0, 192) : !cute.fragment<f16, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %106 = cute.subview %D_1, (0, 192) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         %107 = arith.constant 1 : i32
+// SPLIT-NEXT:         %108 = cute.stage %sD[%107] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %105, %108 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
 // SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
 // SPLIT-NEXT:         cute.barrier
-// SPLIT-NEXT:         cute.copy %106, %104 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute.copy %108, %106 tma %tD : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit
 // SPLIT-NEXT:       }
 // SPLIT-NEXT:       cute_nvgpu.tma_store_wait {pending = 0 : i32, read}
