@@ -24,7 +24,12 @@ _ARGUMENTS = """arguments, in the order of the kernel's parameters:
   c.npy:rw      an array that is saved after the run (into --out DIR, else in place)
   zeros:64x32:f32   a fresh zero array, saved as argN.npy when --out is given
   7:u32 -1:s32 0.5:f32   a scalar: u8 s8 u16 s16 u32 s32 u64 s64 f16 f32 f64
+  tma:a.npy,box=64x128,swizzle=128B   a tensor map of an array (as above), the box innermost
+                dimension first; also steps=1x2 (element strides), fill=nan, dtype=bf16
 """
+
+
+_MAP_OPTIONS = ("box", "swizzle", "steps", "fill", "dtype")
 
 
 class _UsageError(Exception):
@@ -58,7 +63,7 @@ def _scalar(text: str, kind: str) -> Any:
 def _argument(position: int, text: str) -> tuple[Any, str | None]:
     """``(value, file name to save under)``."""
     if text.startswith("tma:"):
-        raise _UsageError(f"argument '{text}': tensor maps are not supported for this target yet")
+        return _tensor_map(position, text)
     if text.startswith("zeros:"):
         parts = text.split(":")
         if len(parts) != 3 or parts[2] not in _SCALARS:
@@ -84,6 +89,38 @@ def _argument(position: int, text: str) -> tuple[Any, str | None]:
         return np.load(path, allow_pickle=False), str(path) if keep else None
     except (OSError, ValueError, EOFError) as error:
         raise _UsageError(f"argument '{text}': cannot read {path}: {error}") from None
+
+
+def _tensor_map(position: int, text: str) -> tuple[dict[str, Any], str | None]:
+    source, *options = text.removeprefix("tma:").split(",")
+    array, keep = _argument(position, source)
+    if not isinstance(array, np.ndarray):
+        raise _UsageError(f"argument '{text}': expected an array after tma:, got {source!r}")
+    given: dict[str, str] = {}
+    for option in options:
+        key, _, value = option.partition("=")
+        if key not in _MAP_OPTIONS or not value:
+            raise _UsageError(
+                f"argument '{text}': expected {', '.join(f'{k}=' for k in _MAP_OPTIONS)} "
+                f"after the array, got {option!r}"
+            )
+        given[key] = value
+    if "box" not in given:
+        raise _UsageError(f"argument '{text}': expected a box such as box=64x128")
+    try:
+        box, steps = (
+            tuple(int(n) for n in given[key].split("x")) if key in given else (1,) * array.ndim
+            for key in ("box", "steps")
+        )
+    except ValueError:
+        raise _UsageError(f"argument '{text}': expected extents such as 64x128") from None
+    described = {
+        "array": array, "dtype": given.get("dtype", array.dtype), "dims": array.shape[::-1],
+        "strides": array.strides[-2::-1], "box": box, "element_strides": steps,
+        "swizzle": given.get("swizzle", "none"), "interleave": "none",
+        "oob_fill": given.get("fill", "zero"),
+    }  # fmt: skip
+    return described, keep
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -150,7 +187,8 @@ def _save(arguments: list[tuple[Any, str | None]], out: Path | None) -> None:
         for value, name in arguments:
             if name is None or (out is None and not Path(name).exists()):
                 continue
-            np.save(name if out is None else out / Path(name).name, value)
+            array = value["array"] if isinstance(value, dict) else value
+            np.save(name if out is None else out / Path(name).name, array)
     except OSError as error:
         raise _UsageError(f"cannot write the results: {error}") from None
 

@@ -64,7 +64,11 @@ def test_findings_exit_1(files, capsys):
         ({"n": "-1:u32"}, "does not fit u32"),
         ({"n": "x:u32"}, "expected a number"),
         ({"n": "gone.npy"}, "cannot read"),
-        ({"n": "tma:a.npy,box=64x128"}, "not supported for this target yet"),
+        ({"n": "tma:gone.npy,box=64x128"}, "cannot read"),
+        ({"n": "tma:7:u32,box=64"}, "expected an array"),
+        ({"n": "tma:zeros:4x64:f16"}, "expected a box"),
+        ({"n": "tma:zeros:4x64:f16,box=8xb"}, "extents such as"),
+        ({"n": "tma:zeros:4x64:f16,bux=8x4"}, "expected box=, swizzle="),
         ({"block": "0"}, "expected 1 to 3 positive ints"),
         ({"block": "2048"}, "at most 1024"),
     ],
@@ -88,3 +92,43 @@ def test_fresh_arrays_and_seed(files):
     ])  # fmt: skip
     assert status == 0
     assert (np.load(files / "out" / "arg1.npy") == 2 * np.arange(100).reshape(10, 10)).all()
+
+
+MAPPED = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry box(.param .align 64 .b8 m[128], .param .align 64 .b8 n[128])
+{
+  .reg .pred %p<2>; .reg .b32 %r<6>; .reg .b64 %rd<6>;
+  .shared .align 1024 .b8 sm[1024]; .shared .align 8 .b64 bar;
+  mov.b64 %rd1, m; cvta.param.u64 %rd1, %rd1; mov.b64 %rd2, n; cvta.param.u64 %rd2, %rd2;
+  mov.u32 %r1, bar; mov.u32 %r2, sm; mov.u32 %r3, 64; mov.u32 %r4, 4;
+  mbarrier.init.shared.b64 [%r1], 1; fence.mbarrier_init.release.cluster;
+  mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 1024;
+  cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+    [%r2], [%rd1, {%r3, %r4}], [%r1];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0;
+  @!%p1 bra WAIT;
+  mov.u32 %r3, 0;
+  cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%rd2, {%r3, %r4}], [%r2];
+  cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+  ret;
+}
+"""
+
+
+def test_tensor_maps(tmp_path):
+    (tmp_path / "k.ptx").write_text(MAPPED)
+    a = np.arange(16 * 128).reshape(16, 128).astype(np.float16)
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "c.npy", np.zeros((16, 64), np.float16))
+    status = main([
+        str(tmp_path / "k.ptx"), "--entry", "box", "--grid", "1", "--block", "1",
+        f"tma:{tmp_path / 'a.npy'},box=64x8,swizzle=128B",
+        f"tma:{tmp_path / 'c.npy'}:rw,box=64x8,swizzle=128B",
+    ])  # fmt: skip
+    assert status == 0
+    c = np.load(tmp_path / "c.npy")
+    assert (c[4:12] == a[4:12, 64:]).all()
+    assert not c[:4].any()
+    assert not c[12:].any()
