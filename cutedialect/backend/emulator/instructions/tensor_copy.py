@@ -42,6 +42,8 @@ class _Boxes:
         items = coordinates.items if isinstance(coordinates, Vector) else (coordinates,)
         if not isinstance(address, Address) or len(items) != rank:
             raise ins.malformed(f"expected a map and {rank} coordinates, got {operand}")
+        if address.offset:
+            raise ins.malformed(f"expected the address of a map without an offset, got {operand}")
         self._address, address_sources = resolve(ins, machine, address, "generic")
         self._coordinates = [machine.read(ins, item, TYPES["s32"]) for item in items]
         self._address_sources = address_sources
