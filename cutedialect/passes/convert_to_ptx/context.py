@@ -61,6 +61,10 @@ def float_name(element: Attribute) -> str:
     return f"s{bits}"
 
 
+_WARP = 32
+_BARRIERS = 16
+
+
 @dataclass
 class SmemPlan:
     """Offsets of the buffers in dynamic shared memory, in the order of their allocation."""
@@ -87,19 +91,50 @@ class Context:
     # Inside a role: its named barrier (0 is the CTA's), the warp's number in it, whether one
     # thread runs it.
     barrier_id: int = 0
-    roles_seen: int = 0
-    warp: Scalar = 0
+    barriers_taken: int = 1
+    group_barriers: dict[tuple[int, int], int] = field(default_factory=dict)
+    warp: Scalar | None = None
     elected: bool = False
 
-    def barrier(self) -> None:
-        """All threads of the CTA, or of the role, meet."""
-        if self.barrier_id:
+    def barrier(self, warps: int | None = None) -> None:
+        """All threads of the CTA, or of the role, meet; or every `warps` of its warps."""
+        if warps is not None and warps * _WARP < self.threads:
+            first = self.group_barriers.get((self.barrier_id, warps))
+            if first is None:
+                first = self.take_barriers(self.threads // (warps * _WARP))
+                self.group_barriers[self.barrier_id, warps] = first
+            name = self.builder.pure("add.s32", self.group_index(warps), first)
+            self.builder.emit(ptx.BarSyncOp(self.builder.value(name, "b32"), warps * _WARP))
+        elif self.barrier_id:
             self.builder.emit(ptx.BarSyncOp(self.barrier_id, self.threads))
         else:
             self.builder.emit(ptx.BarSyncOp())
 
-    def by_one_thread(self, body: Callable[[], None]) -> None:
-        """Run on the first thread of the CTA or role that the hardware elects, always the same."""
+    def take_barriers(self, count: int) -> int:
+        """The first of `count` named barriers that nobody has (PTX ISA 9.7.13.1: 16 of a CTA)."""
+        first = self.barriers_taken
+        self.barriers_taken += count
+        if self.barriers_taken > _BARRIERS:
+            raise ValueError(
+                f"expected at most {_BARRIERS} named barriers, got {self.barriers_taken}"
+            )
+        return first
+
+    def warp_index(self) -> Scalar:
+        """The warp's number in the CTA or the role."""
+        if self.barrier_id:
+            return self.warp
+        return self.builder.pure("shr.u32", self.builder.special("tid.x"), 5)
+
+    def group_index(self, warps: int) -> Scalar:
+        """Which group of so many warps this one belongs to."""
+        index = self.builder.pure("div.u32", self.warp_index(), warps)
+        return self.builder.assume_nonnegative(index)
+
+    def by_one_thread(self, body: Callable[[], None], warps: int | None = None) -> None:
+        """Run on one thread of the CTA or role, or of every `warps` of its warps: that of their
+        first warp which the hardware elects, always the same.
+        """
         if self.elected:
             body()
             return
@@ -107,11 +142,9 @@ class Context:
         def first_warp() -> None:
             self.when(self.builder.emit(ptx.ElectOp()).results[0], body)
 
-        warp = (
-            self.warp
-            if self.barrier_id
-            else self.builder.pure("shr.u32", self.builder.special("tid.x"), 5)
-        )
+        warp = self.warp_index()
+        if warps is not None:
+            warp = self.builder.pure("rem.u32", warp, warps)
         self.when(self.builder.pure("setp.eq.s32", warp, 0), first_warp)
 
     def scratch_at(self, size: int) -> int:

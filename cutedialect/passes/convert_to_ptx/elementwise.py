@@ -249,7 +249,42 @@ def convert(context: Context, op: Operation, source: Fragment, type_: FragmentTy
     if type_.tv is None:
         raise fail(op, f"expected a result bound to a thread-value layout, got {type_}")
     layout = thread_value(type_.tv, type_.shape)
-    table = _operand_values(op, source, type_, layout)
+    return _reordered(context, source, type_, _operand_values(op, source, type_, layout))
+
+
+def extract(
+    context: Context,
+    op: Operation,
+    source: Fragment,
+    type_: FragmentType,
+    origin: Sequence[int],
+) -> Fragment:
+    """The part of a tile at a static coordinate; every thread must hold what it needs."""
+    if type_.tv is None:
+        raise fail(op, f"expected a result bound to a thread-value layout, got {type_}")
+    layout = thread_value(type_.tv, type_.shape)
+    mine = source.layout
+    if layout.thread_coords() != mine.thread_coords():
+        raise fail(op, f"expected the threads of {type_} to lie as those of {source.type}")
+    places = {coord: v for v, coord in enumerate(mine.value_coords())}
+    wanted = [
+        tuple(at + start for at, start in zip(coord, origin, strict=True))
+        for coord in layout.value_coords()
+    ]
+    missing = next((coord for coord in wanted if coord not in places), None)
+    if missing is not None:
+        raise fail(
+            op,
+            f"expected each thread to hold what it needs; {source.type} has no value at {missing} "
+            f"relative to its thread",
+        )
+    return _reordered(context, source, type_, [places[coord] for coord in wanted])
+
+
+def _reordered(
+    context: Context, source: Fragment, type_: FragmentType, table: list[int]
+) -> Fragment:
+    """New registers that hold, in their order, the values of `source` that the table lists."""
     array = context.registers(array_class(source.array), register_count(type_))
     result = Fragment(type_, array)
     pack = result.pack

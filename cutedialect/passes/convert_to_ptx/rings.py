@@ -45,9 +45,7 @@ def make_ring(context: Context, op: CreateOp) -> Ring:
     return Ring(op, type_.data, offset, offset + _BARRIER_BYTES * type_.data)
 
 
-def initialize(
-    context: Context, rings: Sequence[Ring], maps: Sequence[SSAValue], warp: Scalar
-) -> None:
+def initialize(context: Context, rings: Sequence[Ring], maps: Sequence[SSAValue]) -> None:
     """One thread makes all barriers, then every thread that may use them knows."""
     builder = context.builder
 
@@ -66,10 +64,7 @@ def initialize(
                     builder.emit(ptx.MbarrierInitOp(base, count, first + _BARRIER_BYTES * stage))
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
-    def first_warp() -> None:
-        context.when(builder.emit(ptx.ElectOp()).results[0], make)
-
-    context.when(builder.pure("setp.eq.s32", warp, 0), first_warp)
+    context.by_one_thread(make)
     if any(ring.op.peer_groups for ring in rings):
         # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
         builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))

@@ -15,22 +15,9 @@ from .scalar_builder import Scalar, ScalarBuilder
 _WARP = 32
 _GROUP = 4
 _REGISTER_FILE = 65536
-_ALL_LANES = 0xFFFFFFFF
 
 
-def warp_index(builder: ScalarBuilder) -> Scalar:
-    """The warp's number in the CTA; one lane says it to all, so that it is known to be uniform."""
-    warp = builder.pure("shr.u32", builder.special("tid.x"), 5)
-    zero, clamp, members = (builder.value(v, "b32") for v in (0, 31, _ALL_LANES))
-    shared = builder.emit(
-        ptx.ShflOp("sync.idx.b32", builder.value(warp, "b32"), zero, clamp, members)
-    )
-    return builder.assume_nonnegative(shared.results[0])
-
-
-def lower_roles(
-    context: Context, roles: Sequence[RoleOp], warp: Scalar, body: Callable[[RoleOp], None]
-) -> None:
+def lower_roles(context: Context, roles: Sequence[RoleOp], body: Callable[[RoleOp], None]) -> None:
     """Branch to each role on the warp's number; warpgroups change their registers before."""
     threads = context.threads
     # What ptxas gives a kernel of this block size to start with (PTX ISA 9.7.19.5).
@@ -46,7 +33,7 @@ def lower_roles(
     # Registers are given back for others to take them; where none does, ptxas refuses (C7507).
     if max(wanted, default=0) <= entry:
         entry = None
-    _branch(context, list(groups.items()), warp, entry, 0, body)
+    _branch(context, list(groups.items()), context.builder.warp_index(), entry, 0, body)
 
 
 def _branch(
@@ -100,8 +87,7 @@ def _run(context: Context, role: RoleOp, warp: Scalar, body: Callable[[RoleOp], 
     span = role.warp_range
     outer = context.threads, context.barrier_id, context.warp, builder.thread
     context.threads = len(span) * _WARP
-    context.roles_seen += 1
-    context.barrier_id = context.roles_seen
+    context.barrier_id = context.take_barriers(1)
     context.warp = builder.pure("sub.s32", warp, span.start)
     builder.assume_nonnegative(context.warp)
     context.scratch = None

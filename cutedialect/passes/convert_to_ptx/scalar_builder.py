@@ -199,6 +199,22 @@ class ScalarBuilder:
         """The thread's number in its role, or in the CTA."""
         return self.special("tid.x") if self.thread is None else self.thread
 
+    def warp_index(self) -> SSAValue:
+        """The warp's number in the CTA; one lane tells it to all, so that ptxas knows it is one
+        number for the warp and keeps what depends on it in uniform registers.
+        """
+        known = self.levels[0].known
+        found = known.get(("warp_index",))
+        if found is None:
+            thread = self.special("tid.x")
+            zero, five, clamp = (self.imm(each, "b32") for each in (0, 5, 31))
+            members = self.imm(0xFFFFFFFF, "b32")
+            warp = self.emit(ptx.scalar("shr.u32", thread, five), 0).results[0]
+            shuffle = ptx.ShflOp("sync.idx.b32", warp, zero, clamp, members)
+            found = known[("warp_index",)] = self.emit(shuffle, 0).results[0]
+            self.nonnegative.add(found)
+        return found
+
     def mapped(self, address: Scalar, rank: Scalar) -> SSAValue:
         """The same address of shared memory in another CTA of the cluster."""
         operands = (self.value(address, "b32"), self.value(rank, "b32"))

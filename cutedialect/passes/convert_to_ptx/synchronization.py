@@ -24,13 +24,12 @@ from .rings import (
     wait,
 )
 from .rings import barrier as ring_barrier
-from .roles import lower_roles, warp_index
+from .roles import lower_roles
 from .scalar_builder import Scalar
 
 
-def _barrier(self: KernelLowering, op: Operation) -> None:
-    del op
-    self.context.barrier()
+def _barrier(self: KernelLowering, op: cute.BarrierOp) -> None:
+    self.context.barrier(None if op.warps is None else op.warps.value.data)
 
 
 def _create(self: KernelLowering, op: pipeline.CreateOp) -> None:
@@ -51,10 +50,9 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     assert block is not None
     roles = [each for each in block.ops if isinstance(each, pipeline.RoleOp)]
     self.done.update(roles)
-    warp = warp_index(self.builder)
     used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
-    initialize(self.context, list(self.rings.values()), used, warp)
-    lower_roles(self.context, roles, warp, lambda role: _run_role(self, role))
+    initialize(self.context, list(self.rings.values()), used)
+    lower_roles(self.context, roles, lambda role: _run_role(self, role))
 
 
 def _run_role(self: KernelLowering, role: pipeline.RoleOp) -> None:

@@ -80,17 +80,30 @@ def store_boxes(
     described: TmaDescriptorType,
     atom: TmaStoreType,
 ) -> None:
-    """Start the stores of a tile; one thread runs this."""
+    """Start the stores of a tile, or of this group of warps' part of the rows; one thread runs it."""
     builder = context.builder
     box = _box(op, target, described)
     counts = [e // b for e, b in zip(target.shape, box, strict=True)]
     address, immediate = tile_address(builder, source)
+    group: Scalar = 0
+    rows = 0
+    if atom.warps is not None:
+        groups = context.threads // (atom.warps * 32)
+        if counts[0] % groups:
+            raise fail(op, f"expected boxes of rows for {groups} groups of warps, got {counts[0]}")
+        counts[0] //= groups
+        rows = counts[0] * box[0]
+        group = context.group_index(atom.warps)
+        shift = builder.pure("mul.lo.s32", group, _offset(source, 0, rows))
+        address = builder.total([address, shift])
     for at in _starts(counts, box):
+        moved: list[Scalar] = list(at)
+        moved[0] = builder.total([builder.pure("mul.lo.s32", group, rows), at[0]])
         builder.emit(
             ptx.TmaStoreOp(
                 map_,
                 builder.value(address, "b32"),
-                _coordinates(builder, target, list(at)),
+                _coordinates(builder, target, moved),
                 src_offset=immediate + _bytes_at(source, at),
                 reduce=atom.reduce,
             )

@@ -7,7 +7,6 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from cutedialect.dialects import cute
-from cutedialect.dialects.cute import shape_of
 from cutedialect.dialects.cute_nvgpu import (
     LdsmType,
     SimtAsyncCopyType,
@@ -16,16 +15,14 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     UniversalCopyType,
 )
-from cutedialect.passes.thread_layouts import values_in_columns
 
 from .async_copies import copy_async
 from .context import (
     array_class,
     fail,
-    pack_factor,
 )
 from .copies import copy_tile, load_tile, store_tile
-from .elementwise import Fragment, as_bits, convert
+from .elementwise import Fragment, as_bits, convert, extract
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import load_matrices, store_matrices
 from .scalar_builder import Scalar
@@ -103,18 +100,10 @@ def _convert(self: KernelLowering, op: cute.ConvertOp) -> None:
 
 
 def _extract(self: KernelLowering, op: cute.ExtractOp) -> None:
+    type_ = op.result.type
+    assert isinstance(type_, cute.FragmentType)
     source = self.fragment(op, op.source)
-    rows = source.type.shape[0]
-    origin, shape = integers(op.origin), shape_of(op.result.type)
-    if origin[0] or shape[0] != rows or source.type.tv is None:
-        raise fail(op, f"expected whole columns of {source.type.shape}, got {shape} at {origin}")
-    values = values_in_columns(source.type.tv, rows, origin[1], shape[1])  # type: ignore[arg-type]
-    result = self.new_fragment(op, op.result)
-    pack = pack_factor(source.type.element)
-    if any(values[i] % pack != i % pack for i in range(len(values))):
-        raise fail(op, f"expected whole registers of {source.type}, got {shape} at {origin}")
-    chosen = [value // pack for value in values[::pack]]
-    self.context.move(source.array, chosen, result.array, range(len(chosen)))
+    self.fragments[op.result] = extract(self.context, op, source, type_, integers(op.origin))
 
 
 HANDLERS: dict[type[Operation], Handler] = {

@@ -45,8 +45,9 @@ def _fill(self: KernelLowering, op: cute.FillOp) -> None:
 
 def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
     if isinstance(op.atom, Sm90MmaType):
-        a, b = self.view(op, op.a), self.view(op, op.b)
-        lower_wgmma(self.context, op, a, b, self.fragment(op, op.acc))
+        in_registers = op.atom.a_source == "rmem"
+        a = self.fragment(op, op.a) if in_registers else self.view(op, op.a)
+        lower_wgmma(self.context, op, a, self.view(op, op.b), self.fragment(op, op.acc))
         return
     a, b, acc = (self.fragment(op, each) for each in (op.a, op.b, op.acc))
     lower_gemm(self.context, op, a, b, acc)

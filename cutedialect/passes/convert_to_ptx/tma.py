@@ -50,7 +50,8 @@ def _storing(self: KernelLowering, op: Operation) -> None:
     """Stores, commits and waits in a row: one branch to the thread whose groups they are."""
     steps: list[Operation] = []
     following: Operation | None = op
-    while following is not None and _is_storing(following):
+    warps = _storing_warps(op)
+    while following is not None and _is_storing(following) and _storing_warps(following) == warps:
         steps.append(following)
         following = following.next_op
     self.done.update(steps)
@@ -60,7 +61,16 @@ def _storing(self: KernelLowering, op: Operation) -> None:
             self.builder.at(step)
             _store_step(self, step)
 
-    self.context.by_one_thread(issue)
+    self.context.by_one_thread(issue, warps)
+
+
+def _storing_warps(op: Operation) -> int | None:
+    """How many warps have a storing thread of their own; None: the whole role."""
+    if isinstance(op, cute.CopyOp):
+        assert isinstance(op.atom, TmaStoreType)
+        return op.atom.warps
+    assert isinstance(op, cute_nvgpu.TmaStoreCommitOp | cute_nvgpu.TmaStoreWaitOp)
+    return None if op.warps is None else op.warps.value.data
 
 
 def _store_step(self: KernelLowering, op: Operation) -> None:

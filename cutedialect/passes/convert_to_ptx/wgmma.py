@@ -14,7 +14,7 @@ from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.layout import product
 
 from .context import Context, fail
-from .elementwise import Fragment
+from .elementwise import Fragment, as_bits
 from .scalar_builder import Scalar
 from .tensor_copies import tile_address
 from .views import View
@@ -22,50 +22,68 @@ from .views import View
 _ADDRESS_BITS = 0x3FFF
 
 
-def lower_wgmma(context: Context, op: GemmOp, a: View, b: View, acc: Fragment) -> None:
-    """acc += a b^T for operands in shared memory, started; `wgmma_wait` ends it."""
+def lower_wgmma(context: Context, op: GemmOp, a: View | Fragment, b: View, acc: Fragment) -> None:
+    """acc += a b^T, started; `wgmma_wait` ends it. B is in shared memory, A there or in registers.
+
+    The role's warpgroups lie along M first, each with `rows` blocks of 64 rows next to each other.
+    """
     type_ = op.atom
     assert isinstance(type_, Sm90MmaType)
     atom = type_.entry(context.arch)
     assert isinstance(atom, WgmmaAtom)
     am, an, ak = atom.shape_mnk
-    tv = acc.type.tv
-    assert tv is not None
-    values = tv.shape[1]  # type: ignore[index]
-    if not isinstance(values, tuple) or len(values) != 3:
-        raise fail(op, f"expected values (atom, rest, rest) of the accumulator, got {values}")
-    rows, columns = product(values[1]), product(values[2])
+    rows, columns = _rests(op, "the accumulator", acc, atom.values[2])
     m, n = acc.type.shape
-    across, along = m // (rows * am), n // (columns * an)  # type: ignore[operator]
-    group = context.builder.pure("shr.u32", context.warp, 2)
-    context.builder.assume_nonnegative(group)
-    group_m: Scalar = context.builder.pure("rem.u32", group, across) if along > 1 else group
-    group_n: Scalar = context.builder.pure("div.u32", group, across) if along > 1 else 0
+    across, along = m // (rows * am), n // (columns * an)
+    builder = context.builder
+    group = builder.assume_nonnegative(builder.pure("shr.u32", context.warp_index(), 2))
+    group_m: Scalar = builder.pure("rem.u32", group, across) if along > 1 else group
+    group_n: Scalar = builder.pure("div.u32", group, across) if along > 1 else 0
     if across == 1:
         group_m = 0
-    lhs, a_major, a_table = _operand(context, op.a, a, am, ak, rows, group_m)
-    rhs, b_major, b_table = _operand(context, op.b, b, an, ak, columns, group_n)
-    steps = len(a_table[0])
-    c_table, a_index, b_index = [], [], []
-    for k in range(steps):
-        for row in range(rows):
-            for column in range(columns):
-                c_table.append((row + rows * column) * atom.registers_c)
-                a_index.append(a_table[row][k])
-                b_index.append(b_table[column][k])
-    context.builder.emit(
+    rhs, b_major, b_table = _operand(context, op.b, b, an, ak, columns, along, group_n)
+    steps = len(b_table[0])
+    if isinstance(a, Fragment):
+        if _rests(op, "A", a, atom.values[0]) != (rows, steps):
+            raise fail(
+                op,
+                f"expected A with repetitions {(rows, steps)} of the atom for each thread, got "
+                f"{_rests(op, 'A', a, atom.values[0])}",
+            )
+        lhs, a_space, a_major = as_bits(context, a), "rmem", "K"
+        width = atom.registers_a
+        a_table: Sequence[Sequence[int]] = [
+            [(row + rows * k) * width for k in range(steps)] for row in range(rows)
+        ]
+    else:
+        lhs, a_major, a_table = _operand(context, op.a, a, am, ak, rows, across, group_m)
+        a_space, width = "smem", 0
+    order = [
+        (k, row, column) for k in range(steps) for row in range(rows) for column in range(columns)
+    ]
+    builder.emit(
         ptx.WgmmaOp(
             atom.ptx.removeprefix("wgmma.mma_async."),
             acc.array,
             lhs,
             rhs,
-            (atom.registers_c, 0),
-            c_table,
-            a_index,
-            b_index,
-            immediates=atom.immediates(a_major=a_major, b_major=b_major),
+            (atom.registers_c, width),
+            [(row + rows * column) * atom.registers_c for _, row, column in order],
+            [a_table[row][k] for k, row, _ in order],
+            [b_table[column][k] for k, _, column in order],
+            immediates=atom.immediates(a_space=a_space, a_major=a_major, b_major=b_major),
         )
     )
+
+
+def _rests(op: GemmOp, name: str, fragment: Fragment, values: int) -> tuple[int, int]:
+    """How often the atom repeats along the two modes of a fragment, for one warpgroup."""
+    modes = fragment.tv.shape[1]  # type: ignore[index]
+    if not isinstance(modes, tuple) or len(modes) != 3 or product(modes[0]) != values:
+        raise fail(
+            op, f"expected values (atom, rest, rest) of {name}, {values} in the atom, got {modes}"
+        )
+    return product(modes[1]), product(modes[2])  # type: ignore[return-value]
 
 
 def _operand(
@@ -75,6 +93,7 @@ def _operand(
     rows: int,
     depth: int,
     blocks: int,
+    groups: int,
     group: Scalar,
 ) -> tuple[SSAValue, str, Sequence[Sequence[int]]]:
     """This warpgroup's part of an operand: descriptor, major, addends of (block, k step)."""
@@ -87,6 +106,12 @@ def _operand(
     chunk = builder.pure("shr.u32", builder.pure("add.s32", address, immediate), 4)
     if group != 0:
         step = addends[blocks][0] - addends[0][0]
+        for start in range(0, groups * blocks, blocks):
+            for block in range(blocks):
+                if addends[start + block][0] - addends[block][0] != start // blocks * step:
+                    raise ValueError(
+                        f"expected the parts of the warpgroups equally far apart, got {type_}"
+                    )
         chunk = builder.pure("add.s32", chunk, builder.pure("mul.lo.s32", group, step))
     low = builder.pure("and.b32", chunk, _ADDRESS_BITS)
     wide = builder.pure("cvt.u64.u32", low)
