@@ -7,16 +7,18 @@ The array call checks its arguments, makes the output, and runs the tile program
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from math import prod
 from typing import Any
 
-from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
+from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
+from .gemm_operands import Operand, as_operand, batched, broadcast, expanded, shown, transposed
+from .gemm_scales import BLOCK, Scale, check_tile, number_of, scale_of
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import Problem, choose_schedule
@@ -33,17 +35,6 @@ _INTEGER = (i8, u8)
 _EIGHT_BIT_FLOATS = (e4m3, e5m2)
 
 
-@dataclass(frozen=True)
-class _Operand:
-    """An array or spec with the facts that shapes are checked on."""
-
-    value: Any
-    name: str
-    shape: tuple[int | None, ...]
-    dtype: DType
-    array: TensorArgument | None
-
-
 def gemm(
     a: Any,
     b: Any,
@@ -58,6 +49,7 @@ def gemm(
     scale_b: Any = None,
     acc_dtype: object = None,
     fast_accum: bool = True,
+    aux: Any = None,
     out: Any = None,
     out_dtype: object = None,
     arch: str | None = None,
@@ -69,33 +61,72 @@ def gemm(
 
     Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead. Batch dimensions broadcast.
     bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and 8-bit integers (into
-    int32). Default `out_dtype` is a's type, bf16 for fp8, int32 for 8-bit integers. K = 0 gives
-    beta C + bias; an empty output launches nothing. Wrong arguments raise TypeError or ValueError
-    naming the argument, and nothing is written. Returns the output: `out`, or a new array where
-    `a` lives.
+    int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled integers, int32 for 8-bit
+    integers; e4m3 and e5m2 outputs saturate and keep NaN. K = 0 gives beta C + bias; an empty
+    output launches nothing.
+
+    `scale_a` multiplies a and `scale_b` multiplies b before the product: a host number, or an f32
+    array where the operands live. Of one element it scales the whole operand. (M,) or (M, 1) scale
+    the rows of a, (N,) or (1, N) the columns of b. (M, ceil(K / 128)) for a and (ceil(K / 128),
+    ceil(N / 128)) for b scale blocks of 128: with b the transposed view of weights (N, K), that is
+    the transposed view of DeepGEMM's (N / 128, K / 128). In all of them strides are free, 128 rows
+    of a or single columns of b may have blocks too, and batch dimensions broadcast.
+
+    With fast_accum the tensor cores sum fp8 products over all of K, on Hopper to some 13 bits; with
+    fast_accum=False every 128 of K are added up in f32 registers. Block scales always do.
+
+    `activation` is "relu", "gelu", "silu" or a function of the tile alpha A B + beta C + bias,
+    written with the operators of tile programs. `aux` is an array (..., M, N) of any element type
+    that gets that tile as it is before the activation.
+
+    Wrong arguments raise TypeError or ValueError naming the argument, and nothing is written.
+    Returns the output: `out`, or a new array where `a` lives.
     """
     if acc is not None:
         from .functions import tile_gemm
 
         tile_gemm(a, b, acc)
         return None
-    del fast_accum
+    is_scaled = scale_a is not None or scale_b is not None
+    if is_scaled:
+        alpha, scale_a, scale_b = _fold_numbers(alpha, scale_a, scale_b)
     key = _call_key(
-        (a, b, c, bias, out, scale_a, scale_b),
-        (alpha != 1, beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend),
+        (a, b, c, bias, out, scale_a, scale_b, aux),
+        (
+            alpha != 1,
+            beta != 0,
+            activation,
+            acc_dtype,
+            out_dtype,
+            arch,
+            schedule,
+            backend,
+            fast_accum,
+            is_scaled,
+        ),
     )
     ready = _calls.get(key) if key is not None else None
     if ready is None:
-        for name, value in (("scale_a", scale_a), ("scale_b", scale_b)):
-            if value is not None:
-                raise ValueError(f"{name}: expected None for types that are not fp8, got a scale")
-        call = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
+        call = _Call(
+            a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
+            scale_a, scale_b, aux, fast_accum, is_scaled,
+        )  # fmt: skip
         ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
             if len(_calls) >= _CALLS_KEPT:
                 _calls.clear()
             _calls[key] = ready
-    return ready.run(a, b, c, bias, out, alpha, beta, stream)
+    return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
+
+
+def _fold_numbers(alpha: float, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
+    """Scales that are host numbers become factors of alpha."""
+    arrays: list[Any] = []
+    for scale in (scale_a, scale_b):
+        number = number_of(scale)
+        alpha = alpha if number is None else alpha * number
+        arrays.append(scale if number is None else None)
+    return alpha, arrays[0], arrays[1]
 
 
 # Calls by what their arguments look like: a warm call checks nothing twice.
@@ -142,9 +173,18 @@ def compile_gemm(
     backend: str = "auto",
     alpha: float = 1.0,
     beta: float = 0.0,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    fast_accum: bool = True,
+    aux: Any = None,
 ) -> Kernel:
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
-    call = _Call(a, b, c, bias, out, acc_dtype, out_dtype, activation, beta)
+    is_scaled = scale_a is not None or scale_b is not None
+    alpha, scale_a, scale_b = _fold_numbers(alpha, scale_a, scale_b)
+    call = _Call(
+        a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
+        scale_a, scale_b, aux, fast_accum, is_scaled,
+    )  # fmt: skip
     kernel = call.prepare(alpha, beta, arch, schedule, backend).kernel
     if kernel is None:
         raise ValueError(f"a: expected an output with elements, got shape {call.out_shape}")
@@ -152,16 +192,6 @@ def compile_gemm(
 
 
 gemm.compile = compile_gemm  # type: ignore[attr-defined]
-
-
-def as_operand(value: Any, name: str) -> _Operand:
-    """An array or spec as an operand; anything else raises TypeError."""
-    if isinstance(value, TensorSpec):
-        return _Operand(value, name, value.shape, value.dtype, None)
-    array = tensor_argument(value)
-    if array is None:
-        raise TypeError(f"{name}: expected an array, got {type(value).__name__}")
-    return _Operand(value, name, array.shape, as_dtype(array.dtype, name), array)
 
 
 class _Call:
@@ -178,6 +208,11 @@ class _Call:
         out_dtype: object,
         activation: object,
         beta: float,
+        scale_a: Any = None,
+        scale_b: Any = None,
+        aux: Any = None,
+        fast_accum: bool = True,
+        is_scaled: bool = False,
     ) -> None:
         self.a, self.b = as_operand(a, "a"), as_operand(b, "b")
         for operand in (self.a, self.b):
@@ -188,13 +223,22 @@ class _Call:
         k, kb = self.a.shape[-1], self.b.shape[-2]
         if None not in (k, kb) and k != kb:
             raise ValueError(
-                f"b: expected {k} rows (a is {_shown(self.a.shape)}), got {kb} in shape "
-                f"{_shown(self.b.shape)}"
+                f"b: expected {k} rows (a is {shown(self.a.shape)}), got {kb} in shape "
+                f"{shown(self.b.shape)}"
             )
         self.k = k
-        batch = _broadcast(self.a.shape[:-2], self.b.shape[:-2])
+        batch = broadcast(self.a.shape[:-2], self.b.shape[:-2])
         self.out_shape = (*batch, self.a.shape[-2], self.b.shape[-1])
+        self.is_scaled = is_scaled
         self._check_types(acc_dtype, out_dtype, out)
+        self.scale_values = scale_a, scale_b
+        scale_of_a = None if scale_a is None else scale_of(scale_a, "scale_a", self.a, batch, 1)
+        scale_of_b = None if scale_b is None else scale_of(scale_b, "scale_b", self.b, batch, 0)
+        self.scales = scale_of_a, scale_of_b
+        self.promotes = not fast_accum and self.a.dtype in _EIGHT_BIT_FLOATS
+        for scale, mode in ((scale_of_a, 1), (scale_of_b, 0)):
+            if scale is not None and scale.spans[mode] == BLOCK:
+                self.promotes = True
         self.c = self._addend("c", c, self.out_shape) if c is not None and beta != 0 else None
         if c is None and beta != 0:
             raise ValueError(f"c: expected an array with beta = {beta}, got None")
@@ -204,8 +248,9 @@ class _Call:
                 f"activation: expected {', '.join(map(repr, _ACTIVATIONS))} or a function, "
                 f"got {activation!r}"
             )
-        self._check_out(out)
-        self.out = out
+        self._check_out("out", out, self.out_dtype)
+        self._check_out("aux", aux, None)
+        self.out, self.aux = out, aux
         self.activation = activation
 
     def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
@@ -220,14 +265,21 @@ class _Call:
             raise TypeError(f"a: expected one of {known}, got {a.name}")
         self.acc_dtype = allowed[0] if acc_dtype is None else as_dtype(acc_dtype, "acc_dtype")
         if self.acc_dtype not in allowed:
-            shown = " or ".join(d.name for d in allowed)
-            raise TypeError(f"acc_dtype: expected {shown} for {a.name}, got {self.acc_dtype.name}")
-        default = i32 if integer else bf16 if a in _EIGHT_BIT_FLOATS else a
+            names = " or ".join(d.name for d in allowed)
+            raise TypeError(f"acc_dtype: expected {names} for {a.name}, got {self.acc_dtype.name}")
+        default = a
+        if integer or a in _EIGHT_BIT_FLOATS:
+            default = i32 if integer and not self.is_scaled else bf16
         if out is not None and out_dtype is None:
             default = as_operand(out, "out").dtype
         self.out_dtype = default if out_dtype is None else as_dtype(out_dtype, "out_dtype")
+        if self.is_scaled and self.out_dtype.kind != "f":
+            where = "out_dtype" if out_dtype is not None else "out"
+            raise TypeError(
+                f"{where}: expected a float type with scales, got {self.out_dtype.name}"
+            )
 
-    def _addend(self, name: str, value: Any, shape: tuple[int | None, ...]) -> _Operand:
+    def _addend(self, name: str, value: Any, shape: tuple[int | None, ...]) -> Operand:
         operand = as_operand(value, name)
         ours, theirs = operand.shape, shape
         fits = len(ours) <= len(theirs) and all(
@@ -237,19 +289,19 @@ class _Call:
             )
         )
         if not fits or (name == "bias" and len(ours) != 1):
-            raise ValueError(f"{name}: expected shape {_shown(shape)}, got {_shown(ours)}")
+            raise ValueError(f"{name}: expected shape {shown(shape)}, got {shown(ours)}")
         return operand
 
-    def _check_out(self, out: Any) -> None:
-        if out is None:
+    def _check_out(self, name: str, given: Any, dtype: DType | None) -> None:
+        if given is None:
             return
-        operand = as_operand(out, "out")
+        operand = as_operand(given, name)
         if operand.shape != self.out_shape:
             raise ValueError(
-                f"out: expected shape {_shown(self.out_shape)}, got {_shown(operand.shape)}"
+                f"{name}: expected shape {shown(self.out_shape)}, got {shown(operand.shape)}"
             )
-        if operand.dtype != self.out_dtype:
-            raise TypeError(f"out: expected {self.out_dtype.name}, got {operand.dtype.name}")
+        if dtype is not None and operand.dtype != dtype:
+            raise TypeError(f"{name}: expected {dtype.name}, got {operand.dtype.name}")
 
     def prepare(
         self,
@@ -286,9 +338,22 @@ class _Call:
             self.out_dtype,
             broadcasts,
             swapped=self.swapped,
-            takes_alpha=self.acc_dtype.kind == "f",
+            takes_alpha=self.takes_alpha,
             takes_c=self.c is not None,
+            scales=self.scales if self.is_scaled else None,
         )
+
+    @property
+    def takes_alpha(self) -> bool:
+        """Whether the kernel multiplies by a run-time number: not where it only adds integers."""
+        return self.acc_dtype.kind == "f" or self.is_scaled
+
+    @property
+    def epilogue_dtype(self) -> DType:
+        """The type in which the epilogue computes."""
+        if self.acc_dtype == f16 or (self.is_scaled and self.acc_dtype == i32):
+            return f32
+        return self.acc_dtype
 
     def _new_output(self) -> TensorSpec:
         """What is known of an output that `output` makes: row-major, from an aligned base."""
@@ -307,6 +372,8 @@ class _Call:
         m, n, k = (_LARGE if x is None else x for x in (*self.out_shape[-2:], self.k))
         batch = prod(1 if extent is None else extent for extent in self.out_shape[:-2])
         problem = Problem(m, n, k, batch, self.a.dtype.bits, self.out_dtype.bits)
+        if self.promotes:
+            problem = replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
         return choose_schedule(problem).merged(given)
 
     def takes_wgmma(self, arch: str) -> bool:
@@ -341,12 +408,31 @@ class _Call:
             specs = [spec_of(operand.value, operand.name) for operand in (self.a, self.b)]
             align = min(spec.align for spec in specs if isinstance(spec, TensorSpec))
             tile = default_tile(self.a.dtype, m, n, target(arch).smem_per_cta, align)
-        return {"tile": tile, "acc_dtype": self.acc_dtype, "swapped": self.swapped}
+            if self.promotes:
+                tile = min(tile[0], 128), min(tile[1], 64), BLOCK
+        spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
+        if self.swapped:
+            spans = [each[::-1] for each in spans[::-1]]
+        check_tile(tile, (spans[0][0], spans[1][1], BLOCK if self.promotes else 0))
+        return {
+            "tile": tile,
+            "acc_dtype": self.acc_dtype,
+            "epilogue_dtype": self.epilogue_dtype,
+            "swapped": self.swapped,
+            "promotes": self.promotes,
+            "spans": tuple(spans),
+        }
 
-    def arguments(self, d: _Operand, alpha: float, beta: float) -> list[Any]:
+    def _blocks(self) -> tuple[int, int]:
+        """What the rows and columns of a tile have to divide, 0 for any."""
+        spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
+        rows, columns = spans[0][0], spans[1][1]
+        return rows if rows == BLOCK else 0, columns if columns == BLOCK else 0
+
+    def arguments(self, d: Operand, alpha: float, beta: float) -> list[Any]:
         """The program's arguments: batch dimensions broadcast to the output's."""
         batch = self.out_shape[:-2]
-        scalar = alpha if self.acc_dtype.kind == "f" else None
+        scalar = alpha if self.takes_alpha else None
         if scalar is None and (alpha != 1 or beta != 0):
             raise ValueError(f"alpha: expected 1 for integers, got alpha = {alpha}, beta = {beta}")
         kind = f64 if self.acc_dtype == f64 else f32
@@ -354,11 +440,19 @@ class _Call:
         def number(value: float | None) -> ScalarSpec | None:
             return None if value is None else ScalarSpec(kind)
 
-        a, b, out = _batched(self.a, batch), _batched(self.b, batch), d.value
-        c = None if self.c is None else _batched(self.c, batch)
+        a, b, out = batched(self.a, batch), batched(self.b, batch), d.value
+        c = None if self.c is None else batched(self.c, batch)
         if self.swapped:
-            a, b, out = _transposed(b), _transposed(a), _transposed(out)
-            c = None if c is None else _transposed(c)
+            a, b, out = transposed(b), transposed(a), transposed(out)
+            c = None if c is None else transposed(c)
+        aux = None if self.aux is None else as_operand(self.aux, "aux").value
+        scales = [
+            None if scale is None else scale.argument(value, self.swapped)
+            for scale, value in zip(self.scales, self.scale_values, strict=True)
+        ]
+        if self.swapped:
+            scales.reverse()
+            aux = None if aux is None else transposed(aux)
         return [
             a,
             b,
@@ -367,6 +461,8 @@ class _Call:
             out,
             number(scalar),
             number(beta if self.c is not None else None),
+            *scales,
+            aux,
         ]
 
 
@@ -384,6 +480,7 @@ class _ReadyCall:
     swapped: bool = False
     takes_alpha: bool = True
     takes_c: bool = False
+    scales: tuple[Scale | None, Scale | None] | None = None
 
     def run(
         self,
@@ -395,6 +492,9 @@ class _ReadyCall:
         alpha: float,
         beta: float,
         stream: Any,
+        scale_a: Any = None,
+        scale_b: Any = None,
+        aux: Any = None,
     ) -> Any:
         """Launch on arrays that look like those of `prepare`."""
         result = out if out is not None else self.output(a)
@@ -402,15 +502,23 @@ class _ReadyCall:
             return result
         given = [a, b, c if self.takes_c else None]
         for position, shape in self.broadcasts:
-            given[position] = _expanded(given[position], shape)
+            given[position] = expanded(given[position], shape)
         if self.swapped:
-            given = [each if each is None else _transposed(each) for each in given]
+            given = [each if each is None else transposed(each) for each in given]
             given[:2] = given[1::-1]
-        given += [bias, _transposed(result) if self.swapped else result]
+        given += [bias, transposed(result) if self.swapped else result]
         if self.takes_alpha:
             given.append(alpha)
         if self.takes_c:
             given.append(beta)
+        if self.scales is not None:
+            viewed = [
+                None if scale is None else scale.view(value, self.swapped)
+                for scale, value in zip(self.scales, (scale_a, scale_b), strict=True)
+            ]
+            given += viewed[::-1] if self.swapped else viewed
+        if aux is not None:
+            given.append(transposed(aux) if self.swapped else aux)
         self.kernel.launch(*[value for value in given if value is not None], stream=stream)
         return result
 
@@ -420,8 +528,7 @@ class _ReadyCall:
         shape = tuple(0 if extent is None else extent for extent in self.out_shape)
         if library == "torch":
             torch = import_module("torch")
-            names = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
-            name = names.get(self.out_dtype.name, "int32")
+            name = self.out_dtype.numpy.name
             return torch.empty(shape, dtype=getattr(torch, name), device=a.device)
         array = tensor_argument(a)
         if array is not None and array.device is not None:
@@ -433,6 +540,8 @@ class _ReadyCall:
         return np.empty(shape, self.out_dtype.numpy)
 
 
+# Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup).
+_MOST_PROMOTED = 96
 # What a run-time extent counts as.
 _LARGE = 4096
 _MMA_NAMES = {"f32": "tf32", "i8": "s8"}
@@ -464,65 +573,6 @@ def default_tile(
         largest if n is None or n > 64 else 64,
         depth,
     )
-
-
-def _batched(operand: _Operand, batch: Sequence[int | None]) -> Any:
-    """A view with all batch dimensions; those that broadcast get stride 0."""
-    value = operand.value
-    shape = (*batch, *operand.shape[-2:])
-    if operand.shape == shape:
-        return value
-    if isinstance(value, TensorSpec):
-        given = value.strides or (None,) * (len(operand.shape) - 1) + (1,)
-        missing = len(shape) - len(given)
-        return TensorSpec(shape, value.dtype, (None,) * missing + tuple(given), value.align)
-    return _expanded(value, shape)
-
-
-def _transposed(value: Any) -> Any:
-    """A view with the last two dimensions exchanged."""
-    if isinstance(value, TensorSpec):
-        rank = len(value.shape)
-        strides = value.strides or (None,) * (rank - 1) + (1,)
-        return TensorSpec(
-            (*value.shape[:-2], *value.shape[:-3:-1]),
-            value.dtype,
-            (*strides[:-2], *strides[:-3:-1]),
-            value.align,
-        )
-    return value.swapaxes(-1, -2)
-
-
-def _expanded(value: Any, shape: Sequence[int | None]) -> Any:
-    """A broadcast view of an array."""
-    if hasattr(value, "expand"):
-        return value.expand(shape)
-    array = tensor_argument(value)
-    if array is not None and array.device is not None:
-        from cutedialect.backend.runtime.devices import broadcast_to
-
-        return broadcast_to(value, tuple(extent or 0 for extent in shape))
-    import numpy as np
-
-    return np.broadcast_to(value, tuple(extent or 0 for extent in shape))
-
-
-def _broadcast(one: Sequence[int | None], other: Sequence[int | None]) -> tuple[int | None, ...]:
-    rank = max(len(one), len(other))
-    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (one, other)]
-    result: list[int | None] = []
-    for x, y in zip(*padded, strict=True):
-        if x != y and 1 not in (x, y) and None not in (x, y):
-            raise ValueError(
-                f"b: expected batch dimensions that broadcast with {_shown(tuple(one))} of a, "
-                f"got {_shown(tuple(other))}"
-            )
-        result.append(y if x == 1 else x)
-    return tuple(result)
-
-
-def _shown(shape: Sequence[int | None]) -> str:
-    return "(" + ", ".join("?" if extent is None else str(extent) for extent in shape) + ")"
 
 
 _ACTIVATIONS = ("relu", "gelu", "silu")

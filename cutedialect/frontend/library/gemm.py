@@ -6,7 +6,7 @@ are the transposed ones of B^T A^T, and the bias runs along the rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cutedialect.frontend.tile import Tensor, Tile
 
 Activation = Callable[["Tile"], "Tile"]
+Spans = tuple[int, int]
 
 
 @lru_cache(maxsize=64)
@@ -33,10 +34,16 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         D: Tensor,
         alpha: Scalar | None,
         beta: Scalar | None,
+        scale_a: Tensor | None,
+        scale_b: Tensor | None,
+        aux: Tensor | None,
         *,
         tile: tuple[int, int, int] = (128, 128, 32),
         acc_dtype: DType = f32,
+        epilogue_dtype: DType = f32,
         swapped: bool = False,
+        promotes: bool = False,
+        spans: tuple[Spans, Spans] = ((0, 0), (0, 0)),
     ) -> None:
         # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
         from cutedialect.frontend import functions as cute
@@ -47,10 +54,29 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn))
         a_tiles = local_tile(A, (bm, bk), (*batch, m, None))
         b_tiles = local_tile(B, (bk, bn), (*batch, None, n))
-        acc = cute.zeros((bm, bn), acc_dtype)
+
+        def factors(k: Scalar | None) -> list[Tile]:
+            """The scales of step k, or those that are the same for all steps."""
+            found: list[Tile] = []
+            for scale, of, modes, axis in (
+                (scale_a, spans[0], ((m, bm), (k, bk)), 1),
+                (scale_b, spans[1], ((k, bk), (n, bn)), 0),
+            ):
+                if scale is not None and (of[axis] != 0) == (k is not None):
+                    found.append(scale_tile(scale, of, modes, batch))
+            return found
+
+        acc = cute.zeros((bm, bn), epilogue_dtype if promotes else acc_dtype)
         for k in range_(a_tiles.tiles):
-            cute.tile_gemm(a_tiles[k], b_tiles[k], acc)
-        out = acc.to(f32) if acc_dtype.bits == 16 else acc
+            if promotes:
+                # The scales are on their way while the tensor cores work.
+                now = factors(k)
+                part = cute.zeros((bm, bn), acc_dtype)
+                cute.tile_gemm(a_tiles[k], b_tiles[k], part)
+                acc += scaled(part.to(acc.dtype), now)
+            else:
+                cute.tile_gemm(a_tiles[k], b_tiles[k], acc)
+        out = scaled(acc.to(epilogue_dtype), factors(None))
         if alpha is not None:
             out = out * alpha
         if C is not None:
@@ -58,9 +84,53 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         if bias is not None:
             vector = cute.column_vector(bias, m, bm) if swapped else cute.row_vector(bias, n, bn)
             out = out + vector.to(out.dtype)
+        if aux is not None:
+            cute.copy(out.to(aux.dtype), local_tile(aux, (bm, bn), (*batch, m, n)))
         if activation is not None:
             apply = getattr(cute, activation) if isinstance(activation, str) else activation
             out = apply(out)
         cute.copy(out.to(D.dtype), local_tile(D, (bm, bn), (*batch, m, n)))
 
     return gemm
+
+
+def scale_tile(
+    scale: Tensor,
+    spans: Spans,
+    modes: Sequence[tuple[Scalar | None, int]],
+    batch: Sequence[Scalar],
+) -> Tile:
+    """The entries of a scale for one tile, of a shape that broadcasts to the tile's.
+
+    spans: elements of each of the two modes that share an entry, 0 for all. modes: for each, the
+    tile's number and its extent, which divides a span of more than 1.
+    """
+    from cutedialect.frontend.functions import column_vector, row_vector
+    from cutedialect.frontend.tile import local_tile
+
+    shape: list[int] = []
+    coords: list[int | Scalar] = []
+    for span, (number, extent) in zip(spans, modes, strict=True):
+        shape.append(extent if span == 1 else 1)
+        if span == 0 or number is None:
+            coords.append(0)
+        else:
+            coords.append(number if span <= extent else number // (span // extent))
+    if scale.rank == 1:
+        along = 0 if shape[0] > 1 else 1
+        vector = column_vector if along == 0 else row_vector
+        return vector(scale, coords[along], shape[along])
+    leading = (
+        list(batch)[: scale.rank - 2] if len(batch) == scale.rank - 2 else [0] * (scale.rank - 2)
+    )
+    return local_tile(scale, shape, (*leading, *coords)).load()
+
+
+def scaled(tile: Tile, factors: Sequence[Tile]) -> Tile:
+    """`tile` times factors that broadcast to it; these are multiplied with each other first."""
+    if not factors:
+        return tile
+    product = factors[0]
+    for each in factors[1:]:
+        product = product * each
+    return tile * product.to(tile.dtype)

@@ -58,7 +58,11 @@ _STORE_BYTES = 32
 
 @dataclass(frozen=True)
 class Problem:
-    """Sizes of a matrix multiply and bits of an operand's and a result's element."""
+    """Sizes of a matrix multiply and bits of an operand's and a result's element.
+
+    most_values: accumulators that a thread may hold. blocks: what the rows and columns of a tile
+    have to divide, 0 for anything.
+    """
 
     m: int
     n: int
@@ -66,6 +70,18 @@ class Problem:
     batch: int
     bits: int
     out_bits: int
+    most_values: int = 128
+    blocks: tuple[int, int] = (0, 0)
+
+    def takes(self, schedule: Schedule) -> bool:
+        """Whether a schedule keeps within the two."""
+        assert schedule.tile is not None
+        rows, columns = schedule.tile[:2]
+        groups = 2 if rows % 128 == 0 else 1
+        extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
+        return rows * columns <= self.most_values * 128 * groups and all(
+            block % extent == 0 for block, extent in zip(self.blocks, extents, strict=True)
+        )
 
 
 def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
@@ -84,7 +100,7 @@ def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
 def choose_schedule(problem: Problem) -> Schedule:
     """The schedule with the lowest estimate, its raster set for L2."""
     skinny = problem.m <= _SKINNY_ROWS < problem.n
-    listed = gemm_schedules(problem.bits)
+    listed = [each for each in gemm_schedules(problem.bits) if problem.takes(each)]
     if skinny:
         # One column of tiles: B^T is read once.
         listed = [x for x in listed if x.swap_ab == "yes" and x.tile and x.tile[1] >= problem.m]

@@ -1,0 +1,94 @@
+"""The operands of `cute.gemm`: arrays or specs with what their shapes are checked on, and views of
+them (batched, transposed) as the tile program takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
+
+from .dtypes import DType, as_dtype
+from .kernel import TensorSpec
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array or spec with the facts that shapes are checked on."""
+
+    value: Any
+    name: str
+    shape: tuple[int | None, ...]
+    dtype: DType
+    array: TensorArgument | None
+
+
+def as_operand(value: Any, name: str) -> Operand:
+    """An array or spec as an operand; anything else raises TypeError."""
+    if isinstance(value, TensorSpec):
+        return Operand(value, name, value.shape, value.dtype, None)
+    array = tensor_argument(value)
+    if array is None:
+        raise TypeError(f"{name}: expected an array, got {type(value).__name__}")
+    return Operand(value, name, array.shape, as_dtype(array.dtype, name), array)
+
+
+def batched(operand: Operand, batch: Sequence[int | None]) -> Any:
+    """A view with all batch dimensions; those that broadcast get stride 0."""
+    value = operand.value
+    shape = (*batch, *operand.shape[-2:])
+    if operand.shape == shape:
+        return value
+    return expanded(value, shape)
+
+
+def transposed(value: Any) -> Any:
+    """A view with the last two dimensions exchanged."""
+    if isinstance(value, TensorSpec):
+        rank = len(value.shape)
+        strides = value.strides or (None,) * (rank - 1) + (1,)
+        return TensorSpec(
+            (*value.shape[:-2], *value.shape[:-3:-1]),
+            value.dtype,
+            (*strides[:-2], *strides[:-3:-1]),
+            value.align,
+        )
+    return value.swapaxes(-1, -2)
+
+
+def expanded(value: Any, shape: Sequence[int | None]) -> Any:
+    """A broadcast view of an array."""
+    if isinstance(value, TensorSpec):
+        given = value.strides or (None,) * (len(value.shape) - 1) + (1,)
+        missing = len(shape) - len(given)
+        return TensorSpec(shape, value.dtype, (None,) * missing + tuple(given), value.align)
+    if hasattr(value, "expand"):
+        return value.expand(shape)
+    array = tensor_argument(value)
+    if array is not None and array.device is not None:
+        from cutedialect.backend.runtime.devices import broadcast_to
+
+        return broadcast_to(value, tuple(extent or 0 for extent in shape))
+    import numpy as np
+
+    return np.broadcast_to(value, tuple(extent or 0 for extent in shape))
+
+
+def broadcast(one: Sequence[int | None], other: Sequence[int | None]) -> tuple[int | None, ...]:
+    rank = max(len(one), len(other))
+    padded = [(1,) * (rank - len(shape)) + tuple(shape) for shape in (one, other)]
+    result: list[int | None] = []
+    for x, y in zip(*padded, strict=True):
+        if x != y and 1 not in (x, y) and None not in (x, y):
+            raise ValueError(
+                f"b: expected batch dimensions that broadcast with {shown(tuple(one))} of a, "
+                f"got {shown(tuple(other))}"
+            )
+        result.append(y if x == 1 else x)
+    return tuple(result)
+
+
+def shown(shape: Sequence[int | None]) -> str:
+    return "(" + ", ".join("?" if extent is None else str(extent) for extent in shape) + ")"

@@ -1,0 +1,138 @@
+"""The scales of `cute.gemm`: which numbers multiply which elements of an operand.
+
+A host number joins alpha. An array has, for each of the operand's last two modes, one entry for the
+whole mode, one for each index, or one for each block of 128: its spans say which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from .dtypes import f32
+from .gemm_operands import Operand, as_operand, expanded, shown, transposed
+from .kernel import TensorSpec
+
+BLOCK = 128
+_WHOLE, _EACH = 0, 1
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the scale of an operand lies: `spans` are the elements of (rows, columns) that share an
+    entry, 0 for all of them. `shape` is what the array is broadcast to, None where it is as given.
+    """
+
+    spans: tuple[int, int]
+    rank: int
+    shape: tuple[int | None, ...] | None = None
+
+    def view(self, value: Any, swapped: bool) -> Any:
+        """The array as the tile program takes it."""
+        if self.rank == 0:
+            return TensorSpec((1,), f32) if isinstance(value, TensorSpec) else value.reshape(1)
+        if self.shape is not None:
+            value = expanded(value, self.shape)
+        return transposed(value) if swapped and self.rank > 1 else value
+
+    def argument(self, value: Any, swapped: bool) -> Any:
+        """What the kernel is compiled for: single numbers at any address share one."""
+        viewed = self.view(value, swapped)
+        if self.spans == (_WHOLE, _WHOLE) and self.shape is None:
+            rank = max(1, self.rank)
+            return TensorSpec((1,) * rank, f32, (None,) * (rank - 1) + (1,), align=4)
+        return viewed
+
+
+def scale_of(
+    value: Any,
+    name: str,
+    operand: Operand,
+    batch: Sequence[int | None],
+    k_mode: int,
+) -> Scale:
+    """The scale that an array is, for an operand whose mode `k_mode` (0 or 1) is contracted.
+
+    Raises TypeError or ValueError naming the argument when its type or shape is none of a scale.
+    """
+    given = as_operand(value, name)
+    if given.dtype != f32:
+        raise TypeError(f"{name}: expected f32, got {given.dtype.name}")
+    shape, extents = given.shape, operand.shape[-2:]
+    if all(extent == 1 for extent in shape):
+        return Scale((_WHOLE, _WHOLE), len(shape))
+    if len(shape) == 1:
+        free = 1 - k_mode
+        span = _span(shape[0], extents[free], blocks=False)
+        if span == _EACH:
+            return Scale((_EACH, _WHOLE) if free == 0 else (_WHOLE, _EACH), 1)
+        raise _unfit(name, shape, extents, k_mode)
+    whole = (*batch, *shape[-2:])
+    fits = len(shape) <= len(whole) and all(
+        x in (1, y) or x is None or y is None
+        for x, y in zip(shape[:-2], whole[len(whole) - len(shape) : -2], strict=True)
+    )
+    inner = _span(shape[-2 + k_mode], extents[k_mode], each=False)
+    outer = _span(
+        shape[-1 - k_mode], extents[1 - k_mode], prefers_blocks=inner == BLOCK and k_mode == 0
+    )
+    if not fits or inner is None or outer is None:
+        raise _unfit(name, shape, extents, k_mode)
+    spans = (outer, inner) if k_mode == 1 else (inner, outer)
+    return Scale(spans, len(whole), None if shape == whole else whole)
+
+
+def _span(
+    count: int | None,
+    extent: int | None,
+    *,
+    each: bool = True,
+    blocks: bool = True,
+    prefers_blocks: bool = False,
+) -> int | None:
+    """Elements of a mode that share an entry when there are `count` entries, or None."""
+    if count == 1 and extent != 0:
+        return _WHOLE
+    unknown = count is None or extent is None
+    fits_each = each and (unknown or count == extent)
+    fits_blocks = blocks and (unknown or count == -(-extent // BLOCK))  # type: ignore[operator]
+    if fits_blocks and (prefers_blocks or not fits_each):
+        return BLOCK
+    return _EACH if fits_each else None
+
+
+def _unfit(
+    name: str, got: Sequence[int | None], extents: Sequence[int | None], k_mode: int
+) -> ValueError:
+    m = extents[1 - k_mode]
+    row = (m, 1) if k_mode == 1 else (1, m)
+    blocks = [None if extent is None else -(-extent // BLOCK) for extent in extents]
+    if k_mode == 1:
+        blocks[0] = m
+    each = "row" if k_mode == 1 else "column"
+    return ValueError(
+        f"{name}: expected a number, one element, {shown((m,))} or {shown(row)} for each {each}, "
+        f"or {shown(blocks)} for blocks of {BLOCK}, got shape {shown(got)}"
+    )
+
+
+def number_of(value: Any) -> float | None:
+    """A host number as a float, None for anything else."""
+    if isinstance(value, Real) and not isinstance(value, bool):
+        return float(value)
+    return None
+
+
+def check_tile(tile: Sequence[int], spans: Sequence[int | None]) -> None:
+    """Refuse a tile that would need several entries of a block scale, or parts of a block.
+
+    `spans` are those along (M, N, K) of the tile, None for no scale.
+    """
+    for name, extent, span in zip(("rows", "columns", "depth"), tile, spans, strict=True):
+        if span == BLOCK and BLOCK % extent:
+            raise ValueError(
+                f"schedule: expected a tile whose {name} divide {BLOCK} with scales of {BLOCK}-"
+                f"blocks, got {extent} in {tuple(tile)}"
+            )
