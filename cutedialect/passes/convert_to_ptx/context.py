@@ -121,10 +121,8 @@ class Context:
         return first
 
     def warp_index(self) -> Scalar:
-        """The warp's number in the CTA or the role."""
-        if self.barrier_id:
-            return self.warp
-        return self.builder.pure("shr.u32", self.builder.special("tid.x"), 5)
+        """The warp's number in the CTA or role, known to be the same in all its lanes."""
+        return self.builder.warp_index() if self.warp is None else self.warp
 
     def group_index(self, warps: int) -> Scalar:
         """Which group of so many warps this one belongs to."""

@@ -80,7 +80,7 @@ def store_boxes(
     described: TmaDescriptorType,
     atom: TmaStoreType,
 ) -> None:
-    """Start the stores of a tile, or of this group of warps' part of the rows; one thread runs it."""
+    """Start the stores of a tile, or of this group of warps' part of the rows, from one thread."""
     builder = context.builder
     box = _box(op, target, described)
     counts = [e // b for e, b in zip(target.shape, box, strict=True)]
