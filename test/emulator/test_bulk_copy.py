@@ -218,3 +218,32 @@ def test_groups_complete_oldest_first(run_kernel):
 )
 def test_misuse(run_kernel, code, statement):
     fails(run_kernel, code, f"@%p31 {statement}", [np.zeros(64, np.uint32)])
+
+
+REUSE = f"""
+setp.lt.u32 %p1, %r0, 32; bar.sync 0; @!%p1 bra CONSUME;
+@!%p31 bra END;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r4], 128; {LOAD} [%r3], [%rd1], 128, [%r4];
+FREE: mbarrier.try_wait.parity.shared.b64 %p3, [%r4+8], 0; @!%p3 bra FREE;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r4], 128; {LOAD} [%r3], [%rd1+128], 128, [%r4];
+SECOND: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], 1; @!%p3 bra SECOND;
+bra END;
+CONSUME: {wait()}
+shl.b32 %r5, %r0, 2; add.u32 %r6, %r3, %r5;
+FIRST bar.warp.sync 0xffffffff; setp.eq.u32 %p2, %r0, 32; LAST
+mul.wide.u32 %rd9, %r0, 4; add.s64 %rd10, %rd0, %rd9; st.global.b32 [%rd10+-128], %r7;
+END:"""
+RELEASE = "@%p2 mbarrier.arrive.shared.b64 _, [%r4+8];"
+
+
+@pytest.mark.parametrize("seed", [0, *range(5, 8)])
+def test_a_stage_released_before_its_last_read(run_kernel, seed):
+    """B7: the producer's next copy may land before the consumer's next instruction."""
+    read = "ld.shared.b32 %r7, [%r6+-128];"
+    data, out = np.arange(64, dtype=np.uint32), np.zeros(32, np.uint32)
+    good = REUSE.replace("FIRST", read).replace("LAST", RELEASE)
+    run_kernel(SETUP + good, [out, data], block=64, seed=seed)
+    assert out.tolist() == list(range(32))
+    if seed == 0:
+        bad = REUSE.replace("FIRST", "").replace("LAST", RELEASE + read)
+        fails(run_kernel, "CD-I9", bad, [out, data], block=64)

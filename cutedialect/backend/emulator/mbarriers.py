@@ -350,7 +350,7 @@ class MBarriers:
             assert going is not None
             self.learn(going, group.slots[ready])
             group.finish(going, True)
-            self._machine.scheduler.add(going, group.pc + 1, group.stack)
+            self._machine.scheduler.wake(going, group.pc + 1, group.stack)
             if staying is not None:
                 group.lanes, group.slots, group.until = (
                     staying, group.slots[~ready], group.until[~ready],

@@ -51,6 +51,8 @@ class Scheduler:
         self.round = 0
         self.fuel = QUANTUM
         self._timed_out = False
+        # Threads that an arrival has just woken: they run before the one that arrived goes on.
+        self._woken: list[tuple[int, Stack]] = []
         self.ready: dict[tuple[int, Stack], Cohort] = {}
         self.blocked: dict[tuple[int, Stack], tuple[Lanes, str]] = {}
         self.counts = [0] * len(machine.module.code)
@@ -58,6 +60,13 @@ class Scheduler:
     def add(self, lanes: Lanes, pc: int, stack: Stack) -> None:
         """Make ``lanes`` ready at ``pc``; they join whoever is ready there."""
         self._put(lanes, pc, stack, self.round, self.fuel)
+
+    def wake(self, lanes: Lanes, pc: int, stack: Stack) -> None:
+        """Make sleepers ready, ahead of the thread that runs now: what it releases too early is
+        overwritten before its next step. A seed draws whether they go first."""
+        self.add(lanes, pc, stack)
+        if self.random is None or self.random.random() < 0.5:
+            self._woken.append((pc, stack))
 
     def _put(self, lanes: Lanes, pc: int, stack: Stack, round: int, fuel: int) -> None:
         key = (pc, stack)
@@ -122,6 +131,10 @@ class Scheduler:
         raise self._hang("no thread can make progress", None)
 
     def _pick(self) -> Cohort:
+        while self._woken:
+            cohort = self.ready.get(self._woken.pop())
+            if cohort is not None:
+                return cohort
         cohorts = self.ready.values()
         if len(cohorts) == 1:
             return next(iter(cohorts))
@@ -140,12 +153,17 @@ class Scheduler:
         lowest = min(here, default=1 << 60)
         warps = len(lanes.warps)
         segment = pc
+        woken = self._woken
         try:
             while True:
                 result = steps[pc](lanes)
                 counts[pc] += warps
                 if result is None:
                     pc += 1
+                    if woken:
+                        self.steps += pc - segment
+                        self.add(lanes, pc, stack)
+                        return
                 elif type(result) is int:
                     done = pc - segment + 1
                     self.steps += done
