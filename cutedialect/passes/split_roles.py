@@ -14,10 +14,11 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import AllocSmemOp, KernelOp, MapOp
+from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
 from cutedialect.passes.assign_warp_roles import LOAD, Role
 
-_SHARED = (AllocSmemOp, CreateOp)
+_SHARED = (AllocSmemOp, CreateOp, FenceTensorMapsOp)
 
 
 def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:

@@ -1,28 +1,36 @@
 """Tiles that TMA can copy: which tensor of the kernel a tile comes from, the tensor map that the
 copy needs, and which CTAs of a cluster want the same tile.
 
-A tensor map is a kernel argument of its own, made in `@launch` from the tensor that it describes.
+A tensor map is a kernel argument of its own, made in `@launch` from the tensor that it describes;
+the maps of a group of tensors are a group too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, UnitAttr
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
     BlockIdxOp,
+    GroupType,
     KernelOp,
     LaunchOp,
     LocalTileOp,
+    MemberOp,
     MemRefType,
     SubviewOp,
     TransposeOp,
 )
-from cutedialect.dialects.cute_nvgpu import MakeTmaDescriptorOp, TmaDescriptorType
+from cutedialect.dialects.cute_nvgpu import (
+    FenceTensorMapsOp,
+    MakeTmaDescriptorOp,
+    TmaDescriptorType,
+)
 from cutedialect.layout import Swizzle, flatten
+from cutedialect.passes.launch_arguments import add_argument, launched_with
 
 CLUSTER_MODE = "cluster_mode"
 """On the op that adds a CTA's place in its cluster to a tile coordinate: which mode (0 M, 1 N)."""
@@ -36,9 +44,12 @@ _MOST_EXTENT = 256
 
 @dataclass(frozen=True)
 class TensorTile:
-    """A tile of a kernel's tensor: the tensor's mode that each mode of the tile runs along."""
+    """A tile of a kernel's tensor: the tensor's mode that each mode of the tile runs along.
 
-    tensor: BlockArgument
+    `tensor` is an argument of the kernel or a member of one that is a group.
+    """
+
+    tensor: SSAValue
     modes: tuple[int, ...]
 
 
@@ -50,6 +61,11 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
             return TensorTile(value, tuple(range(type_.rank)))
         return None
     owner = value.owner
+    if isinstance(owner, MemberOp):
+        type_ = value.type
+        if isinstance(owner.group, BlockArgument) and isinstance(type_, MemRefType):
+            return TensorTile(value, tuple(range(type_.rank)))
+        return None
     if isinstance(owner, LocalTileOp):
         source = tile_of_tensor(owner.memref)
         type_ = value.type
@@ -89,12 +105,14 @@ class TensorMaps:
 
     def __init__(self, kernel: KernelOp) -> None:
         self.kernel = kernel
-        self.known: dict[tuple[BlockArgument, TmaDescriptorType], BlockArgument] = {}
+        self.known: dict[tuple[SSAValue, TmaDescriptorType], SSAValue] = {}
 
     def descriptor(
         self, tile: TensorTile, box: tuple[int, ...], swizzle: Swizzle | None
-    ) -> BlockArgument:
-        """The kernel argument that describes boxes of `box` (by the tile's modes)."""
+    ) -> SSAValue:
+        """The map for boxes of `box` (by the tile's modes): a kernel argument, or for a member of
+        a group a member of an argument.
+        """
         tensor = tile.tensor
         type_ = tensor.type
         assert isinstance(type_, MemRefType)
@@ -107,38 +125,35 @@ class TensorMaps:
             found = self.known[tensor, described] = self._add(tensor, described)
         return found
 
-    def _add(self, tensor: BlockArgument, described: TmaDescriptorType) -> BlockArgument:
+    def _add(self, tensor: SSAValue, described: TmaDescriptorType) -> SSAValue:
+        member = tensor.owner if isinstance(tensor.owner, MemberOp) else None
+        root = tensor if member is None else member.group
+        type_ = described if member is None else GroupType(described)
+
+        def make(launch: LaunchOp) -> MakeTmaDescriptorOp:
+            return MakeTmaDescriptorOp(launched_with(self.kernel, launch, root), type_)
+
+        name = f"t{root.name_hint or ''}"
+        added = add_argument(self.kernel, type_, name, make)
+        if member is None:
+            return added
+        return self._member_map(member, added)
+
+    def _member_map(self, member: MemberOp, maps: SSAValue) -> SSAValue:
+        """The map of a group's member, from a table that the host wrote to global memory."""
         block = self.kernel.body.block
-        position = block.args.index(tensor)
-        added = block.insert_arg(described, len(block.args))
-        added.name_hint = f"t{tensor.name_hint or ''}"
-        module = self.kernel.parent_op()
-        assert isinstance(module, ModuleOp)
-        for launch in [op for op in module.walk() if isinstance(op, LaunchOp)]:
-            if launch.kernel.string_value() != self.kernel.sym_name.data:
-                continue
-            make = MakeTmaDescriptorOp(launch.args[position], described)
-            make.location = launch.location
-            make.result.name_hint = added.name_hint
-            host = launch.parent
-            assert host is not None
-            assert isinstance(host.parent_op(), func.FuncOp)
-            host.insert_op_before(make, launch)
-            again = LaunchOp(
-                self.kernel.sym_name.data,
-                launch.grid,
-                [*launch.args, make.result],
-                cluster=None if launch.cluster is None else launch.cluster.get_values(),
-            )
-            again.properties.update(
-                {k: launch.properties[k] for k in ("threads", "smem") if k in launch.properties}
-            )
-            again.attributes.update(launch.attributes)
-            again.location = launch.location
-            host.insert_op_before(again, launch)
-            launch.detach()
-            launch.erase()
-        return added
+        first = block.first_op
+        assert first is not None
+        fence = FenceTensorMapsOp(maps)
+        fence.location = member.location
+        block.insert_op_before(fence, first)
+        taken = MemberOp(maps, member.index)
+        taken.location = member.location
+        taken.result.name_hint = maps.name_hint
+        inside = member.parent
+        assert inside is not None
+        inside.insert_op_after(taken, member)
+        return taken.result
 
 
 def box_of(

@@ -38,6 +38,7 @@ from cutedialect.dialects.cute import (
     LaunchOp,
     LocalTileOp,
     MapOp,
+    MemberOp,
     MemRefType,
     ScheduleAttr,
     TileIndexOp,
@@ -46,7 +47,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule_heuristic import complete
-from cutedialect.passes.tile_scheduler import grid_size, lower_tile_index
+from cutedialect.passes.tile_scheduler import grid_size, lower_tile_index, tile_index_of
 from cutedialect.schedule import Schedule
 
 
@@ -75,9 +76,11 @@ class TilePass(ModulePass):
             cluster = schedule.cluster or (1, 1)
             if cluster != (1, 1):
                 kernel.properties["cluster"] = IntegerAttr(cluster[0] * cluster[1], i32)
-            index = lower_tile_index(kernel, schedule)
+            index = tile_index_of(kernel)
             if not launched:
                 _write_launch(op, kernel, index, schedule, threads)
+            if index is not None:
+                lower_tile_index(kernel, index, schedule)
 
 
 def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
@@ -141,7 +144,6 @@ def _write_launch(
         position = _argument_position(kernel, index)
         tensor = block.args[position]
         total = grid_size(build, tensor, index.tile.get_values(), schedule)
-        index.erase()
     cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
     build.insert(
         LaunchOp(
@@ -165,7 +167,7 @@ def _written(kernel: KernelOp) -> list[int]:
     for op in kernel.body.block.walk():
         if isinstance(op, CopyOp | AtomicOp):
             value = op.destination
-            while isinstance(view := value.owner, LocalTileOp | TransposeOp):
+            while isinstance(view := value.owner, LocalTileOp | TransposeOp | MemberOp):
                 value = view.operands[0]
             roots.add(value)
     return [position for position, arg in enumerate(kernel.body.block.args) if arg in roots]

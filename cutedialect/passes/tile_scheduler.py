@@ -1,51 +1,44 @@
 """Which CTA computes which tile: work items in raster order, one for each CTA or several in turn.
 
 Tiles are dealt out in blocks of the cluster's shape; a group of `raster` rows of blocks is walked
-column by column, so that CTAs that run at one time share operands in L2. The scheduler `single`
+column by column, so that CTAs that run at one time share operands in L2. The tiles of a group of
+tensors are one list, tensor by tensor. The scheduler `single`
 gives every CTA the work item of its block index; `persistent` wraps the program into a loop over
 work items, as many CTAs apart as the grid has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     BlockIdxOp,
+    FindOp,
     GridDimOp,
+    GroupSizeOp,
+    GroupType,
     KernelOp,
+    LaunchOp,
+    MemberOp,
     SmCountOp,
     TileIndexOp,
+    TileOffsetsOp,
 )
+from cutedialect.passes.launch_arguments import add_argument, launched_with
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.schedule import Schedule
 
 
-@dataclass(frozen=True)
-class Blocks:
-    """How many blocks of tiles each mode has, and the block's shape over the last two."""
-
-    counts: tuple[SSAValue, ...]
-    cluster: tuple[int, int]
-
-    @property
-    def size(self) -> int:
-        """CTAs of a block."""
-        return self.cluster[0] * self.cluster[1]
-
-
 def count_blocks(
     build: ScalarBuilder, memref: SSAValue, tile: tuple[int, ...], cluster: tuple[int, int]
-) -> Blocks:
-    """The blocks of tiles that cover a tensor."""
+) -> tuple[SSAValue, ...]:
+    """How many blocks of tiles cover each mode of a tensor."""
     shape = (1,) * (len(tile) - 2) + cluster if len(tile) >= 2 else (1,) * len(tile)
     counts: list[SSAValue] = []
     for mode, (extent, ctas) in enumerate(zip(tile, shape, strict=True)):
@@ -53,55 +46,73 @@ def count_blocks(
         if ctas > 1:
             tiles = build.binary(arith.CeilDivSIOp, tiles, build.constant(ctas))
         counts.append(tiles)
-    return Blocks(tuple(counts), cluster)
+    return tuple(counts)
 
 
-def lower_tile_index(kernel: KernelOp, schedule: Schedule) -> TileIndexOp | None:
-    """Replace the kernel's `cute.tile_index` by the coordinates of the CTA's work items.
-
-    Returns a detached copy of the op for the host part, None where there is none.
-    """
+def tile_index_of(kernel: KernelOp) -> TileIndexOp | None:
+    """The `cute.tile_index` of a kernel, None where there is none."""
     found = [op for op in kernel.walk() if isinstance(op, TileIndexOp)]
-    if not found:
-        return None
     if len(found) > 1:
         raise PassFailedException(
             found[1], f"expected one cute.tile_index in @{kernel.sym_name.data}, got {len(found)}"
         )
-    index = found[0]
-    tile = index.tile.get_values()
+    return found[0] if found else None
+
+
+def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -> None:
+    """Replace a `cute.tile_index` by the coordinates of the CTA's work items.
+
+    The host part has to be there: for a group of tensors it computes where the work items of each
+    begin.
+    """
     cluster = schedule.cluster or (1, 1)
+    tile = index.tile.get_values()
+    raster = schedule.raster or 1
     build = ScalarBuilder(InsertPoint.before(index), index)
-    block = build.insert(BlockIdxOp("x")).results[0]
-    blocks = count_blocks(build, index.memref, tile, cluster)
-    item, rank = block, None
-    if blocks.size > 1:
-        size = build.constant(blocks.size)
-        item = build.binary(arith.DivSIOp, block, size)
+    offsets = _add_offsets(kernel, index, cluster)
+    item: SSAValue = build.insert(BlockIdxOp("x")).results[0]
+    blocks = None
+    if offsets is None:
+        blocks = count_blocks(build, index.memref, tile, cluster)
+    rank = None
+    if cluster != (1, 1):
+        size = build.constant(cluster[0] * cluster[1])
+        block, item = item, build.binary(arith.DivSIOp, item, size)
         mark_cluster_uniform(item)
         rank = build.binary(arith.RemSIOp, block, size)
     if schedule.scheduler == "persistent":
-        build, item = _work_loop(kernel, index, build, blocks, item)
-    coords = _coordinates(build, item, blocks.counts, schedule.raster or 1)
+        total = _last(build, offsets) if blocks is None else _product(build, blocks)
+        build, item = _work_loop(kernel, index, build, total, cluster[0] * cluster[1], item)
+    problem = None
+    if blocks is None:
+        assert offsets is not None
+        problem = build.insert(FindOp(item, offsets)).results[0]
+        first = build.insert(MemberOp(offsets, problem)).results[0]
+        item = build.binary(arith.SubiOp, item, first)
+        tensor = build.insert(MemberOp(index.memref, problem)).results[0]
+        blocks = count_blocks(build, tensor, tile, cluster)
+    coords = _coordinates(build, item, blocks, raster)
     if rank is not None:
         coords = _inside(build, coords, rank, cluster)
+    if problem is not None:
+        coords = [problem, *coords]
     for old, new in zip(index.results, coords, strict=True):
         old.replace_all_uses_with(new)
-    kept = TileIndexOp(index.memref, index.tile)
     index.detach()
     index.erase()
-    return kept
 
 
 def grid_size(
     build: ScalarBuilder, memref: SSAValue, tile: tuple[int, ...], schedule: Schedule
 ) -> SSAValue:
-    """Host part: how many CTAs to launch."""
-    blocks = count_blocks(build, memref, tile, schedule.cluster or (1, 1))
-    total = blocks.counts[0]
-    for count in blocks.counts[1:]:
-        total = build.binary(arith.MuliOp, total, count)
-    size = build.constant(blocks.size) if blocks.size > 1 else None
+    """Host part: how many CTAs to launch over the tiles of a tensor, or of a group of them."""
+    cluster = schedule.cluster or (1, 1)
+    ctas = cluster[0] * cluster[1]
+    if isinstance(memref.type, GroupType):
+        total = _last(build, build.insert(TileOffsetsOp(memref, tile, cluster)).results[0])
+    else:
+        total = _product(build, count_blocks(build, memref, tile, cluster))
+    size = build.constant(ctas) if ctas > 1 else None
     if schedule.scheduler == "persistent":
         resident = build.insert(SmCountOp()).results[0]
         if size is not None:
@@ -111,16 +122,58 @@ def grid_size(
     return total if size is None else build.binary(arith.MuliOp, total, size)
 
 
-def _work_loop(
-    kernel: KernelOp, index: TileIndexOp, build: ScalarBuilder, blocks: Blocks, first: SSAValue
-) -> tuple[ScalarBuilder, SSAValue]:
-    """Move everything from `index` on into a loop over work items; returns the item's number."""
-    total = blocks.counts[0]
-    for count in blocks.counts[1:]:
+def _product(build: ScalarBuilder, counts: tuple[SSAValue, ...]) -> SSAValue:
+    total = counts[0]
+    for count in counts[1:]:
         total = build.binary(arith.MuliOp, total, count)
+    return total
+
+
+def _add_offsets(
+    kernel: KernelOp, index: TileIndexOp, cluster: tuple[int, int]
+) -> BlockArgument | None:
+    """For a group of tensors, the kernel argument that says where the work items of each begin."""
+    group, tile = index.memref, index.tile.get_values()
+    if not isinstance(group.type, GroupType):
+        return None
+
+    def make(launch: LaunchOp) -> TileOffsetsOp:
+        given = launched_with(kernel, launch, group)
+        for use in given.uses:
+            op = use.operation
+            if (
+                isinstance(op, TileOffsetsOp)
+                and op.tile.get_values() == tile
+                and op.cluster.get_values() == cluster
+            ):
+                return op
+        return TileOffsetsOp(given, tile, cluster)
+
+    return add_argument(kernel, GroupType(i32), "offsets", make)
+
+
+def _last(build: ScalarBuilder, offsets: SSAValue | None) -> SSAValue:
+    """The last of the offsets: how many work items there are."""
+    assert offsets is not None
+    size = build.insert(GroupSizeOp(offsets)).results[0]
+    last = build.binary(arith.SubiOp, size, build.constant(1))
+    return build.insert(MemberOp(offsets, last)).results[0]
+
+
+def _work_loop(
+    kernel: KernelOp,
+    index: TileIndexOp,
+    build: ScalarBuilder,
+    total: SSAValue,
+    ctas: int,
+    first: SSAValue,
+) -> tuple[ScalarBuilder, SSAValue]:
+    """Move everything from `index` on into a loop over work items, each of which is for so many
+    CTAs; returns the item's number.
+    """
     step = build.insert(GridDimOp("x")).results[0]
-    if blocks.size > 1:
-        step = build.binary(arith.DivSIOp, step, build.constant(blocks.size))
+    if ctas > 1:
+        step = build.binary(arith.DivSIOp, step, build.constant(ctas))
     body = Block(arg_types=[i32])
     build.insert(scf.ForOp(first, total, step, [], body))
     moved: list[Operation] = []

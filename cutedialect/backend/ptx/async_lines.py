@@ -22,6 +22,7 @@ from cutedialect.dialects.ptx import (
     CpAsyncWaitOp,
     ElectOp,
     FenceOp,
+    FenceTensorMapOp,
     GriddepLaunchOp,
     GriddepWaitOp,
     MapaOp,
@@ -185,6 +186,12 @@ def _prefetch_tensormap(body: Body, op: PrefetchTensorMapOp) -> None:
     body.lines.append(f"\t{body.guard(op.pred)}prefetch.tensormap [{body.values[op.map]}];")
 
 
+def _fence_tensormap(body: Body, op: FenceTensorMapOp) -> None:
+    body.lines.append(
+        f"\tfence.proxy.tensormap::generic.acquire.sys [{body.register(op.map)}], 128;"
+    )
+
+
 def _size(body: Body, op: BulkLoadOp | BulkStoreOp) -> str:
     if op.bytes is not None:
         return str(op.bytes.value.data)
@@ -281,6 +288,7 @@ ASYNC_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
     TmaStoreOp: _tma_store,
     TmaPrefetchOp: _tma_prefetch,
     PrefetchTensorMapOp: _prefetch_tensormap,
+    FenceTensorMapOp: _fence_tensormap,
     BulkLoadOp: _bulk_load,
     BulkStoreOp: _bulk_store,
     BulkCommitOp: _fixed("cp.async.bulk.commit_group"),

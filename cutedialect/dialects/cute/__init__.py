@@ -1,7 +1,7 @@
 """The `cute` dialect: tensors, register tiles, and the ops that tile, copy, multiply and reduce them.
 
 `attributes.py` and `types.py` hold what is written in types, `kernel_ops.py` the kernel, `host_ops.py`
-its host part, `views.py` tiles and storage, `tile_ops.py` what computes.
+its host part, `groups.py` tables of tensors, `views.py` tiles and storage, `tile_ops.py` what computes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from .attributes import LayoutAttr, ScheduleAttr, SwizzleAttr
-from .host_ops import LaunchOp, SmCountOp
+from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
+from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp
 from .kernel_ops import (
     BlockIdxOp,
     DimOp,
@@ -55,6 +56,10 @@ Cute = Dialect(
         KernelOp,
         LaunchOp,
         SmCountOp,
+        TileOffsetsOp,
+        GroupSizeOp,
+        MemberOp,
+        FindOp,
         DimOp,
         StrideOp,
         TileIndexOp,
@@ -80,7 +85,7 @@ Cute = Dialect(
         AtomicOp,
         BarrierOp,
     ],
-    [LayoutAttr, SwizzleAttr, ScheduleAttr, MemRefType, FragmentType],
+    [LayoutAttr, SwizzleAttr, ScheduleAttr, MemRefType, GroupType, FragmentType],
 )
 
 __all__ = [
@@ -96,9 +101,12 @@ __all__ = [
     "DimOp",
     "ExtractOp",
     "FillOp",
+    "FindOp",
     "FragmentType",
     "GemmOp",
     "GridDimOp",
+    "GroupSizeOp",
+    "GroupType",
     "KernelOp",
     "LaunchOp",
     "LayoutAttr",
@@ -116,6 +124,7 @@ __all__ = [
     "SwizzleAttr",
     "TileIndexOp",
     "TransposeOp",
+    "TileOffsetsOp",
     "YieldOp",
     "broadcasts",
     "element_bits",
@@ -123,5 +132,6 @@ __all__ = [
     "local_tile_type",
     "shape_of",
     "transposed_tv",
+    "tensor_type",
     "transposed_type",
 ]

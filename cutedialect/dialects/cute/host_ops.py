@@ -13,6 +13,7 @@ from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
+    operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -24,6 +25,9 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from .attributes import check
+from .groups import GroupType
+from .kernel_ops import parse_tile, print_tile
+from .types import MemRefType
 
 # CTAs; more than 8 need the kernel's consent, which the launcher gives.
 MAX_CLUSTER = 16
@@ -162,3 +166,81 @@ class SmCountOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__(result_types=[i32])
+
+
+@irdl_op_definition
+class TileOffsetsOp(IRDLOperation):
+    """How many blocks of tiles the tensors of a group have in front of each: a group of i32 that
+    starts with 0, ends with the total, and has one entry more than there are tensors.
+
+    `tile` is that of `cute.tile_index`; a block is `cluster` tiles of the last two modes.
+
+    Example:
+
+        func.func @launch(%c: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>) {
+          %offsets = cute.tile_offsets %c, [128, 256] cluster(2, 1) : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
+          func.return
+        }
+    """
+
+    name = "cute.tile_offsets"
+    group = operand_def(GroupType)
+    tile = prop_def(DenseArrayBase)
+    cluster = prop_def(DenseArrayBase)
+    result = result_def(GroupType)
+    traits = traits_def(Pure())
+
+    def __init__(self, group: SSAValue, tile: Sequence[int], cluster: Sequence[int]) -> None:
+        super().__init__(
+            operands=[group],
+            properties={
+                "tile": DenseArrayBase.from_list(i64, list(tile)),
+                "cluster": DenseArrayBase.from_list(i64, list(cluster)),
+            },
+            result_types=[GroupType(i32)],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TileOffsetsOp:
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        tile = parse_tile(parser).get_values()
+        parser.parse_keyword("cluster")
+        cluster = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
+        )
+        parser.parse_punctuation(":")
+        group = parser.resolve_operand(unresolved, parser.parse_type())
+        return cls(group, tile, cluster)  # pyright: ignore[reportArgumentType]
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.group)
+        printer.print_string(", ")
+        print_tile(printer, self.tile)
+        printer.print_string(f" cluster({', '.join(map(str, self.cluster.get_values()))}) : ")
+        printer.print_attribute(self.group.type)
+
+    def verify_(self) -> None:
+        assert isinstance(self.group.type, GroupType)
+        member = self.group.type.member
+        check(isinstance(member, MemRefType), f"expected a group of tensors, got {member}")
+        assert isinstance(member, MemRefType)
+        tile, cluster = self.tile.get_values(), self.cluster.get_values()
+        check(
+            len(tile) == member.rank,
+            f"expected one tile extent for each of the {member.rank} modes of {member.layout}, "
+            f"got {len(tile)}",
+        )
+        check(
+            all(extent == -1 or extent > 0 for extent in tile),
+            f"expected positive tile extents or '_', got {list(tile)}",
+        )
+        check(
+            len(cluster) == 2 and min(cluster) > 0,
+            f"expected a cluster of 2 positive extents, got {cluster}",
+        )
+        check(
+            self.result.type == GroupType(i32),
+            f"expected a result of type {GroupType(i32)}, got {self.result.type}",
+        )

@@ -41,6 +41,7 @@ from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 
 from .attributes import ScheduleAttr, check
 from .types import MemRefType
+from .groups import GroupType, tensor_type
 
 
 def parse_tile(parser: Parser) -> DenseArrayBase:
@@ -76,7 +77,7 @@ def _parse_argument(parser: Parser) -> Parser.Argument:
 class KernelOp(IRDLOperation):
     """A device function that every CTA of the grid runs.
 
-    Arguments are memrefs in gmem, scalars, and tensor maps. `schedule` carries the choices,
+    Arguments are memrefs in gmem, scalars, tensor maps, and groups. `schedule` carries the choices,
     `threads` the block size once `cute-tile` has settled it, `cluster` the CTAs of a cluster.
 
     Example:
@@ -152,8 +153,8 @@ class KernelOp(IRDLOperation):
                 )
             else:
                 check(
-                    isinstance(arg.type, IntegerType | AnyFloat | TmaDescriptorType),
-                    f"expected kernel arguments to be memrefs, tensor maps or scalars, "
+                    isinstance(arg.type, IntegerType | AnyFloat | TmaDescriptorType | GroupType),
+                    f"expected kernel arguments to be memrefs, tensor maps, groups or scalars, "
                     f"got {arg.type}",
                 )
 
@@ -261,7 +262,8 @@ class TileIndexOp(IRDLOperation):
     """The coordinates, in tiles, of the work item that this CTA computes.
 
     One result for each mode of the tensor; `cute-tile` turns it into block indices and gives the
-    host part the matching grid. The order of the work items is the schedule's choice.
+    host part the matching grid. The order of the work items is the schedule's choice. For a group
+    of tensors the first result is the tensor's number; their tiles are walked tensor by tensor.
 
     Example:
 
@@ -271,7 +273,7 @@ class TileIndexOp(IRDLOperation):
     """
 
     name = "cute.tile_index"
-    memref = operand_def(MemRefType)
+    memref = operand_def(MemRefType | GroupType)
     tile = prop_def(DenseArrayBase)
     coords = var_result_def(i32)
 
@@ -279,6 +281,7 @@ class TileIndexOp(IRDLOperation):
         if not isinstance(tile, DenseArrayBase):
             tile = DenseArrayBase.from_list(i64, list(tile))
         super().__init__(
+        coords = len(tile.get_values()) + isinstance(memref.type, GroupType)
             operands=[memref],
             properties={"tile": tile},
             result_types=[[i32] * len(tile.get_values())],
@@ -301,7 +304,8 @@ class TileIndexOp(IRDLOperation):
         printer.print_attribute(self.memref.type)
 
     def verify_(self) -> None:
-        type_ = self.memref.type
+        type_ = tensor_type(self.memref.type)
+        check(isinstance(type_, MemRefType), f"expected a group of tensors, got {type_}")
         assert isinstance(type_, MemRefType)
         tile = self.tile.get_values()
         check(
@@ -407,8 +411,30 @@ class PrintfOp(IRDLOperation):
             printer.print_list([arg.type for arg in self.args], printer.print_attribute)
 
     def verify_(self) -> None:
-        conversions = self.format.data.replace("%%", "").count("%")
-        check(
-            conversions == len(self.args),
-            f"expected {conversions} arguments for the format, got {len(self.args)}",
-        )
+        problem = format_problem(self.format.data, [arg.type for arg in self.args])
+        check(problem is None, problem or "")
+
+
+_CONVERSION = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?P<long>ll?)?(?P<kind>[a-zA-Z%]|$)")
+
+
+def format_problem(format: str, types: Sequence[Attribute]) -> str | None:
+    """What is wrong with C's printf conversions for arguments of these types, or None.
+
+    Integers of up to 32 bits take d, i, u, o, x, X or c, those of 64 bits the same with l or ll;
+    floats take f, e, g or a, in either case.
+    """
+    conversions = [each for each in _CONVERSION.finditer(format) if each["kind"] != "%"]
+    if len(conversions) != len(types):
+        return f"expected {len(conversions)} arguments for the format, got {len(types)}"
+    for conversion, type_ in zip(conversions, types, strict=True):
+        if isinstance(type_, AnyFloat):
+            legal, want = "fFeEgGaA", "%f"
+            fits = conversion["long"] is None
+        else:
+            wide = isinstance(type_, IntegerType) and type_.width.data == 64
+            legal, want = "diuoxXc", "%ld" if wide else "%d"
+            fits = (conversion["long"] is not None) == wide
+        if not fits or not conversion["kind"] or conversion["kind"] not in legal:
+            return f"expected a conversion like {want} for {type_}, got {conversion.group()!r}"
+    return None

@@ -14,6 +14,7 @@ from xdsl.ir import Dialect
 from .copy_atoms import LdsmType, MatrixCopyType, SimtAsyncCopyType, StsmType, UniversalCopyType
 from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType
 from .tma import (
+    FenceTensorMapsOp,
     MakeTmaDescriptorOp,
     ProxyFenceOp,
     TmaDescriptorType,
@@ -28,6 +29,7 @@ CuteNvgpu = Dialect(
     "cute_nvgpu",
     [
         MakeTmaDescriptorOp,
+        FenceTensorMapsOp,
         TmaStoreCommitOp,
         TmaStoreWaitOp,
         ProxyFenceOp,
@@ -50,6 +52,7 @@ CuteNvgpu = Dialect(
 
 __all__ = [
     "CuteNvgpu",
+    "FenceTensorMapsOp",
     "LdsmType",
     "MakeTmaDescriptorOp",
     "MatrixCopyType",

@@ -193,7 +193,8 @@ class TmaStoreType(Data[tuple], TypeAttribute):
 
 @irdl_op_definition
 class MakeTmaDescriptorOp(IRDLOperation):
-    """Host part: the tensor map of a whole tensor, for boxes of its type's shape.
+    """Host part: the tensor map of a whole tensor, for boxes of its type's shape, or the maps of
+    a group of tensors.
 
     The driver's innermost dimension is the tensor's contiguous mode, then come the others from the
     last to the first.
@@ -208,15 +209,15 @@ class MakeTmaDescriptorOp(IRDLOperation):
 
     name = "cute_nvgpu.make_tma_descriptor"
     memref = operand_def()
-    result = result_def(TmaDescriptorType)
+    result = result_def()
     traits = traits_def(Pure())
     assembly_format = "$memref attr-dict `:` type($memref) `->` type($result)"
 
-    def __init__(self, memref: SSAValue, result: TmaDescriptorType) -> None:
+    def __init__(self, memref: SSAValue, result: Attribute) -> None:
         super().__init__(operands=[memref], result_types=[result])
 
     def verify_(self) -> None:
-        from cutedialect.dialects.cute import MemRefType
+        from cutedialect.dialects.cute import GroupType, MemRefType
 
         type_, made = self.memref.type, self.result.type
         assert isinstance(made, TmaDescriptorType)
@@ -239,6 +240,12 @@ class MakeTmaDescriptorOp(IRDLOperation):
             f"expected a tensor with a contiguous mode, aligned to 16 bytes, got {type_}",
         )
         row = made.box[contiguous[0]] * type_.bits // 8
+        if isinstance(type_, GroupType) and isinstance(made, GroupType):
+            type_, made = type_.member, made.member
+        expect(
+            isinstance(made, TmaDescriptorType),
+            f"expected a tensor map, or a group of them for a group of tensors, got {made}",
+        )
         span = _SPANS[made.swizzle.bits] if made.swizzle is not None else 1 << 20
         expect(
             row % 16 == 0 and row <= span,
@@ -248,7 +255,8 @@ class MakeTmaDescriptorOp(IRDLOperation):
 
 @irdl_op_definition
 class TmaStoreCommitOp(IRDLOperation):
-    """Close a group of TMA stores of the storing thread (PTX ISA 9.7.9.25.6.1).
+    """Close a group of TMA stores of the storing thread (PTX ISA 9.7.9.25.6.1); with `warps`, of
+    the one in each so many warps.
 
     Example:
 
@@ -311,3 +319,34 @@ class ProxyFenceOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__()
+
+
+@irdl_op_definition
+class FenceTensorMapsOp(IRDLOperation):
+    """The CTA's later TMA copies see the tensor maps of a group as the host wrote them to global
+    memory. The threads share the maps, so a barrier of all of them comes between this op and the
+    first copy (PTX ISA 9.7.13.4, CUDA programming guide 10.30.2).
+
+    Example:
+
+        cute.kernel @k(%maps: !cute.group<!cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>>) {
+          cute_nvgpu.fence_tensor_maps %maps : !cute.group<!cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>>
+        }
+    """
+
+    name = "cute_nvgpu.fence_tensor_maps"
+    maps = operand_def()
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$maps attr-dict `:` type($maps)"
+
+    def __init__(self, maps: SSAValue) -> None:
+        super().__init__(operands=[maps])
+
+    def verify_(self) -> None:
+        from cutedialect.dialects.cute import GroupType
+
+        type_ = self.maps.type
+        expect(
+            isinstance(type_, GroupType) and isinstance(type_.member, TmaDescriptorType),
+            f"expected a group of tensor maps, got {type_}",
+        )

@@ -69,7 +69,7 @@ from .synchronization import (
     VoteOp,
 )
 from .tables import entries, table
-from .tma import PrefetchTensorMapOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp
+from .tma import FenceTensorMapOp, PrefetchTensorMapOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp
 from .wgmma import WgmmaCommitOp, WgmmaFenceOp, WgmmaOp, WgmmaWaitOp
 
 Ptx = Dialect(
@@ -127,6 +127,7 @@ Ptx = Dialect(
         TmaLoadOp,
         TmaStoreOp,
         TmaPrefetchOp,
+        FenceTensorMapOp,
         PrefetchTensorMapOp,
         BulkLoadOp,
         BulkStoreOp,
@@ -165,6 +166,7 @@ __all__ = [
     "CpAsyncWaitOp",
     "ElectOp",
     "FenceOp",
+    "FenceTensorMapOp",
     "FillOp",
     "ForOp",
     "ForeachOp",

@@ -220,3 +220,24 @@ class PrefetchTensorMapOp(IRDLOperation):
 
     def verify_(self) -> None:
         _check_map(self.map)
+
+
+@irdl_op_definition
+class FenceTensorMapOp(IRDLOperation):
+    """Later copies by this thread, and by those that a barrier orders behind it, see the tensor map
+    at an address in global memory as the host or another kernel left it (PTX ISA 9.7.13.4).
+
+    Example:
+
+        ptx.kernel @k(%maps: b64) attributes {target = "sm_90a", threads = 32 : i32} {
+          ptx.fence.tensormap %maps
+        }
+    """
+
+    name = "ptx.fence.tensormap"
+    map = operand_def(B64)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$map attr-dict"
+
+    def __init__(self, map: SSAValue) -> None:
+        super().__init__(operands=[map])

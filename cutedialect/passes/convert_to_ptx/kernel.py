@@ -12,7 +12,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.layout import Dyn, flatten
 
-from . import control, synchronization, tile_copies, tile_math, tile_views, tma
+from . import control, groups, synchronization, tile_copies, tile_math, tile_views, tma
 from .context import (
     Context,
     fail,
@@ -34,6 +34,7 @@ _ERASABLE = (
 )
 _HANDLERS = (
     control.HANDLERS
+    | groups.HANDLERS
     | synchronization.HANDLERS
     | tile_copies.HANDLERS
     | tile_math.HANDLERS
@@ -61,7 +62,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
             f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; "
             f"take a smaller tile or fewer stages",
         )
-    erase_unused(entry, lambda each: isinstance(each, _ERASABLE))
+    erase_unused(entry, lambda each: isinstance(each, _ERASABLE) or groups.is_unused_load(each))
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
     # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
@@ -78,6 +79,8 @@ def _parameter_types(arg: SSAValue) -> list[Attribute]:
 
 def _parameter_classes(arg: SSAValue) -> list[str]:
     type_ = arg.type
+    if isinstance(type_, cute.GroupType):
+        return ["b64", "b32"]
     if not isinstance(type_, cute.MemRefType):
         cls = scalar_class(type_)
         return ["b32" if cls == "pred" else cls]

@@ -5,6 +5,7 @@ become: a scalar, a view of memory, an array of registers, a ring, a state, a ba
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type
@@ -38,6 +39,14 @@ Handler = Callable[["KernelLowering", Any], None]
 
 
 class KernelLowering:
+@dataclass(frozen=True)
+class Group:
+    """A group's table in global memory: its address (b64) and how many entries it has (b32)."""
+
+    table: SSAValue
+    size: SSAValue
+
+
     """The state of the walk."""
 
     def __init__(self, context: Context, handlers: Mapping[type[Operation], Handler]) -> None:
@@ -50,6 +59,7 @@ class KernelLowering:
         self.kinds: dict[SSAValue, str] = {}
         self.maps: dict[SSAValue, SSAValue] = {}
         self.rings: dict[SSAValue, Ring] = {}
+        self.groups: dict[SSAValue, Group] = {}
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.done: set[Operation] = set()
@@ -74,6 +84,10 @@ class KernelLowering:
             else:
                 self.scalars[arg] = first
 
+            elif isinstance(arg.type, cute.GroupType):
+                size = next(rest)
+                self.builder.nonnegative.add(size)
+                self.groups[arg] = Group(first, size)
     def run(self, block: Block) -> None:
         for op in block.ops:
             if op in self.done:

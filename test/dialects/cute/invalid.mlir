@@ -31,7 +31,7 @@ cute.kernel @tensor_in_smem(%a: !cute.memref<f16, smem, align<16>, "(4,8):(8,1)"
 
 // -----
 
-// expected-error @+1 {{expected kernel arguments to be memrefs, tensor maps or scalars, got index}}
+// expected-error @+1 {{expected kernel arguments to be memrefs, tensor maps, groups or scalars, got index}}
 cute.kernel @index_argument(%a: index) {
 }
 

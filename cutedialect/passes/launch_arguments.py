@@ -1,0 +1,60 @@
+"""Kernel arguments that passes add: what the host part makes of the tensors it was given (tensor
+maps, tables) and passes with every launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from cutedialect.dialects.cute import KernelOp, LaunchOp
+
+_KEPT = ("threads", "smem")
+
+
+def add_argument(
+    kernel: KernelOp, type_: Attribute, name: str, make: Callable[[LaunchOp], Operation]
+) -> BlockArgument:
+    """A new last argument of a kernel. `make` gives, for each launch of it, the op that computes
+    the argument: a new one, which is placed in front of the launch, or one that is there already.
+    """
+    block = kernel.body.block
+    added = block.insert_arg(type_, len(block.args))
+    added.name_hint = name
+    module = kernel.parent_op()
+    assert isinstance(module, ModuleOp)
+    for launch in [op for op in module.walk() if isinstance(op, LaunchOp)]:
+        if launch.kernel.string_value() == kernel.sym_name.data:
+            _append(launch, make(launch), name)
+    return added
+
+
+def launched_with(kernel: KernelOp, launch: LaunchOp, argument: SSAValue) -> SSAValue:
+    """What a launch passes for an argument of the kernel."""
+    position = next(i for i, arg in enumerate(kernel.body.block.args) if arg is argument)
+    return launch.args[position]
+
+
+def _append(launch: LaunchOp, made: Operation, name: str) -> None:
+    host = launch.parent
+    assert host is not None
+    assert isinstance(host.parent_op(), func.FuncOp)
+    if made.parent is None:
+        made.location = launch.location
+        made.results[0].name_hint = name
+        host.insert_op_before(made, launch)
+    again = LaunchOp(
+        launch.kernel.string_value(),
+        launch.grid,
+        [*launch.args, made.results[0]],
+        cluster=None if launch.cluster is None else launch.cluster.get_values(),
+    )
+    again.properties.update({k: launch.properties[k] for k in _KEPT if k in launch.properties})
+    again.attributes.update(launch.attributes)
+    again.location = launch.location
+    host.insert_op_before(again, launch)
+    launch.detach()
+    launch.erase()
