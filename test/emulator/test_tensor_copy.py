@@ -167,6 +167,13 @@ def test_nan_fill(run_maps, rng, name, bits):
     assert (found == expected_load(described, (8, 6), fill=bits)).all()
 
 
+def test_the_fill_is_not_rounded_to_tf32(run_maps, rng):
+    array = numbers(rng, (8, 16), np.float32)
+    described = tensor_map(array, (16, 4), dtype="tf32", oob_fill="nan")
+    found = load(run_maps, described, (8, 6))
+    assert (found == expected_load(described, (8, 6), fill=0x7FF77FF7)).all()
+
+
 def test_tf32_loads_round_and_f32ftz_loads_do_not_flush(run_maps):
     bits = np.array([0x3F800FFF, 0x3F801000, 0x3F803000, 0x7F801234, 0xFF800000, 1, 0x807FFFFF,
                      0x3F801001] * 2, np.uint32)  # fmt: skip
@@ -263,6 +270,16 @@ def test_stores_clip_the_innermost_dimension_at_sixteen_bytes(run_maps):
     assert not base[3].any()
 
 
+def test_reductions_clip_there_as_well(run_maps):
+    base = np.full((3, 8), 1000, np.uint32)
+    described = tensor_map(base, (8, 3), dims=(5, 2), strides=(32,))
+    store(run_maps, [described], (0, 0), operation="cp.reduce.async.add")
+    source = pattern()[:96].view(np.uint32).reshape(3, 8)
+    expected = np.full((3, 8), 1000, np.uint32)
+    expected[:2] += source[:2]
+    assert base.tolist() == expected.tolist()
+
+
 REDUCTIONS = [
     ("add", "f16", lambda a, b: a + b), ("add", "bf16", lambda a, b: a + b),
     ("add", "f32", lambda a, b: a + b), ("add", "s32", lambda a, b: a + b),
@@ -342,7 +359,8 @@ def test_boxes_in_shared_memory_are_aligned_and_inside(run_maps, rng):
 def test_the_map_must_be_a_generic_address(run_maps, run_kernel, rng):
     """Without cvta.param the address is one of the .param space."""
     described = tensor_map(numbers(rng, (16, 64), np.float16), (16, 4))
-    body = """.shared .align 128 .b8 sm[256]; mov.u32 %r3, sm; mov.b64 %rd5, m0; add.s64 %rd6, %rd100, 8;
+    body = """.shared .align 128 .b8 sm[256]; mov.u32 %r3, sm; mov.b64 %rd5, m0;
+    add.s64 %rd6, %rd100, 8;
     @%p31 cp.async.bulk.prefetch.tensor.2d.L2.global [PLACE, {%r0, %r0}];"""
     run_maps(body.replace("PLACE", "%rd100"), [described], [])
     for place, code in (("%rd5", "CD-I1"), ("%rd6", "CD-E2"), ("%rd0", "CD-E2")):
@@ -430,7 +448,8 @@ def test_maps_in_global_memory(run_maps, rng):
     body = """.shared .align 128 .b8 sm[384]; .shared .align 8 .b64 bar;
     @!%p31 bra END; mov.u32 %r2, bar; mov.u32 %r3, sm; mov.u32 %r4, 8; mov.u32 %r5, 3;
     mbarrier.init.shared.b64 [%r2], 1; mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 96;
-    LOAD add.s64 %rd5, %rd1, AT; cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
+    LOAD add.s64 %rd5, %rd1, AT;
+    cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes
      [%r3+AT], [%rd5, {%r4, %r5}], [%r2]; TSAL
     W: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @!%p3 bra W;
     mov.u32 %r6, 0;

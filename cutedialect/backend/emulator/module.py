@@ -110,7 +110,8 @@ class Bracket:
     items: tuple[Operand, ...]
 
     def __str__(self) -> str:
-        return "[" + ", ".join(map(str, self.items)) + "]"
+        first, *rest = (str(item) for item in self.items)
+        return "[" + ", ".join([first.removeprefix("[").removesuffix("]"), *rest]) + "]"
 
 
 @dataclass(frozen=True)

@@ -131,15 +131,16 @@ class TensorMap:
         ``tensor`` is from ``elements``."""
         shape = self.counts[::-1]
         inside = self.window(start)
+        part = None if inside is None else tensor[inside[0]]
+        if part is not None and self.dtype.startswith("tf32"):
+            part = _to_tf32(part)  # the fill is not rounded
         if inside is None:
-            data = np.full(shape, self._fill, tensor.dtype)
+            data: Array = np.full(shape, self._fill, tensor.dtype)
         elif all(s.start == 0 and s.stop == n for s, n in zip(inside[1], shape, strict=True)):
-            data = np.ascontiguousarray(tensor[inside[0]])
+            data = np.ascontiguousarray(part)
         else:
             data = np.full(shape, self._fill, tensor.dtype)
-            data[inside[1]] = tensor[inside[0]]
-        if self.dtype.startswith("tf32"):
-            data = _to_tf32(data)
+            data[inside[1]] = part
         return data.view(np.uint8).reshape(self.rows, self.row_bytes)
 
     @property

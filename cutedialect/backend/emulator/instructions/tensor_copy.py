@@ -269,21 +269,22 @@ def _write(
         machine.global_memory.written_bytes += part.size * tensor.element_bytes
         if operation is None:
             view[inside[0]] = part
-            _write_tail(machine, tensor, start, box, inside)
-            return
-        number: Any = tensor.number
-        old = np.ascontiguousarray(view[inside[0]]).view(number)
-        new = combine(operation, number)(old, np.ascontiguousarray(part).view(number))
-        view[inside[0]] = new.astype(number).view(view.dtype)
+        else:
+            number: Any = tensor.number
+            old = np.ascontiguousarray(view[inside[0]]).view(number)
+            new = combine(operation, number)(old, np.ascontiguousarray(part).view(number))
+            view[inside[0]] = new.astype(number).view(view.dtype)
+        _write_tail(machine, tensor, start, box, inside, operation)
 
     return write
 
 
 def _write_tail(
-    machine: Machine, tensor: TensorMap, start: tuple[int, ...], box: Array, inside: Any
-) -> None:
-    """Stores clip dimension 0 at 16 bytes only: what lies behind the last element up to there is
-    written too, where memory goes on."""
+    machine: Machine, tensor: TensorMap, start: tuple[int, ...], box: Array, inside: Any,
+    operation: str | None,
+) -> None:  # fmt: skip
+    """Stores and reductions clip dimension 0 at 16 bytes only: what lies behind the last element up
+    to there takes part too, where memory goes on."""
     size = tensor.element_bytes
     end = tensor.dims[0] * size
     extra = min(-end % 16, (start[0] + tensor.counts[0]) * size - end)
@@ -300,9 +301,13 @@ def _write_tail(
         at = tensor.address + sum(steps) + end
         allocation = memory.find(at, extra)
         if allocation is not None and allocation.writable:
-            allocation.data[at - allocation.base : at - allocation.base + extra] = (
-                row[first : first + extra]
-            )  # fmt: skip
+            place = slice(at - allocation.base, at - allocation.base + extra)
+            new = row[first : first + extra]
+            if operation is not None:
+                old = allocation.data[place].view(tensor.number)
+                new = combine(operation, tensor.number)(old, new.view(tensor.number))
+                new = new.astype(tensor.number).view(np.uint8)
+            allocation.data[place] = new
 
 
 @instruction("cp.async.bulk.prefetch.tensor")
