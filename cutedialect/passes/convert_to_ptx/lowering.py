@@ -26,6 +26,7 @@ from .context import (
 )
 from .coordinates import LayoutMismatchError
 from .elementwise import Fragment
+from .fresh_accumulators import FreshAccumulator
 from .rings import (
     Ring,
     State,
@@ -63,6 +64,10 @@ class Group:
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.done: set[Operation] = set()
+        # Accumulators that a loop starts from zero: by its first multiply, and by the op before
+        # which they have to be zero if the loop had no trip.
+        self.fresh: dict[Operation, FreshAccumulator] = {}
+        self.unsettled: dict[Operation, list[FreshAccumulator]] = {}
 
     def bind_parameters(self, op: cute.KernelOp, parameters: list[SSAValue]) -> None:
         rest = iter(parameters)
@@ -92,6 +97,8 @@ class Group:
         for op in block.ops:
             if op in self.done:
                 continue
+            for accumulator in self.unsettled.pop(op, ()):
+                self._settle(accumulator)
             self.builder.at(op)
             handler = self.handlers.get(type(op))
             try:
@@ -105,6 +112,13 @@ class Group:
                 if isinstance(error, PassFailedException):
                     raise
                 raise fail(op, str(error)) from error
+
+    def _settle(self, accumulator: FreshAccumulator) -> None:
+        """Write the zeros that no trip of the loop has accounted for."""
+        loop, array = accumulator.loop, self.fragments[accumulator.fill.fragment].array
+        self.builder.at(accumulator.fill)
+        empty = self.builder.pure("setp.ge.s32", self.scalars[loop.lb], self.scalars[loop.ub])
+        self.context.when(empty, lambda: self.context.fill(array, 0))
 
     def fragment(self, op: Operation, value: SSAValue) -> Fragment:
         found = self.fragments.get(value)

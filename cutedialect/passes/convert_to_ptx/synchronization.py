@@ -26,6 +26,7 @@ from .rings import (
 from .rings import barrier as ring_barrier
 from .roles import lower_roles
 from .scalar_builder import Scalar
+from .sinking import sink_past_loops
 
 
 def _barrier(self: KernelLowering, op: cute.BarrierOp) -> None:
@@ -57,6 +58,7 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
 
 def _run_role(self: KernelLowering, role: pipeline.RoleOp) -> None:
     block = role.body.block
+    sink_past_loops(block)
     self.run(block)
     for op in block.ops:
         if isinstance(op, pipeline.StateOp) and op.side.data == "producer":

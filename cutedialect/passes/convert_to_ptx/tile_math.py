@@ -19,9 +19,11 @@ from .context import (
 )
 from .copies import reduce_tile
 from .elementwise import lower_map
+from .fresh_accumulators import fresh_accumulator
 from .gemm import lower_gemm
 from .lowering import Handler, KernelLowering
 from .reductions import lower_reduce
+from .scalar_builder import Scalar
 from .wgmma import lower_wgmma
 
 
@@ -29,8 +31,15 @@ def _fill(self: KernelLowering, op: cute.FillOp) -> None:
     fragment = self.fragment(op, op.fragment)
     value = self.scalars[op.value]
     pack = pack_factor(fragment.type.element)
+    constant = self.builder.constant(value)
+    if constant == 0:
+        fresh = fresh_accumulator(op)
+        if fresh is not None:
+            self.fresh[fresh.first] = fresh
+            if fresh.reader is not None:
+                self.unsettled.setdefault(fresh.reader, []).append(fresh)
+            return
     if pack > 1:
-        constant = self.builder.constant(value)
         if constant is not None:
             bits = 32 // pack
             part = int(constant) & ((1 << bits) - 1)
@@ -47,7 +56,13 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
     if isinstance(op.atom, Sm90MmaType):
         in_registers = op.atom.a_source == "rmem"
         a = self.fragment(op, op.a) if in_registers else self.view(op, op.a)
-        lower_wgmma(self.context, op, a, self.view(op, op.b), self.fragment(op, op.acc))
+        keeps: Scalar = True
+        fresh = self.fresh.get(op)
+        if fresh is not None:
+            counter = self.scalars[fresh.loop.body.block.args[0]]
+            keeps = self.builder.pure("setp.gt.s32", counter, self.scalars[fresh.loop.lb])
+        acc = self.fragment(op, op.acc)
+        lower_wgmma(self.context, op, a, self.view(op, op.b), acc, keeps)
         return
     a, b, acc = (self.fragment(op, each) for each in (op.a, op.b, op.acc))
     lower_gemm(self.context, op, a, b, acc)

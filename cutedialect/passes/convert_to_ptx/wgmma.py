@@ -22,8 +22,11 @@ from .views import View
 _ADDRESS_BITS = 0x3FFF
 
 
-def lower_wgmma(context: Context, op: GemmOp, a: View | Fragment, b: View, acc: Fragment) -> None:
+def lower_wgmma(
+    context: Context, op: GemmOp, a: View | Fragment, b: View, acc: Fragment, keeps: Scalar = True
+) -> None:
     """acc += a b^T, started; `wgmma_wait` ends it. B is in shared memory, A there or in registers.
+    Where `keeps` is false, acc = a b^T.
 
     The role's warpgroups lie along M first, each with `rows` blocks of 64 rows next to each other.
     """
@@ -61,6 +64,9 @@ def lower_wgmma(context: Context, op: GemmOp, a: View | Fragment, b: View, acc: 
     order = [
         (k, row, column) for k in range(steps) for row in range(rows) for column in range(columns)
     ]
+    # Of each accumulator the first step alone may start anew.
+    starts = [] if keeps is True else [builder.value(keeps, "pred")]
+    scale = [0 if k == 0 else -1 for k, _, _ in order] if starts else None
     builder.emit(
         ptx.WgmmaOp(
             atom.ptx.removeprefix("wgmma.mma_async."),
@@ -71,6 +77,8 @@ def lower_wgmma(context: Context, op: GemmOp, a: View | Fragment, b: View, acc: 
             [(row + rows * column) * atom.registers_c for _, row, column in order],
             [a_table[row][k] for k, row, _ in order],
             [b_table[column][k] for k, _, column in order],
+            scale_d=starts,
+            scale=scale,
             immediates=atom.immediates(a_space=a_space, a_major=a_major, b_major=b_major),
         )
     )
