@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import AnyFloat, BFloat16Type, Float16Type, Float32Type, Float64Type
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -50,11 +58,15 @@ def register_count(type_: FragmentType) -> int:
 
 
 def float_name(element: Attribute) -> str:
-    """PTX type of arithmetic on an element: `f16`, `bf16`, `f32`, `f64`, `s8`, `s32`, `s64`."""
+    """PTX type of arithmetic on an element: `f16`, `bf16`, `f32`, `f64`, `e4m3`, `s8`, `s32`."""
     if isinstance(element, Float16Type):
         return "f16"
     if isinstance(element, BFloat16Type):
         return "bf16"
+    if isinstance(element, Float8E4M3FNType):
+        return "e4m3"
+    if isinstance(element, Float8E5M2Type):
+        return "e5m2"
     bits = element_bits(element)
     if isinstance(element, AnyFloat):
         return f"f{bits}"

@@ -205,12 +205,7 @@ def merge_units(context: Context, units: SSAValue, array: SSAValue, used: int) -
     def body(args: list[SSAValue]) -> list[Scalar]:
         if parts == 2:
             return [builder.pack(*args)]
-        halves = [
-            builder.pure(
-                "or.b16", builder.pure("and.b16", low, 255), builder.pure("shl.b16", high, 8)
-            )
-            for low, high in (args[:2], args[2:])
-        ]
+        halves = [builder.pack_bytes(low, high) for low, high in (args[:2], args[2:])]
         return [builder.pack(*halves)]
 
     sources = [(units, [min(r * parts + i, used - 1) for r in range(count)]) for i in range(parts)]

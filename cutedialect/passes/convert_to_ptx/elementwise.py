@@ -193,14 +193,7 @@ def _registers(context: Context, result: Fragment, elements: Sequence[Scalar]) -
         return [builder.pack(*elements[i : i + 2]) for i in range(0, len(elements), 2)]
     registers: list[Scalar] = []
     for i in range(0, len(elements), 4):
-        halves = [
-            builder.pure(
-                "or.b16",
-                builder.pure("and.b16", elements[j], 255),
-                builder.pure("shl.b16", elements[j + 1], 8),
-            )
-            for j in (i, i + 2)
-        ]
+        halves = [builder.pack_bytes(*elements[j : j + 2]) for j in (i, i + 2)]
         registers.append(builder.pack(*halves))
     return registers
 

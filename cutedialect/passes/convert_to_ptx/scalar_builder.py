@@ -20,11 +20,16 @@ Scalar = SSAValue | int | float
 _FLOAT_CLASS = {"f32": "f32", "f64": "f64"}
 
 
+_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "e4m3x2": 16, "e5m2x2": 16}
+
+
 @lru_cache(maxsize=512)
 def parse_mnemonic(mnemonic: str) -> tuple[str, str, int, bool]:
     """(operation, type, bits, signed): `mul.lo.s32` is (`mul.lo`, `s32`, 32, True)."""
     operation, _, type_ = mnemonic.rpartition(".")
-    bits = 1 if type_ == "pred" else int(type_.lstrip("bfsutx") or 0) if type_[-1].isdigit() else 0
+    bits = _BITS.get(type_, 0)
+    if not bits and type_[-1].isdigit():
+        bits = int(type_.lstrip("bfsut") or 0)
     return operation, type_, bits, type_.startswith("s")
 
 
@@ -322,6 +327,20 @@ class ScalarBuilder:
             (f"pack.{cls}", *registers), registers, lambda: ptx.PackOp(registers, cls)
         )
 
+    def pack_bytes(self, low: Scalar, high: Scalar) -> Scalar:
+        """A 16-bit register whose bytes are the low bytes of two."""
+        definitions: list[tuple] = [
+            self.definitions.get(each, ()) if isinstance(each, SSAValue) else ()
+            for each in (low, high)
+        ]
+        narrow = definitions[0][:1]
+        if narrow == definitions[1][:1] and narrow and narrow[0] in _BYTE_CONVERSIONS:
+            # Each has nothing in the high byte, and the number for the low byte last.
+            return self._raw(narrow[0], (definitions[1][2], definitions[0][2]))
+        if definitions[1][:2] == ("shr.u16", low) and self.constant(definitions[1][2]) == 8:
+            return low
+        return self.pure("or.b16", self.pure("and.b16", low, 255), self.pure("shl.b16", high, 8))
+
     def unpack(self, value: SSAValue) -> tuple[SSAValue, SSAValue]:
         """The two 16-bit halves of a 32-bit register, low half first."""
         at = self.level_of(value)
@@ -446,6 +465,9 @@ _PAIR_CONVERSIONS = {
     "cvt.rn.f16.f32": "cvt.rn.f16x2.f32",
     "cvt.rn.bf16.f32": "cvt.rn.bf16x2.f32",
 }
+
+
+_BYTE_CONVERSIONS = ("cvt.rn.satfinite.e4m3x2.f32", "cvt.rn.satfinite.e5m2x2.f32")
 
 
 def erase_unused(block: Block, is_pure: Callable[[Operation], bool]) -> None:

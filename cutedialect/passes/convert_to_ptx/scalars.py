@@ -1,6 +1,6 @@
 """Scalar code: what each arith and math op on one element becomes. 16-bit floats are computed as
-PTX does where it has the instruction, else in f32; the rest is a table from op and type to
-mnemonic.
+PTX does where it has the instruction, else in f32, 8-bit floats in f32; the rest is a table from op
+and type to mnemonic.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from xdsl.dialects import math as mathd
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from . import eight_bit_floats
 from .context import Context, fail, float_name
 from .scalar_builder import Scalar, ScalarBuilder
 
@@ -73,6 +74,9 @@ _CMPF = (
     "equ", "gtu", "geu", "ltu", "leu", "neu", "nan", "",
 )  # fmt: skip
 _COLUMN = {"f32": 0, "f64": 1, "f16": 2, "bf16": 3}
+_EIGHT_BITS = tuple(eight_bit_floats.FORMATS)
+# Floats that live in 16-bit registers.
+_SHORT = ("f16", "bf16", *_EIGHT_BITS)
 
 
 def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
@@ -165,9 +169,11 @@ def _float(
 ) -> Scalar:
     builder = context.builder
     name = float_name(type_)
-    if name not in _COLUMN:
+    if name in _EIGHT_BITS:
+        eight_bit_floats.check_target(op, context.arch, name)
+    elif name not in _COLUMN:
         raise fail(op, f"expected f16, bf16, f32 or f64, got {type_}")
-    mnemonic = row[_COLUMN[name]]
+    mnemonic = None if name in _EIGHT_BITS else row[_COLUMN[name]]
     if mnemonic == "":
         raise fail(op, f"expected f32 (PTX has no such f64 instruction), got {type_}")
     if mnemonic is None:
@@ -177,7 +183,9 @@ def _float(
 
 
 def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
-    """A 16-bit float as f32, exactly."""
+    """A float of 8 or 16 bits as f32, exactly."""
+    if name in _EIGHT_BITS:
+        return eight_bit_floats.to_f32(builder, value, name)
     if not isinstance(value, SSAValue):
         return _decode(int(value), name)
     if name == "f16":
@@ -186,6 +194,12 @@ def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
         # sm_80 has no cvt.f32.bf16: the bits are the upper half of an f32.
         return builder.pack(0, value, cls="f32")
     return value
+
+
+def _check_float(context: Context, op: Operation, name: str) -> None:
+    """Refuse an 8-bit float where the target has no conversions of it."""
+    if name in _EIGHT_BITS:
+        eight_bit_floats.check_target(op, context.arch, name)
 
 
 def _round_to_odd(builder: ScalarBuilder, value: Scalar) -> Scalar:
@@ -202,6 +216,8 @@ def _round_to_odd(builder: ScalarBuilder, value: Scalar) -> Scalar:
 
 
 def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
+    if name in _EIGHT_BITS:
+        return eight_bit_floats.from_f32(builder, value, name)
     if name in ("f16", "bf16"):
         if not isinstance(value, SSAValue):
             return encode(float(value), name)
@@ -211,6 +227,8 @@ def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
 
 def encode(value: float, name: str) -> int:
     """The bits of a float constant that lives in a 16-bit register."""
+    if name in _EIGHT_BITS:
+        return eight_bit_floats.encode(value, name)
     if name == "f16":
         try:
             return struct.unpack("<H", struct.pack("<e", value))[0]
@@ -223,6 +241,8 @@ def encode(value: float, name: str) -> int:
 
 
 def _decode(bits: int, name: str) -> float:
+    if name in _EIGHT_BITS:
+        return eight_bit_floats.decode(bits, name)
     bits &= 0xFFFF
     if name == "f16":
         return struct.unpack("<e", struct.pack("<H", bits))[0]
@@ -240,7 +260,7 @@ def _constant(context: Context, op: Operation) -> Scalar:
     if isinstance(attribute, FloatAttr):
         name = float_name(attribute.type)
         value = attribute.value.data
-        return encode(value, name) if name in ("f16", "bf16") else float(value)
+        return encode(value, name) if name in _SHORT else float(value)
     raise fail(op, f"expected a scalar constant, got {attribute}")
 
 
@@ -262,14 +282,14 @@ def _cmpi(context: Context, op: Operation, builder: ScalarBuilder, args: list[Sc
 
 
 def _cmpf(context: Context, op: Operation, builder: ScalarBuilder, args: list[Scalar]) -> Scalar:
-    del context
     assert isinstance(op, arith.CmpfOp)
     predicate = op.predicate.value.data
     if predicate in (0, 15):
         return predicate == 15
     name = float_name(op.lhs.type)
+    _check_float(context, op, name)
     args = [to_f32(builder, each, name) for each in args]
-    name = "f32" if name in ("f16", "bf16") else name
+    name = "f32" if name in _SHORT else name
     registers = [builder.value(args[0], name), args[1]]
     return builder.pure(f"setp.{_CMPF[predicate]}.{name}", *registers)
 
@@ -287,7 +307,7 @@ def _select(context: Context, op: Operation, builder: ScalarBuilder, args: list[
         )
     if name in ("f32", "f64"):
         return builder.pure(f"selp.{name}", yes, no, condition)
-    bits = {"f16": 16, "bf16": 16, "s8": 16}.get(name) or _width(context, op, type_)
+    bits = 16 if name in (*_SHORT, "s8") else _width(context, op, type_)
     return builder.pure(f"selp.b{bits}", yes, no, condition)
 
 
@@ -300,18 +320,20 @@ def _float_cast(
         return value
     if source == "f64" and target == "f16" and isinstance(value, SSAValue):
         return builder.pure("cvt.rn.f16.f64", value)
-    if source == "f64" and target == "bf16" and isinstance(value, SSAValue):
+    for name in (source, target):
+        _check_float(context, op, name)
+    if source == "f64" and target in _SHORT and isinstance(value, SSAValue):
         value, source = _round_to_odd(builder, value), "f32"
     if not isinstance(value, SSAValue):
-        number = _decode(int(value), source) if source in ("f16", "bf16") else float(value)
-        if target in ("f16", "bf16"):
+        number = _decode(int(value), source) if source in _SHORT else float(value)
+        if target in _SHORT:
             return encode(number, target)
         if target == "f32":
             return struct.unpack("<f", struct.pack("<f", number))[0]
         return number
-    if target in ("f16", "bf16"):
+    if target in _SHORT:
         return from_f32(builder, to_f32(builder, value, source), target)
-    if source in ("f16", "bf16"):
+    if source in _SHORT:
         value = to_f32(builder, value, source)
         return value if target == "f32" else builder.pure("cvt.f64.f32", value)
     if (source, target) in (("f32", "f64"), ("f64", "f32")):
@@ -360,12 +382,13 @@ def _int_to_float(
     constant = builder.constant(value)
     if constant is not None:
         number = int(constant) & ((1 << bits) - 1) if letter == "u" else int(constant)
-        return encode(float(number), name) if name in ("f16", "bf16") else float(number)
+        return encode(float(number), name) if name in _SHORT else float(number)
     if bits == 1:
         one = from_f32(builder, -1.0 if letter == "s" else 1.0, name)
         kind = f"selp.{name}" if name in ("f32", "f64") else "selp.b16"
         return builder.pure(kind, one, from_f32(builder, 0.0, name), value)
-    if name == "bf16":
+    if name in ("bf16", *_EIGHT_BITS):
+        _check_float(context, op, name)
         return from_f32(builder, builder.pure(f"cvt.rn.f32.{letter}{bits}", value), name)
     return builder.pure(f"cvt.rn.{name}.{letter}{bits}", value)
 
@@ -377,7 +400,8 @@ def _float_to_int(
     letter = "u" if isinstance(op, arith.FPToUIOp) else "s"
     name = float_name(op.operands[0].type)
     value = args[0]
-    if name in ("f16", "bf16"):
+    if name in _SHORT:
+        _check_float(context, op, name)
         value, name = to_f32(builder, value, name), "f32"
     if bits == 8:
         wide = builder.pure(f"cvt.rzi.{letter}32.{name}", value)
