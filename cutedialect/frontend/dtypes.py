@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -110,6 +111,17 @@ def as_dtype(value: object, what: str = "dtype") -> DType:
     return found
 
 
+def memory_dtype(dtype: DType, what: str) -> DType:
+    """The type, checked to be one that tensors hold: conditions live in registers only."""
+    if dtype.bits < 8:
+        raise TypeError(
+            f"expected {what} to have elements of 8 or more bits, got {dtype.name}; view it as "
+            "uint8 and compare with 0"
+        )
+    return dtype
+
+
+@cache
 def of_ir(type_: Attribute) -> DType:
     """The element type of an IR type."""
     for dtype in ALL:

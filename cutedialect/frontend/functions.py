@@ -25,7 +25,9 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
     TransposeOp,
 )
+from cutedialect.dialects.cute.kernel_ops import format_problem
 
+from .arithmetic import Number, convert_value, is_number, literal, promote
 from .dtypes import as_dtype, f32
 from .dtypes import i32 as i32_dtype
 from .scalar import Scalar, as_i32
@@ -39,10 +41,8 @@ from .tile import (
     as_tile,
     binary,
     broadcast_shape,
-    convert_scalar,
     elementwise,
     local_tile,
-    promote,
 )
 from .trace import current, error
 
@@ -79,7 +79,9 @@ def tile_index(tensor: Tensor, tile: Sequence[int | None]) -> Scalar | tuple[Sca
 def full(shape: Sequence[int], value: float | Scalar, dtype: object = f32) -> Tile:
     """A mutable register tile with every element `value`; a shape (n,) is (n,1), one column."""
     element = as_dtype(dtype)
-    extents = tuple(int(extent) for extent in shape)
+    extents = tuple(as_extent(extent) for extent in shape)
+    if len(extents) not in (1, 2):
+        raise error(f"expected a tile of rank 1 or 2, got shape {extents}")
     if len(extents) == 1:
         extents = (*extents, 1)
     trace = current()
@@ -87,9 +89,11 @@ def full(shape: Sequence[int], value: float | Scalar, dtype: object = f32) -> Ti
         trace.insert(AllocFragmentOp(FragmentType.get(element.ir, extents))).results[0], True
     )
     if isinstance(value, Scalar):
-        scalar = value.use()
+        scalar = convert_value(value.use(), value.dtype, element)
+    elif is_number(value):
+        scalar = literal(value, element)
     else:
-        scalar = trace.constant(value, element.ir)
+        raise error(f"expected a number or a scalar to fill with, got {type(value).__name__}")
     trace.insert(FillOp(tile.value, scalar))
     return tile
 
@@ -130,12 +134,14 @@ def copy(source: object, destination: object) -> None:
     source, destination = as_matrix(source), as_matrix(destination)
     if source.shape != destination.shape:
         raise error(f"expected a source of shape {destination.shape}, got {source.shape}")
-    if source.dtype != destination.dtype:
-        raise error(
-            f"expected a source of {destination.dtype.name}, got {source.dtype.name}; "
-            f"convert it with .to(cute.{destination.dtype.name})"
-        )
+    _check_element(source, destination)
     current().insert(CopyOp(source.use(), destination.use()))
+
+
+def _check_element(source: Tile | View, destination: Tile | View) -> None:
+    wanted, got = destination.dtype.name, source.dtype.name
+    if wanted != got:
+        raise error(f"expected a source of {wanted}, got {got}; convert it with .to(cute.{wanted})")
 
 
 def load(view: View) -> Tile:
@@ -159,26 +165,35 @@ def atomic_add(tile: Tile, view: View) -> None:
     """Add a tile into memory, atomically, element by element; ragged edges add nothing."""
     if not isinstance(tile, Tile) or not isinstance(view, View):
         raise error("expected cute.atomic_add(tile, view)")
-    view = as_matrix(view)  # pyright: ignore[reportAssignmentType]
-    if tile.shape != view.shape:
-        raise error(f"expected a tile of shape {view.shape}, got {tile.shape}")
-    current().insert(AtomicOp("add", tile.use(), view.use()))
+    into = as_matrix(view)
+    if tile.shape != into.shape:
+        raise error(f"expected a tile of shape {into.shape}, got {tile.shape}")
+    _check_element(tile, into)
+    current().insert(AtomicOp("add", tile.use(), into.use()))
 
 
 def _reduce(kind: str, tile: object, mode: int) -> Tile:
     source = tile.load() if isinstance(tile, View) else tile
     if not isinstance(source, Tile) or len(source.shape) != 2:
         raise error("expected a tile of rank 2 to reduce")
+    dtype = source.dtype
+    if dtype.kind != "f" and dtype.bits < 32:
+        whole = Tile(current().insert(ReduceOp(kind, source.to(i32_dtype).use(), mode)).results[0])
+        return whole if kind == "add" else whole.to(dtype)
     return Tile(current().insert(ReduceOp(kind, source.use(), mode)).results[0])
 
 
 def row_sum(tile: object) -> Tile:
-    """Sum of each row: (M,N) gives (M,1), which broadcasts along the columns."""
+    """Sum of each row: (M,N) gives (M,1), which broadcasts along the columns.
+
+    Integers of less than 32 bits and conditions are summed in i32; 16-bit floats in f32, and
+    rounded once.
+    """
     return _reduce("add", tile, 1)
 
 
 def row_max(tile: object) -> Tile:
-    """Maximum of each row: (M,N) gives (M,1)."""
+    """Maximum of each row: (M,N) gives (M,1); a NaN in the row gives NaN."""
     return _reduce("max", tile, 1)
 
 
@@ -193,14 +208,17 @@ def column_max(tile: object) -> Tile:
 
 
 def where(condition: Tile, yes: object, no: object) -> Tile:
-    """Elementwise choice."""
+    """Elementwise choice; two numbers give i32 where both are integers, else f32."""
     if not isinstance(condition, Tile) or condition.dtype.bits != 1:
         raise error("expected a tile of conditions")
     tiles = [v.load() if isinstance(v, View) else v for v in (yes, no)]
     typed = [v for v in tiles if isinstance(v, Tile)]
-    dtype = typed[0].dtype if typed else f32
-    for tile in typed[1:]:
-        dtype = promote(dtype, tile.dtype)
+    # Scalars and numbers take the type of a tile beside them.
+    chosen = typed or [v for v in tiles if isinstance(v, Scalar)]
+    whole = not chosen and all(hasattr(v, "__index__") for v in tiles)
+    dtype = chosen[0].dtype if chosen else i32_dtype if whole else f32
+    for each in chosen[1:]:
+        dtype = promote(dtype, each.dtype)
     shape = broadcast_shape(condition.shape, *(v.shape for v in typed))
     sides = [as_tile(v, shape, dtype).to(dtype) for v in tiles]
 
@@ -265,12 +283,14 @@ def _unary(name: str) -> Callable[[object], Tile]:
         source = tile.load() if isinstance(tile, View) else tile
         if not isinstance(source, Tile):
             raise error(f"expected a tile, got {type(tile).__name__}")
+        if name == "abs" and source.dtype.kind != "f":
+            return maximum(source, -source) if source.dtype.kind == "i" else source
         if source.dtype.kind != "f":
             raise error(f"expected a tile of floats, got {source.dtype.name}")
         dtype = source.dtype if source.dtype.bits > 16 else f32
 
         def body(value: SSAValue) -> SSAValue:
-            wide = convert_scalar(value, source.dtype, dtype)
+            wide = convert_value(value, source.dtype, dtype)
             return current().insert(made(wide)).results[0]
 
         return elementwise(body, (source,), source.shape, dtype)
@@ -290,19 +310,50 @@ tanh = _unary("tanh")
 abs_ = _unary("abs")
 
 
-def maximum(left: object, right: object) -> Tile:
-    """Elementwise maximum; a NaN in either gives NaN."""
-    return binary("maximum", left, right)
+@overload
+def maximum(left: Scalar, right: Scalar | Number) -> Scalar: ...
 
 
-def minimum(left: object, right: object) -> Tile:
-    """Elementwise minimum; a NaN in either gives NaN."""
-    return binary("minimum", left, right)
+@overload
+def maximum(left: Tile | View, right: object) -> Tile: ...
+
+
+@overload
+def maximum(left: object, right: Tile | View) -> Tile: ...
+
+
+def maximum(left: object, right: object) -> Tile | Scalar:
+    """Elementwise maximum, or that of two scalars; a NaN in either gives NaN."""
+    return _extreme("maximum", left, right)
+
+
+@overload
+def minimum(left: Scalar, right: Scalar | Number) -> Scalar: ...
+
+
+@overload
+def minimum(left: Tile | View, right: object) -> Tile: ...
+
+
+@overload
+def minimum(left: object, right: Tile | View) -> Tile: ...
+
+
+def minimum(left: object, right: object) -> Tile | Scalar:
+    """Elementwise minimum, or that of two scalars; a NaN in either gives NaN."""
+    return _extreme("minimum", left, right)
+
+
+def _extreme(kind: str, left: object, right: object) -> Tile | Scalar:
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Scalar) and (isinstance(other, Scalar) or is_number(other)):
+            return one.binary(kind, other)
+    return binary(kind, left, right)
 
 
 def relu(tile: Tile) -> Tile:
     """max(x, 0)."""
-    return maximum(tile, 0.0)
+    return maximum(tile, 0)
 
 
 def sigmoid(tile: Tile) -> Tile:
@@ -344,9 +395,22 @@ def map_(function: Callable[..., Tile], *tiles: Tile) -> Tile:
     return function(*tiles)
 
 
-def printf(format: str, *args: Scalar) -> None:
-    """Print scalars once for each CTA, with C's conversions."""
+def printf(format: str, *args: Scalar | Number) -> None:
+    """Print scalars once for each CTA, with C's conversions; i64 takes `%ld`."""
+    values: list[SSAValue] = []
     for arg in args:
-        if not isinstance(arg, Scalar):
+        if is_number(arg):
+            dtype = i32_dtype if hasattr(arg, "__index__") else f32
+            values.append(literal(arg, dtype))
+        elif isinstance(arg, Scalar):
+            # C's promotions: a thread passes 32 bits or more.
+            narrow = arg.dtype.bits < 32
+            values.append(
+                arg.to(f32 if arg.dtype.kind == "f" else i32_dtype).use() if narrow else arg.use()
+            )
+        else:
             raise error(f"expected scalars to print, got {type(arg).__name__}")
-    current().insert(PrintfOp(format, [arg.use() for arg in args]))
+    problem = format_problem(format, [value.type for value in values])
+    if problem is not None:
+        raise error(problem)
+    current().insert(PrintfOp(format, values))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
-from .dtypes import DType, as_dtype, f32, i32
+from .dtypes import DType, as_dtype, f32, i32, memory_dtype
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -45,7 +45,7 @@ class TensorSpec:
         align: int = 16,
     ) -> None:
         object.__setattr__(self, "shape", tuple(shape))
-        object.__setattr__(self, "dtype", as_dtype(dtype))
+        object.__setattr__(self, "dtype", memory_dtype(as_dtype(dtype), "a tensor"))
         object.__setattr__(self, "strides", None if strides is None else tuple(strides))
         object.__setattr__(self, "align", align)
         if strides is not None and len(self.shape) != len(tuple(strides)):
@@ -190,6 +190,12 @@ def trace_kernel(
             raise
         if state.failure is not None:
             raise state.failure
+        if block.first_op is None:
+            code = program.function.__code__
+            raise TraceError(
+                f"expected {program.__name__} to compute something, got an empty body",
+                location=f"{code.co_filename}:{code.co_firstlineno}",
+            )
     attribute = None if schedule is None else ScheduleAttr(schedule)
     op = KernelOp(program.__name__, block, attribute)
     return ModuleOp([op])

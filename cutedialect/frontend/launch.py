@@ -15,7 +15,7 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
 from cutedialect.schedule import Schedule
 
-from .dtypes import as_dtype
+from .dtypes import as_dtype, memory_dtype
 from .kernel import KernelFunction, ScalarSpec, Spec, TensorSpec, scalar_spec
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def lower(
     context = Context()
     verify_each = environment.verify_each()
     schedule = ""
-    with located():
+    with located(module):
         module.verify()
         for step in pipeline(arch):
             step.apply(context, module)
@@ -190,7 +190,7 @@ def spec_of(value: object, name: str) -> Spec:
 
 
 def _tensor_spec(array: TensorArgument, name: str) -> TensorSpec:
-    dtype = as_dtype(array.dtype, name)
+    dtype = memory_dtype(as_dtype(array.dtype, name), name)
     size = max(1, dtype.bits // 8)
     rank = len(array.shape)
     real = [d for d in range(rank) if array.shape[d] > 1 and array.strides[d] == 1]

@@ -4,52 +4,29 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute, SSAValue
 
+from .arithmetic import (
+    Number,
+    binary_value,
+    computed_in,
+    convert_value,
+    inverted,
+    is_number,
+    literal,
+    negated,
+    promote,
+)
+from .dtypes import DType, as_dtype, of_ir
 from .trace import Scope, current, error
-
-Number = int | float | bool
-
-_INT_COMPARE = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
-_FLOAT_COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
-
-
-def binary_op(kind: str, lhs: SSAValue, rhs: SSAValue):
-    """The arith op of a binary operator on two values of one type."""
-    floating = isinstance(lhs.type, AnyFloat)
-    ops: dict[str, tuple[type | None, type | None]] = {
-        "add": (arith.AddfOp, arith.AddiOp),
-        "sub": (arith.SubfOp, arith.SubiOp),
-        "mul": (arith.MulfOp, arith.MuliOp),
-        "truediv": (arith.DivfOp, None),
-        "floordiv": (None, arith.DivSIOp),
-        "mod": (None, arith.RemSIOp),
-        "and": (None, arith.AndIOp),
-        "or": (None, arith.OrIOp),
-        "xor": (None, arith.XOrIOp),
-        "maximum": (arith.MaximumfOp, arith.MaxSIOp),
-        "minimum": (arith.MinimumfOp, arith.MinSIOp),
-    }
-    made = ops[kind][0 if floating else 1]
-    if made is None:
-        raise error(f"expected operands that '{kind}' is defined for, got {lhs.type}")
-    return made(lhs, rhs)
-
-
-def compare_op(kind: str, lhs: SSAValue, rhs: SSAValue):
-    """The arith comparison of two values of one type; gives i1."""
-    if isinstance(lhs.type, AnyFloat):
-        return arith.CmpfOp(lhs, rhs, _FLOAT_COMPARE[kind])
-    return arith.CmpiOp(lhs, rhs, _INT_COMPARE[kind])
 
 
 class Scalar:
     """A run-time scalar; operators append IR."""
 
     __slots__ = ("scope", "value")
-    __array_priority__: ClassVar[int] = 1000
+    __array_ufunc__: ClassVar[None] = None  # a NumPy number on the left gives way
 
     def __init__(self, value: SSAValue, scope: Scope | None = None) -> None:
         self.value = value
@@ -64,18 +41,32 @@ class Scalar:
         current().check_alive(self.scope, "a scalar")
         return self.value
 
+    @property
+    def dtype(self) -> DType:
+        return of_ir(self.type)
+
+    def to(self, dtype: object) -> Scalar:
+        """Convert; floats round to nearest even, to integers toward zero."""
+        return Scalar(convert_value(self.use(), self.dtype, as_dtype(dtype)))
+
     def _binary(self, kind: str, other: object, swap: bool = False) -> Scalar:
-        if not isinstance(other, Scalar | int | float | bool):
+        if not isinstance(other, Scalar) and not is_number(other):
             return NotImplemented
-        right = other.use() if isinstance(other, Scalar) else _literal(other, self.type)
-        left = self.use()
-        if left.type != right.type:
-            raise error(f"expected operands of one type, got {left.type} and {right.type}")
+        return self.binary(kind, other, swap)
+
+    def binary(self, kind: str, other: Scalar | Number, swap: bool = False) -> Scalar:
+        """An operator with another scalar or a number, in the type that holds both."""
+        mine = self.dtype
+        theirs = other.dtype if isinstance(other, Scalar) else mine
+        dtype = computed_in(kind, promote(mine, theirs))
+        left = convert_value(self.use(), mine, dtype)
+        if isinstance(other, Scalar):
+            right = convert_value(other.use(), theirs, dtype)
+        else:
+            right = literal(other, dtype)
         if swap:
             left, right = right, left
-        if kind in _INT_COMPARE:
-            return Scalar(current().insert(compare_op(kind, left, right)).results[0])
-        return Scalar(current().insert(binary_op(kind, left, right)).results[0])
+        return Scalar(binary_value(kind, left, right))
 
     def __add__(self, other: object) -> Scalar:
         return self._binary("add", other)
@@ -104,14 +95,30 @@ class Scalar:
     def __floordiv__(self, other: object) -> Scalar:
         return self._binary("floordiv", other)
 
+    def __rfloordiv__(self, other: object) -> Scalar:
+        return self._binary("floordiv", other, True)
+
     def __mod__(self, other: object) -> Scalar:
         return self._binary("mod", other)
+
+    def __rmod__(self, other: object) -> Scalar:
+        return self._binary("mod", other, True)
+
+    def __neg__(self) -> Scalar:
+        dtype = computed_in("sub", self.dtype)
+        return Scalar(negated(convert_value(self.use(), self.dtype, dtype), dtype))
+
+    def __invert__(self) -> Scalar:
+        return Scalar(inverted(self.use(), self.dtype))
 
     def __and__(self, other: object) -> Scalar:
         return self._binary("and", other)
 
     def __or__(self, other: object) -> Scalar:
         return self._binary("or", other)
+
+    def __xor__(self, other: object) -> Scalar:
+        return self._binary("xor", other)
 
     def __eq__(self, other: object) -> Scalar:  # type: ignore[override]
         return self._binary("eq", other)
@@ -140,12 +147,6 @@ class Scalar:
         raise error(
             "expected a Python int, got a run-time scalar; use cute.range for run-time trips"
         )
-
-
-def _literal(value: Number, type_: Attribute) -> SSAValue:
-    if isinstance(type_, IntegerType) and isinstance(value, float):
-        raise error(f"expected a literal of type {type_}, got {value!r}")
-    return current().constant(value, type_)
 
 
 def as_i32(value: object, what: str) -> SSAValue:

@@ -25,8 +25,20 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 
-from .dtypes import DType, as_dtype, of_ir
-from .scalar import Scalar, as_i32, binary_op, compare_op
+from .arithmetic import (
+    Number,
+    binary_value,
+    compares,
+    computed_in,
+    convert_value,
+    inverted,
+    is_number,
+    literal,
+    negated,
+    promote,
+)
+from .dtypes import DType, as_dtype, i1, of_ir
+from .scalar import Scalar, as_i32
 from .trace import Scope, current, error
 
 
@@ -95,6 +107,8 @@ class View:
     @property
     def T(self) -> View:
         """The tile with its two modes exchanged; a vector becomes a row."""
+        if len(self.shape) > 2:
+            raise error(f"expected a tile of rank 1 or 2 to transpose, got shape {self.shape}")
         turned = current().insert(TransposeOp(self.use())).results[0]
         last = max(1, len(self.shape) - 1)
         return View(turned, self.tensor, {last - mode: at for mode, at in self.origins.items()})
@@ -240,7 +254,7 @@ def as_extent(extent: object) -> int:
 class Tile:
     """A register tile; operators are elementwise, and shapes align from the left."""
 
-    __array_priority__: ClassVar[int] = 1000
+    __array_ufunc__: ClassVar[None] = None  # a NumPy number on the left gives way
 
     def __init__(self, value: SSAValue, mutable: bool = False, scope: Scope | None = None) -> None:
         self.value = value
@@ -282,19 +296,23 @@ class Tile:
         current().insert(CopyOp(source.use(), self.use()))
 
     def to(self, dtype: object) -> Tile:
-        """Convert the elements; floats round to nearest even, to integers toward zero."""
+        """Convert the elements.
+
+        Floats round to nearest even; to integers toward zero and clamped, where NaN gives 0 (the
+        lowest number from f64 and to i64). Integers wrap. To i1, what is not 0 is true.
+        """
         target = as_dtype(dtype)
         if target == self.dtype:
             return self
         source = self.dtype
 
         def convert(value: SSAValue) -> SSAValue:
-            return convert_scalar(value, source, target)
+            return convert_value(value, source, target)
 
         return elementwise(convert, (self,), self.shape, target)
 
     def _binary(self, kind: str, other: object, swap: bool = False) -> Tile:
-        if not isinstance(other, Tile | View | Scalar | int | float):
+        if not isinstance(other, Tile | View | Scalar) and not is_number(other):
             return NotImplemented
         left, right = (other, self) if swap else (self, other)
         return binary(kind, left, right)
@@ -323,14 +341,38 @@ class Tile:
     def __rtruediv__(self, other: object) -> Tile:
         return self._binary("truediv", other, True)
 
+    def __floordiv__(self, other: object) -> Tile:
+        return self._binary("floordiv", other)
+
+    def __rfloordiv__(self, other: object) -> Tile:
+        return self._binary("floordiv", other, True)
+
+    def __mod__(self, other: object) -> Tile:
+        return self._binary("mod", other)
+
+    def __rmod__(self, other: object) -> Tile:
+        return self._binary("mod", other, True)
+
     def __neg__(self) -> Tile:
-        return binary("sub", 0, self)
+        source, dtype = self.dtype, computed_in("sub", self.dtype)
+
+        def body(value: SSAValue) -> SSAValue:
+            return negated(convert_value(value, source, dtype), dtype)
+
+        return elementwise(body, (self,), self.shape, dtype)
+
+    def __invert__(self) -> Tile:
+        dtype = self.dtype
+        return elementwise(lambda value: inverted(value, dtype), (self,), self.shape, dtype)
 
     def __and__(self, other: object) -> Tile:
         return self._binary("and", other)
 
     def __or__(self, other: object) -> Tile:
         return self._binary("or", other)
+
+    def __xor__(self, other: object) -> Tile:
+        return self._binary("xor", other)
 
     def __iadd__(self, other: object) -> Tile:
         self.assign(self + other)
@@ -372,33 +414,11 @@ class Tile:
 
 
 def as_matrix(value: View | Tile) -> View | Tile:
-    """A vector (n,) as the column (n,1); anything else as it is."""
-    return value.T.T if len(value.shape) == 1 else value
-
-
-def convert_scalar(value: SSAValue, source: DType, target: DType) -> SSAValue:
-    """Convert one scalar between element types."""
-    trace = current()
-    to = target.ir
-    if source == target:
-        return value
-    if source.kind == "f" and target.kind == "f":
-        if source.bits == target.bits:
-            from .dtypes import f32
-
-            return convert_scalar(convert_scalar(value, source, f32), f32, target)
-        kind = arith.ExtFOp if target.bits > source.bits else arith.TruncFOp
-        return trace.insert(kind(value, to)).results[0]
-    if source.kind == "f":
-        kind = arith.FPToUIOp if target.kind == "u" else arith.FPToSIOp
-        return trace.insert(kind(value, to)).results[0]  # pyright: ignore[reportArgumentType]
-    if target.kind == "f":
-        kind = arith.UIToFPOp if source.kind in "ub" else arith.SIToFPOp
-        return trace.insert(kind(value, to)).results[0]  # pyright: ignore[reportArgumentType]
-    if target.bits < source.bits:
-        return trace.insert(arith.TruncIOp(value, to)).results[0]  # pyright: ignore[reportArgumentType]
-    kind = arith.ExtUIOp if source.kind in "ub" else arith.ExtSIOp
-    return trace.insert(kind(value, to)).results[0]  # pyright: ignore[reportArgumentType]
+    """A vector (n,) as the column (n,1); a matrix as it is."""
+    rank = len(value.shape)
+    if rank not in (1, 2):
+        raise error(f"expected a tile of rank 1 or 2, got shape {value.shape}")
+    return value.T.T if rank == 1 else value
 
 
 def as_tile(value: object, shape: tuple[int, ...], dtype: DType) -> Tile:
@@ -407,17 +427,15 @@ def as_tile(value: object, shape: tuple[int, ...], dtype: DType) -> Tile:
         return value
     if isinstance(value, View):
         return value.load()
-    if isinstance(value, Scalar | int | float):
+    if isinstance(value, Scalar) or is_number(value):
         return elementwise(lambda: _scalar_value(value, dtype), (), shape, dtype)
     raise error(f"expected a tile, a scalar or a number, got {type(value).__name__}")
 
 
-def _scalar_value(value: Scalar | int | float, dtype: DType) -> SSAValue:
+def _scalar_value(value: Scalar | Number, dtype: DType) -> SSAValue:
     if isinstance(value, Scalar):
-        return convert_scalar(value.use(), of_ir(value.type), dtype)
-    if dtype.kind != "f" and isinstance(value, float):
-        raise error(f"expected an integer for a tile of {dtype.name}, got {value!r}")
-    return current().constant(value, dtype.ir)
+        return convert_value(value.use(), value.dtype, dtype)
+    return literal(value, dtype)
 
 
 def elementwise(
@@ -448,45 +466,32 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def promote(one: DType, other: DType) -> DType:
-    """The type that an operator computes in: the wider float; f32 for f16 with bf16."""
-    from .dtypes import f32
-
-    if one == other:
-        return one
-    if one.kind == "f" and other.kind == "f":
-        if one.bits == other.bits:
-            return f32
-        return one if one.bits > other.bits else other
-    if one.kind == "f":
-        return one
-    if other.kind == "f":
-        return other
-    return one if one.bits >= other.bits else other
-
-
 def binary(kind: str, left: object, right: object) -> Tile:
     """An elementwise binary operator with broadcasting."""
     operands = [v.load() if isinstance(v, View) else v for v in (left, right)]
     tiles = [v for v in operands if isinstance(v, Tile)]
+    others: list[Scalar | Number] = []
+    for value in operands:
+        if isinstance(value, Scalar) or is_number(value):
+            others.append(value)
+        elif not isinstance(value, Tile):
+            raise error(f"expected tiles, scalars or numbers, got {type(value).__name__}")
+    if not tiles:
+        raise error("expected a tile on at least one side, got numbers")
     dtype = tiles[0].dtype
     for tile in tiles[1:]:
         dtype = promote(dtype, tile.dtype)
+    dtype = computed_in(kind, dtype)
     shape = broadcast_shape(*(tile.shape for tile in tiles))
-    compares = kind in ("eq", "ne", "lt", "le", "gt", "ge")
 
     def body(*args: SSAValue) -> SSAValue:
-        given = iter(args)
+        given, rest = iter(args), iter(others)
         values: list[SSAValue] = []
         for operand in operands:
             if isinstance(operand, Tile):
-                values.append(convert_scalar(next(given), operand.dtype, dtype))
+                values.append(convert_value(next(given), operand.dtype, dtype))
             else:
-                assert isinstance(operand, Scalar | int | float)
-                values.append(_scalar_value(operand, dtype))
-        made = compare_op if compares else binary_op
-        return current().insert(made(kind, *values)).results[0]
+                values.append(_scalar_value(next(rest), dtype))
+        return binary_value(kind, *values)
 
-    from .dtypes import i1
-
-    return elementwise(body, tiles, shape, i1 if compares else dtype)
+    return elementwise(body, tiles, shape, i1 if compares(kind) else dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
@@ -15,7 +16,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -40,8 +41,8 @@ from xdsl.traits import (
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 
 from .attributes import ScheduleAttr, check
-from .types import MemRefType
 from .groups import GroupType, tensor_type
+from .types import MemRefType
 
 
 def parse_tile(parser: Parser) -> DenseArrayBase:
@@ -280,11 +281,9 @@ class TileIndexOp(IRDLOperation):
     def __init__(self, memref: SSAValue, tile: Sequence[int] | DenseArrayBase) -> None:
         if not isinstance(tile, DenseArrayBase):
             tile = DenseArrayBase.from_list(i64, list(tile))
-        super().__init__(
         coords = len(tile.get_values()) + isinstance(memref.type, GroupType)
-            operands=[memref],
-            properties={"tile": tile},
-            result_types=[[i32] * len(tile.get_values())],
+        super().__init__(
+            operands=[memref], properties={"tile": tile}, result_types=[[i32] * coords]
         )
 
     @classmethod

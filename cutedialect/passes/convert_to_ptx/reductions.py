@@ -5,6 +5,7 @@ result.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
@@ -17,8 +18,10 @@ from .addresses import digit_value, weighted_sum
 from .context import Context, array_class, fail, float_name
 from .coordinates import Digit, split_digits, thread_value
 from .elementwise import Fragment, elements_of, from_elements
-from .scalar_builder import Scalar
-from .scalars import from_f32, to_f32
+from .scalar_builder import Scalar, ScalarBuilder
+from .scalars import f64_extreme, from_f32, to_f32
+
+Combine = Callable[[Scalar, Scalar], Scalar]
 
 _FLOATS = {"add": "add.{0}", "mul": "mul.{0}", "max": "max.NaN.{0}", "min": "min.NaN.{0}"}
 _INTEGERS = {"add": "add.{0}", "mul": "mul.lo.{0}", "max": "max.{0}", "min": "min.{0}"}
@@ -35,13 +38,9 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
     name = float_name(source.type.element)
     half = isinstance(source.type.element, Float16Type | BFloat16Type)
     arithmetic = "f32" if half else name
-    if arithmetic == "f64" and op.kind.data in ("max", "min"):
-        mnemonic = f"{op.kind.data}.f64"
-    else:
-        table = _FLOATS if arithmetic.startswith("f") else _INTEGERS
-        mnemonic = table[op.kind.data].format(arithmetic)
     if arithmetic not in ("f32", "f64", "s32", "s64"):
         raise fail(op, f"expected f16, bf16, f32, f64, i32 or i64 elements, got {name}")
+    combine = _combiner(context.builder, op.kind.data, arithmetic)
     cls = {"s32": "b32", "s64": "b64"}.get(arithmetic, arithmetic)
     values = source.array
     if half:
@@ -79,7 +78,7 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
             len(rest),
             [(accumulator, [u for u, _ in rest]), (values, [v for _, v in rest])],
             [(accumulator, [u for u, _ in rest])],
-            lambda args: [builder.pure(mnemonic, args[0], args[1])],
+            lambda args: [combine(args[0], args[1])],
         )
     for digit in digits:
         if not digit.steps[mode] or digit.divisor >= 32:
@@ -88,9 +87,9 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
             raise fail(op, f"expected a power of two of lanes along mode {mode}, got {digit}")
         offset = digit.divisor
         while offset < digit.divisor * digit.extent:
-            _shuffle(context, accumulator, mnemonic, offset, cls)
+            _shuffle(context, accumulator, combine, offset, cls)
             offset *= 2
-    _across_warps(context, accumulator, mnemonic, digits, mode)
+    _across_warps(context, accumulator, combine, digits, mode)
     if half:
         narrow = context.registers("b16", len(rows))
         context.foreach(
@@ -119,7 +118,18 @@ def _widened(context: Context, source: Fragment, name: str) -> SSAValue:
     return wide
 
 
-def _shuffle(context: Context, accumulator: SSAValue, mnemonic: str, offset: int, cls: str) -> None:
+def _combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
+    """How two values become one; a NaN is kept."""
+    if arithmetic == "f64" and kind in ("max", "min"):
+        return lambda left, right: f64_extreme(builder, kind, left, right)
+    table = _FLOATS if arithmetic.startswith("f") else _INTEGERS
+    mnemonic = table[kind].format(arithmetic)
+    return lambda left, right: builder.pure(mnemonic, left, right)
+
+
+def _shuffle(
+    context: Context, accumulator: SSAValue, combine: Combine, offset: int, cls: str
+) -> None:
     """Combine with the lane whose number differs in one bit."""
     builder = context.builder
     every = range(accumulator.type.count)  # type: ignore[union-attr]
@@ -137,10 +147,10 @@ def _shuffle(context: Context, accumulator: SSAValue, mnemonic: str, offset: int
 
     def body(args: list[SSAValue]) -> list[Scalar]:
         if cls in ("b32", "f32"):
-            return [builder.pure(mnemonic, args[0], exchange(args[0]))]
+            return [combine(args[0], exchange(args[0]))]
         parts = builder.emit(ptx.UnpackOp(args[0], 2, "b32")).results
         other = builder.emit(ptx.PackOp([exchange(part) for part in parts], cls)).results[0]
-        return [builder.pure(mnemonic, args[0], other)]
+        return [combine(args[0], other)]
 
     context.foreach(len(every), [(accumulator, every)], [(accumulator, every)], body)
 
@@ -148,7 +158,7 @@ def _shuffle(context: Context, accumulator: SSAValue, mnemonic: str, offset: int
 def _across_warps(
     context: Context,
     accumulator: SSAValue,
-    mnemonic: str,
+    combine: Combine,
     digits: tuple[Digit, ...],
     mode: int,
 ) -> None:
@@ -216,5 +226,5 @@ def _across_warps(
         len(order),
         [(accumulator, [u for u, _ in order]), (parts_array, [p for _, p in order])],
         [(accumulator, [u for u, _ in order])],
-        lambda args: [builder.pure(mnemonic, args[0], args[1])],
+        lambda args: [combine(args[0], args[1])],
     )

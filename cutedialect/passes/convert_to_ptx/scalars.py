@@ -67,6 +67,7 @@ _FLOAT: dict[type, tuple[str, str, str | None, str | None]] = {
     mathd.CosOp: ("cos.approx.f32", "", None, None),
     mathd.TanhOp: ("tanh.approx.f32", "", None, None),
 }
+_F64_EXTREME = {arith.MaximumfOp: "max", arith.MinimumfOp: "min"}
 # arith.cmpi predicates 0..9 and arith.cmpf predicates 0..15, in their order.
 _CMPI = ("eq", "ne", "lt", "le", "gt", "ge", "lt", "le", "gt", "ge")
 _CMPF = (
@@ -174,12 +175,21 @@ def _float(
     elif name not in _COLUMN:
         raise fail(op, f"expected f16, bf16, f32 or f64, got {type_}")
     mnemonic = None if name in _EIGHT_BITS else row[_COLUMN[name]]
+    if name == "f64" and type(op) in _F64_EXTREME:
+        return f64_extreme(builder, _F64_EXTREME[type(op)], *operands)
     if mnemonic == "":
         raise fail(op, f"expected f32 (PTX has no such f64 instruction), got {type_}")
     if mnemonic is None:
         wide = [to_f32(builder, each, name) for each in operands]
         return from_f32(builder, builder.pure(row[0], *wide), name)
     return builder.pure(mnemonic, *operands)
+
+
+def f64_extreme(builder: ScalarBuilder, kind: str, left: Scalar, right: Scalar) -> Scalar:
+    """`max` or `min` of f64 where a NaN in either gives NaN: PTX has no such f64 instruction."""
+    unordered = builder.pure("setp.nan.f64", builder.value(left, "f64"), right)
+    chosen = builder.pure(f"{kind}.f64", left, right)
+    return builder.pure("selp.f64", builder.pure("add.f64", left, right), chosen, unordered)
 
 
 def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
@@ -403,9 +413,6 @@ def _float_to_int(
     if name in _SHORT:
         _check_float(context, op, name)
         value, name = to_f32(builder, value, name), "f32"
-    if bits == 8:
-        wide = builder.pure(f"cvt.rzi.{letter}32.{name}", value)
-        return builder.pure(f"cvt.{letter}16.{letter}32", wide)
     return builder.pure(f"cvt.rzi.{letter}{bits}.{name}", value)
 
 
@@ -445,8 +452,31 @@ def _ceil_divide(
     return builder.pure(f"add.s{bits}", quotient, one)
 
 
+def _floor_divide(
+    context: Context, op: Operation, builder: ScalarBuilder, operands: list[Scalar]
+) -> Scalar:
+    """a / b rounded down: one less than the truncated quotient where a remainder and b differ in
+    sign."""
+    bits = _width(context, op, op.results[0].type)
+    if bits < 32:
+        operands = [builder.pure(f"cvt.s32.s{bits}", each) for each in operands]
+    width = max(bits, 32)
+    a, b = operands
+    if builder.is_nonnegative(a) and builder.is_nonnegative(b):
+        return builder.assume_nonnegative(builder.pure(f"div.u{width}", a, b))
+    quotient = builder.pure(f"div.s{width}", a, b)
+    rest = builder.pure(f"sub.s{width}", a, builder.pure(f"mul.lo.s{width}", quotient, b))
+    inexact = builder.pure(f"setp.ne.s{width}", rest, 0)
+    differs = builder.pure(f"setp.lt.s{width}", builder.pure(f"xor.b{width}", rest, b), 0)
+    down = builder.pure("and.pred", inexact, differs)
+    one = builder.pure(f"selp.b{width}", 1, 0, down)
+    floor = builder.pure(f"sub.s{width}", quotient, one)
+    return builder.pure("cvt.u16.u32", floor) if bits < 32 else floor
+
+
 _SPECIAL: dict[type, Callable[[Context, Operation, ScalarBuilder, list[Scalar]], Scalar]] = {
     arith.CeilDivSIOp: _ceil_divide,
+    arith.FloorDivSIOp: _floor_divide,
     arith.CmpiOp: _cmpi,
     arith.CmpfOp: _cmpf,
     arith.SelectOp: _select,

@@ -1,0 +1,157 @@
+"""Arithmetic on single IR values: the type that an operator computes in, conversions, literals, and
+the ops of Python's operators. Tiles apply it to each element, scalars to themselves.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TypeGuard
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, i1
+from xdsl.ir import Attribute, SSAValue
+
+from .dtypes import DType, f32, i32
+from .trace import current, error
+
+Number = int | float
+
+_LOGIC = ("and", "or", "xor", "eq", "ne")
+_INT_COMPARE = {"eq": "eq", "ne": "ne", "lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge"}
+_UNSIGNED_COMPARE = {"eq": "eq", "ne": "ne", "lt": "ult", "le": "ule", "gt": "ugt", "ge": "uge"}
+_FLOAT_COMPARE = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
+# By operator: the ops of floats, signed and unsigned integers.
+_BINARY: dict[str, tuple[type | None, type | None, type | None]] = {
+    "add": (arith.AddfOp, arith.AddiOp, arith.AddiOp),
+    "sub": (arith.SubfOp, arith.SubiOp, arith.SubiOp),
+    "mul": (arith.MulfOp, arith.MuliOp, arith.MuliOp),
+    "truediv": (arith.DivfOp, None, None),
+    "floordiv": (None, arith.FloorDivSIOp, arith.DivUIOp),
+    "and": (None, arith.AndIOp, arith.AndIOp),
+    "or": (None, arith.OrIOp, arith.OrIOp),
+    "xor": (None, arith.XOrIOp, arith.XOrIOp),
+    "maximum": (arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
+    "minimum": (arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
+}
+_UNDEFINED = {
+    "truediv": "floats for '/' (use // or convert with .to(cute.f32))",
+    "floordiv": "integers for '//' and '%'",
+    "and": "conditions or integers for '&'",
+    "or": "conditions or integers for '|'",
+    "xor": "conditions or integers for '^' and '~'",
+}
+
+
+def is_number(value: object) -> TypeGuard[Number]:
+    """Whether a value is a Python or NumPy number, which becomes a literal."""
+    return isinstance(value, Real)
+
+
+def compares(kind: str) -> bool:
+    """Whether an operator gives conditions."""
+    return kind in _FLOAT_COMPARE
+
+
+def promote(one: DType, other: DType) -> DType:
+    """The type that holds both: the wider float; f32 for f16 with bf16, i32 for i8 with u8."""
+    if one == other:
+        return one
+    if (one.kind == "f") != (other.kind == "f"):
+        return one if one.kind == "f" else other
+    if one.bits == other.bits:
+        return f32 if one.kind == "f" else i32
+    return one if one.bits > other.bits else other
+
+
+def computed_in(kind: str, dtype: DType) -> DType:
+    """The type that an operator computes in: numbers are made of conditions as in Python."""
+    return i32 if dtype.bits == 1 and kind not in _LOGIC else dtype
+
+
+def literal(value: Number, dtype: DType) -> SSAValue:
+    """A number of the program as a constant of a type; integers have to fit."""
+    if dtype.kind == "f":
+        return current().constant(float(value), dtype.ir)
+    if not hasattr(value, "__index__"):
+        raise error(f"expected an integer for a value of {dtype.name}, got {value!r}")
+    number = int(value)
+    low = -(1 << dtype.bits - 1) if dtype.kind == "i" else 0
+    high = low + (1 << dtype.bits) - 1
+    if not low <= number <= high:
+        raise error(f"expected a number in {low}..{high} for a value of {dtype.name}, got {number}")
+    return current().constant(number, dtype.ir)
+
+
+def convert_value(value: SSAValue, source: DType, target: DType) -> SSAValue:
+    """Convert one value between element types.
+
+    Floats round to nearest even; to integers toward zero, clamped, NaN as PTX's cvt gives it.
+    Integers wrap. What is not 0 is true.
+    """
+    if source == target:
+        return value
+    trace = current()
+    to = target.ir
+    if target.bits == 1:
+        return binary_value("ne", value, literal(0, source))
+    if source.kind == "f" and target.kind == "f":
+        if source.bits == target.bits:
+            return convert_value(convert_value(value, source, f32), f32, target)
+        kind = arith.ExtFOp if target.bits > source.bits else arith.TruncFOp
+    elif source.kind == "f":
+        kind = arith.FPToUIOp if target.kind == "u" else arith.FPToSIOp
+    elif target.kind == "f":
+        kind = arith.UIToFPOp if source.kind in "ub" else arith.SIToFPOp
+    elif target.bits == source.bits:
+        return convert_value(convert_value(value, source, i32), i32, target)
+    elif target.bits < source.bits:
+        kind = arith.TruncIOp
+    else:
+        kind = arith.ExtUIOp if source.kind in "ub" else arith.ExtSIOp
+    return trace.insert(kind(value, to)).results[0]  # pyright: ignore[reportArgumentType]
+
+
+def binary_value(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
+    """A binary operator on two values of one type; comparisons give i1.
+
+    Division of integers rounds down and `%` has the sign of the divisor, as in Python.
+    """
+    trace = current()
+    type_ = left.type
+    if isinstance(type_, AnyFloat):
+        column = 0
+        if compares(kind):
+            return trace.insert(arith.CmpfOp(left, right, _FLOAT_COMPARE[kind])).results[0]
+    else:
+        column = 2 if _is_unsigned(type_) else 1
+        if compares(kind):
+            table = _UNSIGNED_COMPARE if column == 2 else _INT_COMPARE
+            return trace.insert(arith.CmpiOp(left, right, table[kind])).results[0]
+    if kind == "mod":
+        whole = binary_value("mul", binary_value("floordiv", left, right), right)
+        return binary_value("sub", left, whole)
+    made = _BINARY[kind][column]
+    if made is None:
+        raise error(f"expected {_UNDEFINED[kind]}, got {type_}")
+    return trace.insert(made(left, right)).results[0]
+
+
+def negated(value: SSAValue, dtype: DType) -> SSAValue:
+    """-x: floats change their sign, integers wrap."""
+    if dtype.kind == "f":
+        return current().insert(arith.NegfOp(value)).results[0]
+    return binary_value("sub", literal(0, dtype), value)
+
+
+def inverted(value: SSAValue, dtype: DType) -> SSAValue:
+    """~x: every bit, or a condition, turned round."""
+    ones = -1 if dtype.kind == "i" else (1 << dtype.bits) - 1
+    if dtype.kind == "f":
+        raise error(f"expected {_UNDEFINED['xor']}, got {dtype.name}")
+    return binary_value("xor", value, literal(ones, dtype))
+
+
+def _is_unsigned(type_: Attribute) -> bool:
+    return type_ == i1 or (
+        isinstance(type_, IntegerType) and type_.signedness.data is Signedness.UNSIGNED
+    )
