@@ -39,7 +39,6 @@ Handler = Callable[["KernelLowering", Any], None]
 """Lowers one op; what it has become is kept in the lowering."""
 
 
-class KernelLowering:
 @dataclass(frozen=True)
 class Group:
     """A group's table in global memory: its address (b64) and how many entries it has (b32)."""
@@ -48,6 +47,7 @@ class Group:
     size: SSAValue
 
 
+class KernelLowering:
     """The state of the walk."""
 
     def __init__(self, context: Context, handlers: Mapping[type[Operation], Handler]) -> None:
@@ -59,8 +59,8 @@ class Group:
         self.fragments: dict[SSAValue, Fragment] = {}
         self.kinds: dict[SSAValue, str] = {}
         self.maps: dict[SSAValue, SSAValue] = {}
-        self.rings: dict[SSAValue, Ring] = {}
         self.groups: dict[SSAValue, Group] = {}
+        self.rings: dict[SSAValue, Ring] = {}
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.done: set[Operation] = set()
@@ -84,15 +84,15 @@ class Group:
                 self.views[arg] = memref_view(arg.type, first, dynamic)
             elif isinstance(arg.type, TmaDescriptorType):
                 self.maps[arg] = first
+            elif isinstance(arg.type, cute.GroupType):
+                size = next(rest)
+                self.builder.nonnegative.add(size)
+                self.groups[arg] = Group(first, size)
             elif scalar_class(arg.type) == "pred":
                 self.scalars[arg] = self.builder.pure("setp.ne.s32", first, 0)
             else:
                 self.scalars[arg] = first
 
-            elif isinstance(arg.type, cute.GroupType):
-                size = next(rest)
-                self.builder.nonnegative.add(size)
-                self.groups[arg] = Group(first, size)
     def run(self, block: Block) -> None:
         for op in block.ops:
             if op in self.done:
