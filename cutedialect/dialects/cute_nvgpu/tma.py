@@ -220,6 +220,12 @@ class MakeTmaDescriptorOp(IRDLOperation):
         from cutedialect.dialects.cute import GroupType, MemRefType
 
         type_, made = self.memref.type, self.result.type
+        if isinstance(type_, GroupType) and isinstance(made, GroupType):
+            type_, made = type_.member, made.member
+        expect(
+            isinstance(made, TmaDescriptorType),
+            f"expected a tensor map, or a group of them for a group of tensors, got {made}",
+        )
         assert isinstance(made, TmaDescriptorType)
         expect(
             isinstance(type_, MemRefType) and type_.space == "gmem",
@@ -240,12 +246,6 @@ class MakeTmaDescriptorOp(IRDLOperation):
             f"expected a tensor with a contiguous mode, aligned to 16 bytes, got {type_}",
         )
         row = made.box[contiguous[0]] * type_.bits // 8
-        if isinstance(type_, GroupType) and isinstance(made, GroupType):
-            type_, made = type_.member, made.member
-        expect(
-            isinstance(made, TmaDescriptorType),
-            f"expected a tensor map, or a group of them for a group of tensors, got {made}",
-        )
         span = _SPANS[made.swizzle.bits] if made.swizzle is not None else 1 << 20
         expect(
             row % 16 == 0 and row <= span,
@@ -267,6 +267,7 @@ class TmaStoreCommitOp(IRDLOperation):
 
     name = "cute_nvgpu.tma_store_commit"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict"
 
     def __init__(self) -> None:
