@@ -194,17 +194,19 @@ def _complete_stores(kernel: KernelOp) -> None:
         takes_turns = len(stores) % 2 == 0
         if takes_turns:
             _take_turns(kernel, alloc, writers, stores)
+        assert isinstance(stores[0].atom, TmaStoreType)
+        warps = stores[0].atom.warps
         for writer, store in zip(writers, stores, strict=True):
+            read = TmaStoreWaitOp(0, True, warps)
             if takes_turns:
-                _after(writer, [ProxyFenceOp(), TmaStoreWaitOp(0, True), BarrierOp()], MAIN)
+                _after(writer, [ProxyFenceOp(), read, BarrierOp(warps)], MAIN)
             else:
-                _before(writer, [TmaStoreWaitOp(0, True), BarrierOp()], MAIN)
-                _after(writer, [ProxyFenceOp(), BarrierOp()], MAIN)
-            _after(store, [TmaStoreCommitOp()], MAIN)
+                _before(writer, [read, BarrierOp(warps)], MAIN)
+                _after(writer, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
+            _after(store, [TmaStoreCommitOp(warps)], MAIN)
         last = kernel.body.block.last_op
         assert last is not None
-        if not isinstance(last, TmaStoreWaitOp):
-            _after(last, [TmaStoreWaitOp(0, True)], MAIN)
+        _after(last, [TmaStoreWaitOp(0, True, warps)], MAIN)
 
 
 def _take_turns(

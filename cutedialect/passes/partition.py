@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Float32Type, ModuleOp, UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
@@ -48,7 +48,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     UniversalCopyType,
 )
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, flatten
 from cutedialect.passes.layout_inference import (
     LayoutInference,
     coalesced_for,
@@ -66,6 +66,7 @@ from cutedialect.passes.tensor_maps import (
 )
 from cutedialect.passes.thread_layouts import (
     columns_of,
+    divides_rows,
     mma_accumulator,
     mma_operand,
     project,
@@ -73,6 +74,8 @@ from cutedialect.passes.thread_layouts import (
     sector_efficiency,
 )
 
+# Warps of a warpgroup.
+_GROUP = 4
 # A store whose first vectors fill less than this share of their sectors goes through smem first.
 _MIN_SECTOR_EFFICIENCY = 0.5
 
@@ -421,24 +424,79 @@ class _Partition:
         smem = MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
         buffer = AllocSmemOp(smem)
         view = SubviewOp(op.destination, (0, 0), (rows, chunk))
-        described = self._tensor_map(view.result, buffer.result, 1)
+        groups = self._row_groups(source, layout, contiguous)
+        described = self._tensor_map(view.result, buffer.result, groups if contiguous else 1)
         if described is None:
             return False
+        stored = op.source
         staged = self._insert_top(buffer, op).results[0]
         staged.name_hint = f"s{op.destination.name_hint or ''}"
         atom = self._staging_atom(source, contiguous)
+        store = TmaStoreType.get(source.element, warps=_GROUP if groups > 1 else None)
         for first in range(0, columns, chunk):
             piece, to = op.source, op.destination
             if chunk != columns:
-                piece = self._insert(ExtractOp(op.source, (0, first), part), op).results[0]
+                piece = self._columns(op.source, first, part, op)
                 to = self._insert(SubviewOp(op.destination, (0, first), (rows, chunk)), op)
                 to = to.results[0]
             self._insert(CopyOp(piece, staged, atom=atom), op)
-            store = TmaStoreType.get(source.element)
             self._insert(CopyOp(staged, to, atom=store, descriptor=described), op)
         op.detach()
         op.erase()
+        _erase_unused(stored)
         return True
+
+    def _columns(
+        self, value: SSAValue, first: int, part: FragmentType, before: Operation
+    ) -> SSAValue:
+        """Some columns of a register tile.
+
+        What only a store uses is computed as it is stored: few registers hold results at one time,
+        and the first columns are on their way while the last are computed.
+        """
+        source = value.owner
+        types = self._parts_of_inputs(source, part) if _has_one_user(value) else None
+        if types is None or source.parent is not before.parent:
+            return self._insert(ExtractOp(value, (0, first), part), before).results[0]
+        assert isinstance(source, MapOp)
+        inputs = [
+            each if type_ is None else self._columns(each, first, type_, before)
+            for each, type_ in zip(source.inputs, types, strict=True)
+        ]
+        return self._insert(MapOp(inputs, part, source.body.clone()), before).results[0]
+
+    def _parts_of_inputs(
+        self, op: Operation | Block, part: FragmentType
+    ) -> list[FragmentType | None] | None:
+        """The parts of a map's inputs that make a part of its result; None is a whole input."""
+        if not isinstance(op, MapOp):
+            return None
+        types: list[FragmentType | None] = []
+        for each in op.inputs:
+            type_ = each.type
+            assert isinstance(type_, FragmentType)
+            assert type_.tv is not None
+            if len(type_.shape) != 2 or type_.shape[1] == 1:
+                types.append(None)
+                continue
+            rows, chunk = type_.shape[0], part.shape[1]
+            tv = columns_of(type_.tv, rows, chunk)
+            if tv is None:
+                return None
+            types.append(FragmentType.get(type_.element, (rows, chunk), tv))
+        return types
+
+    def _row_groups(self, source: FragmentType, layout: Layout, contiguous: int) -> int:
+        """How many warpgroups can store their own rows, without waiting for each other."""
+        groups = self.threads // (32 * _GROUP)
+        rows = source.shape[0]
+        assert source.tv is not None
+        if groups < 2 or not divides_rows(source.tv, rows, groups):  # pyright: ignore[reportArgumentType]
+            return 1
+        inner = flatten(layout.shape[contiguous])[0]  # type: ignore[index]
+        if contiguous == 0 and rows // groups % inner:
+            return 1
+        return groups
 
     def _chunk(self, source: FragmentType) -> tuple[int, FragmentType]:
         """Columns that go through shared memory at once, and the type of such a part.
@@ -480,6 +538,21 @@ class _Partition:
         if have <= share and self.schedule.epilogue != "smem":
             return op.source
         return self._converted(op.source, wanted, op)
+
+
+def _has_one_user(value: SSAValue) -> bool:
+    return sum(1 for _ in value.uses) == 1
+
+
+def _erase_unused(value: SSAValue) -> None:
+    """Erase the map that makes a value if nothing uses it, and so on with what that one used."""
+    op = value.owner
+    if isinstance(op, MapOp) and not any(True for _ in value.uses):
+        inputs = list(op.inputs)
+        op.detach()
+        op.erase()
+        for each in inputs:
+            _erase_unused(each)
 
 
 def _element(value: SSAValue) -> Attribute:

@@ -10,6 +10,9 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import DimOp
 
+_NO_WRAP = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+_SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
+
 
 class ScalarBuilder:
     """Builds i32 scalar ops in order at one place, all with one location."""
@@ -29,7 +32,11 @@ class ScalarBuilder:
         return self.insert(DimOp(memref, mode)).results[0]
 
     def binary(self, kind: type, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        return self.insert(kind(lhs, rhs)).results[0]
+        """An integer op; extents and counts are below 2^31, so that sums do not wrap."""
+        op = kind(lhs, rhs)
+        if kind in _SUMS:
+            op.properties["overflowFlags"] = _NO_WRAP
+        return self.insert(op).results[0]
 
     def tiles(self, memref: SSAValue, mode: int, extent: int) -> SSAValue:
         """How many tiles of `extent` cover a mode; -1 is the whole mode in one tile."""

@@ -161,6 +161,22 @@ def values_in_columns(tv: Layout, rows: int, first: int, chunk: int) -> list[int
     ]
 
 
+def divides_rows(tv: Layout, rows: int, groups: int) -> bool:
+    """Whether the threads, cut into `groups` of neighbors, hold an equal block of rows each."""
+    offsets = _offsets(modes_of(tv[0]))
+    size, block = len(offsets) // groups, rows // groups
+    if len(offsets) % groups or rows % groups:
+        return False
+    if any(
+        offsets[group * size + thread] != offsets[thread] + group * block
+        for group in range(groups)
+        for thread in range(size)
+    ):
+        return False
+    values = {offset % rows for offset in _offsets(modes_of(tv[1]))}
+    return max(offset % rows for offset in offsets[:size]) + max(values) < block
+
+
 def same_elements(one: Layout, other: Layout) -> bool:
     """Whether every thread holds the same elements in both layouts."""
     if product(one.shape[0]) != product(other.shape[0]):

@@ -214,16 +214,25 @@ def _coordinates(
 def _raster(
     build: ScalarBuilder, index: SSAValue, rows: SSAValue, columns: SSAValue, group: int
 ) -> tuple[SSAValue, SSAValue]:
-    """Blocks of a group of rows are walked column by column: neighbors share operands in L2."""
-    width = build.constant(group)
+    """Blocks of a group of rows are walked column by column: neighbors share operands in L2.
+
+    The last group has the rows that remain; every divisor is the same for all work items, so that
+    the divisions become products.
+    """
+    width, one = build.constant(group), build.constant(1)
     area = build.binary(arith.MuliOp, width, columns)
     which = build.binary(arith.DivSIOp, index, area)
     first = build.binary(arith.MuliOp, which, width)
-    left = build.binary(arith.SubiOp, rows, first)
-    height = build.binary(arith.MinSIOp, left, width)
     inside = build.binary(arith.RemSIOp, index, area)
-    row = build.binary(arith.AddiOp, first, build.binary(arith.RemSIOp, inside, height))
-    return row, build.binary(arith.DivSIOp, inside, height)
+    last = build.binary(arith.SubiOp, rows, build.binary(arith.RemSIOp, rows, width))
+    remaining = build.binary(arith.MaxSIOp, build.binary(arith.RemSIOp, rows, width), one)
+    is_last = build.insert(arith.CmpiOp(first, last, "sge")).results[0]
+    parts: list[SSAValue] = []
+    for kind in (arith.RemSIOp, arith.DivSIOp):
+        narrow = build.binary(kind, inside, remaining)
+        full = build.binary(kind, inside, width)
+        parts.append(build.insert(arith.SelectOp(is_last, narrow, full)).results[0])
+    return build.binary(arith.AddiOp, first, parts[0]), parts[1]
 
 
 def _inside(

@@ -203,9 +203,7 @@ class Machine:
         if self._stamps is not None:
             self._stamps.reshape(-1, 4)[chunks] = 0
 
-    def demand_visible(
-        self, warps: Array, chunks: Array, reader: str, code: str = "CD-A1"
-    ) -> None:
+    def demand_visible(self, warps: Array, chunks: Array, reader: str, code: str = "CD-A1") -> None:
         """Error ``code`` unless ordinary stores to the 16-byte chunks (numbers within the shared
         data) are visible to an asynchronous operation that threads of ``warps`` issue now."""
         if self.ordering is not None:

@@ -617,17 +617,22 @@ class ExtractOp(IRDLOperation):
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
-    """All threads of the CTA meet, and see each other's writes to shared memory.
+    """All threads of the CTA, or of the role, meet and see each other's writes to shared memory.
+
+    With `warps`, every so many neighboring warps meet among themselves.
 
     Example:
 
         cute.kernel @k() {
           cute.barrier
+          cute.barrier {warps = 4 : i32}
         }
     """
 
     name = "cute.barrier"
+    warps = opt_prop_def(IntegerAttr)
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, warps: int | None = None) -> None:
+        super().__init__(properties={"warps": None if warps is None else IntegerAttr(warps, i32)})

@@ -152,14 +152,18 @@ class TmaLoadType(Data[tuple], TypeAttribute):
 class TmaStoreType(Data[tuple], TypeAttribute):
     """`cp.async.bulk.tensor` out of shared memory: `!cute_nvgpu.atom.tma_store<f16>`.
 
-    `tma_store<f32, reduce = add>` combines with what is there (`cp.reduce.async.bulk.tensor`).
+    `tma_store<f32, reduce = add>` combines with what is there (`cp.reduce.async.bulk.tensor`). With
+    `warps = 4` every four warps store their own equal part of the rows: a thread of theirs starts
+    it, instead of one thread for all.
     """
 
     name = "cute_nvgpu.atom.tma_store"
 
     @classmethod
-    def get(cls, element: Attribute, reduce: str | None = None) -> TmaStoreType:
-        return cls((element, reduce))
+    def get(
+        cls, element: Attribute, reduce: str | None = None, warps: int | None = None
+    ) -> TmaStoreType:
+        return cls((element, reduce, warps))
 
     @property
     def element(self) -> Attribute:
@@ -169,25 +173,41 @@ class TmaStoreType(Data[tuple], TypeAttribute):
     def reduce(self) -> str | None:
         return self.data[1]
 
+    @property
+    def warps(self) -> int | None:
+        """Warps that store a part together; None is all of the role."""
+        return self.data[2]
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
+        reduce, warps = None, None
         with parser.in_angle_brackets():
             element = parser.parse_type()
-            if not parser.parse_optional_punctuation(","):
-                return element, None
-            parse_key(parser, "reduce")
-            return element, parser.parse_identifier()
+            while parser.parse_optional_punctuation(","):
+                if parser.parse_optional_keyword("warps"):
+                    parser.parse_punctuation("=")
+                    warps = parser.parse_integer(allow_boolean=False)
+                else:
+                    parse_key(parser, "reduce")
+                    reduce = parser.parse_identifier()
+        return element, reduce, warps
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.element)
             if self.reduce is not None:
                 printer.print_string(f", reduce = {self.reduce}")
+            if self.warps is not None:
+                printer.print_string(f", warps = {self.warps}")
 
     def verify(self) -> None:
         expect(
             self.reduce is None or self.reduce in REDUCTIONS,
             f"expected a reduction {', '.join(REDUCTIONS)}, got {self.reduce}",
+        )
+        expect(
+            self.warps is None or 1 <= self.warps <= 32,
+            f"expected parts of 1 to 32 warps, got {self.warps}",
         )
 
 
@@ -266,12 +286,13 @@ class TmaStoreCommitOp(IRDLOperation):
     """
 
     name = "cute_nvgpu.tma_store_commit"
+    warps = opt_prop_def(IntegerAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, warps: int | None = None) -> None:
+        super().__init__(properties={"warps": None if warps is None else IntegerAttr(warps, i32)})
 
 
 @irdl_op_definition
@@ -279,6 +300,7 @@ class TmaStoreWaitOp(IRDLOperation):
     """The storing thread waits until at most `pending` groups are on their way.
 
     With `read` the shared memory they read may be written again; without it the stores are done.
+    With `warps`, the storing thread of each so many warps waits for its own.
 
     Example:
 
@@ -290,15 +312,17 @@ class TmaStoreWaitOp(IRDLOperation):
     name = "cute_nvgpu.tma_store_wait"
     pending = prop_def(IntegerAttr)
     read = opt_prop_def(UnitAttr)
+    warps = opt_prop_def(IntegerAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict"
 
-    def __init__(self, pending: int, read: bool) -> None:
+    def __init__(self, pending: int, read: bool, warps: int | None = None) -> None:
         super().__init__(
             properties={
                 "pending": IntegerAttr(pending, i32),
                 "read": UnitAttr() if read else None,
+                "warps": None if warps is None else IntegerAttr(warps, i32),
             }
         )
 

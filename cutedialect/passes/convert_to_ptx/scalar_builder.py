@@ -376,7 +376,33 @@ class ScalarBuilder:
             return self._simplify_right(mnemonic, operands[0], int(b))
         if operation == "sub" and operands[0] is operands[1]:
             return 0
+        if operation in ("div", "rem") and bits == 32 and self._divides_often(*operands):
+            return self._divide_by_reciprocal(operation, *operands)
         return None
+
+    def _divides_often(self, x: Scalar, divisor: Scalar) -> bool:
+        """Whether a loop divides by what it does not change, both of them not negative."""
+        inside = range(self.level_of(divisor) + 1, self.level_of(x) + 1)
+        return (
+            any(self.levels[level].repeats for level in inside)
+            and self.is_nonnegative(x)
+            and self.is_nonnegative(divisor)
+        )
+
+    def _divide_by_reciprocal(self, operation: str, x: Scalar, divisor: Scalar) -> Scalar:
+        """x / d or x % d as a product with floor((2^32 - 1) / d), which leaves the loop.
+
+        The high half of the product is the quotient or one less: x/d - x*m/2^32 < 1 + x/2^32 < 2.
+        """
+        reciprocal = self.pure("div.u32", 0xFFFFFFFF, divisor)
+        below = self.pure("mul.hi.u32", x, reciprocal)
+        rest = self.pure("sub.s32", x, self.pure("mul.lo.s32", below, divisor))
+        short = self.pure("setp.ge.u32", rest, divisor)
+        if operation == "div":
+            result = self.pure("selp.b32", self.pure("add.s32", below, 1), below, short)
+        else:
+            result = self.pure("selp.b32", self.pure("sub.s32", rest, divisor), rest, short)
+        return self.assume_nonnegative(result)
 
     def _fold(self, operation: str, bits: int, signed: bool, a: int, b: int) -> Scalar | None:
         if operation.startswith("setp."):

@@ -80,6 +80,13 @@ _EIGHT_BITS = tuple(eight_bit_floats.FORMATS)
 _SHORT = ("f16", "bf16", *_EIGHT_BITS)
 
 
+def _does_not_wrap(op: Operation) -> bool:
+    flags = op.properties.get("overflowFlags")
+    return isinstance(flags, arith.IntegerOverflowAttr) and bool(
+        {arith.IntegerOverflowFlag.NSW} & set(flags.data)
+    )
+
+
 def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
     """Lower one scalar op and bind its result; False when it is not one of arith or math."""
     builder = context.builder
@@ -90,7 +97,11 @@ def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
     if kind in _INTEGER:
         type_ = op.results[0].type
         operands = [values[each] for each in op.operands]
-        values[op.results[0]] = _integer(context, op, kind, type_, operands)
+        result = _integer(context, op, kind, type_, operands)
+        grows = kind in (arith.AddiOp, arith.MuliOp) and _does_not_wrap(op)
+        if grows and all(builder.is_nonnegative(each) for each in operands):
+            builder.assume_nonnegative(result)
+        values[op.results[0]] = result
         return True
     if kind in _FLOAT:
         operands = [values[each] for each in op.operands]

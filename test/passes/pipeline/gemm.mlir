@@ -38,7 +38,7 @@
 // CHECK-NEXT:     %27 = arith.constant 1 : i32
 // CHECK-NEXT:     %28 = arith.constant 2 : i32
 // CHECK-NEXT:     scf.for %29 = %26 to %28 step %27 : i32 {
-// CHECK-NEXT:       %30 = arith.addi %29, %23 : i32
+// CHECK-NEXT:       %30 = arith.addi %29, %23 overflow<nsw> : i32
 // CHECK-NEXT:       %31 = arith.cmpi slt, %30, %22 : i32
 // CHECK-NEXT:       pipeline.producer_acquire %25 : !pipeline.ring<3>
 // CHECK-NEXT:       %A_1 = cute.local_tile %A, [64, 32], (%16, %30) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)">
@@ -64,11 +64,11 @@
 // CHECK-NEXT:     cute.copy %43, %36 {role = "main", atom = !cute_nvgpu.atom.ldsm<val_type = f16, num_matrices = 4, t>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,16):(1,64)"> -> !cute.fragment<f16, "(64,16)", "((4,8,2,2),((2,2),4,1)):((128,1,0,32),((64,512),8,1024))">
 // CHECK-NEXT:     scf.for %44 = %23 to %22 step %24 : i32 {
 // CHECK-NEXT:       %45 = arith.constant 3 : i32
-// CHECK-NEXT:       %46 = arith.subi %44, %23 : i32
+// CHECK-NEXT:       %46 = arith.subi %44, %23 overflow<nsw> : i32
 // CHECK-NEXT:       %47 = arith.constant 2 : i32
-// CHECK-NEXT:       %48 = arith.addi %44, %47 : i32
+// CHECK-NEXT:       %48 = arith.addi %44, %47 overflow<nsw> : i32
 // CHECK-NEXT:       %49 = arith.constant 2 : i32
-// CHECK-NEXT:       %50 = arith.addi %46, %49 : i32
+// CHECK-NEXT:       %50 = arith.addi %46, %49 overflow<nsw> : i32
 // CHECK-NEXT:       %51 = arith.remui %50, %45 : i32
 // CHECK-NEXT:       %52 = arith.cmpi slt, %48, %22 : i32
 // CHECK-NEXT:       pipeline.producer_acquire %25 : !pipeline.ring<3>
@@ -99,7 +99,7 @@
 // CHECK-NEXT:       pipeline.consumer_wait %25 {pending = 1 : i32} : !pipeline.ring<3>
 // CHECK-NEXT:       %67 = arith.constant 3 : i32
 // CHECK-NEXT:       %68 = arith.constant 1 : i32
-// CHECK-NEXT:       %69 = arith.addi %46, %68 : i32
+// CHECK-NEXT:       %69 = arith.addi %46, %68 overflow<nsw> : i32
 // CHECK-NEXT:       %70 = arith.remui %69, %67 : i32
 // CHECK-NEXT:       %71 = cute.stage %sA[%70] : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32,3):(32,1,2048)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
 // CHECK-NEXT:       %72 = cute.subview %71, (0, 0) : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,16):(32,1)">

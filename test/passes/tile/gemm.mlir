@@ -12,50 +12,58 @@
 // CHECK-NEXT:     %4 = cute.dim %D, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // CHECK-NEXT:     %5 = arith.constant 64 : i32
 // CHECK-NEXT:     %6 = arith.ceildivsi %4, %5 : i32
-// CHECK-NEXT:     %7 = arith.muli %3, %6 : i32
+// CHECK-NEXT:     %7 = arith.muli %3, %6 overflow<nsw> : i32
 // CHECK-NEXT:     %8 = arith.constant 8 : i32
-// CHECK-NEXT:     %9 = arith.muli %8, %6 : i32
-// CHECK-NEXT:     %10 = arith.divsi %0, %9 : i32
-// CHECK-NEXT:     %11 = arith.muli %10, %8 : i32
-// CHECK-NEXT:     %12 = arith.subi %3, %11 : i32
-// CHECK-NEXT:     %13 = arith.minsi %12, %8 : i32
-// CHECK-NEXT:     %14 = arith.remsi %0, %9 : i32
-// CHECK-NEXT:     %15 = arith.remsi %14, %13 : i32
-// CHECK-NEXT:     %16 = arith.addi %11, %15 : i32
-// CHECK-NEXT:     %17 = arith.divsi %14, %13 : i32
-// CHECK-NEXT:     %18 = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
-// CHECK-NEXT:     %19 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:     cute.fill %18, %19 : !cute.fragment<f32, "(64,64)">
-// CHECK-NEXT:     %20 = cute.dim %A, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
-// CHECK-NEXT:     %21 = arith.constant 32 : i32
-// CHECK-NEXT:     %22 = arith.ceildivsi %20, %21 : i32
-// CHECK-NEXT:     %23 = arith.constant 0 : i32
-// CHECK-NEXT:     %24 = arith.constant 1 : i32
-// CHECK-NEXT:     scf.for %25 = %23 to %22 step %24 : i32 {
-// CHECK-NEXT:       %A_1 = cute.local_tile %A, [64, 32], (%16, %25) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)">
-// CHECK-NEXT:       %26 = arith.constant 64 : i32
-// CHECK-NEXT:       %27 = arith.muli %16, %26 : i32
-// CHECK-NEXT:       %28 = arith.constant 32 : i32
-// CHECK-NEXT:       %29 = arith.muli %25, %28 : i32
-// CHECK-NEXT:       %B_1 = cute.local_tile %B, [32, 64], (%25, %17) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)">
-// CHECK-NEXT:       %30 = arith.constant 32 : i32
-// CHECK-NEXT:       %31 = arith.muli %25, %30 : i32
-// CHECK-NEXT:       %32 = arith.constant 64 : i32
-// CHECK-NEXT:       %33 = arith.muli %17, %32 : i32
-// CHECK-NEXT:       %34 = cute.transpose %B_1 : !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})">
-// CHECK-NEXT:       cute.gemm %A_1, %34, %18 : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})">, !cute.fragment<f32, "(64,64)">
+// CHECK-NEXT:     %9 = arith.constant 1 : i32
+// CHECK-NEXT:     %10 = arith.muli %8, %6 overflow<nsw> : i32
+// CHECK-NEXT:     %11 = arith.divsi %0, %10 : i32
+// CHECK-NEXT:     %12 = arith.muli %11, %8 overflow<nsw> : i32
+// CHECK-NEXT:     %13 = arith.remsi %0, %10 : i32
+// CHECK-NEXT:     %14 = arith.remsi %3, %8 : i32
+// CHECK-NEXT:     %15 = arith.subi %3, %14 overflow<nsw> : i32
+// CHECK-NEXT:     %16 = arith.remsi %3, %8 : i32
+// CHECK-NEXT:     %17 = arith.maxsi %16, %9 : i32
+// CHECK-NEXT:     %18 = arith.cmpi sge, %12, %15 : i32
+// CHECK-NEXT:     %19 = arith.remsi %13, %17 : i32
+// CHECK-NEXT:     %20 = arith.remsi %13, %8 : i32
+// CHECK-NEXT:     %21 = arith.select %18, %19, %20 : i32
+// CHECK-NEXT:     %22 = arith.divsi %13, %17 : i32
+// CHECK-NEXT:     %23 = arith.divsi %13, %8 : i32
+// CHECK-NEXT:     %24 = arith.select %18, %22, %23 : i32
+// CHECK-NEXT:     %25 = arith.addi %12, %21 overflow<nsw> : i32
+// CHECK-NEXT:     %26 = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+// CHECK-NEXT:     %27 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:     cute.fill %26, %27 : !cute.fragment<f32, "(64,64)">
+// CHECK-NEXT:     %28 = cute.dim %A, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
+// CHECK-NEXT:     %29 = arith.constant 32 : i32
+// CHECK-NEXT:     %30 = arith.ceildivsi %28, %29 : i32
+// CHECK-NEXT:     %31 = arith.constant 0 : i32
+// CHECK-NEXT:     %32 = arith.constant 1 : i32
+// CHECK-NEXT:     scf.for %33 = %31 to %30 step %32 : i32 {
+// CHECK-NEXT:       %A_1 = cute.local_tile %A, [64, 32], (%25, %33) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)">
+// CHECK-NEXT:       %34 = arith.constant 64 : i32
+// CHECK-NEXT:       %35 = arith.muli %25, %34 : i32
+// CHECK-NEXT:       %36 = arith.constant 32 : i32
+// CHECK-NEXT:       %37 = arith.muli %33, %36 : i32
+// CHECK-NEXT:       %B_1 = cute.local_tile %B, [32, 64], (%33, %24) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)">
+// CHECK-NEXT:       %38 = arith.constant 32 : i32
+// CHECK-NEXT:       %39 = arith.muli %33, %38 : i32
+// CHECK-NEXT:       %40 = arith.constant 64 : i32
+// CHECK-NEXT:       %41 = arith.muli %24, %40 : i32
+// CHECK-NEXT:       %42 = cute.transpose %B_1 : !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})">
+// CHECK-NEXT:       cute.gemm %A_1, %42, %26 : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})">, !cute.fragment<f32, "(64,64)">
 // CHECK-NEXT:     }
-// CHECK-NEXT:     %35 = cute.map (%36 = %18 : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f16, "(64,64)"> {
-// CHECK-NEXT:       %37 = arith.mulf %36, %alpha : f32
-// CHECK-NEXT:       %38 = arith.truncf %37 : f32 to f16
-// CHECK-NEXT:       cute.yield %38 : f16
+// CHECK-NEXT:     %43 = cute.map (%44 = %26 : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f16, "(64,64)"> {
+// CHECK-NEXT:       %45 = arith.mulf %44, %alpha : f32
+// CHECK-NEXT:       %46 = arith.truncf %45 : f32 to f16
+// CHECK-NEXT:       cute.yield %46 : f16
 // CHECK-NEXT:     }
-// CHECK-NEXT:     %D_1 = cute.local_tile %D, [64, 64], (%16, %17) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,64):(?{i64 div=8},1)">
-// CHECK-NEXT:     %39 = arith.constant 64 : i32
-// CHECK-NEXT:     %40 = arith.muli %16, %39 : i32
-// CHECK-NEXT:     %41 = arith.constant 64 : i32
-// CHECK-NEXT:     %42 = arith.muli %17, %41 : i32
-// CHECK-NEXT:     cute.copy %35, %D_1 : !cute.fragment<f16, "(64,64)"> -> !cute.memref<f16, gmem, align<16>, "(64,64):(?{i64 div=8},1)">
+// CHECK-NEXT:     %D_1 = cute.local_tile %D, [64, 64], (%25, %24) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,64):(?{i64 div=8},1)">
+// CHECK-NEXT:     %47 = arith.constant 64 : i32
+// CHECK-NEXT:     %48 = arith.muli %25, %47 : i32
+// CHECK-NEXT:     %49 = arith.constant 64 : i32
+// CHECK-NEXT:     %50 = arith.muli %24, %49 : i32
+// CHECK-NEXT:     cute.copy %43, %D_1 : !cute.fragment<f16, "(64,64)"> -> !cute.memref<f16, gmem, align<16>, "(64,64):(?{i64 div=8},1)">
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.func @launch(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {cute.written = array<i64: 2>} {
 // CHECK-NEXT:     %0 = arith.constant 1 : i32
@@ -65,7 +73,7 @@
 // CHECK-NEXT:     %4 = cute.dim %D, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // CHECK-NEXT:     %5 = arith.constant 64 : i32
 // CHECK-NEXT:     %6 = arith.ceildivsi %4, %5 : i32
-// CHECK-NEXT:     %7 = arith.muli %3, %6 : i32
+// CHECK-NEXT:     %7 = arith.muli %3, %6 overflow<nsw> : i32
 // CHECK-NEXT:     cute.launch @gemm grid(%7, %0, %0) args(%A, %B, %D, %alpha) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32
 // CHECK-NEXT:     func.return
 // CHECK-NEXT:   }

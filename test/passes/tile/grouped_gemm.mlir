@@ -9,7 +9,7 @@
 // SPLIT-NEXT:     %3 = arith.remsi %0, %1 : i32
 // SPLIT-NEXT:     %4 = cute.group_size %offsets : !cute.group<i32>
 // SPLIT-NEXT:     %5 = arith.constant 1 : i32
-// SPLIT-NEXT:     %6 = arith.subi %4, %5 : i32
+// SPLIT-NEXT:     %6 = arith.subi %4, %5 overflow<nsw> : i32
 // SPLIT-NEXT:     %7 = cute.member %offsets[%6] : !cute.group<i32>
 // SPLIT-NEXT:     %8 = cute.grid_dim x
 // SPLIT-NEXT:     %9 = arith.constant 2 : i32
@@ -17,7 +17,7 @@
 // SPLIT-NEXT:     scf.for %11 = %2 to %7 step %10 : i32 {
 // SPLIT-NEXT:       %p = cute.find %11 in %offsets : !cute.group<i32>
 // SPLIT-NEXT:       %12 = cute.member %offsets[%p] : !cute.group<i32>
-// SPLIT-NEXT:       %13 = arith.subi %11, %12 : i32
+// SPLIT-NEXT:       %13 = arith.subi %11, %12 overflow<nsw> : i32
 // SPLIT-NEXT:       %14 = cute.member %D[%p] : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
 // SPLIT-NEXT:       %15 = cute.dim %14, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // SPLIT-NEXT:       %16 = arith.constant 128 : i32
@@ -27,22 +27,30 @@
 // SPLIT-NEXT:       %20 = cute.dim %14, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // SPLIT-NEXT:       %21 = arith.constant 128 : i32
 // SPLIT-NEXT:       %22 = arith.ceildivsi %20, %21 : i32
-// SPLIT-NEXT:       %23 = arith.muli %19, %22 : i32
+// SPLIT-NEXT:       %23 = arith.muli %19, %22 overflow<nsw> : i32
 // SPLIT-NEXT:       %24 = arith.constant 8 : i32
-// SPLIT-NEXT:       %25 = arith.muli %24, %22 : i32
-// SPLIT-NEXT:       %26 = arith.divsi %13, %25 : i32
-// SPLIT-NEXT:       %27 = arith.muli %26, %24 : i32
-// SPLIT-NEXT:       %28 = arith.subi %19, %27 : i32
-// SPLIT-NEXT:       %29 = arith.minsi %28, %24 : i32
-// SPLIT-NEXT:       %30 = arith.remsi %13, %25 : i32
-// SPLIT-NEXT:       %31 = arith.remsi %30, %29 : i32
-// SPLIT-NEXT:       %32 = arith.addi %27, %31 : i32
-// SPLIT-NEXT:       %n = arith.divsi %30, %29 : i32
-// SPLIT-NEXT:       %33 = arith.constant 2 : i32
-// SPLIT-NEXT:       %34 = arith.remsi %3, %33 : i32
-// SPLIT-NEXT:       %35 = arith.constant 2 : i32
-// SPLIT-NEXT:       %36 = arith.muli %32, %35 : i32
-// SPLIT-NEXT:       %m = arith.addi %36, %34 {cluster_mode = 0 : i32} : i32
+// SPLIT-NEXT:       %25 = arith.constant 1 : i32
+// SPLIT-NEXT:       %26 = arith.muli %24, %22 overflow<nsw> : i32
+// SPLIT-NEXT:       %27 = arith.divsi %13, %26 : i32
+// SPLIT-NEXT:       %28 = arith.muli %27, %24 overflow<nsw> : i32
+// SPLIT-NEXT:       %29 = arith.remsi %13, %26 : i32
+// SPLIT-NEXT:       %30 = arith.remsi %19, %24 : i32
+// SPLIT-NEXT:       %31 = arith.subi %19, %30 overflow<nsw> : i32
+// SPLIT-NEXT:       %32 = arith.remsi %19, %24 : i32
+// SPLIT-NEXT:       %33 = arith.maxsi %32, %25 : i32
+// SPLIT-NEXT:       %34 = arith.cmpi sge, %28, %31 : i32
+// SPLIT-NEXT:       %35 = arith.remsi %29, %33 : i32
+// SPLIT-NEXT:       %36 = arith.remsi %29, %24 : i32
+// SPLIT-NEXT:       %37 = arith.select %34, %35, %36 : i32
+// SPLIT-NEXT:       %38 = arith.divsi %29, %33 : i32
+// SPLIT-NEXT:       %39 = arith.divsi %29, %24 : i32
+// SPLIT-NEXT:       %n = arith.select %34, %38, %39 : i32
+// SPLIT-NEXT:       %40 = arith.addi %28, %37 overflow<nsw> : i32
+// SPLIT-NEXT:       %41 = arith.constant 2 : i32
+// SPLIT-NEXT:       %42 = arith.remsi %3, %41 : i32
+// SPLIT-NEXT:       %43 = arith.constant 2 : i32
+// SPLIT-NEXT:       %44 = arith.muli %40, %43 overflow<nsw> : i32
+// SPLIT-NEXT:       %m = arith.addi %44, %42 overflow<nsw> {cluster_mode = 0 : i32} : i32
 // SPLIT-NEXT:       %a = cute.member %A[%p] : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
 // SPLIT-NEXT:       %b = cute.member %B[%p] : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">>
 // SPLIT-NEXT:       %d = cute.member %D[%p] : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
@@ -73,7 +81,7 @@
 // SPLIT-NEXT:     %1 = cute.tile_offsets %D, [128, 128] cluster(2, 1) : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
 // SPLIT-NEXT:     %2 = cute.group_size %1 : !cute.group<i32>
 // SPLIT-NEXT:     %3 = arith.constant 1 : i32
-// SPLIT-NEXT:     %4 = arith.subi %2, %3 : i32
+// SPLIT-NEXT:     %4 = arith.subi %2, %3 overflow<nsw> : i32
 // SPLIT-NEXT:     %5 = cute.member %1[%4] : !cute.group<i32>
 // SPLIT-NEXT:     %6 = arith.constant 2 : i32
 // SPLIT-NEXT:     %7 = cute.sm_count : i32
@@ -81,7 +89,7 @@
 // SPLIT-NEXT:     %9 = arith.constant 1 : i32
 // SPLIT-NEXT:     %10 = arith.maxsi %8, %9 : i32
 // SPLIT-NEXT:     %11 = arith.minsi %5, %10 : i32
-// SPLIT-NEXT:     %12 = arith.muli %11, %6 : i32
+// SPLIT-NEXT:     %12 = arith.muli %11, %6 overflow<nsw> : i32
 // SPLIT-NEXT:     cute.launch @gemm grid(%12, %0, %0) cluster(2, 1, 1) args(%A, %B, %D, %1) {threads = 256 : i32} : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>, !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">>, !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>, !cute.group<i32>
 // SPLIT-NEXT:     func.return
 // SPLIT-NEXT:   }

@@ -1,0 +1,263 @@
+"""A compiled program described for other launchers: everything that a launch needs, as plain data
+that JSON holds. Grids and kernel parameters are Python integer expressions over the arguments, so
+the cubin and this description run a kernel without any part of this package.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import asdict
+from math import prod
+from typing import Any
+
+from cutedialect.backend.runtime.host import TENSOR_MAP
+from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.backend.runtime.ptxas import Assembly
+from cutedialect.backend.runtime.signature import TensorParameter
+from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, checked_map
+
+FORMAT = "cutedialect-kernel-1"
+
+# How the expressions are to be read; a reader may define these functions and call `eval`.
+FUNCTIONS = {
+    "ceildiv(a, b)": "-(-a // b)",
+    **{f"i{n}(x)": f"(x + 2 ** {n - 1}) % 2 ** {n} - 2 ** {n - 1}" for n in (8, 16, 32, 64)},
+}
+CONVENTIONS = (
+    "Expressions are Python's, on integers: // rounds down, min, max, abs and int are the built-in "
+    "functions, and 'functions' has the others.",
+    "A tensor T has T.pointer (the device address of its first element), T.shape and T.stride (in "
+    "elements). The stride of a dimension whose extent is 0 or 1 counts as 0, unless the argument "
+    "has a fixed one.",
+    "An extent or stride given as a number is fixed; null is a run-time value, and a multiple of "
+    "its divisor. Every extent is below 2^31, the address a multiple of 'alignment' bytes.",
+    "sm_count is the number of multiprocessors of the device.",
+    "'values' are computed in order, for use by later expressions.",
+    "Kernels run in the order of 'launches', each after the one before; one with a 0 in its grid "
+    "does not run.",
+    "A parameter is 'size' bytes at 'offset' of the parameter buffer, little-endian; a value "
+    "narrower than that is extended with zeros.",
+    "A tensor_map parameter is the 128 bytes that cuTensorMapEncodeTiled makes of 'tensor_map', "
+    "whose keys are the arguments of that function in its order. For a tensor without elements, "
+    "any address that is a multiple of 16 will do.",
+    "cluster is compiled into the kernel: a plain launch is a launch in clusters.",
+)
+_RESERVED = ("sm_count", "min", "max", "abs", "int", *(head.split("(")[0] for head in FUNCTIONS))
+# Above this a function has to opt in to dynamic shared memory.
+_PLAIN_SMEM = 48 * 1024
+_PORTABLE_CLUSTER = 8
+
+
+def described(program: CompiledProgram, assembly: Assembly | None) -> dict[str, Any]:
+    """The description; without an assembly the resources are left out."""
+    host = _Host(program)
+    return {
+        "format": FORMAT,
+        "name": program.name,
+        "arch": program.arch,
+        "schedule": program.schedule,
+        "arguments": [
+            _argument(name, parameter)
+            for name, parameter in zip(host.names, program.signature.parameters, strict=True)
+        ],
+        "values": [{"name": name, "value": value} for name, value in host.values],
+        "launches": [_launch(host, call, program, assembly) for call in host.launches],
+        "functions": FUNCTIONS,
+        "conventions": CONVENTIONS,
+    }
+
+
+def _argument(name: str, parameter: Any) -> dict[str, Any]:
+    if isinstance(parameter, TensorParameter):
+        facts = asdict(parameter) | {"dtype": parameter.dtype}
+        del facts["modes"]
+        return {"name": name, "kind": "tensor"} | {k: v for k, v in facts.items() if k != "name"}
+    return {"name": name, "kind": "scalar", "type": parameter.type}
+
+
+def _launch(
+    host: _Host, call: ast.Call, program: CompiledProgram, assembly: Assembly | None
+) -> dict[str, Any]:
+    kernel_node, grid, block, smem_node, flat = call.args[:5]
+    kernel, smem = ast.literal_eval(kernel_node), ast.literal_eval(smem_node)
+    entry = program.entries[kernel]
+    assert isinstance(grid, ast.Tuple)
+    assert isinstance(flat, ast.Tuple)
+    cluster = program.plan.clusters[kernel]
+    usage = assembly.kernels.get(kernel) if assembly is not None else None
+    parameters: list[dict[str, Any]] = []
+    offset = 0
+    for type_, size, node in zip(program.plan.types[kernel], entry.sizes, flat.elts, strict=True):
+        # A tensor map is declared with the alignment that hardware wants of it.
+        alignment = 64 if type_ == TENSOR_MAP else size
+        offset = -(-offset // alignment) * alignment
+        facts = {"type": type_, "size": size, "align": alignment, "offset": offset}
+        key = "tensor_map" if type_ == TENSOR_MAP else "value"
+        parameters.append(facts | {key: host.parameter(node)})
+        offset += size
+    return {
+        "kernel": kernel,
+        "grid": [host.text(extent) for extent in grid.elts],
+        "block": [ast.literal_eval(block), 1, 1],
+        "cluster": cluster,
+        "dynamic_smem": smem,
+        "attributes": {
+            "max_dynamic_shared_size_bytes": smem if smem > _PLAIN_SMEM else None,
+            "non_portable_cluster_size_allowed": prod(cluster) > _PORTABLE_CLUSTER,
+        },
+        "parameters": parameters,
+        "resources": None if usage is None else asdict(usage),
+    }
+
+
+class _Host:
+    """The host part's source, read back: names of the arguments, values that are used more than
+    once, and the calls that launch.
+    """
+
+    def __init__(self, program: CompiledProgram) -> None:
+        tree = ast.parse(program.host)
+        plan = next(node for node in tree.body if isinstance(node, ast.FunctionDef))
+        self.names = _argument_names(program)
+        self.known: dict[str, ast.expr] = {}
+        self.values: list[tuple[str, str]] = []
+        for index, parameter in enumerate(program.signature.parameters):
+            name = self.names[index]
+            if isinstance(parameter, TensorParameter):
+                self.known[f"a{index}"] = _parsed(f"{name}.pointer")
+                for mode in range(parameter.rank):
+                    self.known[f"a{index}_shape{mode}"] = _parsed(f"{name}.shape[{mode}]")
+                    self.known[f"a{index}_stride{mode}"] = _parsed(f"{name}.stride[{mode}]")
+            else:
+                self.known[f"a{index}"] = _parsed(name)
+        uses: dict[str, int] = {}
+        for node in ast.walk(plan):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                uses[node.id] = uses.get(node.id, 0) + 1
+        for statement in plan.body:
+            if isinstance(statement, ast.Return):
+                assert isinstance(statement.value, ast.Tuple)
+                self.launches = [
+                    node for node in statement.value.elts if isinstance(node, ast.Call)
+                ]
+            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+                self._assign(statement.targets[0].id, statement.value, uses)
+
+    def _assign(self, name: str, value: ast.expr, uses: dict[str, int]) -> None:
+        shown = _Rewriter(self.known).visit(value)
+        small = isinstance(shown, ast.Constant | ast.Name | ast.Attribute | ast.Subscript)
+        if small or uses.get(name, 0) < 2 or _is_tensor_map(shown):
+            self.known[name] = shown
+        else:
+            self.values.append((name, ast.unparse(shown)))
+
+    def text(self, node: ast.expr) -> str:
+        """An expression over the arguments and `values`."""
+        return ast.unparse(_Rewriter(self.known).visit(node))
+
+    def parameter(self, node: ast.expr) -> Any:
+        """The expression of a kernel parameter, or the description of its tensor map."""
+        shown = _Rewriter(self.known).visit(node)
+        return _tensor_map(shown) if _is_tensor_map(shown) else ast.unparse(shown)
+
+
+def _tensor_map(call: ast.Call) -> dict[str, Any]:
+    """The arguments of cuTensorMapEncodeTiled, in its order."""
+    name, element, box, swizzle = (ast.literal_eval(node) for node in call.args[:4])
+    shape, strides, pointer = call.args[4:]
+    assert isinstance(shape, ast.Tuple)
+    assert isinstance(strides, ast.Tuple)
+    # What does not depend on the extents, read off the map of a tensor as large as the box.
+    steps = tuple(16 * prod(box[mode + 1 :]) for mode in range(len(box) - 1))
+    like = TensorMapArgument(name, element, box, swizzle, box, (*steps, 1), 0)
+    found = checked_map(like, 0)
+    dtype, interleave, kind, promotion, fill = found.codes
+    size = found.element_bytes
+    extents = [ast.unparse(node) for node in shape.elts][::-1]
+    return {
+        "data_type": dtype,
+        "rank": found.rank,
+        "address": ast.unparse(pointer),
+        "dims": [extent if extent.isdigit() else f"max(1, {extent})" for extent in extents],
+        "strides": [f"{ast.unparse(node)} * {size}" for node in strides.elts[:-1]][::-1],
+        "box": found.box,
+        "element_strides": found.element_strides,
+        "interleave": interleave,
+        "swizzle": kind,
+        "l2_promotion": promotion,
+        "oob_fill": fill,
+        "names": {
+            "data_type": found.dtype,
+            "interleave": found.interleave,
+            "swizzle": found.swizzle,
+            "l2_promotion": found.l2_promotion,
+            "oob_fill": found.oob_fill,
+        },
+    }
+
+
+class _Rewriter(ast.NodeTransformer):
+    """Puts known names in, and writes ceiling division and wrapping to a width as functions."""
+
+    def __init__(self, known: dict[str, ast.expr]) -> None:
+        self.known = known
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.known.get(node.id, node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        # (x + h & 2 h - 1) - h, as the host part keeps integers in two's complement
+        match node:
+            case ast.BinOp(
+                ast.BinOp(
+                    ast.BinOp(value, ast.Add(), ast.Constant(low)), ast.BitAnd(), ast.Constant(mask)
+                ),
+                ast.Sub(),
+                ast.Constant(half),
+            ) if (
+                isinstance(half, int)
+                and low == half
+                and mask == 2 * half - 1
+                and half.bit_length() in (8, 16, 32, 64)
+            ):
+                return _call(f"i{half.bit_length()}", self.visit(value))
+            case _:
+                self.generic_visit(node)
+                return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        match node:
+            case ast.UnaryOp(
+                ast.USub(), ast.BinOp(ast.UnaryOp(ast.USub(), value), ast.FloorDiv(), step)
+            ):
+                return _call("ceildiv", self.visit(value), self.visit(step))
+            case _:
+                self.generic_visit(node)
+                return node
+
+
+def _argument_names(program: CompiledProgram) -> tuple[str, ...]:
+    """Names that an expression can use: the parameters', where they are free identifiers."""
+    names: list[str] = []
+    for index, parameter in enumerate(program.signature.parameters):
+        name = parameter.name
+        if not name.isidentifier() or name in _RESERVED or name in names:
+            name = f"argument{index}"
+        names.append(name)
+    return tuple(names)
+
+
+def _is_tensor_map(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "TensorMap"
+    )
+
+
+def _call(name: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text, mode="eval").body
