@@ -8,8 +8,9 @@ import numpy as np
 
 from .arguments import GlobalBuffers, bind
 from .errors import EmulatorError
+from .image import FUNCTION_BASE, LOCAL_START, SHARED_START, Image
 from .lanes import Array, Lanes
-from .machine import FUNCTION_BASE, LOCAL_START, SHARED_START, Image, Machine
+from .machine import Machine
 from .memory import CONST_BASE, PARAM_BASE, Allocation, LinearMemory
 from .module import Function, FunctionRef, Module, Sym, Variable
 from .parser import parse

@@ -6,7 +6,6 @@ use, into steps: functions of a ``Lanes`` that run the instruction for those thr
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from .async_copy import AsyncCopies
 from .barriers import Barriers
 from .clusters import RANK_SHIFT, Clusters
 from .errors import EmulatorError
+from .image import FUNCTION_BASE, LOCAL_START, SHARED_START, Image, cta_order
 from .lanes import Array, Lanes
 from .mbarriers import MBarriers
 from .memory import (
@@ -31,7 +31,6 @@ from .module import (
     FunctionRef,
     Imm,
     Instruction,
-    Module,
     Not,
     Operand,
     Reg,
@@ -43,7 +42,7 @@ from .module import (
 from .ordering import Ordering, concerns
 from .register_pool import RegisterPool
 from .registers import Register
-from .report import Report, SharedAccess
+from .report import SharedAccess
 from .shared import CHUNK, BankedMemory
 from .special import SpecialValues
 from .transfers import Transfers
@@ -63,35 +62,6 @@ Compute = (
     | Callable[[Array, Array, Array], Any]
     | Callable[[Array, Array, Array, Array], Any]
 )
-
-FUNCTION_BASE = 0x0000_0002_0000_0000
-SHARED_START = 1024
-LOCAL_START = 16
-
-
-@dataclass(frozen=True)
-class Image:
-    """What is fixed for a launch: where each variable lies and the memories that all CTAs share.
-
-    ``offsets`` maps a variable's uid to its address in its own space; ``param_variables`` are those
-    of device functions (one instance a thread), the kernel's own parameters lie in ``params``.
-    """
-
-    module: Module
-    entry: str
-    offsets: dict[int, int]
-    entry_params: frozenset[int]
-    shared_size: int
-    dynamic_shared: int
-    local_size: int
-    frame_size: int
-    global_memory: LinearMemory
-    const_memory: LinearMemory
-    param_memory: LinearMemory
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    cluster: tuple[int, int, int]
-    report: Report
 
 
 class Machine:
@@ -594,23 +564,6 @@ def immediate(ins: Instruction, operand: Imm, type: ScalarType) -> Array:
     if type.bits == 64 and type.kind == "b":
         return np.array([number], np.float64).view(type.dtype)
     raise ins.malformed(f"expected an integer constant, got {number}")
-
-
-def cta_order(
-    grid: tuple[int, int, int], cluster: tuple[int, int, int], first: int, count: int
-) -> Array:
-    """Linear CTA numbers of rows ``first`` to ``first + count``: clusters in the order of their
-    coordinates, within one by rank."""
-    size = cluster[0] * cluster[1] * cluster[2]
-    row = np.arange(first, first + count)
-    if size == 1:
-        return row
-    group, rank = row // size, row % size
-    across, down = grid[0] // cluster[0], grid[1] // cluster[1]
-    x = group % across * cluster[0] + rank % cluster[0]
-    y = group // across % down * cluster[1] + rank // cluster[0] % cluster[1]
-    z = group // (across * down) * cluster[2] + rank // (cluster[0] * cluster[1])
-    return x + grid[0] * (y + grid[1] * z)
 
 
 def _pack(flags: Array) -> Array:

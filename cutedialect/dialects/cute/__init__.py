@@ -1,7 +1,8 @@
 """The `cute` dialect: tensors, register tiles, and the ops that tile, copy, multiply and reduce them.
 
 `attributes.py` and `types.py` hold what is written in types, `kernel_ops.py` the kernel, `host_ops.py`
-its host part, `groups.py` tables of tensors, `views.py` tiles and storage, `tile_ops.py` what computes.
+its host part, `groups.py` tables of tensors, `views.py` tiles and storage,
+`fragment_ops.py` register tiles, `tile_ops.py` what computes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from .attributes import LayoutAttr, ScheduleAttr, SwizzleAttr
+from .fragment_ops import ConvertOp, ExtractOp, FillOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp
 from .kernel_ops import (
@@ -23,11 +25,8 @@ from .kernel_ops import (
 from .tile_ops import (
     AtomicOp,
     BarrierOp,
-    ConvertOp,
     CoordOp,
     CopyOp,
-    ExtractOp,
-    FillOp,
     GemmOp,
     LoadOp,
     MapOp,

@@ -1,4 +1,4 @@
-"""Ops on tiles: views of tensors, register tiles, copies, matrix multiply, elementwise and reductions.
+"""Ops on tiles that read, compute or store: copies, matrix multiply, elementwise and reductions.
 
 Unbound ops speak of whole tiles; once `cute-partition` has bound them, fragments carry their
 thread-value layouts and `copy` and `gemm` name the atom they are made of.
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     i1,
@@ -45,56 +44,10 @@ from cutedialect.dialects.cute_nvgpu import MmaType, TmaDescriptorType, TmaLoadT
 
 from .attributes import LayoutAttr, check
 from .types import FragmentType, MemRefType
-from .views import element_of, shape_of
+from .views import element_of, same_element, same_tile, shape_of
 
 REDUCTIONS = ("add", "max", "min", "mul")
 ATOMICS = ("add", "max", "min")
-
-
-@irdl_op_definition
-class FillOp(IRDLOperation):
-    """Set every element of a register tile to one scalar.
-
-    Example:
-
-        cute.kernel @k(%x: f32) {
-          %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
-          cute.fill %acc, %x : !cute.fragment<f32, "(64,64)">
-        }
-    """
-
-    name = "cute.fill"
-    fragment = operand_def(FragmentType)
-    value = operand_def()
-    traits = traits_def(MemoryWriteEffect())
-
-    def __init__(self, fragment: SSAValue, value: SSAValue) -> None:
-        super().__init__(operands=[fragment, value])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> FillOp:
-        fragment = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        value = parser.parse_unresolved_operand()
-        parser.parse_punctuation(":")
-        type_ = parser.parse_type()
-        element = type_.element if isinstance(type_, FragmentType) else type_
-        return cls(parser.resolve_operand(fragment, type_), parser.resolve_operand(value, element))
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.fragment)
-        printer.print_string(", ")
-        printer.print_ssa_value(self.value)
-        printer.print_string(" : ")
-        printer.print_attribute(self.fragment.type)
-
-    def verify_(self) -> None:
-        element = element_of(self.fragment.type)
-        check(
-            self.value.type == element,
-            f"expected a value of type {element}, got {self.value.type}",
-        )
 
 
 @irdl_op_definition
@@ -121,22 +74,8 @@ class LoadOp(IRDLOperation):
         super().__init__(operands=[source], result_types=[result])
 
     def verify_(self) -> None:
-        _same_tile(self.source.type, self.result.type)
-        _same_element(self.source.type, self.result.type)
-
-
-def _same_tile(source: Attribute, destination: Attribute) -> None:
-    check(
-        shape_of(source) == shape_of(destination),
-        f"expected tiles of one shape, got {shape_of(source)} and {shape_of(destination)}",
-    )
-
-
-def _same_element(source: Attribute, destination: Attribute) -> None:
-    check(
-        element_of(source) == element_of(destination),
-        f"expected one element type, got {element_of(source)} and {element_of(destination)}",
-    )
+        same_tile(self.source.type, self.result.type)
+        same_element(self.source.type, self.result.type)
 
 
 @irdl_op_definition
@@ -187,8 +126,8 @@ class CopyOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
-        _same_tile(self.source.type, self.destination.type)
-        _same_element(self.source.type, self.destination.type)
+        same_tile(self.source.type, self.destination.type)
+        same_element(self.source.type, self.destination.type)
         if isinstance(self.atom, TmaLoadType | TmaStoreType):
             check(
                 self.descriptor is not None,
@@ -483,7 +422,7 @@ class ReduceOp(IRDLOperation):
             shape_of(self.result.type) == expected,
             f"expected a result of shape {expected}, got {shape_of(self.result.type)}",
         )
-        _same_element(self.source.type, self.result.type)
+        same_element(self.source.type, self.result.type)
 
 
 def _verify_word(what: str, got: str, known: Sequence[str]) -> None:
@@ -520,99 +459,8 @@ class AtomicOp(IRDLOperation):
 
     def verify_(self) -> None:
         _verify_word("an atomic", self.kind.data, ATOMICS)
-        _same_tile(self.source.type, self.destination.type)
-        _same_element(self.source.type, self.destination.type)
-
-
-@irdl_op_definition
-class ConvertOp(IRDLOperation):
-    """The same tile in another thread-value layout that leaves every element in its thread.
-
-    Only registers are renamed or moved; a conversion across threads is a copy through smem.
-
-    Example:
-
-        cute.kernel @k(%x: f32) {
-          %t = cute.alloc_fragment : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))">
-          %u = cute.convert %t : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))"> -> !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(16,8))">
-        }
-    """
-
-    name = "cute.convert"
-    source = operand_def(FragmentType)
-    result = result_def(FragmentType)
-    traits = traits_def(MemoryReadEffect())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-    def __init__(self, source: SSAValue, result: FragmentType) -> None:
-        super().__init__(operands=[source], result_types=[result])
-
-    def verify_(self) -> None:
-        _same_tile(self.source.type, self.result.type)
-        _same_element(self.source.type, self.result.type)
-
-
-@irdl_op_definition
-class ExtractOp(IRDLOperation):
-    """A smaller register tile at a static coordinate of a larger one; no element changes threads.
-
-    Example:
-
-        cute.kernel @k(%x: f32) {
-          %t = cute.alloc_fragment : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
-          cute.fill %t, %x : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
-          %u = cute.extract %t, (0, 4) : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)"> -> !cute.fragment<f32, "(8,4)", "(8,4):(1,8)">
-        }
-    """
-
-    name = "cute.extract"
-    source = operand_def(FragmentType)
-    origin = prop_def(DenseArrayBase)
-    result = result_def(FragmentType)
-    traits = traits_def(MemoryReadEffect())
-
-    def __init__(self, source: SSAValue, origin: Sequence[int], result: FragmentType) -> None:
-        super().__init__(
-            operands=[source],
-            properties={"origin": DenseArrayBase.from_list(i64, list(origin))},
-            result_types=[result],
-        )
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ExtractOp:
-        unresolved = parser.parse_unresolved_operand()
-        parser.parse_punctuation(",")
-        origin = parser.parse_comma_separated_list(
-            parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
-        )
-        parser.parse_punctuation(":")
-        source = parser.parse_type()
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
-        return cls.create(
-            operands=[parser.resolve_operand(unresolved, source)],
-            properties={"origin": DenseArrayBase.from_list(i64, origin)},
-            result_types=[result],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.source)
-        printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ") : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
-
-    def verify_(self) -> None:
-        source, result = self.source.type, self.result.type
-        _same_element(source, result)
-        origin = self.origin.get_values()
-        whole, part = shape_of(source), shape_of(result)
-        check(
-            len(origin) == len(whole) == len(part)
-            and all(0 <= at <= w - p for at, w, p in zip(origin, whole, part, strict=True)),
-            f"expected {part} at {tuple(origin)} to lie in {whole}",
-        )
+        same_tile(self.source.type, self.destination.type)
+        same_element(self.source.type, self.destination.type)
 
 
 @irdl_op_definition

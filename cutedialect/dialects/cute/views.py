@@ -52,6 +52,22 @@ def element_of(type_: Attribute) -> Attribute:
     return type_.element  # type: ignore[union-attr]
 
 
+def same_tile(source: Attribute, destination: Attribute) -> None:
+    """Refuse two tiles of different shapes."""
+    check(
+        shape_of(source) == shape_of(destination),
+        f"expected tiles of one shape, got {shape_of(source)} and {shape_of(destination)}",
+    )
+
+
+def same_element(source: Attribute, destination: Attribute) -> None:
+    """Refuse two tiles of different element types."""
+    check(
+        element_of(source) == element_of(destination),
+        f"expected one element type, got {element_of(source)} and {element_of(destination)}",
+    )
+
+
 def local_tile_type(type_: MemRefType, tile: Sequence[int]) -> MemRefType:
     """Type of one tile: an extent of -1 keeps the whole mode, 0 drops it."""
     kept = [mode for mode, extent in enumerate(tile) if extent != 0]

@@ -24,8 +24,8 @@ class RoleOp(IRDLOperation):
     """What warps `first` to `first + warps - 1` of the CTA do, side by side with the other roles.
 
     With `registers`, the warpgroup changes its registers for each thread to that number before
-    (PTX ISA 9.7.19.5); all roles in one warpgroup say the same. With `elect` one thread of the
-    first warp runs the body.
+    (PTX ISA 9.7.19.5); all roles in one warpgroup say the same. With `elect` the role has one warp,
+    and one thread of it runs the body.
 
     Example:
 
@@ -80,6 +80,8 @@ class RoleOp(IRDLOperation):
         mine = self.warp_range
         if len(mine) < 1 or mine.start < 0 or mine.stop > 32:
             raise VerifyException(f"expected warps in 0..31, got {mine.start}..{mine.stop - 1}")
+        if self.elect is not None and len(mine) != 1:
+            raise VerifyException(f"expected one warp for a role with elect, got {len(mine)}")
         registers = self.registers
         if registers is not None and registers.value.data not in _REGISTERS:
             raise VerifyException(

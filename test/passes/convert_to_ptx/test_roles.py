@@ -64,11 +64,11 @@ def test_roles_reduce_side_by_side(compile_ptx) -> None:
         assert np.array_equal(d, a.max(1))
 
 
-@pytest.mark.parametrize("elect", ["", ", elect"])
-def test_printf_prints_once_in_a_role(compile_ptx, elect) -> None:
+@pytest.mark.parametrize(("warps", "elect"), [(4, ""), (1, ""), (1, ", elect")])
+def test_printf_prints_once_in_a_role(compile_ptx, warps, elect) -> None:
     text = f"""
 cute.kernel @k(%n: i32) attributes {{threads = 256 : i32}} {{
-  pipeline.role "work" attributes {{first = 4 : i32, warps = 4 : i32{elect}}} {{
+  pipeline.role "work" attributes {{first = 4 : i32, warps = {warps} : i32{elect}}} {{
     cute.printf "n = %d\\0A", %n : i32
   }}
 }}"""

@@ -1,0 +1,160 @@
+"""Ops that set, rename or cut a register tile without computing: no element changes its thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from .attributes import check
+from .types import FragmentType
+from .views import element_of, same_element, same_tile, shape_of
+
+
+@irdl_op_definition
+class FillOp(IRDLOperation):
+    """Set every element of a register tile to one scalar.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+          cute.fill %acc, %x : !cute.fragment<f32, "(64,64)">
+        }
+    """
+
+    name = "cute.fill"
+    fragment = operand_def(FragmentType)
+    value = operand_def()
+    traits = traits_def(MemoryWriteEffect())
+
+    def __init__(self, fragment: SSAValue, value: SSAValue) -> None:
+        super().__init__(operands=[fragment, value])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> FillOp:
+        fragment = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        value = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        element = type_.element if isinstance(type_, FragmentType) else type_
+        return cls(parser.resolve_operand(fragment, type_), parser.resolve_operand(value, element))
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.fragment)
+        printer.print_string(", ")
+        printer.print_ssa_value(self.value)
+        printer.print_string(" : ")
+        printer.print_attribute(self.fragment.type)
+
+    def verify_(self) -> None:
+        element = element_of(self.fragment.type)
+        check(
+            self.value.type == element,
+            f"expected a value of type {element}, got {self.value.type}",
+        )
+
+
+@irdl_op_definition
+class ConvertOp(IRDLOperation):
+    """The same tile in another thread-value layout that leaves every element in its thread.
+
+    Only registers are renamed or moved; a conversion across threads is a copy through smem.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %t = cute.alloc_fragment : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))">
+          %u = cute.convert %t : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))"> -> !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(16,8))">
+        }
+    """
+
+    name = "cute.convert"
+    source = operand_def(FragmentType)
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue, result: FragmentType) -> None:
+        super().__init__(operands=[source], result_types=[result])
+
+    def verify_(self) -> None:
+        same_tile(self.source.type, self.result.type)
+        same_element(self.source.type, self.result.type)
+
+
+@irdl_op_definition
+class ExtractOp(IRDLOperation):
+    """A smaller register tile at a static coordinate of a larger one; no element changes threads.
+
+    Example:
+
+        cute.kernel @k(%x: f32) {
+          %t = cute.alloc_fragment : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
+          cute.fill %t, %x : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)">
+          %u = cute.extract %t, (0, 4) : !cute.fragment<f32, "(8,8)", "(8,8):(1,8)"> -> !cute.fragment<f32, "(8,4)", "(8,4):(1,8)">
+        }
+    """
+
+    name = "cute.extract"
+    source = operand_def(FragmentType)
+    origin = prop_def(DenseArrayBase)
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect())
+
+    def __init__(self, source: SSAValue, origin: Sequence[int], result: FragmentType) -> None:
+        super().__init__(
+            operands=[source],
+            properties={"origin": DenseArrayBase.from_list(i64, list(origin))},
+            result_types=[result],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ExtractOp:
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        origin = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
+        )
+        parser.parse_punctuation(":")
+        source = parser.parse_type()
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        return cls.create(
+            operands=[parser.resolve_operand(unresolved, source)],
+            properties={"origin": DenseArrayBase.from_list(i64, origin)},
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.source)
+        printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ") : ")
+        printer.print_attribute(self.source.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        source, result = self.source.type, self.result.type
+        same_element(source, result)
+        origin = self.origin.get_values()
+        whole, part = shape_of(source), shape_of(result)
+        check(
+            len(origin) == len(whole) == len(part)
+            and all(0 <= at <= w - p for at, w, p in zip(origin, whole, part, strict=True)),
+            f"expected {part} at {tuple(origin)} to lie in {whole}",
+        )
