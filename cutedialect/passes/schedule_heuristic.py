@@ -23,6 +23,9 @@ from cutedialect.schedule import Schedule, replace_set
 # every operand register that often), and no block has more than 8 warps.
 _WARP_BLOCK = (64, 64)
 _DEFAULT_WARPS = (4, 1)
+_MOST_WARPS = 8
+# Accumulators of a thread beside which operands and addresses still find registers.
+_MOST_VALUES = 128
 _MOST_STAGES = 4
 # A warpgroup multiplies blocks of 64 rows; more stages than this hide no more latency.
 _GROUP_ROWS = 64
@@ -50,8 +53,8 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
     if gemms:
         acc = gemms[0].acc.type
         assert isinstance(acc, FragmentType)
-        choices["warps"] = gemm_warps(acc.shape)
-        choices["stages"] = _stages(gemms[0], arch)
+        choices["warps"] = _thread_warps(acc.shape, len({op.acc for op in gemms}))
+        choices["stages"] = _stages(gemms, arch)
     else:
         choices["warps"] = _DEFAULT_WARPS
         choices["stages"] = 2
@@ -67,8 +70,7 @@ def _multiplying(
     warps = given.warps or _group_warps(acc.shape)
     if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
         return None
-    stage = sum(_bytes(operand.type) for gemm in gemms for operand in (gemm.a, gemm.b))
-    return _plan(kernel, arch, warps, stage, given.epilogue or "tma") | {
+    return _plan(kernel, arch, warps, _stage_bytes(gemms), given.epilogue or "tma") | {
         "registers": _REGISTERS[min(3, max(1, warps[0] * warps[1] // 4))]
     }
 
@@ -158,10 +160,28 @@ def _bytes(type_: Attribute) -> int:
     return size
 
 
-def _stages(gemm: GemmOp, arch: str) -> int:
+def _stage_bytes(gemms: list[GemmOp]) -> int:
+    """Bytes of all operands in one stage; an operand that multiplies share is there once."""
+    operands = dict.fromkeys(operand for gemm in gemms for operand in (gemm.a, gemm.b))
+    return sum(_bytes(operand.type) for operand in operands)
+
+
+def _stages(gemms: list[GemmOp], arch: str) -> int:
     """As many stages as shared memory holds, up to 4; a ring of 2 fits or the tile is too large."""
-    size = _bytes(gemm.a.type) + _bytes(gemm.b.type)
+    size = _stage_bytes(gemms)
     return max(2, min(_MOST_STAGES, target(arch).smem_per_cta // max(1, size)))
+
+
+def _thread_warps(tile: tuple[int, ...], accumulators: int) -> tuple[int, int]:
+    """`gemm_warps`, with more rows of warps where a thread would hold too many accumulators."""
+    rows, columns = gemm_warps(tile)
+    while (
+        accumulators * tile[0] * tile[1] > _MOST_VALUES * 32 * rows * columns
+        and tile[0] % (2 * rows * 16) == 0
+        and 2 * rows * columns <= _MOST_WARPS
+    ):
+        rows *= 2
+    return rows, columns
 
 
 def gemm_warps(tile: tuple[int, ...]) -> tuple[int, int]:
