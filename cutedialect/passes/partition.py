@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, ModuleOp, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -239,7 +239,9 @@ class _Partition:
         type_ = source.type
         assert isinstance(type_, MemRefType)
         if self.is_specialized:
-            if not self._load_by_tma(source, buffer, before):
+            # Tensor cores would cut f32 operands off where loads can round them.
+            rounded = FloatTF32Type() if isinstance(type_.element, Float32Type) else None
+            if not self._load_by_tma(source, buffer, before, rounded):
                 raise PassFailedException(
                     before,
                     f"expected an operand that TMA can load (aligned to 16 bytes, a multiple of 16 "
@@ -259,20 +261,28 @@ class _Partition:
         atom = UniversalCopyType.get(type_.element, width * 8)
         self._insert(CopyOp(loaded, buffer, atom=atom), before)
 
-    def _load_by_tma(self, source: SSAValue, buffer: SSAValue, before: Operation) -> bool:
+    def _load_by_tma(
+        self,
+        source: SSAValue,
+        buffer: SSAValue,
+        before: Operation,
+        element: Attribute | None = None,
+    ) -> bool:
         """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
         group = sharing(source, self.schedule.cluster or (1, 1))
-        described = self._tensor_map(source, buffer, group[0] if group is not None else 1)
+        described = self._tensor_map(source, buffer, group[0] if group is not None else 1, element)
         if described is None and group is not None:
             group = None
-            described = self._tensor_map(source, buffer, 1)
+            described = self._tensor_map(source, buffer, 1, element)
         if described is None:
             return False
         atom = TmaLoadType.get(_element(source), group)
         self._insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
         return True
 
-    def _tensor_map(self, tile: SSAValue, buffer: SSAValue, share: int) -> SSAValue | None:
+    def _tensor_map(
+        self, tile: SSAValue, buffer: SSAValue, share: int, element: Attribute | None = None
+    ) -> SSAValue | None:
         """The tensor map for copies between a tile in gmem and its buffer, if there is one."""
         type_, staged = tile.type, buffer.type
         assert isinstance(type_, MemRefType)
@@ -286,7 +296,7 @@ class _Partition:
         box = box_of(type_.shape, staged.modes, contiguous, share)
         if box is None or box[contiguous] * type_.bits % 128:
             return None
-        return self.maps.descriptor(found, box, staged.swizzle)
+        return self.maps.descriptor(found, box, staged.swizzle, element)
 
     def _fragment(
         self, op: GemmOp, atom: MmaAtom, which: str, value: SSAValue, k: int, step: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
     BlockIdxOp,
@@ -108,10 +108,14 @@ class TensorMaps:
         self.known: dict[tuple[SSAValue, TmaDescriptorType], SSAValue] = {}
 
     def descriptor(
-        self, tile: TensorTile, box: tuple[int, ...], swizzle: Swizzle | None
+        self,
+        tile: TensorTile,
+        box: tuple[int, ...],
+        swizzle: Swizzle | None,
+        element: Attribute | None = None,
     ) -> SSAValue:
         """The map for boxes of `box` (by the tile's modes): a kernel argument, or for a member of
-        a group a member of an argument.
+        a group a member of an argument. `element` is the map's where it is not the tensor's.
         """
         tensor = tile.tensor
         type_ = tensor.type
@@ -119,7 +123,7 @@ class TensorMaps:
         extents = [1] * type_.rank
         for mode, extent in zip(tile.modes, box, strict=True):
             extents[mode] = extent
-        described = TmaDescriptorType.get(type_.element, tuple(extents), swizzle)
+        described = TmaDescriptorType.get(element or type_.element, tuple(extents), swizzle)
         found = self.known.get((tensor, described))
         if found is None:
             found = self.known[tensor, described] = self._add(tensor, described)

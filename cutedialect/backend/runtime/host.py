@@ -244,7 +244,7 @@ class _Writer:
         swizzle = made.swizzle
         parts = (
             repr(memref.name_hint or f"argument {memref.index}"),
-            repr(tensor.element),
+            repr(str(made.element)),
             repr(tuple(made.box[mode] for mode in order)),
             repr(None if swizzle is None else (swizzle.bits, swizzle.base, swizzle.shift)),
             _tuple(_known(tensor.shape[mode], shape[mode]) for mode in order),

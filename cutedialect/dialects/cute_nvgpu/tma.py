@@ -6,7 +6,7 @@ box, which ends in an mbarrier (loads) or in a bulk group of that thread (stores
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i32
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, IntegerAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -36,7 +36,8 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
     """A tensor map: `!cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>>`.
 
     Element, the box's extent in each mode of the tensor, and the swizzle of byte addresses in
-    shared memory (left out: none). PTX ISA 5.5.
+    shared memory (left out: none). PTX ISA 5.5. A map of `tf32` of a tensor of `f32` rounds to
+    nearest as it loads.
     """
 
     name = "cute_nvgpu.tma_descriptor"
@@ -257,7 +258,8 @@ class MakeTmaDescriptorOp(IRDLOperation):
             f"expected a box of the tensor's rank {type_.rank}, got {len(made.box)}",
         )
         expect(
-            type_.element == made.element,
+            type_.element == made.element
+            or (isinstance(made.element, FloatTF32Type) and isinstance(type_.element, Float32Type)),
             f"expected a map of {type_.element}, got {made.element}",
         )
         contiguous = [mode for mode, stride in enumerate(type_.stride) if stride == 1]

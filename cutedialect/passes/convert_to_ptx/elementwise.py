@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
@@ -334,7 +335,7 @@ def from_elements(context: Context, elements: SSAValue, type_: FragmentType) -> 
 
 
 def as_bits(context: Context, source: Fragment) -> SSAValue:
-    """The registers of an f32 tile as plain bits, as MMA operands of tf32 take them."""
+    """The registers of a tile, those of f32 as plain bits."""
     if array_class(source.array) != "f32":
         return source.array
     array = context.registers("b32", source.values)
@@ -342,6 +343,23 @@ def as_bits(context: Context, source: Fragment) -> SSAValue:
 
     def body(args: list[SSAValue]) -> list[Scalar]:
         return [context.builder.pure("mov.b32", args[0])]
+
+    context.foreach(len(count), [(source.array, count)], [(array, count)], body)
+    return array
+
+
+def as_operand(context: Context, source: Fragment) -> SSAValue:
+    """The registers of an operand of a matrix multiply.
+
+    f32 is rounded to tf32: tensor cores would cut the low 13 bits off (PTX ISA 9.7.14.5).
+    """
+    if not isinstance(source.type.element, Float32Type):
+        return source.array
+    array = context.registers("b32", source.values)
+    count = range(source.values)
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        return [context.builder.pure("cvt.rna.tf32.f32", args[0])]
 
     context.foreach(len(count), [(source.array, count)], [(array, count)], body)
     return array

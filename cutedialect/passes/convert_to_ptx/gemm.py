@@ -10,7 +10,7 @@ from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout, product
 
 from .context import Context, fail
-from .elementwise import Fragment, as_bits
+from .elementwise import Fragment, as_operand
 
 
 def lower_gemm(context: Context, op: GemmOp, a: Fragment, b: Fragment, acc: Fragment) -> None:
@@ -49,8 +49,8 @@ def lower_gemm(context: Context, op: GemmOp, a: Fragment, b: Fragment, acc: Frag
         ptx.MmaOp(
             modifiers,
             acc.array,
-            as_bits(context, a),
-            as_bits(context, b),
+            as_operand(context, a),
+            as_operand(context, b),
             counts,
             c_table,
             a_table,

@@ -14,7 +14,7 @@ from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.layout import product
 
 from .context import Context, fail
-from .elementwise import Fragment, as_bits
+from .elementwise import Fragment, as_operand
 from .scalar_builder import Scalar
 from .tensor_copies import tile_address
 from .views import View
@@ -53,7 +53,7 @@ def lower_wgmma(
                 f"expected A with repetitions {(rows, steps)} of the atom for each thread, got "
                 f"{_rests(op, 'A', a, atom.values[0])}",
             )
-        lhs, a_space, a_major = as_bits(context, a), "rmem", "K"
+        lhs, a_space, a_major = as_operand(context, a), "rmem", "K"
         width = atom.registers_a
         a_table: Sequence[Sequence[int]] = [
             [(row + rows * k) * width for k in range(steps)] for row in range(rows)
