@@ -10,6 +10,7 @@ from dataclasses import asdict
 from math import prod
 from typing import Any
 
+from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.host import TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.ptxas import Assembly
@@ -21,6 +22,8 @@ FORMAT = "cutedialect-kernel-1"
 # How the expressions are to be read; a reader may define these functions and call `eval`.
 FUNCTIONS = {
     "ceildiv(a, b)": "-(-a // b)",
+    "quotient(a, b)": "abs(a) // abs(b) * (-1 if (a < 0) != (b < 0) else 1)",
+    "remainder(a, b)": "abs(a) % abs(b) * (-1 if a < 0 else 1)",
     **{f"i{n}(x)": f"(x + 2 ** {n - 1}) % 2 ** {n} - 2 ** {n - 1}" for n in (8, 16, 32, 64)},
 }
 CONVENTIONS = (
@@ -35,8 +38,9 @@ CONVENTIONS = (
     "'values' are computed in order, for use by later expressions.",
     "Kernels run in the order of 'launches', each after the one before; one with a 0 in its grid "
     "does not run.",
-    "A parameter is 'size' bytes at 'offset' of the parameter buffer, little-endian; a value "
-    "narrower than that is extended with zeros.",
+    "A parameter is 'size' bytes at 'offset' of the parameter buffer, little-endian: for f16, "
+    "bf16, f32 and f64 a number of that type, else an integer in two's complement; one narrower "
+    "than 'size' is extended with zeros.",
     "A tensor_map parameter is the 128 bytes that cuTensorMapEncodeTiled makes of 'tensor_map', "
     "whose keys are the arguments of that function in its order. For a tensor without elements, "
     "any address that is a multiple of 16 will do.",
@@ -48,12 +52,19 @@ _PLAIN_SMEM = 48 * 1024
 _PORTABLE_CLUSTER = 8
 
 
-def described(program: CompiledProgram, assembly: Assembly | None) -> dict[str, Any]:
-    """The description; without an assembly the resources are left out."""
+def described(
+    program: CompiledProgram, assembly: Assembly | None, about: str = ""
+) -> dict[str, Any]:
+    """The description; without an assembly the resources are null. `about` says what the arguments
+    mean.
+
+    Raises CompileError where the host part does what the format has no words for.
+    """
     host = _Host(program)
     return {
         "format": FORMAT,
         "name": program.name,
+        "about": about,
         "arch": program.arch,
         "schedule": program.schedule,
         "arguments": [
@@ -134,14 +145,17 @@ class _Host:
         for node in ast.walk(plan):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 uses[node.id] = uses.get(node.id, 0) + 1
+        self.launches: list[ast.Call] = []
         for statement in plan.body:
-            if isinstance(statement, ast.Return):
-                assert isinstance(statement.value, ast.Tuple)
-                self.launches = [
-                    node for node in statement.value.elts if isinstance(node, ast.Call)
-                ]
-            elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-                self._assign(statement.targets[0].id, statement.value, uses)
+            match statement:
+                case ast.Assign([ast.Tuple()], ast.Name("arguments")):
+                    pass  # named above
+                case ast.Assign([ast.Name(name)], value):
+                    self._assign(name, value, uses)
+                case ast.Return(ast.Tuple(launches)) if all(map(_is_launch, launches)):
+                    self.launches = [node for node in launches if isinstance(node, ast.Call)]
+                case _:
+                    raise _without_words(statement)
 
     def _assign(self, name: str, value: ast.expr, uses: dict[str, int]) -> None:
         shown = _Rewriter(self.known).visit(value)
@@ -149,16 +163,24 @@ class _Host:
         if small or uses.get(name, 0) < 2 or _is_tensor_map(shown):
             self.known[name] = shown
         else:
-            self.values.append((name, ast.unparse(shown)))
+            self.values.append((name, self._checked(shown)))
 
     def text(self, node: ast.expr) -> str:
         """An expression over the arguments and `values`."""
-        return ast.unparse(_Rewriter(self.known).visit(node))
+        return self._checked(_Rewriter(self.known).visit(node))
 
     def parameter(self, node: ast.expr) -> Any:
         """The expression of a kernel parameter, or the description of its tensor map."""
         shown = _Rewriter(self.known).visit(node)
-        return _tensor_map(shown) if _is_tensor_map(shown) else ast.unparse(shown)
+        return _tensor_map(shown) if _is_tensor_map(shown) else self._checked(shown)
+
+    def _checked(self, shown: ast.expr) -> str:
+        """The text of an expression that a reader can evaluate."""
+        open_names = {*self.names, *(name for name, _ in self.values), *_RESERVED}
+        for node in ast.walk(shown):
+            if isinstance(node, ast.Name) and node.id not in open_names:
+                raise _without_words(shown)
+        return ast.unparse(shown)
 
 
 def _tensor_map(call: ast.Call) -> dict[str, Any]:
@@ -208,6 +230,16 @@ class _Rewriter(ast.NodeTransformer):
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         # (x + h & 2 h - 1) - h, as the host part keeps integers in two's complement
         match node:
+            # What MLIR's signed division and remainder are in Python
+            case ast.BinOp(
+                ast.BinOp(
+                    ast.Call(ast.Name("abs"), [left]), sign, ast.Call(ast.Name("abs"), [right])
+                ),
+                ast.Mult(),
+                ast.IfExp(),
+            ) if isinstance(sign, ast.FloorDiv | ast.Mod):
+                name = "quotient" if isinstance(sign, ast.FloorDiv) else "remainder"
+                return _call(name, self.visit(left), self.visit(right))
             case ast.BinOp(
                 ast.BinOp(
                     ast.BinOp(value, ast.Add(), ast.Constant(low)), ast.BitAnd(), ast.Constant(mask)
@@ -252,6 +284,20 @@ def _is_tensor_map(node: ast.AST) -> bool:
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "TensorMap"
+    )
+
+
+def _is_launch(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Launch"
+    )
+
+
+def _without_words(node: ast.AST) -> CompileError:
+    return CompileError(
+        "expected a host part of integer expressions, tensor maps of arguments and launches to "
+        f"describe, got {ast.unparse(node)}",
+        code="CD-DESCRIBE",
     )
 
 

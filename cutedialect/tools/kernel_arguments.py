@@ -1,0 +1,109 @@
+"""How commands name a kernel and its arguments: `FILE.py:NAME` or `cute.gemm`, `?x?:f16` for a
+tensor, `0.5:f32` for a number, `name=value` for a keyword argument.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.util
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+ARGUMENTS = """arguments, in the order of the kernel's parameters:
+  ?x?:f16          a tensor with run-time extents, last dimension contiguous
+  1024x?:bf16      a given extent only steers the choice of the schedule
+  ?x?:f16:1,?      strides in elements, ? for run-time ones
+  1024:f32:1       one dimension of a given extent (without the stride it is a scalar)
+  0.5:f32 7:i32    a scalar
+  none             an optional argument that is not given
+"""
+_TENSOR = re.compile(
+    r"(?P<shape>(?:\?|\d+)(?:x(?:\?|\d+))*):(?P<dtype>[a-z]\w*)(?::(?P<strides>.*))?"
+)
+_SCALARS = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64"}
+_FUNCTIONS = ("cute.gemm",)
+
+
+def kernel_named(text: str) -> Any:
+    """The function that `text` names; raises ValueError that says what is missing."""
+    if text.startswith("cute."):
+        if text not in _FUNCTIONS:
+            near = difflib.get_close_matches(text, _FUNCTIONS, 1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise ValueError(f"expected FILE.py:NAME or cute.gemm, got '{text}'{hint}")
+        return getattr(import_module("cutedialect"), text.removeprefix("cute."))
+    file, colon, name = text.rpartition(":")
+    if not colon:
+        raise ValueError(f"expected FILE.py:NAME or cute.gemm, got '{text}'")
+    path = Path(file)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ValueError(f"expected a Python file, got '{file}'")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    found = vars(module).get(name)
+    if found is None:
+        raise ValueError(f"expected a kernel '{name}' in {file}, got none of that name")
+    return found
+
+
+def argument(text: str) -> Any:
+    """The spec, number or None that `text` stands for."""
+    import numpy as np
+
+    if text == "none":
+        return None
+    match = _TENSOR.fullmatch(text)
+    if (
+        match is not None
+        and match["dtype"] in _SCALARS
+        and text.partition(":")[0].isdigit()
+        and match["strides"] is None
+    ):
+        return np.dtype(_SCALARS[match["dtype"]]).type(int(match["shape"]))
+    if match is not None:
+        return _tensor(match)
+    value, colon, kind = text.rpartition(":")
+    if colon and kind in _SCALARS:
+        try:
+            return np.dtype(_SCALARS[kind]).type(ast.literal_eval(value))
+        except (ValueError, SyntaxError):
+            pass
+    raise ValueError(f"expected an argument such as ?x?:f16, 0.5:f32 or none, got '{text}'")
+
+
+def settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Keyword arguments of `name=value` texts: tensors as above, Python literals, else words."""
+    return dict(_setting(text) for text in texts)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise ValueError(f"expected NAME=VALUE, such as out_dtype=f32, got '{text}'")
+    match = _TENSOR.fullmatch(value)
+    if match is not None:
+        return name, _tensor(match)
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+def _tensor(match: re.Match[str]) -> Any:
+    from cutedialect.frontend.kernel import TensorSpec
+
+    shape = tuple(None if extent == "?" else int(extent) for extent in match["shape"].split("x"))
+    if match["strides"] is None:
+        return TensorSpec(shape, match["dtype"])
+    parts = match["strides"].split(",")
+    if not all(part == "?" or part.isdigit() for part in parts):
+        raise ValueError(f"expected strides such as ?,1 in elements, got '{match['strides']}'")
+    strides = tuple(None if part == "?" else int(part) for part in parts)
+    return TensorSpec(shape, match["dtype"], strides)

@@ -1,0 +1,329 @@
+"""The JSON description of a compiled kernel, read as a stranger would: `Reader` knows JSON, the
+CUDA headers and nothing of this package, and launches from the description and the PTX text alone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from math import prod
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.__main__ import main
+from cutedialect.backend import emulator
+from cutedialect.backend.runtime import ptxas
+from cutedialect.backend.runtime.description import described
+from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.program import CompiledProgram
+
+# cuda.h: CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapInterleave, CUtensorMapFloatOOBfill.
+DATA_TYPES = {
+    0: "u8", 1: "u16", 2: "u32", 3: "s32", 4: "u64", 5: "s64", 6: "f16", 7: "f32", 8: "f64",
+    9: "bf16", 11: "tf32",
+}  # fmt: skip
+SWIZZLES = ("none", "32B", "64B", "128B")
+INTERLEAVES = ("none", "16B", "32B")
+FILLS = ("zero", "nan")
+FLOATS = {"f16": "<e", "f32": "<f", "f64": "<d"}
+
+
+class Reader:
+    """A launcher in plain Python over the description and NumPy arrays in place of addresses."""
+
+    def __init__(self, text: str) -> None:
+        self.kernel = json.loads(text)
+        self.scope: dict[str, Any] = {"__builtins__": {}}
+        self.scope |= {"min": min, "max": max, "abs": abs, "int": int}
+        for head, body in self.kernel["functions"].items():
+            name, _, parameters = head.rstrip(")").partition("(")
+            self.scope[name] = eval(f"lambda {parameters}: {body}", self.scope)
+
+    def bind(self, *given: Any, sm_count: int) -> None:
+        """Names of the expressions: the arguments, the device, the shared values."""
+        assert len(given) == len(self.kernel["arguments"])
+        self.scope["sm_count"] = sm_count
+        for argument, value in zip(self.kernel["arguments"], given, strict=True):
+            self.scope[argument["name"]] = (
+                self.tensor(argument, value) if argument["kind"] == "tensor" else value
+            )
+        for shared in self.kernel["values"]:
+            self.scope[shared["name"]] = self.evaluate(shared["value"])
+
+    @staticmethod
+    def tensor(argument: dict[str, Any], array: np.ndarray) -> SimpleNamespace:
+        assert array.dtype.name == argument["dtype"]
+        assert array.ndim == len(argument["shape"])
+        assert array.ctypes.data % argument["alignment"] == 0
+        strides = []
+        leaves = zip(array.shape, array.strides, argument["stride"], strict=True)
+        for mode, (extent, in_bytes, fixed) in enumerate(leaves):
+            stride = in_bytes // array.itemsize
+            if extent < 2:
+                stride = fixed or 0
+            assert fixed in (None, stride)
+            assert argument["shape"][mode] in (None, extent)
+            assert stride % argument["stride_divisor"][mode] == 0
+            assert extent % argument["shape_divisor"][mode] == 0
+            strides.append(stride)
+        return SimpleNamespace(pointer=array, shape=array.shape, stride=tuple(strides))
+
+    def evaluate(self, expression: str) -> Any:
+        return eval(expression, self.scope)
+
+    def launches(self) -> list[dict[str, Any]]:
+        """Kernel, grid, block, cluster, shared memory and the values of the parameters."""
+        found = []
+        for launch in self.kernel["launches"]:
+            grid = tuple(self.evaluate(extent) for extent in launch["grid"])
+            if 0 in grid:
+                continue
+            assert all(g % c == 0 for g, c in zip(grid, launch["cluster"], strict=True))
+            found.append(
+                {
+                    "entry": launch["kernel"],
+                    "grid": grid,
+                    "block": tuple(launch["block"]),
+                    "cluster": tuple(launch["cluster"]),
+                    "dynamic_smem": launch["dynamic_smem"],
+                    "args": [self.parameter(p) for p in launch["parameters"]],
+                }
+            )
+        return found
+
+    def parameter(self, parameter: dict[str, Any]) -> Any:
+        if "tensor_map" in parameter:
+            assert (parameter["size"], parameter["align"]) == (128, 64)
+            return self.tensor_map(parameter["tensor_map"])
+        value = self.evaluate(parameter["value"])
+        if parameter["type"] == "ptr":
+            assert parameter["size"] == 8
+            return value
+        size = parameter["size"]
+        if parameter["type"] in FLOATS:
+            raw = struct.pack(FLOATS[parameter["type"]], value)
+        else:
+            raw = (value % (1 << 8 * size)).to_bytes(size, "little")
+        # The emulator converts a number to what the kernel declares, so a float has to be one here.
+        kind = "f" if parameter["type"] in FLOATS and len(raw) == size else "u"
+        return np.frombuffer(raw.ljust(size, b"\0"), f"<{kind}{size}")[0]
+
+    def tensor_map(self, encoded: dict[str, Any]) -> dict[str, Any]:
+        """What the twelve arguments of cuTensorMapEncodeTiled say, in words."""
+        order = "data_type rank address dims strides box element_strides interleave swizzle"
+        assert list(encoded)[:11] == [*order.split(), "l2_promotion", "oob_fill"]
+        array = self.evaluate(encoded["address"])
+        dims = tuple(self.evaluate(extent) for extent in encoded["dims"])
+        strides = tuple(self.evaluate(stride) for stride in encoded["strides"])
+        assert len(dims) == len(encoded["box"]) == encoded["rank"] == len(strides) + 1
+        return {
+            "array": array,
+            "dtype": DATA_TYPES[encoded["data_type"]],
+            "dims": dims,
+            "strides": strides,
+            "box": tuple(encoded["box"]),
+            "element_strides": tuple(encoded["element_strides"]),
+            "swizzle": SWIZZLES[encoded["swizzle"]],
+            "interleave": INTERLEAVES[encoded["interleave"]],
+            "oob_fill": FILLS[encoded["oob_fill"]],
+        }
+
+
+def run(folder: Path, name: str, *arguments: Any, sm_count: int = 4) -> dict[str, Any]:
+    """Launch from the files that `compile` wrote; returns the description."""
+    reader = Reader((folder / f"{name}.json").read_text())
+    reader.bind(*arguments, sm_count=sm_count)
+    for launch in reader.launches():
+        emulator.launch((folder / f"{name}.ptx").read_text(), **launch)
+    return reader.kernel
+
+
+def small(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "grid"),
+    [
+        ("tile = (128,64,64), cluster = (2,1)", (4, 1, 1)),
+        ("tile = (64,32,64), cluster = (1,1)", (4, 1, 1)),
+    ],
+)
+def test_a_hopper_gemm_from_its_description(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], schedule: str, grid: tuple[int, ...]
+) -> None:
+    """Ragged sizes, tensor maps, a cluster, a persistent grid, a bias and a run-time factor."""
+    command = ["compile", "cute.gemm", "?x?:bf16", "?x?:bf16:1,?", "--arch", "sm_90a"]
+    command += ["--schedule", schedule, "--set", "bias=?:f32", "--set", "out_dtype=f32"]
+    assert main([*command, "-o", str(tmp_path)]) == 0
+    assert str(tmp_path / "gemm.json") in capsys.readouterr().out.split()
+    m, n, k = 200, 132, 136
+    a, b = small((m, k), ml_dtypes.bfloat16, 1), small((n, k), ml_dtypes.bfloat16, 2)
+    bias, d = small((n,), np.float32, 3), np.full((m, n), np.nan, np.float32)
+    kernel = run(tmp_path, "gemm", a, b.T, bias, d, 0.5)
+    want = 0.5 * (a.astype(np.float64) @ b.T.astype(np.float64)) + bias
+    assert np.array_equal(d, want)
+    (launch,) = kernel["launches"]
+    maps = [
+        parameter["tensor_map"] for parameter in launch["parameters"] if "tensor_map" in parameter
+    ]
+    assert {"A.pointer", "B.pointer"} <= {encoded["address"] for encoded in maps}
+    assert kernel["arch"] == "sm_90a"
+    assert cute.Schedule.parse(kernel["schedule"]).merged(cute.Schedule.parse(schedule)) == (
+        cute.Schedule.parse(kernel["schedule"])
+    )
+    if ptxas.candidates():
+        assert (tmp_path / "gemm.cubin").read_bytes().startswith(b"\x7fELF")
+        assert 0 < launch["resources"]["registers"] <= 255
+        assert launch["resources"]["spill_stores"] == 0
+
+
+def test_a_wrong_description_gives_a_wrong_product(tmp_path: Path) -> None:
+    """The product above comes from the description: a box or an extent less, and it is wrong."""
+    assert main([
+        "compile", "cute.gemm", "?x?:f16", "?x?:f16:1,?", "--arch", "sm_90a",
+        "--schedule", "tile = (64,32,64)", "-o", str(tmp_path),
+    ]) == 0  # fmt: skip
+    a, b = small((64, 64), np.float16, 1), small((64, 64), np.float16, 2)
+    d = np.zeros((64, 64), np.float16)
+    run(tmp_path, "gemm", a, b.T, d, 1.0)
+    assert np.array_equal(d, a @ b.T)
+    text = (tmp_path / "gemm.json").read_text()
+    assert "max(1, A.shape[1])" in text
+    (tmp_path / "gemm.json").write_text(text.replace("max(1, A.shape[1])", "A.shape[1] - 8"))
+    run(tmp_path, "gemm", a, b.T, d, 1.0)
+    assert not np.array_equal(d, a @ b.T)
+
+
+def test_a_transposed_product_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["compile", "cute.gemm", "16x?:f16", "?x4096:f16:1,?", "--arch", "sm_90a", "--json"]
+    assert main([*command, "-o", str(tmp_path)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "transposed product" in told["kernel"]["about"]
+    assert str(tmp_path / "gemm.cubin") in told["files"] or not ptxas.candidates()
+    a, b, d = small((7, 72), np.float16, 1), small((96, 72), np.float16, 2), np.zeros((7, 96))
+    d = d.astype(np.float16)
+    run(tmp_path, "gemm", b, a.T, d.T, 1.0)
+    assert np.array_equal(d, a @ b.T)
+
+
+KERNEL = """\
+import cutedialect as cute
+
+@cute.kernel
+def scaled(X, Y, factor, *, tile=(8, 64), shift=1):
+    i, j = cute.tile_index(X, tile)
+    x = cute.load(cute.local_tile(X, tile, (i, j)))
+    cute.copy(x * factor + shift, cute.local_tile(Y, tile, (i, j)))
+"""
+
+
+def test_a_kernel_of_a_user(tmp_path: Path) -> None:
+    (tmp_path / "scaling.py").write_text(KERNEL)
+    out = tmp_path / "out"
+    command = ["compile", f"{tmp_path}/scaling.py:scaled", "?x?:f32", "?x?:f32", "1.0:f32"]
+    assert main([*command, "--set", "shift=5", "--set", "tile=(4,32)", "-o", str(out)]) == 0
+    x = small((10, 136), np.float32, 1)
+    y = np.zeros_like(x)
+    kernel = run(out, "scaled", x, y, 2.5)
+    assert np.array_equal(y, x * np.float32(2.5) + 5)
+    assert [argument["name"] for argument in kernel["arguments"]] == ["X", "Y", "factor"]
+    assert [argument.get("written") for argument in kernel["arguments"]] == [False, True, None]
+    assert kernel["about"] == ""
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_parameters_lie_where_the_ptx_has_them(arch: str) -> None:
+    """Offsets by the rule of PTX ISA 7.1: each parameter at the next multiple of its alignment."""
+    spec = cute.TensorSpec((None, None), "f16")
+    kernel = cute.compile(cute.gemm, spec, spec, arch=arch)
+    declared = re.findall(r"\.param (?:\.align (\d+) )?\.(\w)(\d+) \w+(?:\[(\d+)\])?", kernel.ptx)
+    wanted, offset = [], 0
+    for align, _, bits, count in declared:
+        size = int(bits) // 8 * int(count or 1)
+        step = int(align or size)
+        offset = -(-offset // step) * step
+        wanted.append((offset, size))
+        offset += size
+    (launch,) = described(kernel.program, None)["launches"]
+    assert [(p["offset"], p["size"]) for p in launch["parameters"]] == wanted
+    assert launch["resources"] is None
+    assert launch["dynamic_smem"] == kernel.program.dynamic_smem
+
+
+def test_grids_agree_with_the_host_part() -> None:
+    spec = cute.TensorSpec((None, None), "f16")
+    kernel = cute.compile(cute.gemm, spec, cute.TensorSpec((None, None), "f16", (1, None)),
+                          arch="sm_90a")  # fmt: skip
+    text = json.dumps(described(kernel.program, None))
+    for m, n, k, processors in [(1, 8, 8, 1), (129, 1000, 64, 7), (4096, 8192, 72, 132)]:
+        a = np.lib.stride_tricks.as_strided(np.zeros(8, np.float16), (m, k), (16 * k, 2))
+        b = np.lib.stride_tricks.as_strided(np.zeros(8, np.float16), (k, n), (2, 16 * k))
+        d = np.lib.stride_tricks.as_strided(np.zeros(8, np.float16), (m, n), (16 * n, 2))
+        reader = Reader(text.replace('"alignment": 16', '"alignment": 1'))
+        reader.bind(a, b, d, 1.0, sm_count=processors)
+        given = [(x, x.shape, tuple(s // 2 for s in x.strides)) for x in (a, b, d)]
+        plan = kernel.program.plan.run([*given, 1.0], processors)
+        assert [x["grid"] for x in reader.launches()] == [x.grid for x in plan]
+        assert prod(plan[0].grid) <= processors or processors < prod(plan[0].cluster)
+
+
+def test_arithmetic_of_the_host_part_survives() -> None:
+    """Division toward zero, remainders, wrapping and a tensor's own name, all by evaluation."""
+    source = (
+        "TYPES = {'k': ('i32', 'i32', 'i32')}\nSMEM = {'k': 0}\nCLUSTERS = {'k': (1, 1, 1)}\n"
+        "def plan(arguments, sm_count):\n"
+        "    (a0, a1,) = arguments\n"
+        "    v1 = (((abs(a0) // abs(a1)) * (-1 if (a0 < 0) != (a1 < 0) else 1)) + 2147483648"
+        " & 4294967295) - 2147483648\n"
+        "    v2 = (abs(a0) % abs(a1)) * (-1 if a0 < 0 else 1)\n"
+        "    v3 = ((a0 * a1) + 2147483648 & 4294967295) - 2147483648\n"
+        "    v4 = ((-(-v3 // a1)) + 2147483648 & 4294967295) - 2147483648\n"
+        "    return (\n        Launch('k', (v4, v4, 1,), 32, 0, (v1, v2, v3,)),\n    )\n"
+    )
+    ptx = ".entry k(.param .b32 a, .param .b32 b, .param .b32 c) .reqntid 32 { ret; }"
+    signature = cute_signature("min", "min")
+    program = CompiledProgram("k", "sm_80", ptx, source, signature)
+    reader = Reader(json.dumps(described(program, None)))
+    assert [argument["name"] for argument in reader.kernel["arguments"]] == [
+        "argument0",
+        "argument1",
+    ]
+    assert any("quotient" in p["value"] for p in reader.kernel["launches"][0]["parameters"])
+    for left, right in [(7, 2), (-7, 2), (7, -2), (1 << 30, 6), (-(1 << 31), 3)]:
+        reader.bind(left, right, sm_count=1)
+        (launch,) = program.plan.run((left, right), 1)
+        got = [self_signed(reader.parameter(p)) for p in reader.kernel["launches"][0]["parameters"]]
+        assert tuple(got) == launch.arguments
+        assert [reader.evaluate(x) for x in reader.kernel["launches"][0]["grid"]] == [*launch.grid]
+
+
+def cute_signature(*names: str) -> Any:
+    from cutedialect.backend.runtime.signature import ScalarParameter, Signature
+
+    return Signature(tuple(ScalarParameter(name, "i32") for name in names))
+
+
+def self_signed(value: np.unsignedinteger) -> int:
+    return int(value.view(np.int32))
+
+
+def test_what_has_no_words_is_refused() -> None:
+    source = (
+        "TYPES = {'k': ('i32',)}\nSMEM = {'k': 0}\nCLUSTERS = {'k': (1, 1, 1)}\n"
+        "def plan(arguments, sm_count):\n"
+        "    (a0,) = arguments\n"
+        "    v1 = table(a0)\n"
+        "    return (\n        Launch('k', (1, 1, 1,), 32, 0, (v1,)),\n    )\n"
+    )
+    ptx = ".entry k(.param .b32 a) .reqntid 32 { ret; }"
+    program = CompiledProgram("k", "sm_80", ptx, source, cute_signature("n"))
+    with pytest.raises(CompileError, match=r"integer expressions.*got table\(n\)"):
+        described(program, None)
