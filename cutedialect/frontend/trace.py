@@ -23,7 +23,9 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     LocationAttr,
+    Signedness,
     StringAttr,
+    i32,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -70,6 +72,9 @@ class Trace:
 
     def constant(self, value: float | int | bool, type_: Attribute) -> SSAValue:
         """A scalar constant."""
+        if isinstance(type_, IntegerType) and type_.signedness.data is Signedness.UNSIGNED:
+            # arith has constants of signless integers only.
+            return self.insert(arith.TruncIOp(self.constant(value, i32), type_)).results[0]
         return self.insert(arith.ConstantOp(constant_attr(value, type_))).results[0]  # pyright: ignore[reportArgumentType]
 
     @contextmanager

@@ -204,10 +204,10 @@ def f64_extreme(builder: ScalarBuilder, kind: str, left: Scalar, right: Scalar) 
 
 
 def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
-    """A float of 8 or 16 bits as f32, exactly."""
+    """A float of 8 or 16 bits as f32, exactly; others stay as they are."""
     if name in _EIGHT_BITS:
         return eight_bit_floats.to_f32(builder, value, name)
-    if not isinstance(value, SSAValue):
+    if name in _SHORT and not isinstance(value, SSAValue):
         return _decode(int(value), name)
     if name == "f16":
         return builder.pure("cvt.f32.f16", value)

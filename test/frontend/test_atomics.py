@@ -1,0 +1,113 @@
+"""`cute.atomic_add`: every element of the tensor once, ragged edges, nothing beside it."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect import CompileError
+
+
+def guarded(rows, columns, dtype, margin=3):
+    """A matrix inside a larger buffer of sevens, and the buffer."""
+    whole = np.full((rows + 2 * margin, columns + 2 * margin), 7, dtype)
+    inner = whole[margin : margin + rows, margin : margin + columns]
+    inner[...] = 0
+    return inner, whole
+
+
+@cute.kernel
+def add_once(X, Y, *, tile=(16, 32)):
+    """Y += X."""
+    at = cute.tile_index(X, tile)
+    cute.atomic_add(cute.load(cute.local_tile(X, tile, at)), cute.local_tile(Y, tile, at))
+
+
+@cute.kernel
+def add_all(X, Y, *, tile=(16, 32)):
+    """Y[:16,:32] += the sum of all tiles of X, from as many CTAs."""
+    at = cute.tile_index(X, tile)
+    cute.atomic_add(cute.load(cute.local_tile(X, tile, at)), cute.local_tile(Y, tile, (0, 0)))
+
+
+@pytest.mark.parametrize("shape", [(16, 32), (17, 33), (5, 100), (31, 7), (1, 1), (40, 70)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_a_ragged_matrix(shape, dtype):
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+    y, whole = guarded(*shape, dtype)
+    y += 100
+    add_once(x, y, backend="emulator")
+    assert np.array_equal(y, x + dtype(100))
+    y[...] = 7
+    assert (whole == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "arch"),
+    [
+        (np.float16, "sm_80"),
+        (ml_dtypes.bfloat16, "sm_90"),
+        (np.float64, "sm_80"),
+        (np.int64, "sm_80"),
+    ],
+)
+def test_other_types(dtype, arch):
+    x = np.random.default_rng(1).integers(-9, 9, (19, 35)).astype(dtype)
+    y, whole = guarded(19, 35, dtype)
+    add_once(x, y, backend="emulator", arch=arch)
+    assert np.array_equal(y.astype(np.float64), x.astype(np.float64))
+    y[...] = 7
+    assert (whole == 7).all()
+
+
+def test_many_ctas_add_to_one_tile():
+    x = np.random.default_rng(2).integers(-9, 9, (50, 90)).astype(np.float32)
+    y = np.ones((16, 32), np.float32)
+    padded = np.zeros((64, 96), np.float32)
+    padded[:50, :90] = x
+    add_all(x, y, backend="emulator")
+    assert np.array_equal(y, 1 + padded.reshape(4, 16, 3, 32).sum(axis=(0, 2)))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(64, 64), (70, 90), (3, 65), (129, 1)])
+def test_sums_of_rows_count_each_thread_once(rows, columns):
+    """A row's sum is held by several threads: only one of them may add it."""
+
+    @cute.kernel
+    def program(X, sums, *, tile=(32, 64)):
+        m, n = cute.tile_index(X, tile)
+        part = cute.row_sum(cute.load(cute.local_tile(X, tile, (m, n))))
+        cute.atomic_add(part, cute.local_tile(sums, (tile[0],), (m,)))
+
+    x = np.random.default_rng(3).integers(-9, 9, (rows, columns)).astype(np.float32)
+    buffer = np.full(rows + 40, 7, np.float32)
+    sums = buffer[8 : 8 + rows]
+    sums[...] = 0.5
+    program(x, sums, backend="emulator")
+    assert np.array_equal(sums, x.sum(axis=1) + 0.5)
+    sums[...] = 7
+    assert (buffer == 7).all()
+
+
+def test_a_strided_destination():
+    x = np.arange(20 * 40, dtype=np.float32).reshape(20, 40)
+    whole = np.zeros((40, 20), np.float32)
+    add_once(x, whole.T, backend="emulator")
+    assert np.array_equal(whole, x.T)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out", "arch", "message"),
+    [
+        (np.float32, np.float16, "sm_80", r"expected a source of f16, got f32; .*\.to\(cute.f16\)"),
+        (ml_dtypes.bfloat16, ml_dtypes.bfloat16, "sm_80", "expected sm_90 or later .* got sm_80"),
+        (np.int8, np.int8, "sm_80", "atomic"),
+    ],
+)
+def test_what_is_refused(dtype, out, arch, message):
+    x, y = np.ones((16, 32), dtype), np.zeros((16, 32), out)
+    with pytest.raises(CompileError, match=message):
+        add_once(x, y, backend="emulator", arch=arch)
+    assert not y.any()
