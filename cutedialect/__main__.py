@@ -1,5 +1,6 @@
-"""`python -m cutedialect <command>`: doctor, cache, compile. A command's module is imported when it
-is asked for; usage errors exit with 2, anything else that a user can mend with one line and 1.
+"""`python -m cutedialect <command>`: doctor, cache, compile, schedules. A command's module is
+imported when it is asked for; usage errors exit with 2, anything else that a user can mend with one line
+and 1.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from cutedialect.backend.runtime.errors import CompileError
 COMMANDS = {
     "doctor": ("cutedialect.tools.doctor", "what is installed and works, to paste into an issue"),
     "cache": ("cutedialect.tools.cache_command", "list, locate or clear the disk cache"),
-    "compile": ("cutedialect.tools.compile_command", "write a kernel's PTX, cubin and stages"),
+    "compile": (
+        "cutedialect.tools.compile_command",
+        "write a kernel's PTX, cubin, JSON description and stages",
+    ),
+    "schedules": (
+        "cutedialect.tools.schedules_command",
+        "list the schedules of cute.gemm, and its choice for a problem",
+    ),
 }
 
 
@@ -47,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _usage() -> str:
     lines = ["usage: python -m cutedialect COMMAND [--help]", "", "commands:"]
-    lines += [f"  {name:8} {what}" for name, (_, what) in COMMANDS.items()]
+    lines += [f"  {name:10} {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(lines)
 
 

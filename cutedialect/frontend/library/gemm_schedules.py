@@ -1,8 +1,8 @@
 """The schedules from which `cute.gemm` chooses on sm_90a, and the estimate that it chooses by.
 
-The list is short enough to compile whole (`python -m cutedialect.frontend.library.gemm_schedules`
-prints it); an estimate counts cycles of the four limits that a tile meets: tensor cores, L2, device
-memory, and what is not overlapped at its end.
+The list is short enough to compile whole (`python -m cutedialect schedules` prints it); an estimate
+counts cycles of the four limits that a tile meets: tensor cores, L2, device memory, and what is not
+overlapped at its end.
 """
 
 from __future__ import annotations
@@ -143,14 +143,3 @@ def cycles(problem: Problem, schedule: Schedule) -> float:
 
 def _ceil(value: int, step: int) -> int:
     return -(-value // step)
-
-
-def main() -> None:
-    """Print the list for each element width."""
-    for bits in (16, 8, 32):
-        for schedule in gemm_schedules(bits):
-            print(f"{bits} bits: {schedule.text()}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,95 @@
+"""`python -m cutedialect schedules`: the list, the default's mark, answers to bad input."""
+
+import json
+
+import pytest
+
+import cutedialect as cute
+from cutedialect.__main__ import main
+
+
+def listed(capsys, *arguments):
+    assert main(["schedules", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_whole_list_can_be_read(capsys):
+    found = listed(capsys)
+    assert {entry["bits"] for entry in found["schedules"]} == {8, 16, 32}
+    assert 0 < len(found["schedules"]) <= 150
+    assert found["default"] is None
+    assert not any(entry["chosen"] for entry in found["schedules"])
+    assert main(["schedules"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{len(found['schedules'])} schedules for sm_90a"
+    assert len(lines) == 1 + len(found["schedules"])
+    parsed = [cute.Schedule.parse(line.split("bits")[1]) for line in lines[1:]]
+    assert parsed == [cute.Schedule.parse(entry["schedule"]) for entry in found["schedules"]]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bits"),
+    [(("--bits", "8"), 8), (("--dtype", "bf16"), 16), (("--dtype", "float32"), 32)],
+)
+def test_one_width(capsys, arguments, bits):
+    found = listed(capsys, *arguments)
+    assert {entry["bits"] for entry in found["schedules"]} == {bits}
+
+
+@pytest.mark.parametrize(
+    ("problem", "dtype", "more"),
+    [
+        ("4096x4096x4096", "bf16", ()),
+        ("16x14336x4096", "f16", ()),
+        ("2048x2048x2048", "e4m3", ("--batch", "16")),
+        ("100x200x300", "i8", ()),
+    ],
+)
+def test_the_default_is_what_a_call_compiles(capsys, problem, dtype, more):
+    found = listed(capsys, "--problem", problem, "--dtype", dtype, *more)
+    m, n, k = map(int, problem.split("x"))
+    batch = (16,) if more else ()
+    a = cute.TensorSpec((*batch, m, k), dtype)
+    b = cute.TensorSpec((*batch, k, n), dtype, (*(None for _ in batch), 1, None))
+    kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", backend="emulator")
+    assert found["default"] == kernel.schedule
+    chosen = [entry for entry in found["schedules"] if entry["chosen"]]
+    assert len(chosen) == 1
+    default = cute.Schedule.parse(kernel.schedule)
+    assert default.merged(cute.Schedule.parse(chosen[0]["schedule"])) == default
+    assert all(entry["cycles"] > 0 for entry in found["schedules"])
+
+
+def test_the_mark_is_printed_once(capsys):
+    assert main(["schedules", "--problem", "4096x4096x4096"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("*") for line in lines) == 1
+    assert lines[-1].startswith("default: tile = ")
+
+
+def test_a_target_without_a_list(capsys):
+    assert main(["schedules", "--arch", "sm_80", "--problem", "512x512x512"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("sm_80 has no list")
+    assert lines[1].startswith("default: ")
+    assert "stages = " in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--problem", "4096"], "--problem: expected MxNxK such as 4096x4096x4096, got '4096'"),
+        (["--problem", "0x1x1"], "--problem: expected MxNxK"),
+        (["--problem", "1x1x1", "--batch", "0"], "--batch: expected 1 or more, got 0"),
+        (["--dtype", "f64"], "--dtype: expected a type of 8, 16, 32 bits, got f64 of 64"),
+        (["--dtype", "bf16", "--bits", "8"], "--dtype: expected a type of 8 bits, got bf16 of 16"),
+        (["--dtype", "bf17"], "did you mean bf16?"),
+        (["--arch", "sm_99", "--problem", "1x1x1"], "arch: "),
+    ],
+)
+def test_bad_input_is_one_line(capsys, arguments, said):
+    assert main(["schedules", *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert said in error
+    assert error.count("\n") == 1
