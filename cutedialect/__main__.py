@@ -1,6 +1,6 @@
 """`python -m cutedialect <command>`: doctor, cache, compile, schedules. A command's module is
-imported when it is asked for; usage errors exit with 2, anything else that a user can mend with one line
-and 1.
+imported when it is asked for; usage errors exit with 2, anything else that a user can mend with
+one line and 1.
 """
 
 from __future__ import annotations
