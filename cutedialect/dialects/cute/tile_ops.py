@@ -40,7 +40,13 @@ from xdsl.traits import (
     Pure,
 )
 
-from cutedialect.dialects.cute_nvgpu import MmaType, TmaDescriptorType, TmaLoadType, TmaStoreType
+from cutedialect.dialects.cute_nvgpu import (
+    CopyType,
+    MmaType,
+    TmaDescriptorType,
+    TmaLoadType,
+    TmaStoreType,
+)
 
 from .attributes import LayoutAttr, check
 from .types import FragmentType, MemRefType
@@ -133,6 +139,11 @@ class CopyOp(IRDLOperation):
                 self.descriptor is not None,
                 "expected a tensor map (tma %t) with a TMA atom, got none",
             )
+        if isinstance(self.atom, CopyType):
+            source, destination = _space(self.source.type), _space(self.destination.type)
+            map_ = self.descriptor.type if self.descriptor is not None else None
+            rank = len(map_.box) if isinstance(map_, TmaDescriptorType) else 2
+            self.atom.entry(source, destination, _arch_of(self), rank)
 
 
 @irdl_op_definition
@@ -191,6 +202,11 @@ class GemmOp(IRDLOperation):
                 f"expected operands of the atom's types {_names(atom)}, got {_names(elements)}",
             )
             self.atom.entry(_arch_of(self))
+
+
+def _space(type_: Attribute) -> str:
+    """Memory space of one side of a copy; fragments are in registers."""
+    return type_.space if isinstance(type_, MemRefType) else "rmem"
 
 
 def _names(elements: Sequence[Attribute]) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
-    IntegerType,
     i32,
     i64,
 )
@@ -383,7 +382,7 @@ class StageOp(IRDLOperation):
 
     name = "cute.stage"
     source = operand_def(MemRefType)
-    index = operand_def(IntegerType)
+    index = operand_def(i32)
     result = result_def(MemRefType)
     traits = traits_def(Pure())
 
@@ -394,10 +393,14 @@ class StageOp(IRDLOperation):
     def parse(cls, parser: Parser) -> StageOp:
         unresolved = parser.parse_unresolved_operand()
         with parser.in_square_brackets():
-            index = parser.parse_operand()
+            index = parser.parse_unresolved_operand()
         source, result = _parse_types(parser)
         return cls.create(
-            operands=[parser.resolve_operand(unresolved, source), index], result_types=[result]
+            operands=[
+                parser.resolve_operand(unresolved, source),
+                parser.resolve_operand(index, i32),
+            ],
+            result_types=[result],
         )
 
     def print(self, printer: Printer) -> None:

@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from .copy_atoms import LdsmType, MatrixCopyType, SimtAsyncCopyType, StsmType, UniversalCopyType
+from .copy_atoms import (
+    CopyType,
+    LdsmType,
+    MatrixCopyType,
+    SimtAsyncCopyType,
+    StsmType,
+    UniversalCopyType,
+)
 from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType
 from .tma import (
     FenceTensorMapsOp,
@@ -51,6 +58,7 @@ CuteNvgpu = Dialect(
 )
 
 __all__ = [
+    "CopyType",
     "CuteNvgpu",
     "FenceTensorMapsOp",
     "LdsmType",

@@ -1,19 +1,58 @@
-"""Copy atoms that threads execute: plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`."""
+"""Copy atoms: the base that finds an atom's entry in the registry, and those that threads execute:
+plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`.
+"""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import ClassVar, Self
 
 from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from cutedialect.atoms import CopyAtom, copy, copy_atom
+
 from .syntax import expect, parse_bits, parse_key
 
 COPY_BITS = (8, 16, 32, 64, 128)
 ASYNC_BITS = (32, 64, 128)
-CACHES = ("always", "global")
+CACHES = {"always": "ca", "global": "cg"}
+
+
+class CopyType(Data[tuple], TypeAttribute):
+    """Base of the copy atoms that are one instruction with targets and memory spaces of its own."""
+
+    def entry_name(self, rank: int) -> str:
+        """Name of the entry in `cutedialect.atoms`; `rank` is that of a tensor map."""
+        raise NotImplementedError
+
+    def entry(
+        self, source: str, destination: str, target: str | None = None, rank: int = 2
+    ) -> CopyAtom:
+        """The entry of the atom registry that this type names.
+
+        Raises VerifyException when it does not copy from space `source` to space `destination`
+        (`gmem`, `smem`, `rmem`), or when `target` lacks it.
+        """
+        atom = copy_atom(self.entry_name(rank))
+        spaces = atom.src_space, atom.dst_space
+        expect(
+            spaces == (source, destination),
+            f"expected a copy from {spaces[0]} to {spaces[1]} with {self.name}, "
+            f"got one from {source} to {destination}",
+        )
+        if target is not None and not atom.is_legal_on(target):
+            others = [each for each in copy() if (each.src_space, each.dst_space) == spaces]
+            kinds = dict.fromkeys(each.kind for each in others if each.is_legal_on(target))
+            if "rmem" not in spaces:
+                kinds["ld and st"] = None
+            expect(
+                False,
+                f"expected a copy from {source} to {destination} that {target} has "
+                f"({', '.join(kinds)}), got {atom.name}, which needs {atom.requires}",
+            )
+        return atom
 
 
 @irdl_attr_definition
@@ -52,7 +91,7 @@ class UniversalCopyType(Data[tuple], TypeAttribute):
 
 
 @irdl_attr_definition
-class SimtAsyncCopyType(Data[tuple], TypeAttribute):
+class SimtAsyncCopyType(CopyType):
     """`cp.async`: `!cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>`.
 
     `cache = global` is `.cg` (L2 only, 16 bytes), `always` is `.ca`.
@@ -76,6 +115,9 @@ class SimtAsyncCopyType(Data[tuple], TypeAttribute):
     def bits(self) -> int:
         """Bits that one thread moves with one instruction."""
         return self.data[2]
+
+    def entry_name(self, rank: int) -> str:
+        return f"cp_async_{CACHES[self.cache]}_{self.bits}"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
@@ -101,8 +143,10 @@ class SimtAsyncCopyType(Data[tuple], TypeAttribute):
         )
 
 
-class MatrixCopyType(Data[tuple], TypeAttribute):
+class MatrixCopyType(CopyType):
     """Base of `ldmatrix` and `stmatrix`: element, matrices of 8x8 (16-bit units), transposed or not."""
+
+    instruction: ClassVar[str]
 
     @classmethod
     def get(cls, element: Attribute, num_matrices: int, transpose: bool) -> Self:
@@ -119,6 +163,9 @@ class MatrixCopyType(Data[tuple], TypeAttribute):
     @property
     def transpose(self) -> bool:
         return self.data[2]
+
+    def entry_name(self, rank: int) -> str:
+        return f"{self.instruction}_x{self.num_matrices}{'_trans' if self.transpose else ''}"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
@@ -154,6 +201,7 @@ class LdsmType(MatrixCopyType):
     """`ldmatrix`: `!cute_nvgpu.atom.ldsm<val_type = f16, num_matrices = 4, n>` (`t`: transposed)."""
 
     name = "cute_nvgpu.atom.ldsm"
+    instruction = "ldmatrix"
 
 
 @irdl_attr_definition
@@ -161,3 +209,4 @@ class StsmType(MatrixCopyType):
     """`stmatrix`: `!cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>` (`t`: transposed)."""
 
     name = "cute_nvgpu.atom.stsm"
+    instruction = "stmatrix"

@@ -25,6 +25,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from cutedialect.layout import Swizzle
 
+from .copy_atoms import CopyType
 from .syntax import expect, parse_key
 
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
@@ -101,7 +102,7 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
 
 
 @irdl_attr_definition
-class TmaLoadType(Data[tuple], TypeAttribute):
+class TmaLoadType(CopyType):
     """`cp.async.bulk.tensor` into shared memory: `!cute_nvgpu.atom.tma_load<f16>`.
 
     With `multicast = n:s`, CTAs whose cluster ranks differ by multiples of s (n of them) want the
@@ -122,6 +123,9 @@ class TmaLoadType(Data[tuple], TypeAttribute):
     def multicast(self) -> tuple[int, int] | None:
         """(CTAs that share the tile, step between their ranks)."""
         return self.data[1]
+
+    def entry_name(self, rank: int) -> str:
+        return f"tma_load_{rank}d{'_multicast' if self.multicast else ''}"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
@@ -150,7 +154,7 @@ class TmaLoadType(Data[tuple], TypeAttribute):
 
 
 @irdl_attr_definition
-class TmaStoreType(Data[tuple], TypeAttribute):
+class TmaStoreType(CopyType):
     """`cp.async.bulk.tensor` out of shared memory: `!cute_nvgpu.atom.tma_store<f16>`.
 
     `tma_store<f32, reduce = add>` combines with what is there (`cp.reduce.async.bulk.tensor`). With
@@ -178,6 +182,9 @@ class TmaStoreType(Data[tuple], TypeAttribute):
     def warps(self) -> int | None:
         """Warps that store a part together; None is all of the role."""
         return self.data[2]
+
+    def entry_name(self, rank: int) -> str:
+        return f"tma_reduce_{self.reduce}_{rank}d" if self.reduce else f"tma_store_{rank}d"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:

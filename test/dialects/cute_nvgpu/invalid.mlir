@@ -26,3 +26,54 @@ module attributes {cute.arch = "sm_75"} {
     cute.gemm %a, %b, %c {atom = !cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32)>} : !cute.fragment<f16, "(16,16)", "((4,8),((2,2,2),1,1)):((32,1),((16,8,128),0,0))">, !cute.fragment<f16, "(8,16)", "((4,8),((2,2),1,1)):((16,1),((8,64),0,0))">, !cute.fragment<f32, "(16,8)", "((4,8),((2,2),1,1)):((32,1),((16,8),0,0))">
   }
 }
+
+// -----
+
+// Copy atoms that the module's target lacks: the message says what it has instead
+module attributes {cute.arch = "sm_80"} {
+  cute.kernel @tma_load_too_new(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) {
+    %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    // expected-error @+1 {{expected a copy from gmem to smem that sm_80 has (cp.async, ld and st), got tma_load_2d, which needs sm_90+}}
+    cute.copy %a, %s tma %t : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_load<f16>} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+  }
+}
+
+// -----
+
+module attributes {cute.arch = "sm_89"} {
+  cute.kernel @tma_reduction_too_new(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">, %t: !cute_nvgpu.tma_descriptor<f32, (64,32), S<3,4,3>>) {
+    %s = cute.alloc_smem : !cute.memref<f32, smem, align<1024>, S<3,4,3>, "(64,32):(32,1)">
+    // expected-error @+1 {{expected a copy from smem to gmem that sm_89 has (ld and st), got tma_reduce_add_2d, which needs sm_90+}}
+    cute.copy %s, %a tma %t : !cute_nvgpu.tma_descriptor<f32, (64,32), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f32, reduce = add>} : !cute.memref<f32, smem, align<1024>, S<3,4,3>, "(64,32):(32,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">
+  }
+}
+
+// -----
+
+module attributes {cute.arch = "sm_75"} {
+  cute.kernel @cp_async_too_new(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+    %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+    // expected-error @+1 {{expected a copy from gmem to smem that sm_75 has (ld and st), got cp_async_cg_128, which needs sm_80+}}
+    cute.copy %a, %s {atom = !cute_nvgpu.atom.simt_async_copy<f32, cache = global, 128 b>, tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+  }
+}
+
+// -----
+
+module attributes {cute.arch = "sm_80"} {
+  cute.kernel @stmatrix_too_new() {
+    %c = cute.alloc_fragment : !cute.fragment<f16, "(16,8)", "((4,8),((2,2),1,1)):((32,1),((16,8),0,0))">
+    %s = cute.alloc_smem : !cute.memref<f16, smem, align<16>, "(16,8):(8,1)">
+    // expected-error @+1 {{expected a copy from rmem to smem that sm_80 has (st), got stmatrix_x2, which needs sm_90+}}
+    cute.copy %c, %s {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 2, n>} : !cute.fragment<f16, "(16,8)", "((4,8),((2,2),1,1)):((32,1),((16,8),0,0))"> -> !cute.memref<f16, smem, align<16>, "(16,8):(8,1)">
+  }
+}
+
+// -----
+
+// A copy between spaces that its atom does not connect
+cute.kernel @backwards(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+  %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+  // expected-error @+1 {{expected a copy from gmem to smem with cute_nvgpu.atom.simt_async_copy, got one from smem to gmem}}
+  cute.copy %s, %a {atom = !cute_nvgpu.atom.simt_async_copy<f32, cache = global, 128 b>, tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">
+}
