@@ -30,6 +30,7 @@ from cutedialect.dialects.cute.kernel_ops import format_problem
 from .arithmetic import Number, convert_value, is_number, literal, promote
 from .dtypes import as_dtype, f32
 from .dtypes import i32 as i32_dtype
+from .group import Group
 from .scalar import Scalar, as_i32
 from .tile import (
     Tensor,
@@ -54,16 +55,17 @@ def tile_index(tensor: Tensor, tile: tuple[int | None]) -> Scalar: ...
 
 
 @overload
-def tile_index(tensor: Tensor, tile: Sequence[int | None]) -> tuple[Scalar, ...]: ...
+def tile_index(tensor: Tensor | Group, tile: Sequence[int | None]) -> tuple[Scalar, ...]: ...
 
 
-def tile_index(tensor: Tensor, tile: Sequence[int | None]) -> Scalar | tuple[Scalar, ...]:
+def tile_index(tensor: Tensor | Group, tile: Sequence[int | None]) -> Scalar | tuple[Scalar, ...]:
     """Coordinates, in tiles, of the work item of this CTA: one for each extent of `tile`.
 
     `tile` speaks of the first modes of the tensor; later modes are whole. None is a whole mode too,
-    whose coordinate is 0. A single coordinate comes as a scalar.
+    whose coordinate is 0. A single coordinate comes as a scalar. For a group of tensors the
+    number of the tensor comes first.
     """
-    if not isinstance(tensor, Tensor):
+    if not isinstance(tensor, Tensor | Group):
         raise error(f"expected a tensor, got {type(tensor).__name__}")
     if not 0 < len(tile) <= tensor.rank:
         raise error(
@@ -72,7 +74,8 @@ def tile_index(tensor: Tensor, tile: Sequence[int | None]) -> Scalar | tuple[Sca
     extents = [-1 if extent is None else as_extent(extent) for extent in tile]
     extents += [-1] * (tensor.rank - len(tile))
     op = current().insert(TileIndexOp(tensor.value, extents))
-    coords = tuple(Scalar(result) for result in op.results[: len(tile)])
+    given = len(tile) + isinstance(tensor, Group)
+    coords = tuple(Scalar(result) for result in op.results[:given])
     return coords[0] if len(coords) == 1 else coords
 
 

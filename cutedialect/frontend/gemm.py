@@ -19,6 +19,7 @@ from cutedialect.schedule import Schedule
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
 from .gemm_operands import Operand, as_operand, batched, broadcast, expanded, shown, transposed
 from .gemm_scales import BLOCK, Scale, check_tile, number_of, scale_of
+from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import Problem, choose_schedule
@@ -89,8 +90,8 @@ def gemm(
         return None
     is_scaled = scale_a is not None or scale_b is not None
     if is_scaled:
-        alpha, scale_a, scale_b = _fold_numbers(alpha, scale_a, scale_b)
-    key = _call_key(
+        alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
+    key = call_key(
         (a, b, c, bias, out, scale_a, scale_b, aux),
         (
             alpha != 1,
@@ -107,7 +108,7 @@ def gemm(
     )
     ready = _calls.get(key) if key is not None else None
     if ready is None:
-        call = _Call(
+        call = GemmCall(
             a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
             scale_a, scale_b, aux, fast_accum, is_scaled,
         )  # fmt: skip
@@ -119,7 +120,7 @@ def gemm(
     return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
 
 
-def _fold_numbers(alpha: float, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
+def fold_numbers(alpha: float, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
     """Scales that are host numbers become factors of alpha."""
     arrays: list[Any] = []
     for scale in (scale_a, scale_b):
@@ -131,10 +132,10 @@ def _fold_numbers(alpha: float, scale_a: Any, scale_b: Any) -> tuple[float, Any,
 
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
-_calls: dict[tuple[object, ...], _ReadyCall] = {}
+_calls: dict[tuple[object, ...], ReadyCall] = {}
 
 
-def _call_key(arrays: Sequence[Any], options: tuple[object, ...]) -> tuple[object, ...] | None:
+def call_key(arrays: Sequence[Any], options: tuple[object, ...]) -> tuple[object, ...] | None:
     """What of a call decides the kernel and its checks; None for arguments without a hash."""
     try:
         key = (*[_look(array) for array in arrays], *options)
@@ -180,8 +181,8 @@ def compile_gemm(
 ) -> Kernel:
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
     is_scaled = scale_a is not None or scale_b is not None
-    alpha, scale_a, scale_b = _fold_numbers(alpha, scale_a, scale_b)
-    call = _Call(
+    alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
+    call = GemmCall(
         a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
         scale_a, scale_b, aux, fast_accum, is_scaled,
     )  # fmt: skip
@@ -194,7 +195,7 @@ def compile_gemm(
 gemm.compile = compile_gemm  # type: ignore[attr-defined]
 
 
-class _Call:
+class GemmCall:
     """The checked arguments of one call."""
 
     def __init__(
@@ -252,6 +253,7 @@ class _Call:
         self._check_out("aux", aux, None)
         self.out, self.aux = out, aux
         self.activation = activation
+        self.swapped = False
 
     def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
         a, b = self.a.dtype, self.b.dtype
@@ -310,11 +312,11 @@ class _Call:
         arch: str | None,
         schedule: Schedule | str | None,
         backend: str,
-    ) -> _ReadyCall:
+    ) -> ReadyCall:
         """Compile (or find) the kernel; an empty output has none."""
         if 0 in self.out_shape:
-            return _ReadyCall(None, self.out_shape, self.out_dtype)
-        made = self.out if self.out is not None else self._new_output()
+            return ReadyCall(None, self.out_shape, self.out_dtype)
+        made = self.out if self.out is not None else self.new_output()
         target_name = arch or default_arch(backend)
         check_arch(target_name)
         chosen = self.schedule(as_schedule(schedule), target_name)
@@ -325,14 +327,17 @@ class _Call:
             "schedule": chosen,
             "backend": backend,
         }
-        kernel = compile_kernel(_program(self.activation), args, options)
+        return self.ready(compile_kernel(program_of(self.activation), args, options))
+
+    def ready(self, kernel: Kernel | None) -> ReadyCall:
+        """What a warm call needs to run a kernel."""
         batch = self.out_shape[:-2]
         broadcasts = tuple(
             (position, (*batch, *operand.shape[-2:]))
             for position, operand in enumerate((self.a, self.b, self.c))
             if operand is not None and operand.shape[:-2] != batch
         )
-        return _ReadyCall(
+        return ReadyCall(
             kernel,
             self.out_shape,
             self.out_dtype,
@@ -355,7 +360,7 @@ class _Call:
             return f32
         return self.acc_dtype
 
-    def _new_output(self) -> TensorSpec:
+    def new_output(self) -> TensorSpec:
         """What is known of an output that `output` makes: row-major, from an aligned base."""
         row = (self.out_shape[-1] or 16) * self.out_dtype.bits // 8
         rows = self.out_shape[-2]
@@ -369,15 +374,29 @@ class _Call:
             return given
         if given is not None and (given.tile is not None or given.roles == "uniform"):
             return given
+        return choose_schedule(self.problem()).merged(given)
+
+    def problem(self) -> Problem:
+        """What a schedule is chosen for."""
         m, n, k = (_LARGE if x is None else x for x in (*self.out_shape[-2:], self.k))
         batch = prod(1 if extent is None else extent for extent in self.out_shape[:-2])
         problem = Problem(m, n, k, batch, self.a.dtype.bits, self.out_dtype.bits)
         if self.promotes:
-            problem = replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
-        return choose_schedule(problem).merged(given)
+            return replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
+        return problem
 
-    def takes_wgmma(self, arch: str) -> bool:
-        """Whether the target has warpgroup multiplies for the operands, and TMA can load them."""
+    def specs(self) -> tuple[TensorSpec, TensorSpec]:
+        """What is known of a and b."""
+        a, b = (spec_of(operand.value, operand.name) for operand in (self.a, self.b))
+        assert isinstance(a, TensorSpec)
+        assert isinstance(b, TensorSpec)
+        return a, b
+
+    def takes_wgmma(self, arch: str, specs: Sequence[TensorSpec] | None = None) -> bool:
+        """Whether the target has warpgroup multiplies for the operands, and TMA can load them.
+
+        specs: what is known of a and b, where it is less than what the arrays tell.
+        """
         from cutedialect.atoms.wgmma_atoms import find_wgmma
 
         names = [_MMA_NAMES.get(x.name, x.name) for x in (self.a.dtype, self.b.dtype)]
@@ -387,26 +406,31 @@ class _Call:
         except ValueError:
             return False
         # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1).
-        for operand, along_k in ((self.a, -1), (self.b, -2)):
-            spec = spec_of(operand.value, operand.name)
-            assert isinstance(spec, TensorSpec)
+        for spec, along_k in zip(specs or self.specs(), (-1, -2), strict=True):
             if spec.align < 16 or spec.contiguous is None:
                 return False
-            if operand.dtype.bits != 16 and spec.contiguous != len(spec.shape) + along_k:
+            if spec.dtype.bits != 16 and spec.contiguous != len(spec.shape) + along_k:
                 return False
         return True
 
-    def constants(self, schedule: Schedule | None, arch: str) -> dict[str, object]:
-        """Compile-time parameters of the tile program."""
+    def constants(
+        self,
+        schedule: Schedule | None,
+        arch: str,
+        specs: Sequence[TensorSpec] | None = None,
+        extents: tuple[int | None, int | None] | None = None,
+    ) -> dict[str, object]:
+        """Compile-time parameters of the tile program, for given specs and (M, N) if not this
+        problem's.
+        """
         from cutedialect.atoms import target
 
         tile = schedule.tile if schedule is not None else None
         if tile is not None and len(tile) != 3:
             raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
         if tile is None:
-            m, n = self.out_shape[-2:]
-            specs = [spec_of(operand.value, operand.name) for operand in (self.a, self.b)]
-            align = min(spec.align for spec in specs if isinstance(spec, TensorSpec))
+            m, n = extents or self.out_shape[-2:]
+            align = min(spec.align for spec in specs or self.specs())
             tile = default_tile(self.a.dtype, m, n, target(arch).smem_per_cta, align)
             if self.promotes:
                 tile = min(tile[0], 128), min(tile[1], 64), BLOCK
@@ -467,7 +491,7 @@ class _Call:
 
 
 @dataclass(frozen=True)
-class _ReadyCall:
+class ReadyCall:
     """What a warm call needs, and none of the arrays that it was made from.
 
     `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
@@ -500,6 +524,24 @@ class _ReadyCall:
         result = out if out is not None else self.output(a)
         if self.kernel is None:
             return result
+        given = self.arguments(a, b, c, bias, result, alpha, beta, scale_a, scale_b, aux)
+        self.kernel.launch(*[value for value in given if value is not None], stream=stream)
+        return result
+
+    def arguments(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        bias: Any,
+        result: Any,
+        alpha: float,
+        beta: float,
+        scale_a: Any,
+        scale_b: Any,
+        aux: Any,
+    ) -> list[Any]:
+        """What the kernel takes; None is left out."""
         given = [a, b, c if self.takes_c else None]
         for position, shape in self.broadcasts:
             given[position] = expanded(given[position], shape)
@@ -519,8 +561,7 @@ class _ReadyCall:
             given += viewed[::-1] if self.swapped else viewed
         if aux is not None:
             given.append(transposed(aux) if self.swapped else aux)
-        self.kernel.launch(*[value for value in given if value is not None], stream=stream)
-        return result
+        return given
 
     def output(self, a: Any) -> Any:
         """A new array of the library that `a` comes from."""
@@ -545,40 +586,11 @@ _MOST_PROMOTED = 96
 # What a run-time extent counts as.
 _LARGE = 4096
 _MMA_NAMES = {"f32": "tf32", "i8": "s8"}
-# A device of this size has full waves of the largest tile from this many tiles on.
-_WAVE = 132
-
-
-def default_tile(
-    dtype: DType, m: int | None, n: int | None, smem: int, align: int
-) -> tuple[int, int, int]:
-    """CTA tile for an element type and a problem, on a target with `smem` bytes for a CTA.
-
-    The largest tile moves the fewest bytes for a product; it is taken where enough tiles remain to
-    fill a device, and three stages of it fit. Run-time extents (None) count as large enough for
-    the tile in the middle. Operands aligned to less than 16 bytes take as many more copies, whose
-    addresses want registers: they get the small tile.
-    """
-    depth = {64: 16, 32: 32, 16: 32, 8: 64}[dtype.bits]
-    if align < 16:
-        return 64, 64, depth
-    if dtype.bits == 16 and m is not None and n is not None:
-        rows, columns = 128, 256
-        tiles = -(-m // rows) * -(-n // columns)
-        if tiles >= _WAVE and 3 * 2 * (rows + columns) * 64 <= smem:
-            return rows, columns, 64
-    largest = 64 if dtype.bits == 64 else 128
-    return (
-        largest if m is None or m > 64 else 64,
-        largest if n is None or n > 64 else 64,
-        depth,
-    )
-
-
 _ACTIVATIONS = ("relu", "gelu", "silu")
 
 
-def _program(activation: object) -> Any:
+def program_of(activation: object) -> Any:
+    """The tile program with an activation."""
     from .library.gemm import program_for
 
     return program_for(activation)

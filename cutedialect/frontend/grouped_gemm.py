@@ -1,17 +1,24 @@
-"""`cute.grouped_gemm`: several matrix multiplies of different sizes in one call.
+"""`cute.grouped_gemm`: matrix multiplies of different sizes in one kernel launch.
 
 Every argument that is an array in `cute.gemm` is a list with one entry for each problem here; all
-problems share types and options.
+problems share types and options. The kernel is that of `cute.gemm`, traced on groups of tensors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
-from .gemm import gemm
+from .gemm import GemmCall, ReadyCall, call_key, fold_numbers, program_of
+from .gemm_operands import as_operand
+from .kernel import GroupSpec, ScalarSpec, TensorSpec
+from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
+from .library.gemm_schedules import choose_schedule
+from .library.grouped_problems import mean_problem
 
 
 def grouped_gemm(
@@ -23,7 +30,11 @@ def grouped_gemm(
     beta: float = 0.0,
     bias: Sequence[Any] | None = None,
     activation: str | Callable[..., Any] | None = None,
+    scale_a: Sequence[Any] | float | None = None,
+    scale_b: Sequence[Any] | float | None = None,
     acc_dtype: object = None,
+    fast_accum: bool = True,
+    aux: Sequence[Any] | None = None,
     out: Sequence[Any] | None = None,
     out_dtype: object = None,
     arch: str | None = None,
@@ -33,61 +44,211 @@ def grouped_gemm(
 ) -> list[Any]:
     """activation(alpha A B + beta C + bias) for each a (M, K) of `as_` and b (K, N) of `bs`.
 
-    Sizes differ freely from problem to problem; `c`, `bias` and `out` are lists as long as `as_`
-    or None. The other options are those of `cute.gemm`. Wrong arguments raise TypeError or
+    Sizes differ freely from problem to problem, and any of them may be 0; types are those of the
+    first problem, and the scales of one operand are all of one kind. The arrays of `cute.gemm` are
+    lists as long as `as_` or None; `scale_a` and `scale_b` may also be one number. The other
+    options are those of `cute.gemm`. One kernel launch computes all problems; to be captured in a
+    CUDA graph, it needs an earlier call with the same arrays. Wrong arguments raise TypeError or
     ValueError naming the argument, as in `bs[3]`. Returns the outputs in order: the arrays of
     `out`, or new ones where the `as_` live.
     """
-    problems = _problems(as_, bs, c, bias, out)
-    results: list[Any] = []
-    for number, (a, b, addend, vector, target) in enumerate(problems):
-        try:
-            result = gemm(
-                a,
-                b,
-                c=addend,
-                alpha=alpha,
-                beta=beta,
-                bias=vector,
-                activation=activation,
-                acc_dtype=acc_dtype,
-                out=target,
-                out_dtype=out_dtype,
-                arch=arch,
-                schedule=schedule,
-                backend=backend,
-                stream=stream,
-            )
-        except (TypeError, ValueError) as error:
-            raise _of_problem(error, number) from None
-        results.append(result)
-    return results
+    is_scaled = scale_a is not None or scale_b is not None
+    alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
+    lists = _checked_lists(as_, bs, c, bias, out, scale_a, scale_b, aux)
+    if not as_:
+        return []
+    options = (
+        alpha != 1, beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend,
+        fast_accum, is_scaled,
+    )  # fmt: skip
+    flat = [array for values in lists.values() if values is not None for array in values]
+    given = tuple(values is not None for values in lists.values())
+    key = call_key(flat, (len(as_), given, *options))
+    ready = _calls.get(key) if key is not None else None
+    if ready is None:
+        calls = [
+            _call(number, problem, acc_dtype, out_dtype, activation, beta, fast_accum, is_scaled)
+            for number, problem in enumerate(_problems(lists, len(as_)))
+        ]
+        _check_alike(calls)
+        ready = _prepare(calls, alpha, beta, arch, schedule, backend)
+        if key is not None:
+            if len(_calls) >= _CALLS_KEPT:
+                _calls.clear()
+            _calls[key] = ready
+    return ready.run(lists, alpha, beta, stream)
 
 
-# What `cute.gemm` calls its arrays, to what they are here.
-_LISTS = {"a": "as_", "b": "bs", "c": "c", "bias": "bias", "out": "out"}
+# What `cute.gemm` calls its arrays, to what they are here, in the order of `GemmCall`.
+_LISTS = {
+    "a": "as_", "b": "bs", "c": "c", "bias": "bias", "out": "out",
+    "scale_a": "scale_a", "scale_b": "scale_b", "aux": "aux",
+}  # fmt: skip
+# Calls by what their arguments look like: a warm call checks nothing twice.
+_CALLS_KEPT = 1024
+_calls: dict[tuple[object, ...], _ReadyGroup] = {}
 
 
-def _of_problem(error: TypeError | ValueError, number: int) -> TypeError | ValueError:
-    """The error of one problem, its argument named as here: `b: ...` is `bs[2]: ...`."""
-    name, colon, rest = str(error).partition(":")
-    if not colon or name not in _LISTS:
-        return error
-    return type(error)(f"{_LISTS[name]}[{number}]:{rest}")
-
-
-def _problems(
-    as_: Sequence[Any], bs: Sequence[Any], *others: Sequence[Any] | None
-) -> list[tuple[Any, ...]]:
-    """The arrays of each problem: a, b, c, bias, out."""
-    given = dict(zip(_LISTS.values(), (as_, bs, *others), strict=True))
-    for name, values in given.items():
-        required = name in ("as_", "bs")
-        if values is None and not required:
+def _checked_lists(
+    as_: Sequence[Any], bs: Sequence[Any], *others: Any
+) -> dict[str, Sequence[Any] | None]:
+    """The lists by their names, each as long as `as_` or None."""
+    lists = dict(zip(_LISTS.values(), (as_, bs, *others), strict=True))
+    for name, values in lists.items():
+        if values is None and name not in ("as_", "bs"):
             continue
         if not isinstance(values, list | tuple):
             raise TypeError(f"{name}: expected a list of arrays, got {type(values).__name__}")
         if len(values) != len(as_):
             raise ValueError(f"{name}: expected {len(as_)} arrays as in as_, got {len(values)}")
-    columns = [(None,) * len(as_) if values is None else values for values in given.values()]
+    return lists
+
+
+def _problems(lists: dict[str, Sequence[Any] | None], count: int) -> list[tuple[Any, ...]]:
+    """The arrays of each problem."""
+    columns = [(None,) * count if values is None else values for values in lists.values()]
     return list(zip(*columns, strict=True))
+
+
+def _call(
+    number: int,
+    problem: tuple[Any, ...],
+    acc_dtype: object,
+    out_dtype: object,
+    activation: object,
+    beta: float,
+    fast_accum: bool,
+    is_scaled: bool,
+) -> GemmCall:
+    """One problem, checked as `cute.gemm` would; an error names the entry of the list."""
+    a, b, c, bias, out, scale_a, scale_b, aux = problem
+    try:
+        for name, value in (("a", a), ("b", b)):
+            operand = as_operand(value, name)
+            if len(operand.shape) != 2:
+                raise ValueError(f"{name}: expected 2 dimensions, got shape {operand.shape}")
+        return GemmCall(
+            a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
+            scale_a, scale_b, aux, fast_accum, is_scaled,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        name, colon, rest = str(error).partition(":")
+        if not colon or name not in _LISTS:
+            raise
+        raise type(error)(f"{_LISTS[name]}[{number}]:{rest}") from None
+
+
+def _check_alike(calls: Sequence[GemmCall]) -> None:
+    """Refuse problems that one kernel cannot compute: of other types, or other kinds of scales."""
+    first = calls[0]
+    for number, call in enumerate(calls):
+        for name, one, other in (
+            ("as_", first.a.dtype, call.a.dtype),
+            ("bs", first.b.dtype, call.b.dtype),
+            ("out", first.out_dtype, call.out_dtype),
+        ):
+            if one != other:
+                raise TypeError(
+                    f"{name}[{number}]: expected {one.name} as in {name}[0], got {other.name}"
+                )
+        for name, one, other in zip(("scale_a", "scale_b"), first.scales, call.scales, strict=True):
+            if one is not None and other is not None and (one.spans, one.rank) != (
+                other.spans, other.rank,
+            ):  # fmt: skip
+                raise ValueError(
+                    f"{name}[{number}]: expected a scale of the same kind as {name}[0], whose "
+                    f"entries hold for {one.spans} elements (0 for all), got one of {other.spans}"
+                )
+
+
+def _prepare(
+    calls: Sequence[GemmCall],
+    alpha: float,
+    beta: float,
+    arch: str | None,
+    schedule: Schedule | str | None,
+    backend: str,
+) -> _ReadyGroup:
+    """Compile (or find) the kernel; problems without an output take no part."""
+    # The longest first: what is left at the end is then short.
+    parts = [number for number, call in enumerate(calls) if 0 not in call.out_shape]
+    parts.sort(key=lambda number: -(calls[number].k or 0))
+    if not parts:
+        return _ReadyGroup(None, tuple(call.ready(None) for call in calls), ())
+    target = arch or default_arch(backend)
+    check_arch(target)
+    taking = [calls[number] for number in parts]
+    first = taking[0]
+    specs = [_member([call.a.value for call in taking]), _member([call.b.value for call in taking])]
+    chosen = as_schedule(schedule)
+    if first.takes_wgmma(target, specs) and not (
+        chosen is not None and (chosen.tile is not None or chosen.roles == "uniform")
+    ):
+        problems = [call.problem() for call in taking]
+        chosen = choose_schedule(mean_problem(problems)).merged(chosen)
+    for call in calls:
+        call.swapped = chosen is not None and chosen.swap_ab == "yes"
+    rows: list[list[Any]] = []
+    for call in taking:
+        made = call.out if call.out is not None else call.new_output()
+        rows.append(call.arguments(as_operand(made, "out"), alpha, beta))
+    columns = [
+        column[0] if column[0] is None or isinstance(column[0], ScalarSpec) else list(column)
+        for column in zip(*rows, strict=True)
+    ]
+    largest = tuple(max(call.out_shape[mode] or 0 for call in taking) for mode in (0, 1))
+    options = first.constants(chosen, target, specs, (largest[0], largest[1])) | {
+        "arch": target,
+        "schedule": chosen,
+        "backend": backend,
+    }
+    kernel = compile_kernel(program_of(first.activation), columns, options)
+    return _ReadyGroup(kernel, tuple(call.ready(None) for call in calls), tuple(parts))
+
+
+def _member(arrays: list[Any]) -> TensorSpec:
+    """What holds for every array of a list."""
+    spec = spec_of(arrays, "as_")
+    assert isinstance(spec, GroupSpec)
+    return spec.member
+
+
+@dataclass(frozen=True)
+class _ReadyGroup:
+    """What a warm call needs: the kernel, each problem's facts, and the problems that take part in
+    the order in which the kernel computes them.
+    """
+
+    kernel: Kernel | None
+    calls: tuple[ReadyCall, ...]
+    parts: tuple[int, ...]
+
+    def run(
+        self, lists: dict[str, Sequence[Any] | None], alpha: float, beta: float, stream: Any
+    ) -> list[Any]:
+        """Launch on arrays that look like those of `_prepare`."""
+        given = lists["out"]
+        if given is None:
+            as_ = lists["as_"]
+            assert as_ is not None
+            results = [call.output(a) for call, a in zip(self.calls, as_, strict=True)]
+        else:
+            results = list(given)
+        if self.kernel is None:
+            return results
+        rows: list[list[Any]] = []
+        for number in self.parts:
+            a, b, c, bias, _, scale_a, scale_b, aux = (
+                None if values is None else values[number] for values in lists.values()
+            )
+            row = self.calls[number].arguments(
+                a, b, c, bias, results[number], alpha, beta, scale_a, scale_b, aux
+            )
+            rows.append([value for value in row if value is not None])
+        # alpha and beta are the same in all rows.
+        arguments = [
+            column[0] if isinstance(column[0], float | int) else column
+            for column in zip(*rows, strict=True)
+        ]
+        self.kernel.launch(*arguments, stream=stream)
+        return results

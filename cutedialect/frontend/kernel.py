@@ -92,7 +92,17 @@ class ScalarSpec:
         return ("scalar", self.dtype.name)
 
 
-Spec = TensorSpec | ScalarSpec | None
+@dataclass(frozen=True)
+class GroupSpec:
+    """An argument of any number of tensors of one type: a list of arrays."""
+
+    member: TensorSpec
+
+    def key(self) -> tuple[object, ...]:
+        return ("group", *self.member.key())
+
+
+Spec = TensorSpec | ScalarSpec | GroupSpec | None
 
 
 class KernelFunction:
@@ -160,6 +170,7 @@ def trace_kernel(
 
     from cutedialect.dialects.cute import KernelOp, ScheduleAttr
 
+    from .group import Group
     from .scalar import Scalar
     from .tile import Tensor
     from .trace import Scope, Trace, TraceError, tracing
@@ -171,7 +182,7 @@ def trace_kernel(
             f"got {len(specs)}"
         )
     given = [(name, spec) for name, spec in zip(names, specs, strict=True) if spec is not None]
-    types = [spec.memref() if isinstance(spec, TensorSpec) else spec.dtype.ir for _, spec in given]
+    types = [_type_of(spec) for _, spec in given]
     block = Block(arg_types=types)
     state = Trace(program.__name__)
     values: dict[str, object] = dict.fromkeys(names)  # pyright: ignore[reportAssignmentType]
@@ -180,8 +191,12 @@ def trace_kernel(
         state.scopes.append(root)
         for (name, spec), arg in zip(given, block.args, strict=True):
             arg.name_hint = name
-            is_tensor = isinstance(spec, TensorSpec)
-            values[name] = Tensor(arg, name) if is_tensor else Scalar(arg, root)
+            if isinstance(spec, TensorSpec):
+                values[name] = Tensor(arg, name)
+            else:
+                values[name] = (
+                    Group(arg, name) if isinstance(spec, GroupSpec) else Scalar(arg, root)
+                )
         try:
             program.function(*values.values(), **constants)
         except TraceError as failure:
@@ -199,6 +214,17 @@ def trace_kernel(
     attribute = None if schedule is None else ScheduleAttr(schedule)
     op = KernelOp(program.__name__, block, attribute)
     return ModuleOp([op])
+
+
+def _type_of(spec: TensorSpec | ScalarSpec | GroupSpec) -> Attribute:
+    """The IR type of an argument."""
+    if isinstance(spec, TensorSpec):
+        return spec.memref()
+    if isinstance(spec, ScalarSpec):
+        return spec.dtype.ir
+    from cutedialect.dialects.cute import GroupType
+
+    return GroupType(spec.member.memref())
 
 
 def scalar_spec(value: object, name: str) -> ScalarSpec:

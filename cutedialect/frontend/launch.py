@@ -15,8 +15,8 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
 from cutedialect.schedule import Schedule
 
-from .dtypes import as_dtype, memory_dtype
-from .kernel import KernelFunction, ScalarSpec, Spec, TensorSpec, scalar_spec
+from .dtypes import DType, as_dtype, memory_dtype
+from .kernel import GroupSpec, KernelFunction, ScalarSpec, Spec, TensorSpec, scalar_spec
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -180,30 +180,90 @@ def as_schedule(value: object) -> Schedule | None:
 
 
 def spec_of(value: object, name: str) -> Spec:
-    """What is compiled for an argument: an array, a number, a spec, or None."""
-    if value is None or isinstance(value, TensorSpec | ScalarSpec):
+    """What is compiled for an argument: an array, a list of them, a number, a spec, or None."""
+    if value is None or isinstance(value, TensorSpec | ScalarSpec | GroupSpec):
         return value
+    if isinstance(value, list | tuple):
+        return _group_spec(value, name)
     array = tensor_argument(value)
     if array is not None and array.shape != ():
         return _tensor_spec(array, name)
     return scalar_spec(value, name)
 
 
+def _group_spec(values: Sequence[object], name: str) -> GroupSpec:
+    """What is compiled for a list of arrays: what holds for each of them."""
+    if not values:
+        raise ValueError(f"expected {name} to be a list of one or more arrays, got an empty one")
+    if all(isinstance(value, TensorSpec) for value in values):
+        return _merged(values, name)  # pyright: ignore[reportArgumentType]
+    specs: list[TensorSpec] = []
+    arrays: list[TensorArgument] = []
+    for number, value in enumerate(values):
+        each = f"{name}[{number}]"
+        array = tensor_argument(value)
+        if array is None or array.shape == ():
+            raise TypeError(f"expected {each} to be an array, got {type(value).__name__}")
+        spec = _tensor_spec(array, each)
+        if specs and (spec.dtype, len(spec.shape)) != (specs[0].dtype, len(specs[0].shape)):
+            raise TypeError(
+                f"expected {each} of {specs[0].dtype.name} with {len(specs[0].shape)} dimensions "
+                f"like {name}[0], got {spec.dtype.name} with {len(spec.shape)}"
+            )
+        specs.append(spec)
+        arrays.append(array)
+    modes = [_contiguous_modes(array) for array in arrays if 0 not in array.shape]
+    shared = set.intersection(*modes) if modes else set(range(len(specs[0].shape)))
+    contiguous = max(shared, default=None)
+    align = (
+        min(
+            _alignment(array, contiguous, specs[0].dtype)
+            for array in arrays
+            if 0 not in array.shape
+        )
+        if modes
+        else 16
+    )
+    strides = tuple(1 if mode == contiguous else None for mode in range(len(specs[0].shape)))
+    return GroupSpec(TensorSpec((None,) * len(strides), specs[0].dtype, strides, align))
+
+
+def _merged(specs: Sequence[TensorSpec], name: str) -> GroupSpec:
+    """What holds for each of some specs."""
+    first = specs[0]
+    for number, spec in enumerate(specs):
+        if spec.key()[:3] != first.key()[:3]:
+            raise TypeError(f"expected {name}[{number}] like {first}, got {spec}")
+    strides = tuple(1 if mode == first.contiguous else None for mode in range(len(first.shape)))
+    align = min(spec.align for spec in specs)
+    return GroupSpec(TensorSpec((None,) * len(strides), first.dtype, strides, align))
+
+
+def _contiguous_modes(array: TensorArgument) -> set[int]:
+    """The modes that may count as contiguous: those of one element have no stride of their own."""
+    facts = enumerate(zip(array.shape, array.strides, strict=True))
+    return {mode for mode, (extent, stride) in facts if stride == 1 or extent < 2}
+
+
 def _tensor_spec(array: TensorArgument, name: str) -> TensorSpec:
     dtype = memory_dtype(as_dtype(array.dtype, name), name)
-    size = max(1, dtype.bits // 8)
     rank = len(array.shape)
     real = [d for d in range(rank) if array.shape[d] > 1 and array.strides[d] == 1]
     # A mode with at most one element has no stride of its own and may count as contiguous.
     free = [d for d in range(rank) if array.shape[d] < 2]
     contiguous = real[-1] if real else free[-1] if free else None
-    align = 16
-    for mode in range(rank):
-        if mode != contiguous and array.shape[mode] > 1:
-            align = _divisor(align, array.strides[mode] * size)
-    align = _divisor(align, array.pointer)
     strides = tuple(1 if mode == contiguous else None for mode in range(rank))
-    return TensorSpec((None,) * rank, dtype, strides, max(align, 1))
+    return TensorSpec((None,) * rank, dtype, strides, _alignment(array, contiguous, dtype))
+
+
+def _alignment(array: TensorArgument, contiguous: int | None, dtype: DType) -> int:
+    """The alignment class in bytes, where `contiguous` is the mode of stride 1."""
+    size = max(1, dtype.bits // 8)
+    align = 16
+    for mode, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
+        if mode != contiguous and extent > 1:
+            align = _divisor(align, stride * size)
+    return max(_divisor(align, array.pointer), 1)
 
 
 def _divisor(limit: int, value: int) -> int:

@@ -1,9 +1,15 @@
 """`cute.grouped_gemm`: results against NumPy, and what is said about wrong arguments."""
 
+from importlib import import_module
+
+import ml_dtypes
 import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.backend.runtime.kernel import Kernel
+
+grouped = import_module("cutedialect.frontend.grouped_gemm")
 
 SIZES = [(96, 72, 40), (64, 130, 8), (1, 16, 24), (65, 8, 0), (0, 24, 16), (40, 40, 136)]
 
@@ -22,35 +28,144 @@ def product(a, b):
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
+@pytest.fixture
+def launches(monkeypatch):
+    """How many problems each launch of a kernel was given."""
+    found = []
+    launch = Kernel.launch
+
+    def record(self, *args, **options):
+        found.append(len(args[0]))
+        return launch(self, *args, **options)
+
+    monkeypatch.setattr(Kernel, "launch", record)
+    return found
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-def test_problems_of_different_sizes(arch):
+def test_problems_of_different_sizes_are_one_launch(arch, launches):
     as_, bs = problems(SIZES)
     got = cute.grouped_gemm(as_, bs, arch=arch, backend="emulator")
     assert isinstance(got, list)
     for result, a, b in zip(got, as_, bs, strict=True):
         np.testing.assert_array_equal(result, product(a, b).astype(np.float16))
+    assert launches == [sum(m * n > 0 for m, n, _ in SIZES)]
 
 
-def test_everything_behind_the_product():
-    sizes = SIZES[:4]
-    as_, bs = problems(sizes, np.float32)
-    c = [integers((m, n), np.float32, 7) for m, n, _ in sizes]
-    bias = [integers((n,), np.float32, 8) for _, n, _ in sizes]
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn"])
+@pytest.mark.parametrize("schedule", [None, "tile = (128,64,64), cluster = (2,1), stages = 2"])
+def test_types_on_hopper(dtype, schedule, launches):
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    if schedule and kind.itemsize == 1:
+        schedule = schedule.replace("64,64", "64,128")
+    sizes = [(264, 136, 144), (8, 16, 0), (16, 264, 64), (130, 24, 272)]
+    as_, bs = problems(sizes, kind)
     out = [np.full((m, n), np.nan, np.float32) for m, n, _ in sizes]
     got = cute.grouped_gemm(
-        as_, bs, c=c, bias=bias, out=out, alpha=2.0, beta=-1.0, activation="relu",
-        arch="sm_80", backend="emulator",
+        as_, bs, out=out, arch="sm_90a", backend="emulator", schedule=schedule
     )  # fmt: skip
-    for result, given, a, b, addend, vector in zip(got, out, as_, bs, c, bias, strict=True):
+    for result, given, a, b in zip(got, out, as_, bs, strict=True):
         assert result is given
-        np.testing.assert_array_equal(result, np.maximum(2 * product(a, b) - addend + vector, 0))
+        np.testing.assert_array_equal(result, product(a, b))
+    assert launches == [4]
 
 
-def test_no_problems():
+def test_one_problem_and_many():
+    many = [(8 * (i % 5 + 1), 8 * (7 - i % 3), 16 * (i % 4)) for i in range(19)]
+    for sizes in ([(72, 200, 48)], many):
+        as_, bs = problems(sizes)
+        got = cute.grouped_gemm(as_, bs, arch="sm_90a", backend="emulator")
+        for result, a, b in zip(got, as_, bs, strict=True):
+            np.testing.assert_array_equal(result, product(a, b).astype(np.float16))
+
+
+def strided(array, columns):
+    """The same numbers with rows `columns` apart, on an odd address."""
+    wide = np.zeros(array.shape[0] * columns + 1, array.dtype)[1:].reshape(-1, columns)
+    wide[:, : array.shape[1]] = array
+    return wide[:, : array.shape[1]]
+
+
+@pytest.mark.parametrize("case", ["unaligned", "majors", "strides"])
+def test_arrays_that_tma_does_not_take_in_one_kernel(case, launches):
+    """The kernel is one for what all problems have in common."""
+    as_, bs = problems([(96, 72, 40), (64, 136, 48), (33, 8, 16)])
+    if case == "unaligned":
+        as_[1] = strided(as_[1], 49)
+    elif case == "majors":
+        bs[1] = np.ascontiguousarray(bs[1])
+    else:
+        as_[2] = np.repeat(as_[2], 2, axis=1)[:, ::2]
+    got = cute.grouped_gemm(as_, bs, arch="sm_90a", backend="emulator")
+    for result, a, b in zip(got, as_, bs, strict=True):
+        np.testing.assert_array_equal(result, product(a, b).astype(np.float16))
+    assert launches == [3]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_everything_behind_the_product(arch):
+    sizes = [(96, 72, 40), (64, 136, 8), (65, 8, 0), (7, 264, 72)]
+    as_, bs = problems(sizes)
+    c = [integers((m, n), np.float16, 7) for m, n, _ in sizes]
+    bias = [integers((n,), np.float16, 8) for _, n, _ in sizes]
+    out = [np.full((m, n), np.nan, np.float32) for m, n, _ in sizes]
+    aux = [np.full((m, n), np.nan, np.float32) for m, n, _ in sizes]
+    got = cute.grouped_gemm(
+        as_, bs, c=c, bias=bias, out=out, aux=aux, alpha=2.0, beta=-1.0, activation="relu",
+        arch=arch, backend="emulator",
+    )  # fmt: skip
+    for result, given, before, a, b, addend, vector in zip(
+        got, out, aux, as_, bs, c, bias, strict=True
+    ):
+        assert result is given
+        wanted = 2 * product(a, b) - addend + vector
+        np.testing.assert_array_equal(before, wanted)
+        np.testing.assert_array_equal(result, np.maximum(wanted, 0))
+
+
+def test_few_rows_are_computed_transposed(launches):
+    sizes = [(1, 264, 64), (5, 512, 128), (16, 128, 72)]
+    as_, bs = problems(sizes)
+    bias = [integers((n,), np.float16, 8) for _, n, _ in sizes]
+    got = cute.grouped_gemm(as_, bs, bias=bias, arch="sm_90a", backend="emulator")
+    for result, a, b, vector in zip(got, as_, bs, bias, strict=True):
+        np.testing.assert_array_equal(result, (product(a, b) + vector).astype(np.float16))
+    assert launches == [3]
+
+
+@pytest.mark.parametrize("kind", ["number", "rows"])
+def test_scales(kind):
+    sizes = [(96, 72, 64), (65, 136, 32), (7, 264, 192)]
+    as_, bs = problems(sizes, ml_dtypes.float8_e4m3fn)
+    rows = [2.0 ** np.arange(m, dtype=np.float32).reshape(m, 1) % 7 for m, _, _ in sizes]
+    scale = 0.5 if kind == "number" else rows
+    got = cute.grouped_gemm(
+        as_, bs, scale_a=scale, out_dtype="f32", arch="sm_90a", backend="emulator"
+    )
+    for result, a, b, factor in zip(got, as_, bs, rows, strict=True):
+        wanted = product(a, b) * (0.5 if kind == "number" else factor)
+        np.testing.assert_array_equal(result, wanted)
+
+
+def test_a_warm_call_prepares_nothing(monkeypatch):
+    as_, bs = problems(SIZES[:3])
+    first = cute.grouped_gemm(as_, bs, arch="sm_80", backend="emulator")
+    monkeypatch.setattr(grouped, "_prepare", None)
+    again = cute.grouped_gemm([a + 1 for a in as_], bs, arch="sm_80", backend="emulator")
+    for one, other, b in zip(first, again, bs, strict=True):
+        np.testing.assert_array_equal(other - one, np.broadcast_to(b.sum(0), one.shape))
+
+
+def test_no_problems_and_empty_ones(launches):
     assert cute.grouped_gemm([], [], backend="emulator") == []
+    as_, bs = problems([(0, 8, 16), (8, 0, 16)])
+    got = cute.grouped_gemm(as_, bs, arch="sm_90a", backend="emulator")
+    assert [each.shape for each in got] == [(0, 8), (8, 0)]
+    assert launches == []
 
 
 A, B = np.zeros((8, 16), np.float16), np.zeros((16, 8), np.float16)
+F = A.astype(np.float32)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +189,26 @@ A, B = np.zeros((8, 16), np.float16), np.zeros((16, 8), np.float16)
             ValueError,
             r"bias\[0\]: expected shape \(8\), got \(9\)",
         ),
+        (([A, F], [B, F.T]), {}, TypeError, r"as_\[1\]: expected f16 as in as_\[0\], got f32"),
+        (
+            ([A, A], [B, B]),
+            {"out": [np.zeros((8, 8), np.float16), np.zeros((8, 8), np.float32)]},
+            TypeError,
+            r"out\[1\]: expected f16 as in out\[0\], got f32",
+        ),
+        (
+            ([A[None]], [B]),
+            {},
+            ValueError,
+            r"as_\[0\]: expected 2 dimensions, got shape \(1, 8, 16",
+        ),
+        (
+            ([A, A], [B, B]),
+            {"scale_a": [np.ones((8, 1), np.float32), np.ones(1, np.float32)], "out_dtype": "f32"},
+            ValueError,
+            r"scale_a\[1\]: expected a scale of the same kind as scale_a\[0\]",
+        ),
+        (([A], [B]), {"activation": "tanh"}, ValueError, "activation: expected 'relu'"),
     ],
 )
 def test_wrong_arguments(arguments, options, kind, message):

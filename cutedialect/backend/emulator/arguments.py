@@ -4,7 +4,7 @@ span (views of one base keep their distances); scalars and structs become parame
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -133,6 +133,14 @@ def bind(
             arrays.append((what, _mapped(what, arg)))
             slots.append(_put_map(out[at : at + tensor_map.SIZE], what, arg))
             continue
+        if param.size == 8 and _is_table(arg):
+            table = np.array(arg["bytes"], np.uint8)
+            arrays.append((what, table))
+            slots.append(_put_pointer(out, at))
+            for number, (start, array) in enumerate(arg["pointers"]):
+                arrays.append((f"{what}[{number}]", array))
+                slots.append(_put_pointer(table, start))
+            continue
         if param.size == 8 and _is_map_list(arg):
             arg = list(arg)
             table = np.zeros(tensor_map.SIZE * len(arg), np.uint8)
@@ -183,6 +191,11 @@ def _mapped(what: str, described: Any) -> Array:
     if not is_array(array) or array.size == 0:
         raise _fail(f"{what}: expected a NumPy array with elements as the tensor map's array")
     return array
+
+
+def _is_table(value: Any) -> bool:
+    """Bytes in global memory that hold the addresses of arrays at some of their offsets."""
+    return isinstance(value, Mapping) and "bytes" in value and "pointers" in value
 
 
 def _is_map_list(value: Any) -> bool:

@@ -42,9 +42,11 @@ def launch(
 
     ``args``: NumPy arrays (global buffers, updated in place; a view stands for the memory that it
     spans), NumPy scalars and Python numbers (converted to the declared parameter type), ``np.void``
-    structs by value. ``grid``, ``block`` and ``cluster`` are an int or up to three ints;
-    ``dynamic_smem`` is in bytes. ``seed`` other than 0 draws the order of threads at random.
-    ``max_steps`` bounds the instructions issued. Raises ``EmulatorError``.
+    structs by value; for a pointer also a list of tensor maps, or a mapping of ``bytes`` (an array)
+    and ``pointers`` (pairs of an offset in the bytes and the array whose address goes there).
+    ``grid``, ``block`` and ``cluster`` are an int or up to three ints; ``dynamic_smem`` is in
+    bytes. ``seed`` other than 0 draws the order of threads at random. ``max_steps`` bounds the
+    instructions issued. Raises ``EmulatorError``.
     """
     module = parse(ptx)
     function = _entry(module, entry)

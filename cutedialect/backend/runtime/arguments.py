@@ -6,14 +6,16 @@ strides, type and alignment is checked once; the warm call is a dictionary look-
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
-from cutedialect.backend.runtime.host import POINTER, TENSOR_MAP
+from cutedialect.backend.runtime.host import POINTER, TABLE, TENSOR_MAP
 from cutedialect.backend.runtime.signature import (
+    GroupParameter,
     ScalarParameter,
     Signature,
     TensorParameter,
@@ -32,6 +34,17 @@ _INTEGER_RANGES = {
 }  # fmt: skip
 
 Bound = tuple[Any, ...]
+"""A TensorArgument for each tensor, a list of them for each group, a number for each scalar."""
+
+
+def tensors_of(signature: Signature, bound: Bound) -> Iterator[tuple[TensorParameter, Any]]:
+    """Every tensor of a call with what it has to be; those of groups are named as `A[3]`."""
+    for parameter, value in zip(signature.parameters, bound, strict=True):
+        if isinstance(parameter, TensorParameter):
+            yield parameter, value
+        elif isinstance(parameter, GroupParameter):
+            for number, each in enumerate(value):
+                yield replace(parameter.member, name=f"{parameter.name}[{number}]"), each
 
 
 class ArgumentChecker:
@@ -43,7 +56,7 @@ class ArgumentChecker:
         self._checked: dict[tuple[object, ...], tuple[int, ...]] = {}
 
     def bind(self, arguments: Sequence[Any]) -> Bound:
-        """A TensorArgument for each tensor, a number for each scalar.
+        """The arguments as a launch takes them.
 
         Raises TypeError or ValueError that names the argument, what was expected and what came.
         """
@@ -57,11 +70,25 @@ class ArgumentChecker:
                 self._tensor(index, parameter, value)
                 if isinstance(parameter, TensorParameter)
                 else scalar(parameter, value)
+                if isinstance(parameter, ScalarParameter)
+                else self._group(index, parameter, value)
                 for index, (parameter, value) in enumerate(
                     zip(self._parameters, arguments, strict=True)
                 )
             ]
         )
+
+    def _group(self, index: int, group: GroupParameter, values: Any) -> list[TensorArgument]:
+        if not isinstance(values, list | tuple):
+            raise TypeError(f"{group.name}: expected a list of arrays, got {type(values).__name__}")
+        bound: list[TensorArgument] = []
+        for number, value in enumerate(values):
+            try:
+                bound.append(self._tensor(index, group.member, value))
+            except (TypeError, ValueError) as error:
+                _, _, rest = str(error).partition(":")
+                raise type(error)(f"{group.name}[{number}]:{rest}") from None
+        return bound
 
     def _tensor(self, index: int, parameter: TensorParameter, value: Any) -> TensorArgument:
         try:
@@ -191,13 +218,13 @@ Packer = Callable[[Any], Any]
 
 def packers(types: Sequence[str], sizes: Sequence[int]) -> tuple[Packer, ...]:
     """For each flat argument the function from its value to what the driver takes by value: a NumPy
-    scalar of the declared size, or the bytes of a tensor map.
+    scalar of the declared size, or the bytes of a tensor map. A table goes by its address.
     """
     return tuple(_packer(type_, size) for type_, size in zip(types, sizes, strict=True))
 
 
 def _packer(type_: str, size: int) -> Packer:
-    if type_ == POINTER:
+    if type_ in (POINTER, TABLE):
         return np.uint64
     if type_ == TENSOR_MAP:
         return encoded

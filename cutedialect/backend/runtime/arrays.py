@@ -81,6 +81,8 @@ def _reader(cls: type) -> Callable[[Any], Any]:
         return _torch_key
     if library == "cupy" and hasattr(cls, "data"):
         return _cupy_key
+    if cls is list or cls is tuple:
+        return call_key
     if cls is type(None):
         return lambda value: cls
     if cls is float or issubclass(cls, np.floating):

@@ -8,17 +8,19 @@ from __future__ import annotations
 import importlib.util
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
 from math import prod
 from typing import Any
 
-from cutedialect.backend.runtime.arguments import Bound, Packer, packers
+import numpy as np
+
+from cutedialect.backend.runtime.arguments import Bound, Packer, packers, tensors_of
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
+from cutedialect.backend.runtime.host import Launch
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
-from cutedialect.backend.runtime.signature import TensorParameter
 from cutedialect.backend.runtime.staging import staged
 from cutedialect.backend.runtime.streams import (
     Stream,
@@ -27,6 +29,7 @@ from cutedialect.backend.runtime.streams import (
     stream_handle,
     torch_handle,
 )
+from cutedialect.backend.runtime.tables import Table, joined
 from cutedialect.backend.runtime.target_fit import device_arch, misfit
 
 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES; above the default the kernel has to opt in.
@@ -37,6 +40,8 @@ _NON_PORTABLE_CLUSTER = 14
 _PORTABLE_CLUSTER = 8
 _MULTIPROCESSOR_COUNT = 16
 _DEFAULT_DYNAMIC_SMEM = 48 * 1024
+_TO_DEVICE = 1
+_TABLES_KEPT = 256
 
 
 def _cuda() -> Any:
@@ -55,26 +60,37 @@ def gpu_available() -> bool:
         return False
 
 
+def _planned(value: Any) -> Any:
+    """An argument as the host part takes it."""
+    if isinstance(value, TensorArgument):
+        return value.pointer, value.shape, value.strides
+    return [_planned(each) for each in value] if isinstance(value, list) else value
+
+
 @dataclass
 class _Loaded:
-    """A program on one device: its functions, the device's multiprocessor count, and the shared
-    memory that the functions have opted in to.
+    """A program on one device: its functions, the device's multiprocessor count, the shared memory
+    that the functions have opted in to, and the tables of groups that calls have uploaded, by their
+    bytes.
     """
 
     functions: dict[str, Any]
     sm_count: int
     smem: dict[str, int] = field(default_factory=dict)
+    tables: dict[bytes, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
     """A call with its arguments checked and packed: `(function, grid, block, smem, arguments)` for
     each launch, all on `device`, on the current stream of torch if `torch` says so, else of CuPy.
+    `memory` is what the arguments point to beside the caller's arrays.
     """
 
     device: int
     torch: bool
     launches: tuple[tuple[Any, ...], ...]
+    memory: Any = None
 
     def repeat(self, stream: Any) -> bool:
         """Launch again; False, with nothing done, when another device is current."""
@@ -138,20 +154,20 @@ class CupyLauncher:
                 loaded = self._devices[device] = self._load(device)
             if host:
                 with staged(self._program.signature, bound, handle) as moved:
-                    self._run(self._prepare(loaded, moved), handle)
+                    # The staging waits for the launches, so that the memory may go after it.
+                    launches, _memory = self._prepare(loaded, moved, handle)
+                    self._run(launches, handle)
                 return None
-            launches = self._prepare(loaded, bound)
+            launches, memory = self._prepare(loaded, bound, handle)
             self._run(launches, handle)
-        return PreparedCall(device, from_torch(anchor), launches)
+        return PreparedCall(device, from_torch(anchor), launches, memory)
 
     def _placement(self, bound: Bound) -> tuple[TensorArgument | None, bool]:
         """The first tensor on a device, and whether any lives in host memory."""
         anchor: TensorArgument | None = None
         first = ""
         host = ""
-        for parameter, value in zip(self._program.signature.parameters, bound, strict=True):
-            if not isinstance(parameter, TensorParameter):
-                continue
+        for parameter, value in tensors_of(self._program.signature, bound):
             if value.device is None:
                 host = host or parameter.name
             elif anchor is None:
@@ -173,13 +189,15 @@ class CupyLauncher:
         for function, grid, block, smem, arguments in launches:
             function(grid, block, arguments, smem, stream)
 
-    def _prepare(self, loaded: _Loaded, bound: Bound) -> tuple[tuple[Any, ...], ...]:
-        """Plan the launches and pack their arguments."""
+    def _prepare(
+        self, loaded: _Loaded, bound: Bound, handle: int
+    ) -> tuple[tuple[tuple[Any, ...], ...], Any]:
+        """Plan the launches and pack their arguments; returns them and the memory they point to."""
         launches: list[tuple[Any, ...]] = []
-        arguments = [
-            (v.pointer, v.shape, v.strides) if isinstance(v, TensorArgument) else v for v in bound
-        ]
-        for launch in self._program.plan.run(arguments, loaded.sm_count):
+        arguments = [_planned(value) for value in bound]
+        planned = self._program.plan.run(arguments, loaded.sm_count)
+        planned, memory = self._upload(loaded, planned, handle)
+        for launch in planned:
             function = loaded.functions[launch.kernel]
             if launch.smem > loaded.smem.get(launch.kernel, _DEFAULT_DYNAMIC_SMEM):
                 _cuda().driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SMEM, launch.smem)
@@ -193,7 +211,47 @@ class CupyLauncher:
                 ]
             )
             launches.append((function, launch.grid, (launch.block, 1, 1), launch.smem, packed))
-        return tuple(launches)
+        return tuple(launches), memory
+
+    def _upload(
+        self, loaded: _Loaded, planned: tuple[Launch, ...], handle: int
+    ) -> tuple[tuple[Launch, ...], Any]:
+        """Launches with the addresses of their tables, which one copy brings to the device, and the
+        memory that holds them.
+        """
+        tables = [value for each in planned for value in each.arguments if type(value) is Table]
+        if not tables:
+            return planned, None
+        data, starts = joined(tables)
+        memory = loaded.tables.get(data)
+        if memory is None:
+            cuda = _cuda()
+            runtime = cuda.runtime
+            if runtime.streamIsCapturing(handle):
+                raise RuntimeError(
+                    f"expected a call of kernel '{self._program.name}' with the same arrays before "
+                    "it is captured in a CUDA graph, got the first one under capture; the table of "
+                    "a group cannot be uploaded there"
+                )
+            # Not from a pool, which could give it to another stream while a kernel reads it.
+            memory = cuda.memory.Memory(len(data))
+            runtime.memcpyAsync(
+                memory.ptr, np.frombuffer(data, np.uint8).ctypes.data, len(data), _TO_DEVICE, handle
+            )
+            runtime.streamSynchronize(handle)
+            if len(loaded.tables) >= _TABLES_KEPT:
+                loaded.tables.clear()
+            loaded.tables[data] = memory
+        addresses = iter([memory.ptr + start for start in starts])
+        return tuple(
+            replace(
+                launch,
+                arguments=tuple(
+                    next(addresses) if type(value) is Table else value for value in launch.arguments
+                ),
+            )
+            for launch in planned
+        ), memory
 
     def _load(self, device: int) -> _Loaded:
         cuda = _cuda()

@@ -14,7 +14,7 @@ from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.host import TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.ptxas import Assembly
-from cutedialect.backend.runtime.signature import TensorParameter
+from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, checked_map
 
 FORMAT = "cutedialect-kernel-1"
@@ -60,6 +60,12 @@ def described(
 
     Raises CompileError where the host part does what the format has no words for.
     """
+    for parameter in program.signature.parameters:
+        if isinstance(parameter, GroupParameter):
+            raise CompileError(
+                f"expected tensors and scalars to describe, got the group {parameter.name}",
+                code="CD-HOST",
+            )
     host = _Host(program)
     return {
         "format": FORMAT,

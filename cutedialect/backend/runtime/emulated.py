@@ -10,8 +10,9 @@ import numpy as np
 
 from cutedialect.backend.runtime.arguments import Bound, Packer, packers
 from cutedialect.backend.runtime.arrays import TensorArgument
-from cutedialect.backend.runtime.host import POINTER, TENSOR_MAP
+from cutedialect.backend.runtime.host import POINTER, TABLE, TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.backend.runtime.tables import emulated_table
 from cutedialect.backend.runtime.tensor_maps import emulated
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ class EmulatedLauncher:
         self.reports = tuple(reports)
 
     def _argument(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._argument(each) for each in value]
         if not isinstance(value, TensorArgument):
             return value
         if value.array is None:
@@ -80,4 +83,4 @@ def _array(value: np.ndarray) -> np.ndarray:
     return value
 
 
-_PACKERS: dict[str, Packer] = {POINTER: _array, TENSOR_MAP: emulated}
+_PACKERS: dict[str, Packer] = {POINTER: _array, TENSOR_MAP: emulated, TABLE: emulated_table}

@@ -13,14 +13,18 @@ from typing import Any
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.signature import (
     DTYPE_OF_ELEMENT,
+    GroupParameter,
+    Parameter,
     ScalarParameter,
     Signature,
     TensorParameter,
 )
+from cutedialect.backend.runtime.tables import Table, tile_offsets
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument
 
 POINTER = "ptr"
 TENSOR_MAP = "tensor_map"
+TABLE = "table"
 _INTEGERS = ("i1", "i8", "i16", "i32", "i64", "index")
 
 
@@ -28,7 +32,8 @@ _INTEGERS = ("i1", "i8", "i16", "i32", "i64", "index")
 class Launch:
     """One kernel launch: CTAs along x, y, z; threads per CTA; dynamic shared memory in bytes; the
     kernel's flat arguments; CTAs of a cluster along x, y, z. A tensor is passed as pointer, dynamic
-    extents (i32) and dynamic strides (i64), a tensor map as a TensorMapArgument.
+    extents (i32) and dynamic strides (i64), a tensor map as a TensorMapArgument, a group as a Table
+    and its length (i32).
     """
 
     kernel: str
@@ -42,9 +47,9 @@ class Launch:
 @dataclass(frozen=True)
 class HostPlan:
     """The executable form of the host source. `run` takes `(pointer, shape, strides)` for each
-    tensor and a number for each scalar, then the device's multiprocessor count; a pointer may be
-    any object. `types` are the types of the flat arguments of each kernel, `smem` its dynamic
-    shared memory in bytes, `clusters` its CTAs of a cluster.
+    tensor, a list of such for each group and a number for each scalar, then the device's
+    multiprocessor count; a pointer may be any object. `types` are the types of the flat arguments
+    of each kernel, `smem` its dynamic shared memory in bytes, `clusters` its CTAs of a cluster.
     """
 
     run: Callable[[Sequence[Any], int], tuple[Launch, ...]]
@@ -55,7 +60,12 @@ class HostPlan:
 
 def load(source: str) -> HostPlan:
     """Execute what `host_source` wrote."""
-    names: dict[str, Any] = {"Launch": Launch, "TensorMap": TensorMapArgument}
+    names: dict[str, Any] = {
+        "Launch": Launch,
+        "TensorMap": TensorMapArgument,
+        "Table": Table,
+        "tile_offsets": tile_offsets,
+    }
     exec(compile(source, "<host part>", "exec"), names)
     plan = names["plan"]
 
@@ -83,11 +93,12 @@ def _checked(launch: Launch) -> Launch:
 
 
 def signature_of(host: Any) -> Signature:
-    """The signature of a `func.func` of memrefs and scalars, named by its name hints.
+    """The signature of a `func.func` of memrefs, groups of them and scalars, named by its name
+    hints.
 
     `cute.written` lists the arguments that kernels store to; without it, all may be.
     """
-    parameters: list[TensorParameter | ScalarParameter] = []
+    parameters: list[Parameter] = []
     arguments = host.regions[0].blocks[0].args
     listed = getattr(host, "attributes", {}).get("cute.written")
     written = range(len(arguments)) if listed is None else listed.get_values()
@@ -95,6 +106,9 @@ def signature_of(host: Any) -> Signature:
         name = argument.name_hint or f"argument {index}"
         if _is_memref(argument.type):
             parameters.append(replace(_tensor(name, argument.type), written=index in written))
+        elif _is_group(argument.type) and _is_memref(argument.type.member):
+            member = replace(_tensor(name, argument.type.member), written=index in written)
+            parameters.append(GroupParameter(name, member))
         else:
             parameters.append(ScalarParameter(name, str(argument.type)))
     return Signature(tuple(parameters))
@@ -114,8 +128,8 @@ def host_source(host: Any) -> str:
     """Python source of the host function `host`, with `plan` and `TYPES` at its top level.
 
     Integers are kept as MLIR keeps them, in two's complement of their width. Raises CompileError
-    for an op that is not scalar integer arithmetic, a query of a tensor or of the device, a tensor
-    map, or a launch.
+    for an op that is not scalar integer arithmetic, a query of a tensor, of a group or of the
+    device, a tensor map, or a launch.
     """
     writer = _Writer()
     block = host.regions[0].blocks[0]
@@ -149,9 +163,13 @@ class _Writer:
         self.clusters: dict[str, tuple[int, int, int]] = {}
         self.names: dict[Any, str] = {}
         self.tensors: dict[Any, tuple[str, list[str], list[str]]] = {}
+        self.groups: dict[Any, str] = {}
 
     def bind_argument(self, index: int, argument: Any) -> str:
         """Name the parts of an argument; returns the pattern that unpacks it."""
+        if _is_group(argument.type):
+            self.groups[argument] = f"a{index}"
+            return f"a{index}"
         if not _is_memref(argument.type):
             self.names[argument] = f"a{index}"
             return f"a{index}"
@@ -174,6 +192,8 @@ class _Writer:
         name = f"v{len(self.names)}"
         self.lines.append(f"{name} = {expression}")
         self.names[result] = name
+        if _is_group(result.type):
+            self.groups[result] = name
 
     def _expression(self, op: Any, type_: str) -> str:
         if op.name in ("cute.dim", "cute.stride"):
@@ -182,6 +202,13 @@ class _Writer:
             return "sm_count"
         if op.name == "cute_nvgpu.make_tma_descriptor":
             return self._tensor_map(op)
+        if op.name == "cute.tile_offsets":
+            tile, cluster = (tuple(op.properties[key].get_values()) for key in ("tile", "cluster"))
+            return f"tile_offsets({self.groups[op.operands[0]]}, {tile}, {cluster})"
+        if op.name == "cute.group_size":
+            return f"len({self.groups[op.operands[0]]})"
+        if op.name == "cute.member" and type_ in _INTEGERS:
+            return f"{self.groups[op.operands[0]]}[{self.names[op.operands[1]]}]"
         operands = [self.names[operand] for operand in op.operands]
         if op.name == "arith.constant":
             value = op.properties["value"].value.data
@@ -232,14 +259,22 @@ class _Writer:
         from cutedialect.atoms.tensor_map import dim_order
 
         memref, made = op.operands[0], op.results[0].type
-        if memref not in self.tensors or (tensor := _tensor("", memref.type)).rank != len(made.box):
+        type_, is_group = memref.type, memref in self.groups
+        if is_group:
+            type_, made = type_.member, made.member
+        known = (is_group and _is_memref(type_)) or memref in self.tensors
+        if not known or (tensor := _tensor("", type_)).rank != len(made.box):
             raise CompileError(
                 "expected a tensor map of an argument with one leaf in each mode, got one of "
                 f"{memref.type}",
                 code="CD-HOST",
                 location=_location(op),
             )
-        pointer, shape, stride = self.tensors[memref]
+        if is_group:
+            pointer = "p"
+            shape, stride = ([f"{each}[{i}]" for i in range(tensor.rank)] for each in "hs")
+        else:
+            pointer, shape, stride = self.tensors[memref]
         order = dim_order(tensor.stride)[::-1]
         swizzle = made.swizzle
         parts = (
@@ -251,7 +286,23 @@ class _Writer:
             _tuple(_known(tensor.stride[mode], stride[mode]) for mode in order),
             pointer,
         )
+        if is_group:
+            group = self.groups[memref]
+            return f"tuple([TensorMap({', '.join(parts)}) for p, h, s in {group}])"
         return f"TensorMap({', '.join(parts)})"
+
+    def _table(self, group: Any) -> str:
+        """A group as a kernel takes it: entries of (pointer, dynamic strides, dynamic extents) for
+        tensors, else what the host part computed.
+        """
+        name, member = self.groups[group], group.type.member
+        if not _is_memref(member):
+            kind = TENSOR_MAP if _is_tensor_map(member) else str(member)
+            return f"Table({kind!r}, {name})"
+        tensor = _tensor("", member)
+        strides = _tuple(f"s[{i}]" for i, fixed in enumerate(tensor.stride) if fixed is None)
+        extents = _tuple(f"h[{i}]" for i, fixed in enumerate(tensor.shape) if fixed is None)
+        return f"Table({POINTER!r}, tuple([(p, {strides}, {extents}) for p, h, s in {name}]))"
 
     def _compare(self, op: Any, left: str, right: str) -> str:
         predicate = op.properties["predicate"].value.data
@@ -275,6 +326,9 @@ class _Writer:
                 ]
                 flat += [pointer, *extents, *strides]
                 types += [POINTER, *("i32" for _ in extents), *("i64" for _ in strides)]
+            elif argument in self.groups:
+                flat += [self._table(argument), f"len({self.groups[argument]})"]
+                types += [TABLE, "i32"]
             else:
                 flat.append(self.names[argument])
                 types.append(TENSOR_MAP if _is_tensor_map(argument.type) else str(argument.type))
@@ -373,6 +427,10 @@ def _is_memref(type_: Any) -> bool:
     return getattr(type_, "name", "") == "cute.memref"
 
 
+def _is_group(type_: Any) -> bool:
+    return getattr(type_, "name", "") == "cute.group"
+
+
 def _is_tensor_map(type_: Any) -> bool:
     return getattr(type_, "name", "") == "cute_nvgpu.tma_descriptor"
 
@@ -413,6 +471,7 @@ def _location(op: Any) -> str | None:
 def _unsupported(op: Any) -> CompileError:
     return CompileError(
         "expected scalar integer arithmetic, cute.dim, cute.stride, cute.sm_count, "
+        "cute.tile_offsets, cute.group_size, cute.member of integers, "
         f"cute_nvgpu.make_tma_descriptor or cute.launch in the host part, got {op.name}",
         code="CD-HOST",
         location=_location(op),

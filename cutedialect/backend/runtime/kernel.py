@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from cutedialect import environment
-from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound
-from cutedialect.backend.runtime.arrays import TensorArgument, call_key
+from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound, tensors_of
+from cutedialect.backend.runtime.arrays import call_key
 from cutedialect.backend.runtime.cupy import CupyLauncher, PreparedCall, gpu_available
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
@@ -155,8 +155,8 @@ class Kernel:
 
     def _launcher(self, bound: Bound) -> CupyLauncher | EmulatedLauncher:
         on_device = None
-        for value in bound:
-            if isinstance(value, TensorArgument) and value.device is not None:
+        for _, value in tensors_of(self.signature, bound):
+            if value.device is not None:
                 on_device = value.device
                 break
         forced = self._forced()

@@ -20,6 +20,7 @@ from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
 from cutedialect.backend.runtime.host import (
     POINTER,
+    TABLE,
     TENSOR_MAP,
     HostPlan,
     find_host,
@@ -33,8 +34,8 @@ from cutedialect.backend.runtime.signature import Signature
 # Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
 # wider one is filled up.
 SIZE_OF_TYPE = {
-    POINTER: 8, TENSOR_MAP: 128, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "index": 8,
-    "f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "f64": 8, "f8E4M3FN": 1, "f8E5M2": 1,
+    POINTER: 8, TABLE: 8, TENSOR_MAP: 128, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
+    "index": 8, "f16": 2, "bf16": 2, "f32": 4, "tf32": 4, "f64": 8, "f8E4M3FN": 1, "f8E5M2": 1,
 }  # fmt: skip
 
 
@@ -102,7 +103,7 @@ class CompiledProgram:
                 )
             sizes = [SIZE_OF_TYPE[type_] for type_ in types]
             fits = len(sizes) == len(entry.sizes) and all(
-                size <= declared and (size == declared or type_ not in (POINTER, TENSOR_MAP))
+                size <= declared and (size == declared or type_ not in (POINTER, TABLE, TENSOR_MAP))
                 for size, declared, type_ in zip(sizes, entry.sizes, types, strict=True)
             )
             if not fits:

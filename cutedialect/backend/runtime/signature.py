@@ -1,5 +1,6 @@
 """What a compiled kernel asks of its arguments, as plain data that the cache keeps: for a tensor
-the element type, alignment and which extents and strides are fixed, for a scalar its type.
+the element type, alignment and which extents and strides are fixed, for a scalar its type, for a
+group of tensors what each of them has to be.
 """
 
 from __future__ import annotations
@@ -70,7 +71,18 @@ class ScalarParameter:
         return self.type
 
 
-Parameter = TensorParameter | ScalarParameter
+@dataclass(frozen=True)
+class GroupParameter:
+    """An argument of any number of tensors, all of them as `member` says."""
+
+    name: str
+    member: TensorParameter
+
+    def __str__(self) -> str:
+        return f"[{self.member}, ...]"
+
+
+Parameter = TensorParameter | ScalarParameter | GroupParameter
 
 
 @dataclass(frozen=True)
@@ -93,12 +105,16 @@ class Signature:
         for item in data:
             if "type" in item:
                 parameters.append(ScalarParameter(**item))
+            elif "member" in item:
+                parameters.append(GroupParameter(item["name"], _tensor(item["member"])))
             else:
-                plain: dict[str, Any] = {
-                    k: tuple(v) if isinstance(v, list) else v for k, v in item.items()
-                }
-                parameters.append(TensorParameter(**plain))
+                parameters.append(_tensor(item))
         return Signature(tuple(parameters))
+
+
+def _tensor(item: dict[str, Any]) -> TensorParameter:
+    plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in item.items()}
+    return TensorParameter(**plain)
 
 
 def _text(leaves: tuple[int | None, ...], divisors: tuple[int, ...]) -> str:

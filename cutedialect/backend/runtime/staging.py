@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from cutedialect.backend.runtime.arguments import Bound
+from cutedialect.backend.runtime.arguments import Bound, tensors_of
 from cutedialect.backend.runtime.arrays import TensorArgument
-from cutedialect.backend.runtime.signature import Signature, TensorParameter
+from cutedialect.backend.runtime.signature import Signature
 
 _ALIGNMENT = 256
 _TO_DEVICE, _TO_HOST = 1, 2
@@ -43,9 +43,7 @@ def staged(signature: Signature, bound: Bound, stream: int) -> Iterator[Bound]:
     for region in regions:
         region.memory = cuda.alloc(region.high - region.low + _ALIGNMENT)
         runtime.memcpyAsync(region.device, region.low, region.high - region.low, _TO_DEVICE, stream)
-    yield tuple(
-        _moved(value, regions) if isinstance(value, TensorArgument) else value for value in bound
-    )
+    yield tuple(_moved(value, regions) for value in bound)
     for region in regions:
         if region.written:
             runtime.memcpyAsync(
@@ -57,8 +55,8 @@ def staged(signature: Signature, bound: Bound, stream: int) -> Iterator[Bound]:
 def _regions(signature: Signature, bound: Bound) -> list[_Region]:
     spans = sorted(
         (*_span(value), parameter.written)
-        for parameter, value in zip(signature.parameters, bound, strict=True)
-        if isinstance(parameter, TensorParameter) and 0 not in value.shape
+        for parameter, value in tensors_of(signature, bound)
+        if 0 not in value.shape
     )
     regions: list[_Region] = []
     for low, high, written in spans:
@@ -79,7 +77,14 @@ def _span(tensor: TensorArgument) -> tuple[int, int]:
     return tensor.pointer, tensor.pointer + (last + 1) * tensor.array.itemsize
 
 
-def _moved(tensor: TensorArgument, regions: list[_Region]) -> TensorArgument:
+def _moved(value: Any, regions: list[_Region]) -> Any:
+    """An argument with its tensors on the device."""
+    if isinstance(value, TensorArgument):
+        return _moved_tensor(value, regions)
+    return [_moved_tensor(each, regions) for each in value] if isinstance(value, list) else value
+
+
+def _moved_tensor(tensor: TensorArgument, regions: list[_Region]) -> TensorArgument:
     for region in regions:
         if region.low <= tensor.pointer < region.high:
             return tensor._replace(pointer=region.device + tensor.pointer - region.low)

@@ -1,14 +1,15 @@
 """The matrix multiply as a tile program: D = activation(alpha A B + beta C + bias), batched.
 
 Tensors are (batch..., rows, columns); a batch stride of 0 broadcasts. With `swapped` the tensors
-are the transposed ones of B^T A^T, and the bias runs along the rows.
+are the transposed ones of B^T A^T, and the bias runs along the rows. Groups in the place of the
+tensors are multiplied problem by problem.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cutedialect.frontend.dtypes import DType, f32
 from cutedialect.frontend.kernel import KernelFunction, kernel
@@ -27,16 +28,16 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
 
     @kernel
     def gemm(
-        A: Tensor,
-        B: Tensor,
-        C: Tensor | None,
-        bias: Tensor | None,
-        D: Tensor,
+        A: Any,
+        B: Any,
+        C: Any,
+        bias: Any,
+        D: Any,
         alpha: Scalar | None,
         beta: Scalar | None,
-        scale_a: Tensor | None,
-        scale_b: Tensor | None,
-        aux: Tensor | None,
+        scale_a: Any,
+        scale_b: Any,
+        aux: Any,
         *,
         tile: tuple[int, int, int] = (128, 128, 32),
         acc_dtype: DType = f32,
@@ -47,11 +48,19 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
     ) -> None:
         # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
         from cutedialect.frontend import functions as cute
+        from cutedialect.frontend.group import Group
         from cutedialect.frontend.loops import range_
         from cutedialect.frontend.tile import local_tile
 
         bm, bn, bk = tile
         *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn))
+        if isinstance(D, Group):
+            problem, *batch = batch
+            A, B, D = A[problem], B[problem], D[problem]
+            C, bias, scale_a, scale_b, aux = (
+                each[problem] if isinstance(each, Group) else each
+                for each in (C, bias, scale_a, scale_b, aux)
+            )
         a_tiles = local_tile(A, (bm, bk), (*batch, m, None))
         b_tiles = local_tile(B, (bk, bn), (*batch, None, n))
 

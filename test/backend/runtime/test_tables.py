@@ -1,0 +1,225 @@
+"""Groups of tensors as tables in memory: their bytes, the one upload of a call, and the emulator's
+form of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cutedialect.backend.runtime import cupy as launcher
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.backend.runtime.signature import Signature
+from cutedialect.backend.runtime.tables import Table, joined, packed, tile_offsets
+
+GROUP = '!cute.group<!cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">>'
+HOST = f"""
+func.func @launch(%x: {GROUP}, %s: f32) attributes {{cute.written = array<i64: 0>}} {{
+  %one = arith.constant 1 : i32
+  %offsets = cute.tile_offsets %x, [64, 32] cluster(2, 1) : {GROUP}
+  %n = cute.group_size %offsets : !cute.group<i32>
+  %last = arith.subi %n, %one : i32
+  %total = cute.member %offsets[%last] : !cute.group<i32>
+  cute.launch @each grid(%total, %one, %one) args(%x, %offsets, %s) {{threads = 32 : i32}}
+      : {GROUP}, !cute.group<i32>, f32
+  func.return
+}}
+"""
+PTX = """\
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry each(
+  .param .b64 each_param_0,
+  .param .b32 each_param_1,
+  .param .b64 each_param_2,
+  .param .b32 each_param_3,
+  .param .f32 each_param_4
+)
+{
+  .reg .b64 %rd<8>;
+  .reg .b32 %r<8>;
+  .reg .f32 %f<8>;
+  mov.u32 %r0, %tid.x;
+  ld.param.b64 %rd0, [each_param_0];
+  ld.param.f32 %f0, [each_param_4];
+  mul.wide.u32 %rd1, %r0, 24;
+  add.s64 %rd0, %rd0, %rd1;
+  ld.global.nc.b64 %rd2, [%rd0];
+  ld.global.nc.b32 %r1, [%rd0 + 16];
+  cvt.rn.f32.s32 %f1, %r1;
+  fma.rn.f32 %f1, %f1, %f0, 0f00000000;
+  st.global.f32 [%rd2], %f1;
+  ret;
+}
+"""
+
+
+class FakeCuda:
+    """`cupy.cuda` with real memory; `uploads` and `launches` are the record."""
+
+    def __init__(self) -> None:
+        self.uploads: list[int] = []
+        self.launches: list[list[bytes]] = []
+        self.capturing = False
+        self.alive: list[Any] = []
+        self.runtime = SimpleNamespace(
+            getDevice=lambda: 0,
+            streamIsCapturing=lambda stream: self.capturing,
+            deviceGetAttribute=lambda attribute, device: 132,
+            memcpyAsync=self._copy,
+            streamSynchronize=lambda stream: None,
+        )
+        self.function = SimpleNamespace(Module=lambda: self)
+        self.memory = SimpleNamespace(Memory=self.alloc)
+
+    def is_available(self) -> bool:
+        return True
+
+    def Device(self, device: int) -> Any:
+        return FakeDevice()
+
+    def load(self, image: bytes) -> None:
+        pass
+
+    def get_function(self, name: str) -> Any:
+        return lambda grid, block, args, smem, stream: self.launches.append(
+            [arg.tobytes() for arg in args]
+        )
+
+    def get_current_stream(self) -> Any:
+        return SimpleNamespace(ptr=0)
+
+    def alloc(self, size: int) -> Any:
+        memory = ctypes.create_string_buffer(size + 256)
+        self.alive.append(memory)
+        return SimpleNamespace(ptr=-(-ctypes.addressof(memory) // 256) * 256)
+
+    def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
+        ctypes.memmove(target, source, size)
+        self.uploads.append(size)
+
+
+class FakeDevice:
+    compute_capability = "80"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class DeviceArray:
+    __module__ = "cupy"
+    data: Any = None
+
+    def __init__(self, pointer: int, shape: tuple[int, int]) -> None:
+        self.data = SimpleNamespace(ptr=pointer, device_id=0)
+        self.shape, self.strides = shape, (4 * shape[1], 4)
+        self.dtype = np.dtype("float32")
+
+
+@pytest.fixture
+def program(parse_module: Any) -> CompiledProgram:
+    return CompiledProgram.of("each", "sm_80", PTX, parse_module(HOST))
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    fake, module = FakeCuda(), ModuleType("cupy")
+    module.__dict__["cuda"] = fake
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
+    module.__spec__ = SimpleNamespace(name="cupy")  # type: ignore[assignment]
+    launcher.gpu_available.cache_clear()
+    monkeypatch.setattr(launcher, "assembled", lambda ptx, arch: SimpleNamespace(cubin=b""))
+    yield fake
+    monkeypatch.undo()
+    launcher.gpu_available.cache_clear()
+
+
+def test_offsets_count_blocks_of_the_cluster() -> None:
+    tensors = [(0, shape, ()) for shape in [(1, 64, 64), (2, 129, 1), (3, 0, 64), (1, 500, 65)]]
+    assert tile_offsets(tensors, (1, 64, 32), (2, 1)) == (0, 2, 6, 6, 18)
+    assert tile_offsets(tensors, (1, 64, -1), (1, 1)) == (0, 1, 7, 7, 15)
+    assert tile_offsets([(0, (5,), ())], (4,), (1, 1)) == (0, 2)
+    with pytest.raises(ValueError, match=r"fewer than 2\*\*31 tiles in a group, got 4611686018"):
+        tile_offsets([(0, (1 << 31, 1 << 31), ())], (1, 1), (1, 1))
+
+
+def test_entries_are_filled_up_to_8_bytes() -> None:
+    table = Table("ptr", ((0x1000, (8,), (5,)), (0x2000, (16,), (7,))))
+    assert packed(table) == struct.pack("<QqixxxxQqixxxx", 0x1000, 8, 5, 0x2000, 16, 7)
+    assert packed(Table("i32", (0, 3, -1))) == struct.pack("<3i", 0, 3, -1)
+    data, starts = joined([Table("i32", (1,)), table, Table("i32", (2,))])
+    assert (len(data), starts) == (384, (0, 128, 256))
+
+
+def test_the_signature_survives_the_cache(program: CompiledProgram) -> None:
+    signature = program.signature
+    assert Signature.from_json(signature.to_json()) == signature
+    assert str(signature).startswith("(x: [f32, align<16>")
+
+
+def test_equal_calls_upload_once(cuda: FakeCuda, program: CompiledProgram) -> None:
+    kernel = Kernel(program)
+    arrays = [DeviceArray(0x10000, (100, 40)), DeviceArray(0x20000, (8, 4))]
+    for _ in range(3):
+        kernel.launch(arrays, 2.0)
+    kernel.launch(tuple(arrays), 3.0)
+    assert cuda.uploads == [256]
+    table, count, offsets, length, factor = cuda.launches[-1]
+    entries = ctypes.string_at(int.from_bytes(table, "little"), 48)
+    assert entries == struct.pack("<QqiiQqii", 0x10000, 40, 100, 40, 0x20000, 4, 8, 4)
+    numbers = ctypes.string_at(int.from_bytes(offsets, "little"), 12)
+    assert np.frombuffer(numbers, np.int32).tolist() == [0, 2, 3]
+    assert [int.from_bytes(each, "little") for each in (count, length)] == [2, 3]
+    assert [each[-1] for each in cuda.launches] == [struct.pack("<f", 2.0)] * 3 + [factor]
+    kernel.launch(arrays[::-1], 2.0)
+    assert cuda.uploads == [256, 256]
+
+
+def test_tables_are_not_uploaded_under_capture(cuda: FakeCuda, program: CompiledProgram) -> None:
+    kernel = Kernel(program).warmup()
+    arrays = [DeviceArray(0x10000, (100, 40))]
+    cuda.capturing = True
+    with pytest.raises(RuntimeError, match="expected a call of kernel 'each' with the same arrays"):
+        kernel.launch(arrays, 2.0)
+    cuda.capturing = False
+    kernel.launch(arrays, 2.0)
+    cuda.capturing = True
+    kernel.launch(arrays, 2.0)
+    assert len(cuda.launches) == 2
+
+
+def test_the_emulator_gets_the_addresses_of_arrays(program: CompiledProgram) -> None:
+    kernel = Kernel(program, backend="emulator")
+    arrays = [np.zeros((rows, 8), np.float32) for rows in range(1, 33)]
+    kernel.launch(arrays, 2.0)
+    assert [array[0, 0] for array in arrays] == [2.0 * rows for rows in range(1, 33)]
+    assert all((array.reshape(-1)[1:] == 0).all() for array in arrays)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "message"),
+    [
+        (np.zeros((4, 4), np.float32), TypeError, "x: expected a list of arrays, got ndarray"),
+        ([np.zeros((4, 4), np.float32), 3], TypeError, r"x\[1\]: expected an array"),
+        ([np.zeros(4, np.float32)], ValueError, r"x\[0\]: expected 2 dimensions"),
+        ([np.zeros((4, 4), np.float16)], TypeError, r"x\[0\]: expected dtype float32"),
+    ],
+)
+def test_wrong_groups(
+    program: CompiledProgram, value: object, kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind, match=message):
+        Kernel(program, backend="emulator").launch(value, 2.0)
