@@ -1,7 +1,7 @@
 """The `cute` dialect: tensors, register tiles, and the ops that tile, copy, multiply and reduce them.
 
-`attributes.py` and `types.py` hold what is written in types, `kernel_ops.py` the kernel, `host_ops.py`
-its host part, `groups.py` tables of tensors, `views.py` tiles and storage,
+`attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
+kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `views.py` tiles and storage,
 `fragment_ops.py` register tiles, `tile_ops.py` what computes.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from .attributes import LayoutAttr, ScheduleAttr, SwizzleAttr
+from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
 from .fragment_ops import ConvertOp, ExtractOp, FillOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp
@@ -22,6 +22,7 @@ from .kernel_ops import (
     StrideOp,
     TileIndexOp,
 )
+from .layout_types import ComposedLayoutType, LayoutType, SwizzleType
 from .tile_ops import (
     AtomicOp,
     BarrierOp,
@@ -84,7 +85,18 @@ Cute = Dialect(
         AtomicOp,
         BarrierOp,
     ],
-    [LayoutAttr, SwizzleAttr, ScheduleAttr, MemRefType, GroupType, FragmentType],
+    [
+        LayoutAttr,
+        ComposedLayoutAttr,
+        SwizzleAttr,
+        ScheduleAttr,
+        LayoutType,
+        ComposedLayoutType,
+        SwizzleType,
+        MemRefType,
+        GroupType,
+        FragmentType,
+    ],
 )
 
 __all__ = [
@@ -93,6 +105,8 @@ __all__ = [
     "AtomicOp",
     "BarrierOp",
     "BlockIdxOp",
+    "ComposedLayoutAttr",
+    "ComposedLayoutType",
     "ConvertOp",
     "CoordOp",
     "CopyOp",
@@ -109,6 +123,7 @@ __all__ = [
     "KernelOp",
     "LaunchOp",
     "LayoutAttr",
+    "LayoutType",
     "LoadOp",
     "LocalTileOp",
     "MapOp",
@@ -122,6 +137,7 @@ __all__ = [
     "StrideOp",
     "SubviewOp",
     "SwizzleAttr",
+    "SwizzleType",
     "TileIndexOp",
     "TileOffsetsOp",
     "TransposeOp",

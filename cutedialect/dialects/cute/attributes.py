@@ -15,7 +15,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from cutedialect.layout import Layout, LayoutError, LayoutSyntaxError, Swizzle
+from cutedialect.layout import ComposedLayout, Layout, LayoutError, LayoutSyntaxError, Swizzle
 from cutedialect.layout import text as layout_text
 from cutedialect.schedule import Schedule, ScheduleError
 
@@ -45,6 +45,24 @@ class LayoutAttr(Data[Layout]):
     def parse_parameter(cls, parser: AttrParser) -> Layout:
         with parser.in_angle_brackets():
             return parse_quoted(parser, layout_text.parse_layout)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(str(self.data))
+
+
+@irdl_attr_definition
+class ComposedLayoutAttr(Data[ComposedLayout]):
+    """A composed layout: `#cute.composed_layout<"S<3,4,3> o 0 o (8,64):(64,1)">`, whose swizzle acts
+    on element offsets.
+    """
+
+    name = "cute.composed_layout"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> ComposedLayout:
+        with parser.in_angle_brackets():
+            return parse_quoted(parser, layout_text.parse_composed_layout)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
