@@ -23,8 +23,10 @@ class Schedule:
     cluster: CTAs per cluster (M, N).
     stages: buffers in the ring that hides the latency of global memory.
     atom: name of the MMA atom.
-    roles: role plan of `cute-assign-warp-roles`: "uniform", every warp does everything, or
-        "specialized", a warp that loads and `warps` that compute.
+    roles: role plan of `cute-assign-warp-roles`: "uniform", every warp does everything;
+        "specialized", a warp that loads and `warps` that compute; "alternate", a warp that loads
+        and `instances` teams of `warps` that take work items in turns (ping-pong).
+    instances: how many teams alternate.
     registers: for each thread of (the loading warpgroup, the computing ones).
     scheduler: "single", a CTA for each tile, or "persistent", CTAs that stay and walk over tiles.
     raster: how many tiles (clusters) of M are walked before N advances (L2 reuse).
@@ -40,6 +42,7 @@ class Schedule:
     stages: int | None = None
     atom: str | None = None
     roles: str | None = None
+    instances: int | None = None
     registers: tuple[int, int] | None = None
     scheduler: str | None = None
     raster: int | None = None
@@ -112,9 +115,9 @@ def replace_set(schedule: Schedule, choices: dict[str, object]) -> Schedule:
 
 
 _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
-_COUNTS = {"stages": 12, "raster": 64, "split_k": 256}
+_COUNTS = {"stages": 12, "instances": 3, "raster": 64, "split_k": 256}
 _WORDS = {
-    "roles": ("uniform", "specialized"),
+    "roles": ("uniform", "specialized", "alternate"),
     "scheduler": ("single", "persistent"),
     "swap_ab": ("no", "yes"),
     "epilogue": ("direct", "smem", "tma"),

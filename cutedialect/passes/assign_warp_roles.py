@@ -3,7 +3,9 @@
 A plan maps kinds of ops to roles, and roles to warps. The plan `uniform` has one role, `main`, held
 by every warp: what Ampere's multistage kernels do. In the plan `specialized` one warp of a
 warpgroup of its own starts the TMA loads (`load`), and the warps of the schedule do the rest
-(`main`); the kernel then lists its roles as `name = [first warp, warps, registers]`.
+(`main`): together on one tile, which they divide, or, in the plan `alternate`, as several teams
+that take work items in turns. The kernel then lists its roles as
+`name = [first warp, warps, registers, instances]`.
 """
 
 from __future__ import annotations
@@ -21,15 +23,16 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import CopyOp, FragmentType, KernelOp, LaunchOp
-from cutedialect.dialects.cute_nvgpu import TmaLoadType
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom
+from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, LaunchOp
+from cutedialect.dialects.cute_nvgpu import Sm90MmaType, TmaLoadType
 
-PLANS = ("uniform", "specialized")
+PLANS = ("uniform", "specialized", "alternate")
 ROLES = "roles"
 """The kernel's attribute with its roles, where it has more than one."""
 MAIN = "main"
@@ -37,18 +40,21 @@ LOAD = "load"
 _GROUP = 4
 _WARP = 32
 _REGISTER_FILE = 65536
+# What ptxas wants at kernel entry for a wgmma beside its accumulators (seen as C7602).
+_BESIDE_ACCUMULATORS = 26
 
 
 @dataclass(frozen=True)
 class Role:
     """Warps `first` to `first + warps - 1`, with so many registers for each thread (0: as many as
-    the kernel starts with).
+    the kernel starts with); `instances` teams of them alternate.
     """
 
     name: str
     first: int
     warps: int
     registers: int
+    instances: int = 1
 
 
 def roles_of(kernel: KernelOp) -> tuple[Role, ...]:
@@ -81,11 +87,11 @@ class AssignWarpRolesPass(ModulePass):
                 raise PassFailedException(
                     kernel, f"expected a role plan ({', '.join(PLANS)}), got '{plan}'"
                 )
-            if plan == "specialized":
-                _list_roles(op, kernel)
+            if plan != "uniform":
+                _list_roles(op, kernel, plan)
             for inner in kernel.body.block.walk():
                 if _does_something(inner):
-                    role = LOAD if plan == "specialized" and _is_load(inner) else MAIN
+                    role = LOAD if plan != "uniform" and _is_load(inner) else MAIN
                     inner.attributes["role"] = StringAttr(role)
 
 
@@ -103,13 +109,14 @@ def _is_load(op: Operation) -> bool:
     return isinstance(op, CopyOp) and isinstance(op.atom, TmaLoadType)
 
 
-def _list_roles(module: ModuleOp, kernel: KernelOp) -> None:
+def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
     """Give the kernel a warpgroup for loading before those that compute."""
     if kernel.threads is None or kernel.schedule is None:
         raise PassFailedException(
             kernel, "expected a block size and a schedule (run cute-tile first), got none"
         )
-    computing = kernel.threads.value.data
+    instances = kernel.schedule.data.instances or 2 if plan == "alternate" else 1
+    computing = kernel.threads.value.data * instances
     groups = -(-computing // (_GROUP * _WARP))
     registers = kernel.schedule.data.registers or (0, 0)
     used = _GROUP * _WARP * (registers[0] + groups * registers[1])
@@ -119,10 +126,13 @@ def _list_roles(module: ModuleOp, kernel: KernelOp) -> None:
             f"expected at most {_REGISTER_FILE} registers in a CTA, got {used}: {registers[0]} for "
             f"each loading thread and {registers[1]} for each of {groups} warpgroups",
         )
-    roles = {
+    roles: dict[str, tuple[int, ...]] = {
         LOAD: (0, 1, registers[0]),
         MAIN: (_GROUP, computing // _WARP, registers[1]),
     }
+    if instances > 1:
+        roles[MAIN] += (instances,)
+    _check_accumulators(kernel, _GROUP * _WARP + computing, registers[1])
     kernel.attributes[ROLES] = DictionaryAttr(
         {name: DenseArrayBase.from_list(i64, numbers) for name, numbers in roles.items()}
     )
@@ -131,3 +141,32 @@ def _list_roles(module: ModuleOp, kernel: KernelOp) -> None:
     for launch in module.walk():
         if isinstance(launch, LaunchOp) and launch.kernel.string_value() == kernel.sym_name.data:
             launch.properties["threads"] = threads
+
+
+def _check_accumulators(kernel: KernelOp, threads: int, registers: int) -> None:
+    """A warpgroup's multiply has to fit what the kernel starts with, and all accumulators what the
+    role gets.
+    """
+    entry = min(255, _REGISTER_FILE // threads) // 8 * 8
+    budget = registers or entry
+    held: dict[SSAValue, int] = {}
+    for op in kernel.body.block.walk():
+        if not isinstance(op, GemmOp) or not isinstance(op.atom, Sm90MmaType):
+            continue
+        atom, acc = op.atom.entry(None), op.acc.type
+        assert isinstance(atom, WgmmaAtom)
+        assert isinstance(acc, FragmentType)
+        needed = atom.registers_c + _BESIDE_ACCUMULATORS
+        if needed > entry:
+            raise PassFailedException(
+                op,
+                f"expected at most the {entry} registers with which each of {threads} threads "
+                f"starts, got {needed} for {atom.name}; take a narrower tile or fewer warps",
+            )
+        held[op.acc] = acc.values * acc.bits // 32
+        if sum(held.values()) > budget:
+            raise PassFailedException(
+                op,
+                f"expected accumulators in at most {budget} registers of a thread, got "
+                f"{sum(held.values())}; take a smaller tile or more warps",
+            )

@@ -293,7 +293,9 @@ def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: in
     # A CTA counts once, though it is in every group.
     released = 1 + sum(extent - 1 for extent, _ in peers)
     total = sum(_bytes(alloc) for alloc in edge.buffers)
-    create = CreateOp("tma", stages, 1, reader.warps * released, total, peers)
+    # Of instances that take turns with work items, one reads a stage.
+    teams = reader.instances if _depth(edge.block) else 1
+    create = CreateOp("tma", stages, 1, reader.warps // teams * released, total, peers)
     first = kernel.body.block.first_op
     assert first is not None
     rings: dict[AllocSmemOp, SSAValue] = {}

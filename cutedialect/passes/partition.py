@@ -110,7 +110,7 @@ class _Partition:
         self.atoms: dict[GemmOp, MmaAtom] = {}
         self.staged: dict[SSAValue, SSAValue] = {}
         self.maps = TensorMaps(kernel)
-        self.is_specialized = self.schedule.roles == "specialized"
+        self.is_specialized = self.schedule.roles in ("specialized", "alternate")
         first = kernel.body.block.first_op
         assert first is not None
         self.top = first
@@ -245,8 +245,8 @@ class _Partition:
                 raise PassFailedException(
                     before,
                     f"expected an operand that TMA can load (aligned to 16 bytes, a multiple of 16 "
-                    f"bytes in each row) for the role plan specialized, got {type_}; the plan "
-                    f"uniform takes it",
+                    f"bytes in each row) for the role plan {self.schedule.roles}, got {type_}; the "
+                    f"plan uniform takes it",
                 )
             return
         tv = coalesced_for(type_, self.threads)

@@ -11,7 +11,7 @@ first S - 1 ahead of the loop, and the verbs of the `pipeline` dialect say who w
             use s[k % S]; release }
 
 In a kernel with roles, buffers that cross them get mbarriers instead (`mbarrier_rings.py`), and the
-program splits (`split_roles.py`).
+program splits (`split_roles.py`); instances of a role take turns (`alternate_instances.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ from cutedialect.dialects.pipeline import (
     CreateOp,
     ProducerAcquireOp,
     ProducerCommitOp,
+    RoleOp,
 )
+from cutedialect.passes.alternate_instances import alternate_instances
 from cutedialect.passes.assign_warp_roles import roles_of
 from cutedialect.passes.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.mbarrier_rings import insert_rings
@@ -69,6 +71,9 @@ class PipelinePass(ModulePass):
             if roles:
                 insert_rings(kernel, roles, stages)
                 split_roles(kernel, roles)
+                for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
+                    if role.teams > 1:
+                        alternate_instances(kernel, role)
                 continue
             staged = _staged_buffers(kernel)
             for block in _blocks_with_writers(staged):

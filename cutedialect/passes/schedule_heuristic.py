@@ -41,7 +41,8 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
     """`given` with warps, stages, roles, raster, scheduler and epilogue filled in."""
     gemms = [op for op in kernel.walk() if isinstance(op, GemmOp)]
     if given.roles != "uniform":
-        plan = _multiplying(kernel, gemms, given, arch) if gemms else _streaming(kernel, arch)
+        choose = _multiplying if gemms else _streaming
+        plan = choose(kernel, gemms, given, arch)
         if plan is not None:
             return replace_set(Schedule(), plan).merged(given)
     choices: dict[str, object] = {
@@ -67,15 +68,18 @@ def _multiplying(
     """A loading warp and computing warpgroups, where every multiply is one of warpgroups."""
     acc = gemms[0].acc.type
     assert isinstance(acc, FragmentType)
-    warps = given.warps or _group_warps(acc.shape)
+    teams = _teams(given)
+    warps = given.warps or _group_warps(acc.shape, teams)
     if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
         return None
-    return _plan(kernel, arch, warps, _stage_bytes(gemms), given.epilogue or "tma") | {
-        "registers": _REGISTERS[min(3, max(1, warps[0] * warps[1] // 4))]
+    return _plan(kernel, arch, warps, _stage_bytes(gemms), given) | {
+        "registers": _REGISTERS[min(3, max(1, teams * warps[0] * warps[1] // 4))]
     }
 
 
-def _streaming(kernel: KernelOp, arch: str) -> dict[str, object] | None:
+def _streaming(
+    kernel: KernelOp, gemms: list[GemmOp], given: Schedule, arch: str
+) -> dict[str, object] | None:
     """A loading warp and a computing warpgroup, where TMA can load every tile that is read."""
     if target(arch).number < _TMA_TARGET:
         return None
@@ -88,16 +92,17 @@ def _streaming(kernel: KernelOp, arch: str) -> dict[str, object] | None:
     ):
         return None
     stage = sum(_bytes(op.source.type) for op in tiles)
-    return _plan(kernel, arch, _DEFAULT_WARPS, stage, "tma")
+    return _plan(kernel, arch, _DEFAULT_WARPS, stage, given)
 
 
 def _plan(
-    kernel: KernelOp, arch: str, warps: tuple[int, int], stage: int, epilogue: str
+    kernel: KernelOp, arch: str, warps: tuple[int, int], stage: int, given: Schedule
 ) -> dict[str, object]:
-    """What the specialized plans share: as many stages as shared memory holds."""
+    """What the plans with a loading warp share: as many stages as shared memory holds."""
     free = target(arch).smem_per_cta - _BARRIER_BYTES
+    epilogue = given.epilogue or "tma"
     if epilogue == "tma":
-        free -= _staged_result_bytes(kernel)
+        free -= _teams(given) * _staged_result_bytes(kernel)
     return {
         "roles": "specialized",
         "scheduler": "persistent",
@@ -126,10 +131,19 @@ def _comes_by_tma(tile: SSAValue) -> bool:
     return box is not None and box[contiguous] * type_.bits % 128 == 0
 
 
-def _group_warps(tile: tuple[int, ...]) -> tuple[int, int]:
-    """Warpgroups on 64 rows each, up to two of them."""
-    groups = 2 if tile[0] % (2 * _GROUP_ROWS) == 0 else 1
-    return 4 * groups, 1
+def _teams(given: Schedule) -> int:
+    """How many teams of warps take work items in turns."""
+    return given.instances or 2 if given.roles == "alternate" else 1
+
+
+def _group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
+    """Warpgroups on 64 rows each, up to three in all, or for each team one that holds the tile."""
+    if teams > 1:
+        return 4, 1
+    for groups in (2, 3):
+        if tile[0] % (groups * _GROUP_ROWS) == 0:
+            return 4 * groups, 1
+    return 4, 1
 
 
 def _staged_result_bytes(kernel: KernelOp) -> int:

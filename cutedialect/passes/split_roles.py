@@ -29,7 +29,7 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
     for role in roles:
         body = Block()
         _clone(old, role.name, body, {})
-        _sweep(body)
+        sweep(body)
         op = RoleOp(
             role.name,
             role.first,
@@ -37,6 +37,7 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
             body,
             role.registers or None,
             elect=role.name == LOAD,
+            instances=role.instances,
         )
         op.location = kernel.location
         made.append(op)
@@ -97,13 +98,13 @@ def _concerns(op: Operation, role: str) -> bool:
     )
 
 
-def _sweep(block: Block) -> None:
+def sweep(block: Block) -> None:
     """Erase scalar code that nothing uses."""
     for op in reversed(list(block.ops)):
         for region in op.regions:
             if not isinstance(op, MapOp):
                 for inner in region.blocks:
-                    _sweep(inner)
+                    sweep(inner)
         if (
             op.results
             and not any(True for result in op.results for _ in result.uses)

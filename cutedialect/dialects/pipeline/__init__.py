@@ -3,7 +3,7 @@ the roles that warps play.
 
 A ring is named, not stored: what a verb becomes (commit groups, mbarriers) follows from its kind.
 `rings.py` holds rings and their states, `verbs.py` what producer and consumer say, `roles.py` the
-roles.
+roles, `turns.py` the order of a role's instances.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from .rings import (
     StateType,
 )
 from .roles import RoleOp
+from .turns import InstanceOp, TurnPassOp, TurnWaitOp
 from .verbs import (
     ConsumerReleaseOp,
     ConsumerWaitOp,
@@ -41,6 +42,9 @@ Pipeline = Dialect(
         ConsumerWaitOp,
         ConsumerReleaseOp,
         RoleOp,
+        InstanceOp,
+        TurnWaitOp,
+        TurnPassOp,
     ],
     [RingType, StateType, BarrierType],
 )
@@ -53,6 +57,7 @@ __all__ = [
     "ConsumerWaitOp",
     "CreateOp",
     "IndexOp",
+    "InstanceOp",
     "Pipeline",
     "ProducerAcquireOp",
     "ProducerCommitOp",
@@ -60,4 +65,6 @@ __all__ = [
     "RoleOp",
     "StateOp",
     "StateType",
+    "TurnPassOp",
+    "TurnWaitOp",
 ]

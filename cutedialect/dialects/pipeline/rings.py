@@ -10,6 +10,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -211,7 +212,7 @@ class IndexOp(IRDLOperation):
 
 @irdl_op_definition
 class AdvanceOp(IRDLOperation):
-    """Go on to the next stage; after the last one the phase changes.
+    """Go on to the next stage, or by so many; after the last one the phase changes.
 
     Example:
 
@@ -219,16 +220,19 @@ class AdvanceOp(IRDLOperation):
           %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
           %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
           pipeline.advance %s : !pipeline.state<4>
+          %n = arith.constant 7 : i32
+          pipeline.advance %s by %n : !pipeline.state<4>
         }
     """
 
     name = "pipeline.advance"
     state = operand_def(StateType)
+    count = opt_operand_def(i32)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    assembly_format = "$state attr-dict `:` type($state)"
+    assembly_format = "$state (`by` $count^)? attr-dict `:` type($state)"
 
-    def __init__(self, state: SSAValue) -> None:
-        super().__init__(operands=[state])
+    def __init__(self, state: SSAValue, count: SSAValue | None = None) -> None:
+        super().__init__(operands=[state, count])
 
 
 @irdl_op_definition

@@ -25,7 +25,8 @@ class RoleOp(IRDLOperation):
 
     With `registers`, the warpgroup changes its registers for each thread to that number before
     (PTX ISA 9.7.19.5); all roles in one warpgroup say the same. With `elect` the role has one warp,
-    and one thread of it runs the body.
+    and one thread of it runs the body. With `instances` the warps are that many teams of neighbors;
+    each runs the body by itself, with threads, barriers and scratch memory of its own.
 
     Example:
 
@@ -37,6 +38,11 @@ class RoleOp(IRDLOperation):
             cute.barrier
           }
         }
+        cute.kernel @teams() {
+          pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
+            cute.barrier
+          }
+        }
     """
 
     name = "pipeline.role"
@@ -45,6 +51,7 @@ class RoleOp(IRDLOperation):
     warps = prop_def(IntegerAttr)
     registers = opt_prop_def(IntegerAttr)
     elect = opt_prop_def(UnitAttr)
+    instances = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator(), MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
@@ -58,6 +65,7 @@ class RoleOp(IRDLOperation):
         body: Region | Block,
         registers: int | None = None,
         elect: bool = False,
+        instances: int = 1,
     ) -> None:
         super().__init__(
             properties={
@@ -66,6 +74,7 @@ class RoleOp(IRDLOperation):
                 "warps": IntegerAttr(warps, i32),
                 "registers": None if registers is None else IntegerAttr(registers, i32),
                 "elect": UnitAttr() if elect else None,
+                "instances": IntegerAttr(instances, i32) if instances > 1 else None,
             },
             regions=[body if isinstance(body, Region) else Region(body)],
         )
@@ -76,12 +85,21 @@ class RoleOp(IRDLOperation):
         first = self.first.value.data
         return range(first, first + self.warps.value.data)
 
+    @property
+    def teams(self) -> int:
+        """How many instances of the body run side by side."""
+        return 1 if self.instances is None else self.instances.value.data
+
     def verify_(self) -> None:
         mine = self.warp_range
         if len(mine) < 1 or mine.start < 0 or mine.stop > 32:
             raise VerifyException(f"expected warps in 0..31, got {mine.start}..{mine.stop - 1}")
         if self.elect is not None and len(mine) != 1:
             raise VerifyException(f"expected one warp for a role with elect, got {len(mine)}")
+        if self.teams < 1 or len(mine) % self.teams:
+            raise VerifyException(
+                f"expected a number of instances that divides {len(mine)} warps, got {self.teams}"
+            )
         registers = self.registers
         if registers is not None and registers.value.data not in _REGISTERS:
             raise VerifyException(

@@ -101,26 +101,51 @@ class Context:
     scratch: int | None = None
     scratch_bytes: int = 0
     # Inside a role: its named barrier (0 is the CTA's), the warp's number in it, whether one
-    # thread runs it.
+    # thread runs it; for several instances, which one, and the first barrier of their turns.
     barrier_id: int = 0
     barriers_taken: int = 1
     group_barriers: dict[tuple[int, int], int] = field(default_factory=dict)
     warp: Scalar | None = None
     elected: bool = False
+    instance: Scalar = 0
+    instances: int = 1
+    turns: int | None = None
 
     def barrier(self, warps: int | None = None) -> None:
         """All threads of the CTA, or of the role, meet; or every `warps` of its warps."""
         if warps is not None and warps * _WARP < self.threads:
             first = self.group_barriers.get((self.barrier_id, warps))
+            groups = self.threads // (warps * _WARP)
             if first is None:
-                first = self.take_barriers(self.threads // (warps * _WARP))
+                first = self.take_barriers(groups * self.instances)
                 self.group_barriers[self.barrier_id, warps] = first
+            mine = self.builder.pure("mul.lo.s32", self.instance, groups)
             name = self.builder.pure("add.s32", self.group_index(warps), first)
-            self.builder.emit(ptx.BarSyncOp(self.builder.value(name, "b32"), warps * _WARP))
+            self.builder.emit(ptx.BarSyncOp(self._name(name, mine), warps * _WARP))
         elif self.barrier_id:
-            self.builder.emit(ptx.BarSyncOp(self.barrier_id, self.threads))
+            name = self._name(self.barrier_id, self.instance)
+            self.builder.emit(ptx.BarSyncOp(name, self.threads))
         else:
             self.builder.emit(ptx.BarSyncOp())
+
+    def turn(self, passes: bool) -> None:
+        """An instance of the role waits for its turn, or passes it on to the next one."""
+        if self.turns is None:
+            self.turns = self.take_barriers(self.instances)
+        mine = self.instance
+        if passes:
+            following = self.builder.pure("add.s32", mine, 1)
+            mine = self.builder.pure("rem.u32", following, self.instances)
+        kind = ptx.BarArriveOp if passes else ptx.BarSyncOp
+        # Two instances meet at each barrier: whose turn it was, and whose it will be.
+        self.builder.emit(kind(self._name(mine, self.turns), 2 * self.threads))
+
+    def _name(self, first: Scalar, more: Scalar) -> int | SSAValue:
+        """The sum of two numbers as the operand of a barrier."""
+        name = self.builder.pure("add.s32", first, more)
+        if isinstance(name, float):
+            raise TypeError(f"expected the number of a barrier, got {name}")
+        return name
 
     def take_barriers(self, count: int) -> int:
         """The first of `count` named barriers that nobody has (PTX ISA 9.7.13.1: 16 of a CTA)."""
@@ -157,12 +182,14 @@ class Context:
             warp = self.builder.pure("rem.u32", warp, warps)
         self.when(self.builder.pure("setp.eq.s32", warp, 0), first_warp)
 
-    def scratch_at(self, size: int) -> int:
-        """Byte offset of a scratch buffer that reductions share; it never moves once given."""
+    def scratch_at(self, size: int) -> tuple[int, Scalar]:
+        """Byte offset of a scratch buffer that reductions share, and what the instance of the role
+        adds to it; it never moves once given.
+        """
         if self.scratch is None or size > self.scratch_bytes:
-            self.scratch = self.smem.take(size, 16)
-            self.scratch_bytes = size
-        return self.scratch
+            self.scratch_bytes = -(-size // 16) * 16
+            self.scratch = self.smem.take(self.scratch_bytes * self.instances, 16)
+        return self.scratch, self.builder.pure("mul.lo.s32", self.instance, self.scratch_bytes)
 
     def registers(self, cls: str, count: int) -> SSAValue:
         """A new array of registers."""

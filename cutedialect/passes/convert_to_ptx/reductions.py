@@ -174,7 +174,7 @@ def _across_warps(
     rows = accumulator.type.count  # type: ignore[union-attr]
     warps = prod(d.extent for d in parts)
     threads = prod(d.extent for d in others)
-    root = context.scratch_at(rows * warps * threads * size)
+    root, moved = context.scratch_at(rows * warps * threads * size)
 
     def spread(chosen: list[Digit], step: int) -> list[tuple[int, int, int]]:
         terms = []
@@ -185,7 +185,7 @@ def _across_warps(
 
     own = spread(others, size)
     whole = spread(parts, threads * size)
-    first = builder.total([builder.smem_base(), weighted_sum(builder, own, context.threads)])
+    first = builder.total([builder.smem_base(), moved, weighted_sum(builder, own, context.threads)])
     mine = builder.total([first, weighted_sum(builder, whole, context.threads)])
     lead = builder.both(
         *(

@@ -94,16 +94,31 @@ def place(builder: ScalarBuilder, state: State) -> tuple[Scalar, Scalar]:
     return state.known
 
 
-def advance(builder: ScalarBuilder, state: State) -> None:
-    """The next stage; after the last the first, in the other phase."""
+def advance(builder: ScalarBuilder, state: State, count: Scalar = 1) -> None:
+    """The next stage, or the one `count` on; after the last the first, in the other phase."""
     stage, phase = place(builder, state)
+    if count != 1:
+        far = builder.assume_nonnegative(builder.pure("add.s32", stage, count))
+        rounds = builder.pure("div.u32", far, state.stages)
+        _stand(
+            builder,
+            state,
+            builder.pure("rem.u32", far, state.stages),
+            builder.pure("and.b32", builder.pure("xor.b32", phase, rounds), 1),
+        )
+        return
     following = builder.pure("add.s32", stage, 1)
     wraps = builder.pure("setp.eq.s32", following, state.stages)
-    values = (
+    _stand(
+        builder,
+        state,
         builder.pure("selp.b32", 0, following, wraps),
         builder.pure("selp.b32", builder.pure("xor.b32", phase, 1), phase, wraps),
     )
-    for index, value in enumerate(values):
+
+
+def _stand(builder: ScalarBuilder, state: State, stage: Scalar, phase: Scalar) -> None:
+    for index, value in enumerate((stage, phase)):
         builder.emit(ptx.SetOp(state.registers, index, builder.value(value, "b32")))
     state.block = None
 

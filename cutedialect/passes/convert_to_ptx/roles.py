@@ -86,10 +86,20 @@ def _run(context: Context, role: RoleOp, warp: Scalar, body: Callable[[RoleOp], 
     builder = context.builder
     span = role.warp_range
     outer = context.threads, context.barrier_id, context.warp, builder.thread
-    context.threads = len(span) * _WARP
-    context.barrier_id = context.take_barriers(1)
+    context.instances = role.teams
+    team = len(span) // role.teams
+    context.threads = team * _WARP
+    context.barrier_id = context.take_barriers(role.teams)
     context.warp = builder.pure("sub.s32", warp, span.start)
     builder.assume_nonnegative(context.warp)
+    start: Scalar = span.start * _WARP
+    if role.teams > 1:
+        context.instance = builder.pure("div.u32", context.warp, team)
+        builder.assume_nonnegative(context.instance)
+        context.warp = builder.pure("rem.u32", context.warp, team)
+        builder.assume_nonnegative(context.warp)
+        moved = builder.pure("mul.lo.s32", context.instance, context.threads)
+        start = builder.pure("add.s32", moved, start)
     context.scratch = None
     context.scratch_bytes = 0
     if role.elect is not None:
@@ -99,9 +109,10 @@ def _run(context: Context, role: RoleOp, warp: Scalar, body: Callable[[RoleOp], 
         context.when(chosen, lambda: body(role))
         context.elected = False
     else:
-        thread = builder.pure("sub.s32", builder.special("tid.x"), span.start * _WARP)
+        thread = builder.pure("sub.s32", builder.special("tid.x"), start)
         builder.thread = builder.assume_nonnegative(thread)
         body(role)
     context.scratch = None
     context.scratch_bytes = 0
+    context.instance, context.instances, context.turns = 0, 1, None
     context.threads, context.barrier_id, context.warp, builder.thread = outer

@@ -74,7 +74,8 @@ def _index(self: KernelLowering, op: pipeline.IndexOp) -> None:
 
 
 def _advance(self: KernelLowering, op: pipeline.AdvanceOp) -> None:
-    advance(self.builder, self.states[op.state])
+    count: Scalar = 1 if op.count is None else self.scalars[op.count]
+    advance(self.builder, self.states[op.state], count)
 
 
 def _full_barrier(self: KernelLowering, op: pipeline.BarrierOp) -> None:
@@ -92,6 +93,16 @@ def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
         back = 0 if op.back is None else op.back.value.data
         condition: Scalar = True if op.pred is None else self.scalars[op.pred]
         release(self.context, self.rings[op.ring], self.states[op.state], back, condition)
+
+
+def _instance(self: KernelLowering, op: pipeline.InstanceOp) -> None:
+    self.scalars[op.index] = self.context.instance
+
+
+def _turn(self: KernelLowering, op: pipeline.TurnWaitOp | pipeline.TurnPassOp) -> None:
+    condition: Scalar = True if op.pred is None else self.scalars[op.pred]
+    passes = isinstance(op, pipeline.TurnPassOp)
+    self.context.when(condition, lambda: self.context.turn(passes))
 
 
 def _emits(make: Callable[[Operation], Operation]) -> Callable[[KernelLowering, Operation], None]:
@@ -129,6 +140,9 @@ HANDLERS: dict[type[Operation], Handler] = {
     pipeline.IndexOp: _index,
     pipeline.AdvanceOp: _advance,
     pipeline.BarrierOp: _full_barrier,
+    pipeline.InstanceOp: _instance,
+    pipeline.TurnWaitOp: _turn,
+    pipeline.TurnPassOp: _turn,
     pipeline.ProducerAcquireOp: _acquire,
     pipeline.ProducerCommitOp: _commit,
     pipeline.ConsumerWaitOp: _wait,

@@ -138,3 +138,27 @@ cute.kernel @k() {
     cute.barrier
   }
 }
+
+// -----
+
+// pipeline.instance, pipeline.turn_wait, pipeline.turn_pass
+// CHECK: cute.kernel @teams(%more: i1) {
+// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+// CHECK-NEXT:   pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
+// CHECK-NEXT:     %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:     %i = pipeline.instance
+// CHECK-NEXT:     pipeline.advance %s by %i : !pipeline.state<4>
+// CHECK-NEXT:     pipeline.turn_wait
+// CHECK-NEXT:     pipeline.turn_pass if %more
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+cute.kernel @teams(%more: i1) {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+  pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
+    %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+    %i = pipeline.instance
+    pipeline.advance %s by %i : !pipeline.state<4>
+    pipeline.turn_wait
+    pipeline.turn_pass if %more
+  }
+}

@@ -1,0 +1,104 @@
+"""Instances of a role: which one runs, and the order in which they take turns.
+
+Instances that share a ring read it one after the other: each waits for its turn before its first
+stage and passes the turn on after its last, so that a phase is never mistaken for one a round later.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i1, i32
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_operand_def,
+    result_def,
+    traits_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from .roles import RoleOp
+
+
+@irdl_op_definition
+class InstanceOp(IRDLOperation):
+    """Which instance of the role runs: 0 to instances - 1.
+
+    Example:
+
+        cute.kernel @k() {
+          pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
+            %i = pipeline.instance
+          }
+        }
+    """
+
+    name = "pipeline.instance"
+    index = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__(result_types=[i32])
+
+    def verify_(self) -> None:
+        _role_of(self)
+
+
+class _TurnOp(IRDLOperation):
+    """A step of the order of instances; with `if %p` only where the (uniform) condition holds."""
+
+    pred = opt_operand_def(i1)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "(`if` $pred^)? attr-dict"
+
+    def __init__(self, pred: SSAValue | None = None) -> None:
+        super().__init__(operands=[pred])
+
+    def verify_(self) -> None:
+        role = _role_of(self)
+        if role.teams < 2:
+            raise VerifyException(f"expected a role with several instances, got {role.teams}")
+
+
+@irdl_op_definition
+class TurnWaitOp(_TurnOp):
+    """Wait until the instance before has passed the turn on (PTX ISA 9.7.13.1 `barrier.sync`).
+
+    Example:
+
+        cute.kernel @k(%later: i1) {
+          pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
+            pipeline.turn_wait if %later
+          }
+        }
+    """
+
+    name = "pipeline.turn_wait"
+
+
+@irdl_op_definition
+class TurnPassOp(_TurnOp):
+    """It is the next instance's turn; after the last comes the first (`barrier.arrive`).
+
+    Example:
+
+        cute.kernel @k(%more: i1) {
+          pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
+            pipeline.turn_pass if %more
+          }
+        }
+    """
+
+    name = "pipeline.turn_pass"
+
+
+def _role_of(op: IRDLOperation) -> RoleOp:
+    """The role around an op."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, RoleOp):
+        parent = parent.parent_op()
+    if parent is None:
+        raise VerifyException("expected a pipeline.role around, got none")
+    return parent

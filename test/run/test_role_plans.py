@@ -1,0 +1,203 @@
+"""Role plans of sm_90a on the emulator: 1 to 3 warpgroups on one tile, and 2 or 3 that take tiles
+in turns; what cannot work is refused with the reason.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend import emulator
+from cutedialect.backend.runtime import ptxas
+
+# The emulator has 4 multiprocessors: so many CTAs walk over the work items.
+CTAS = 4
+SMALL = "tile = (64,8,16), roles = alternate"
+
+
+def operands(m, n, k, dtype=np.float16):
+    rng = np.random.default_rng(m + n + k)
+    a, b = (rng.integers(-3, 4, (rows, k)).astype(dtype) for rows in (m, n))
+    return a, b.T
+
+
+def check(m, n, k, schedule, **options):
+    a, b = operands(m, n, k)
+    got = cute.gemm(a, b, arch="sm_90a", backend="emulator", schedule=schedule, **options)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.array_equal(got.astype(np.float64), want.astype(got.dtype).astype(np.float64))
+
+
+def compiled(schedule, m=64, n=64, k=64):
+    a, b = operands(m, n, k)
+    return cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=schedule, backend="emulator")
+
+
+@pytest.fixture
+def seeded(monkeypatch):
+    """Lets asynchronous copies complete late, each seed in another order."""
+    launch = emulator.launch
+
+    def use(seed):
+        monkeypatch.setattr(emulator, "launch", partial(launch, seed=seed))
+
+    return use
+
+
+@pytest.mark.parametrize("instances", [2, 3])
+@pytest.mark.parametrize("stages", [1, 2, 3])
+def test_trip_counts_in_turns(instances, stages):
+    """0, 1, S-1, S, S+1, 2S+1 trips: wherever one item leaves the ring, the next one goes on."""
+    schedule = f"{SMALL}, stages = {stages}, instances = {instances}"
+    for trips in sorted({0, 1, stages - 1, stages, stages + 1, 2 * stages + 1}):
+        check(64 * (2 * CTAS + 1), 8, 16 * trips, schedule)
+
+
+@pytest.mark.parametrize("instances", [2, 3])
+@pytest.mark.parametrize("items", [1, 2, 3, 4, 5, 7])
+def test_work_items_in_turns(instances, items):
+    """A CTA with one item, an odd and an even number; `items` counts those of the first CTA."""
+    schedule = f"{SMALL}, stages = 3, instances = {instances}"
+    for more in (1, CTAS):
+        check(64 * ((items - 1) * CTAS + more), 8, 80, schedule)
+
+
+def test_no_work_item():
+    schedule = f"{SMALL}, stages = 3"
+    check(0, 8, 16, schedule)
+    check(64, 0, 16, schedule)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "tile = (64,16,32), stages = 2",
+        "tile = (128,16,32), stages = 3, instances = 3",
+        "tile = (64,16,32), stages = 3, cluster = (2,1)",
+        "tile = (64,16,32), stages = 2, cluster = (2,2), instances = 3",
+    ],
+)
+def test_turns_when_copies_are_late(seed, schedule, seeded):
+    seeded(seed)
+    check(700, 40, 104, f"{schedule}, roles = alternate")
+
+
+@pytest.mark.parametrize("cluster", ["(1,2)", "(2,1)", "(2,2)", "(4,1)"])
+@pytest.mark.parametrize("instances", [2, 3])
+def test_clusters_in_turns(cluster, instances):
+    """CTAs of a cluster fill each other's stages; a ragged edge leaves some of them idle rows."""
+    schedule = f"tile = (64,32,32), stages = 2, cluster = {cluster}, roles = alternate"
+    check(450, 200, 136, f"{schedule}, instances = {instances}")
+
+
+@pytest.mark.parametrize("epilogue", ["tma", "direct", "smem"])
+def test_epilogues_in_turns(epilogue):
+    """Each instance stages its results in memory of its own."""
+    check(450, 72, 96, f"tile = (64,64,32), roles = alternate, epilogue = {epilogue}")
+    check(
+        450, 72, 96, f"tile = (64,64,32), roles = alternate, epilogue = {epilogue}", out_dtype="f32"
+    )
+
+
+def test_epilogue_with_addends_in_turns():
+    a, b = operands(450, 72, 96)
+    c, bias = operands(450, 1, 72)[0], operands(72, 1, 1)[0][:, 0]
+    got = cute.gemm(
+        *(a, b), c=c, alpha=2.0, beta=-1.0, bias=bias, activation="relu",
+        arch="sm_90a", backend="emulator", schedule="tile = (64,24,32), roles = alternate",
+    )  # fmt: skip
+    want = 2 * (a.astype(np.float64) @ b.astype(np.float64)) - c + bias
+    assert np.array_equal(got, np.maximum(want, 0).astype(np.float16))
+
+
+@pytest.mark.parametrize("instances", [2, 3])
+def test_problems_with_trips_of_their_own(instances):
+    """What an instance skips is counted item by item: here each problem has another depth."""
+    sizes = [(200, 40, 40), (64, 130, 8), (1, 16, 24), (65, 8, 0), (300, 24, 160), (40, 40, 136)]
+    pairs = [operands(*size) for size in sizes]
+    got = cute.grouped_gemm(
+        [a for a, _ in pairs], [b for _, b in pairs], arch="sm_90a", backend="emulator",
+        schedule=f"tile = (64,16,16), stages = 3, roles = alternate, instances = {instances}",
+    )  # fmt: skip
+    for result, (a, b) in zip(got, pairs, strict=True):
+        assert np.array_equal(result, (a.astype(np.float64) @ b).astype(np.float16))
+
+
+def test_reductions_of_instances_side_by_side():
+    """A column's sum goes through shared memory: each instance has its own part of it."""
+
+    @cute.kernel
+    def column_sums(A, B, D, *, tile=(64, 16, 32)):
+        bm, bn, bk = tile
+        m, n = cute.tile_index(D, (1, bn))
+        a, b = cute.local_tile(A, (bm, bk), (m, None)), cute.local_tile(B, (bk, bn), (None, n))
+        acc = cute.zeros((bm, bn), cute.f32)
+        for k in cute.range(a.tiles):
+            cute.gemm(a[k], b[k], acc)
+        cute.copy(cute.column_sum(acc), cute.local_tile(D, (1, bn), (m, n)))
+
+    a, b = operands(64 * 11, 32, 64)
+    out = np.zeros((11, 32), np.float32)
+    column_sums(a, b, out, arch="sm_90a", backend="emulator", schedule="roles = alternate")
+    want = (a.astype(np.float64) @ b).reshape(11, 64, 32).sum(1)
+    assert np.array_equal(out, want)
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    ["tile = (64,32,32)", "tile = (128,32,32)", "tile = (192,32,32)", "tile = (192,128,64)"],
+)
+def test_warpgroups_on_one_tile(schedule):
+    check(400, 72, 104, schedule)
+
+
+PLANS = [
+    "tile = (64,256,64), roles = alternate",
+    "tile = (64,256,64), cluster = (2,1), roles = alternate",
+    "tile = (128,128,64), roles = alternate",
+    "tile = (128,128,64), cluster = (2,1), roles = alternate",
+    "tile = (64,192,64), roles = alternate, instances = 3",
+    "tile = (192,128,64)",
+    "tile = (192,192,64), cluster = (2,1)",
+]
+
+
+@pytest.mark.parametrize("schedule", PLANS)
+def test_assembly(schedule):
+    """Whole tiles assemble with no multiply serialized and no register spilled."""
+    kernel = compiled(schedule)
+    assert "wgmma.mma_async" in kernel.ptx
+    if ptxas.candidates():
+        assembly = ptxas.assemble(kernel.ptx, "sm_90a")
+        assert [message for message in assembly.messages if message.is_loss] == []
+        assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (
+            "tile = (192,256,64)",
+            "expected at most the 128 registers with which each of 512 threads starts, got 154",
+        ),
+        (
+            "tile = (128,256,64), roles = alternate",
+            "expected accumulators in at most 232 registers of a thread, got 256",
+        ),
+        (
+            "tile = (64,64,64), roles = alternate, scheduler = single",
+            "expected one loop over work items .scheduler = persistent. for instances",
+        ),
+        (
+            "tile = (128,64,64), registers = (40,248)",
+            "expected at most 65536 registers in a CTA, got 68608",
+        ),
+    ],
+)
+def test_impossible_plans_are_refused(schedule, message):
+    with pytest.raises(cute.CompileError, match=message):
+        compiled(schedule)
