@@ -30,6 +30,9 @@ class Schedule:
     registers: for each thread of (the loading warpgroup, the computing ones).
     scheduler: "single", a CTA for each tile, or "persistent", CTAs that stay and walk over tiles.
     raster: how many tiles (clusters) of M are walked before N advances (L2 reuse).
+    order: how the bands of so many tiles are walked: "columns", all of them forward, "snake", every
+        other one backward, or "hilbert", squares of the power of two in `raster` along Hilbert
+        curves.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
     split_k: CTAs that share one output tile.
     epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
@@ -46,6 +49,7 @@ class Schedule:
     registers: tuple[int, int] | None = None
     scheduler: str | None = None
     raster: int | None = None
+    order: str | None = None
     swap_ab: str | None = None
     split_k: int | None = None
     epilogue: str | None = None
@@ -119,6 +123,7 @@ _COUNTS = {"stages": 12, "instances": 3, "raster": 64, "split_k": 256}
 _WORDS = {
     "roles": ("uniform", "specialized", "alternate"),
     "scheduler": ("single", "persistent"),
+    "order": ("columns", "snake", "hilbert"),
     "swap_ab": ("no", "yes"),
     "epilogue": ("direct", "smem", "tma"),
 }

@@ -1,10 +1,9 @@
 """Which CTA computes which tile: work items in raster order, one for each CTA or several in turn.
 
-Tiles are dealt out in blocks of the cluster's shape; a group of `raster` rows of blocks is walked
-column by column, so that CTAs that run at one time share operands in L2. The tiles of a group of
-tensors are one list, tensor by tensor. The scheduler `single`
-gives every CTA the work item of its block index; `persistent` wraps the program into a loop over
-work items, as many CTAs apart as the grid has.
+Tiles are dealt out in blocks of the cluster's shape, which are walked in the order of `raster.py`.
+The tiles of a group of tensors are one list, tensor by tensor. The scheduler `single` gives every
+CTA the work item of its block index; `persistent` wraps the program into a loop over work items, as
+many CTAs apart as the grid has.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from cutedialect.dialects.cute import (
     TileOffsetsOp,
 )
 from cutedialect.passes.launch_arguments import add_argument, launched_with
+from cutedialect.passes.raster import walk
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.schedule import Schedule
@@ -67,7 +67,6 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
     """
     cluster = schedule.cluster or (1, 1)
     tile = index.tile.get_values()
-    raster = schedule.raster or 1
     build = ScalarBuilder(InsertPoint.before(index), index)
     offsets = _add_offsets(kernel, index, cluster)
     item: SSAValue = build.insert(BlockIdxOp("x")).results[0]
@@ -91,7 +90,7 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         item = build.binary(arith.SubiOp, item, first)
         tensor = build.insert(MemberOp(index.memref, problem)).results[0]
         blocks = count_blocks(build, tensor, tile, cluster)
-    coords = _coordinates(build, item, blocks, raster)
+    coords = _coordinates(build, item, blocks, schedule)
     if rank is not None:
         coords = _inside(build, coords, rank, cluster)
     if problem is not None:
@@ -192,7 +191,7 @@ def _work_loop(
 
 
 def _coordinates(
-    build: ScalarBuilder, item: SSAValue, counts: tuple[SSAValue, ...], raster: int
+    build: ScalarBuilder, item: SSAValue, counts: tuple[SSAValue, ...], schedule: Schedule
 ) -> list[SSAValue]:
     """Block coordinates of a work item."""
     coords: list[SSAValue] = [item] * len(counts)
@@ -202,37 +201,13 @@ def _coordinates(
         plane = build.binary(arith.MuliOp, counts[-2], counts[-1])
         inside = build.binary(arith.RemSIOp, item, plane) if len(counts) > 2 else item
         rest = build.binary(arith.DivSIOp, item, plane) if len(counts) > 2 else item
-        coords[-2:] = _raster(build, inside, counts[-2], counts[-1], raster)
+        coords[-2:] = walk(build, inside, (counts[-2], counts[-1]), schedule)
         leading = range(len(counts) - 3, -1, -1)
     for d in leading:
         last = d == 0
         coords[d] = rest if last else build.binary(arith.RemSIOp, rest, counts[d])
         rest = rest if last else build.binary(arith.DivSIOp, rest, counts[d])
     return coords
-
-
-def _raster(
-    build: ScalarBuilder, index: SSAValue, rows: SSAValue, columns: SSAValue, group: int
-) -> tuple[SSAValue, SSAValue]:
-    """Blocks of a group of rows are walked column by column: neighbors share operands in L2.
-
-    The last group has the rows that remain; every divisor is the same for all work items, so that
-    the divisions become products.
-    """
-    width, one = build.constant(group), build.constant(1)
-    area = build.binary(arith.MuliOp, width, columns)
-    which = build.binary(arith.DivSIOp, index, area)
-    first = build.binary(arith.MuliOp, which, width)
-    inside = build.binary(arith.RemSIOp, index, area)
-    last = build.binary(arith.SubiOp, rows, build.binary(arith.RemSIOp, rows, width))
-    remaining = build.binary(arith.MaxSIOp, build.binary(arith.RemSIOp, rows, width), one)
-    is_last = build.insert(arith.CmpiOp(first, last, "sge")).results[0]
-    parts: list[SSAValue] = []
-    for kind in (arith.RemSIOp, arith.DivSIOp):
-        narrow = build.binary(kind, inside, remaining)
-        full = build.binary(kind, inside, width)
-        parts.append(build.insert(arith.SelectOp(is_last, narrow, full)).results[0])
-    return build.binary(arith.AddiOp, first, parts[0]), parts[1]
 
 
 def _inside(

@@ -1,0 +1,120 @@
+"""The order in which the blocks of a plane of tiles are walked: CTAs that run at one time are near
+each other in it, so that they share operands in L2.
+
+A band of `raster` rows of blocks is walked column by column, the next band behind it. `snake` walks
+every other band backward: at the turn it goes on with the columns of B that were read last.
+`hilbert` does so too, and walks the squares of a band along Hilbert curves, whose every part is
+about as high as it is wide: it shares well however many CTAs run. The curves begin and end at the
+top of a square, side by side.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.schedule import Schedule
+
+
+def walk(
+    build: ScalarBuilder, index: SSAValue, counts: tuple[SSAValue, SSAValue], schedule: Schedule
+) -> tuple[SSAValue, SSAValue]:
+    """Row and column of the block with a number, in a plane of `counts` rows and columns.
+
+    The last band has the rows that remain. Every divisor is the same for all work items, so that
+    the divisions become products.
+    """
+    rows, columns = counts
+    height = schedule.raster or 1
+    if schedule.order == "hilbert":
+        height = 1 << height.bit_length() - 1
+    width, one = build.constant(height), build.constant(1)
+    area = build.binary(arith.MuliOp, width, columns)
+    band = build.binary(arith.DivSIOp, index, area)
+    first = build.binary(arith.MuliOp, band, width)
+    inside = build.binary(arith.RemSIOp, index, area)
+    last = build.binary(arith.SubiOp, rows, build.binary(arith.RemSIOp, rows, width))
+    remaining = build.binary(arith.MaxSIOp, build.binary(arith.RemSIOp, rows, width), one)
+    is_last = build.insert(arith.CmpiOp(first, last, "sge")).results[0]
+    parts: list[SSAValue] = []
+    for kind in (arith.RemSIOp, arith.DivSIOp):
+        narrow = build.binary(kind, inside, remaining)
+        full = build.binary(kind, inside, width)
+        parts.append(_select(build, is_last, narrow, full))
+    row, column = parts
+    if schedule.order == "hilbert" and height > 1:
+        row, column = _in_squares(build, inside, columns, is_last, (row, column), height)
+    if schedule.order in ("snake", "hilbert"):
+        odd = build.binary(arith.AndIOp, band, one)
+        is_odd = build.insert(arith.CmpiOp(odd, build.constant(0), "ne")).results[0]
+        backward = build.binary(arith.SubiOp, columns, one)
+        backward = build.binary(arith.SubiOp, backward, column)
+        column = _select(build, is_odd, backward, column)
+    return build.binary(arith.AddiOp, first, row), column
+
+
+def _select(build: ScalarBuilder, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+    return build.insert(arith.SelectOp(condition, yes, no)).results[0]
+
+
+def _in_squares(
+    build: ScalarBuilder,
+    inside: SSAValue,
+    columns: SSAValue,
+    is_last: SSAValue,
+    plain: tuple[SSAValue, SSAValue],
+    side: int,
+) -> tuple[SSAValue, SSAValue]:
+    """The place within a band where its whole squares are walked along curves. What is right of
+    them, and the last band if it is lower, keeps the `plain` order.
+    """
+    size = build.constant(side)
+    area = build.constant(side * side)
+    whole = build.binary(arith.DivSIOp, columns, size)
+    square = build.binary(arith.DivSIOp, inside, area)
+    within = build.insert(arith.CmpiOp(square, whole, "slt")).results[0]
+    high = build.insert(arith.CmpiOp(is_last, _false(build), "eq")).results[0]
+    curved = build.binary(arith.AndIOp, within, high)
+    row, column = _along_curve(build, build.binary(arith.RemSIOp, inside, area), side)
+    start = build.binary(arith.MuliOp, square, size)
+    column = build.binary(arith.AddiOp, start, column)
+    return _select(build, curved, row, plain[0]), _select(build, curved, column, plain[1])
+
+
+def _false(build: ScalarBuilder) -> SSAValue:
+    return build.insert(arith.ConstantOp.from_int_and_width(0, 1)).results[0]
+
+
+def _along_curve(build: ScalarBuilder, index: SSAValue, side: int) -> tuple[SSAValue, SSAValue]:
+    """Row and column of a step on the Hilbert curve through a square of a power of two.
+
+    From the finest scale to the coarsest, two bits of the index each say in which quarter the part
+    so far lies, and with that how it is turned.
+    """
+    one, zero = build.constant(1), build.constant(0)
+    row, column, rest = zero, zero, index
+    scale = 1
+    while scale < side:
+        right = build.binary(arith.AndIOp, _shift(build, rest, 1), one)
+        low = build.binary(arith.AndIOp, build.binary(arith.XOrIOp, rest, right), one)
+        top = build.insert(arith.CmpiOp(low, zero, "eq")).results[0]
+        far = build.insert(arith.CmpiOp(right, zero, "ne")).results[0]
+        edge = build.constant(scale - 1)
+        turned = [
+            _select(build, far, build.binary(arith.SubiOp, edge, each), each)
+            for each in (column, row)
+        ]
+        row, column = (
+            _select(build, top, new, old) for new, old in zip(turned, (row, column), strict=True)
+        )
+        step = build.constant(scale)
+        row = build.binary(arith.AddiOp, row, build.binary(arith.MuliOp, low, step))
+        column = build.binary(arith.AddiOp, column, build.binary(arith.MuliOp, right, step))
+        rest = _shift(build, rest, 2)
+        scale *= 2
+    return row, column
+
+
+def _shift(build: ScalarBuilder, value: SSAValue, bits: int) -> SSAValue:
+    return build.binary(arith.ShRUIOp, value, build.constant(bits))
