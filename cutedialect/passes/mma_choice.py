@@ -27,7 +27,7 @@ def choose_mma(
     wm, wn = warps
     m, n = _shape(op.acc)
     k = _shape(op.a)[1]
-    candidates: Sequence[MmaAtom] = [*_wgmma(op, warps, arch), *find_mma(*_names(op), arch)]
+    candidates: Sequence[MmaAtom] = [*_wgmma(op, warps, arch), *_warp_wide(op, arch)]
     for atom in candidates:
         am, an, ak = atom.shape_mnk
         rows = wm // _GROUP if isinstance(atom, WgmmaAtom) else wm
@@ -47,7 +47,18 @@ def takes_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None
 
 def shapes_of(op: GemmOp, arch: str) -> str:
     """The shapes of the atoms for the operands' types, for messages."""
-    return ", ".join(str(atom.shape_mnk) for atom in find_mma(*_names(op), arch))
+    return ", ".join(str(atom.shape_mnk) for atom in _warp_wide(op, arch))
+
+
+def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
+    """The `mma.sync` atoms of a target in which the lanes of a warp multiply one tile."""
+    found = [atom for atom in find_mma(*_names(op), arch) if atom.thr_id.size() == 32]
+    if not found:
+        raise ValueError(
+            f"expected sm_75 or later to multiply {' by '.join(_names(op)[:2])}, got {arch}, "
+            "where quarters of a warp multiply tiles of their own"
+        )
+    return found
 
 
 def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
