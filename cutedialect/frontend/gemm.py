@@ -7,22 +7,24 @@ The array call checks its arguments, makes the output, and runs the tile program
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from importlib import import_module
+from contextlib import suppress
+from dataclasses import replace
 from math import prod
 from typing import Any
 
-from cutedialect.backend.runtime.arrays import tensor_argument
+from cutedialect.backend.runtime.cupy import gpu_available
+from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
-from .gemm_operands import Operand, as_operand, batched, broadcast, expanded, shown, transposed
-from .gemm_scales import BLOCK, Scale, check_tile, number_of, scale_of
+from .gemm_operands import Operand, as_operand, batched, broadcast, shown, transposed
+from .gemm_scales import BLOCK, check_tile, number_of, scale_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import Problem, choose_schedule
+from .ready_call import ReadyCall
 
 _ACCUMULATORS = {
     "f16": (f32, f16),
@@ -192,7 +194,16 @@ def compile_gemm(
     return kernel
 
 
+def tunable_gemm(args: tuple[Any, ...], options: dict[str, Any], timer: Any) -> Any:
+    """The call as `cute.autotune` takes it."""
+    from .gemm_tuning import TunableGemm
+
+    return TunableGemm(args, options, timer)
+
+
 gemm.compile = compile_gemm  # type: ignore[attr-defined]
+gemm.tunable = tunable_gemm  # type: ignore[attr-defined]
+gemm.forget = _calls.clear  # type: ignore[attr-defined]
 
 
 class GemmCall:
@@ -313,17 +324,32 @@ class GemmCall:
         schedule: Schedule | str | None,
         backend: str,
     ) -> ReadyCall:
-        """Compile (or find) the kernel; an empty output has none."""
+        """Compile (or find) the kernel; without a schedule, with the one that tuning kept."""
+        arch = arch or default_arch(backend)
+        given = as_schedule(schedule)
+        if given is None and backend != "emulator" and gpu_available():
+            from .gemm_tuning import kept_schedule
+
+            kept = kept_schedule(self, arch)
+            # A class of problems may hold one whose blocks of scales the schedule does not fit.
+            if kept is not None:
+                with suppress(CompileError, ValueError):
+                    return self.prepared_with(kept, alpha, beta, arch, backend)
+        return self.prepared_with(given, alpha, beta, arch, backend)
+
+    def prepared_with(
+        self, given: Schedule | None, alpha: float, beta: float, arch: str, backend: str
+    ) -> ReadyCall:
+        """Compile (or find) the kernel with a schedule; an empty output has none."""
         if 0 in self.out_shape:
             return ReadyCall(None, self.out_shape, self.out_dtype)
         made = self.out if self.out is not None else self.new_output()
-        target_name = arch or default_arch(backend)
-        check_arch(target_name)
-        chosen = self.schedule(as_schedule(schedule), target_name)
+        check_arch(arch)
+        chosen = self.schedule(given, arch)
         self.swapped = chosen is not None and chosen.swap_ab == "yes"
         args = self.arguments(as_operand(made, "out"), alpha, beta)
-        options = self.constants(chosen, target_name) | {
-            "arch": target_name,
+        options = self.constants(chosen, arch) | {
+            "arch": arch,
             "schedule": chosen,
             "backend": backend,
         }
@@ -488,97 +514,6 @@ class GemmCall:
             *scales,
             aux,
         ]
-
-
-@dataclass(frozen=True)
-class ReadyCall:
-    """What a warm call needs, and none of the arrays that it was made from.
-
-    `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
-    """
-
-    kernel: Kernel | None
-    out_shape: tuple[int | None, ...]
-    out_dtype: DType
-    broadcasts: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
-    swapped: bool = False
-    takes_alpha: bool = True
-    takes_c: bool = False
-    scales: tuple[Scale | None, Scale | None] | None = None
-
-    def run(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        bias: Any,
-        out: Any,
-        alpha: float,
-        beta: float,
-        stream: Any,
-        scale_a: Any = None,
-        scale_b: Any = None,
-        aux: Any = None,
-    ) -> Any:
-        """Launch on arrays that look like those of `prepare`."""
-        result = out if out is not None else self.output(a)
-        if self.kernel is None:
-            return result
-        given = self.arguments(a, b, c, bias, result, alpha, beta, scale_a, scale_b, aux)
-        self.kernel.launch(*[value for value in given if value is not None], stream=stream)
-        return result
-
-    def arguments(
-        self,
-        a: Any,
-        b: Any,
-        c: Any,
-        bias: Any,
-        result: Any,
-        alpha: float,
-        beta: float,
-        scale_a: Any,
-        scale_b: Any,
-        aux: Any,
-    ) -> list[Any]:
-        """What the kernel takes; None is left out."""
-        given = [a, b, c if self.takes_c else None]
-        for position, shape in self.broadcasts:
-            given[position] = expanded(given[position], shape)
-        if self.swapped:
-            given = [each if each is None else transposed(each) for each in given]
-            given[:2] = given[1::-1]
-        given += [bias, transposed(result) if self.swapped else result]
-        if self.takes_alpha:
-            given.append(alpha)
-        if self.takes_c:
-            given.append(beta)
-        if self.scales is not None:
-            viewed = [
-                None if scale is None else scale.view(value, self.swapped)
-                for scale, value in zip(self.scales, (scale_a, scale_b), strict=True)
-            ]
-            given += viewed[::-1] if self.swapped else viewed
-        if aux is not None:
-            given.append(transposed(aux) if self.swapped else aux)
-        return given
-
-    def output(self, a: Any) -> Any:
-        """A new array of the library that `a` comes from."""
-        library = type(a).__module__.partition(".")[0]
-        shape = tuple(0 if extent is None else extent for extent in self.out_shape)
-        if library == "torch":
-            torch = import_module("torch")
-            name = self.out_dtype.numpy.name
-            return torch.empty(shape, dtype=getattr(torch, name), device=a.device)
-        array = tensor_argument(a)
-        if array is not None and array.device is not None:
-            from cutedialect.backend.runtime.devices import empty
-
-            return empty(shape, self.out_dtype.numpy, array.device)
-        import numpy as np
-
-        return np.empty(shape, self.out_dtype.numpy)
 
 
 # Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup).

@@ -13,12 +13,13 @@ from typing import Any
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
-from .gemm import GemmCall, ReadyCall, call_key, fold_numbers, program_of
+from .gemm import GemmCall, call_key, fold_numbers, program_of
 from .gemm_operands import as_operand
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import choose_schedule
 from .library.grouped_problems import mean_problem
+from .ready_call import ReadyCall
 
 
 def grouped_gemm(

@@ -141,6 +141,11 @@ class Kernel:
                 self._prepared.clear()
             self._prepared[key] = prepared
 
+    def prepare(self, *args: Any, stream: Any = None) -> PreparedCall | None:
+        """Launch, and return the call to repeat while the arrays live; None for host arrays."""
+        bound = self._checker.bind(args)
+        return self._launcher(bound).launch(bound, stream)
+
     def prepared(self, *args: Any) -> PreparedCall | None:
         """The call that an earlier `launch` with equal device arrays and numbers left behind."""
         return self._prepared.get(call_key(args))

@@ -1,0 +1,106 @@
+"""Device memory for arguments that are timed: a copy of an array, or random numbers in the place of
+a spec. Strides and alignment, which a kernel is compiled for, carry over; the user's arrays stay as
+they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype
+
+_ALIGNMENT = 256
+_TO_DEVICE, _ON_DEVICE = 1, 3
+# Random numbers are drawn on the host; what is larger repeats them.
+_PATTERN_BYTES = 1 << 22
+_SMALL_INTEGERS = 8
+
+
+class DeviceTensor(TensorArgument):
+    """A tensor in memory of its own, with the views that array libraries have."""
+
+    __slots__ = ()
+
+    def swapaxes(self, one: int, other: int) -> DeviceTensor:
+        """The view with two dimensions exchanged."""
+        shape, strides = list(self.shape), list(self.strides)
+        for leaves in (shape, strides):
+            leaves[one], leaves[other] = leaves[other], leaves[one]
+        return self._replace(shape=tuple(shape), strides=tuple(strides))
+
+    def expand(self, shape: Sequence[int]) -> DeviceTensor:
+        """The view of a larger shape, stride 0 where it broadcasts."""
+        missing = len(shape) - len(self.shape)
+        given = (1,) * missing + self.shape, (0,) * missing + self.strides
+        strides = tuple(
+            stride if extent == wanted else 0
+            for extent, stride, wanted in zip(*given, shape, strict=True)
+        )
+        return self._replace(shape=tuple(shape), strides=strides)
+
+    def reshape(self, shape: int) -> DeviceTensor:
+        """One element as a vector."""
+        assert shape == 1
+        return self._replace(shape=(1,), strides=(1,))
+
+
+def copied(tensor: TensorArgument, device: int) -> DeviceTensor:
+    """A copy of an array at the same place within 256 bytes."""
+    cuda: Any = import_module("cupy.cuda")
+    size = span_bytes(tensor.shape, tensor.strides, tensor.dtype)
+    place = tensor.pointer % _ALIGNMENT
+    memory = cuda.alloc(size + _ALIGNMENT)
+    kind = _TO_DEVICE if tensor.device is None else _ON_DEVICE
+    if size:
+        cuda.runtime.memcpyAsync(memory.ptr + place, tensor.pointer, size, kind, 0)
+        cuda.runtime.streamSynchronize(0)
+    return DeviceTensor(
+        memory.ptr + place, tensor.shape, tensor.strides, tensor.dtype, device, memory
+    )
+
+
+def random(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, align: int, device: int
+) -> DeviceTensor:
+    """Normally distributed floats, or small integers of both signs where the type has them.
+
+    `dtype` is NumPy's name, `align` the largest power of two that is to divide the address.
+    """
+    cuda: Any = import_module("cupy.cuda")
+    runtime = cuda.runtime
+    size = span_bytes(shape, strides, dtype)
+    memory = cuda.alloc(size + _ALIGNMENT)
+    first = memory.ptr + (align if align < 16 else 0)
+    drawn = _pattern(dtype, size)
+    done = min(size, drawn.nbytes)
+    if done:
+        runtime.memcpyAsync(first, drawn.ctypes.data, done, _TO_DEVICE, 0)
+    while done < size:
+        more = min(done, size - done)
+        runtime.memcpyAsync(first + done, first, more, _ON_DEVICE, 0)
+        done += more
+    runtime.streamSynchronize(0)
+    return DeviceTensor(first, shape, strides, dtype, device, memory)
+
+
+def span_bytes(shape: Sequence[int], strides: Sequence[int], dtype: str) -> int:
+    """Bytes from the first element to the end of the last; 0 without elements."""
+    if 0 in shape:
+        return 0
+    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    return (last + 1) * numpy_dtype(dtype).itemsize
+
+
+def _pattern(dtype: str, size: int) -> np.ndarray:
+    element = numpy_dtype(dtype)
+    count = max(1, min(size, _PATTERN_BYTES) // element.itemsize)
+    generator = np.random.default_rng(0)
+    if np.issubdtype(element, np.integer) or element.kind in "iub":
+        low = 0 if element.kind in "ub" else 1 - _SMALL_INTEGERS
+        high = 2 if element.kind == "b" else _SMALL_INTEGERS
+        return generator.integers(low, high, count).astype(element)
+    return generator.standard_normal(count, np.float32).astype(element)

@@ -1,0 +1,142 @@
+"""GPU time of one launch, by CUDA events through CuPy: L2 is flushed before each launch, a round's
+launches are queued before any is waited for, and the flush keeps the device busy while the host
+queues what is timed. Waiting polls, so that Ctrl-C works while a kernel runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from cutedialect.backend.runtime import buffers
+from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.cupy import PreparedCall, gpu_available
+from cutedialect.backend.runtime.devices import current_arch, device_name
+from cutedialect.backend.runtime.kernel import Kernel
+
+_L2_BYTES = 38  # cudaDevAttrL2CacheSize
+# A flush of this size takes longer than the host needs to queue a launch and its two events.
+_LEAST_FLUSH = 1 << 26
+_PATIENCE = 20.0
+_POLL = 1e-4
+
+
+class NoDeviceError(RuntimeError):
+    """There is no CUDA device, or no CuPy, to time kernels with."""
+
+
+class DeviceLostError(RuntimeError):
+    """A kernel left the device unusable for this process, or does not end."""
+
+
+class Timer(Protocol):
+    """What tuning asks of a device."""
+
+    @property
+    def device(self) -> str:
+        """The device's name; results are kept under it."""
+        ...
+
+    @property
+    def arch(self) -> str:
+        """The target to compile for by default."""
+        ...
+
+    def random(
+        self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, align: int
+    ) -> Any:
+        """An array of random numbers for a spec."""
+        ...
+
+    def copied(self, tensor: TensorArgument) -> Any:
+        """A private copy of an array."""
+        ...
+
+    def prepare(self, kernel: Kernel, arguments: Sequence[Any]) -> Any:
+        """Load a kernel and run it once; raises what keeps it from running."""
+        ...
+
+    def time(self, prepared: Sequence[Any]) -> list[float]:
+        """Microseconds of one launch of each, launched one after the other."""
+        ...
+
+
+class DeviceTimer:
+    """Times on CuPy's current device; raises NoDeviceError without one."""
+
+    def __init__(self) -> None:
+        if not gpu_available():
+            raise NoDeviceError(
+                "expected a CUDA device and CuPy to time schedules with, got none; emulated time "
+                "says nothing of a device. 'python -m cutedialect schedules --problem MxNxK' "
+                "shows the estimate that cute.gemm chooses by"
+            )
+        cuda: Any = import_module("cupy.cuda")
+        self._cuda = cuda
+        self._index: int = cuda.runtime.getDevice()
+        self._stream = cuda.Stream(non_blocking=True)
+        size = 2 * cuda.runtime.deviceGetAttribute(_L2_BYTES, self._index)
+        self._flushed = max(size, _LEAST_FLUSH)
+        self._flush = cuda.alloc(self._flushed)
+        self.device = device_name()
+        self.arch = current_arch()
+
+    def random(
+        self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, align: int
+    ) -> buffers.DeviceTensor:
+        return buffers.random(shape, strides, dtype, align, self._index)
+
+    def copied(self, tensor: TensorArgument) -> buffers.DeviceTensor:
+        return buffers.copied(tensor, self._index)
+
+    def prepare(self, kernel: Kernel, arguments: Sequence[Any]) -> PreparedCall:
+        try:
+            prepared = kernel.prepare(*arguments, stream=self._stream)
+            self._wait(self._mark())
+        except DeviceLostError:
+            raise
+        except Exception as error:
+            self._check_alive(error)
+            raise
+        assert prepared is not None
+        return prepared
+
+    def time(self, prepared: Sequence[PreparedCall]) -> list[float]:
+        stream, runtime = self._stream, self._cuda.runtime
+        marks: list[tuple[Any, Any]] = []
+        try:
+            for call in prepared:
+                runtime.memsetAsync(self._flush.ptr, 0, self._flushed, stream.ptr)
+                start = self._mark()
+                call.repeat(stream)
+                marks.append((start, self._mark()))
+            if marks:
+                self._wait(marks[-1][1])
+        except DeviceLostError:
+            raise
+        except Exception as error:
+            self._check_alive(error)
+            raise
+        elapsed = self._cuda.get_elapsed_time
+        return [1e3 * elapsed(start, stop) for start, stop in marks]
+
+    def _mark(self) -> Any:
+        event = self._cuda.Event()
+        event.record(self._stream)
+        return event
+
+    def _wait(self, event: Any) -> None:
+        limit = time.monotonic() + _PATIENCE
+        while not event.done:
+            if time.monotonic() > limit:
+                raise DeviceLostError(f"expected launches to end within {_PATIENCE:g} s, got none")
+            time.sleep(_POLL)
+
+    def _check_alive(self, error: Exception) -> None:
+        """An illegal access ends every later use of the device by this process."""
+        try:
+            self._cuda.runtime.deviceSynchronize()
+        except Exception:
+            raise DeviceLostError(f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,190 @@
+"""`cute.gemm` as something to tune, and the schedules that tuning kept for it. A call without a
+schedule looks for a result of its class of problems on its device, once for each look of its
+arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+from cutedialect.backend.runtime.devices import device_name
+from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.timing import Timer
+from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
+from cutedialect.schedule import Schedule
+
+from .gemm import GemmCall, fold_numbers, program_of
+from .library.gemm_schedules import cycles, gemm_schedules
+from .tunable import extent_class, held, tensor_class
+
+# Of the list, what is not estimated to take this many times as long as the best, at most so many.
+_SLOWER = 2.0
+_MOST_LISTED = 20
+# The walk over tiles is varied for the first few.
+_RASTERS = (1, 2, 4, 8, 16, 32)
+_RASTERED = 3
+# CTA tiles where warps multiply by themselves; the depth is counted in 64 bytes.
+_ROWS = _COLUMNS = (64, 128, 256)
+_DEPTHS = (1, 2)
+_STAGES = (2, 3, 4, 5)
+_DEPTH_BYTES = 64
+_MOST_ACCUMULATORS = 128 * 256
+
+
+class TunableGemm:
+    """A call of `cute.gemm` on arrays or specs of given extents."""
+
+    name = "gemm"
+
+    def __init__(self, args: tuple[Any, ...], options: dict[str, Any], timer: Timer) -> None:
+        self._options = {k: v for k, v in options.items() if k not in ("arch", "backend", "stream")}
+        self._arch: str = options["arch"]
+        self._alpha, self._beta, call = self._checked(args, timer)
+        self._call = call
+        made = call.new_output()
+        self._out = held(made, "out", timer) if call.out is None else call.out
+
+    def _checked(self, args: tuple[Any, ...], timer: Timer) -> tuple[float, float, GemmCall]:
+        import inspect
+
+        from .gemm import gemm
+
+        given = inspect.signature(gemm).bind(*args, **self._options)
+        given.apply_defaults()
+        named = dict(given.arguments)
+        if named["acc"] is not None:
+            raise TypeError("acc: expected no tile to tune cute.gemm with, got one")
+        arrays = ("a", "b", "c", "bias", "out", "scale_a", "scale_b", "aux")
+        is_scaled = named["scale_a"] is not None or named["scale_b"] is not None
+        alpha, named["scale_a"], named["scale_b"] = fold_numbers(
+            named["alpha"], named["scale_a"], named["scale_b"]
+        )
+        for name in arrays:
+            named[name] = held(named[name], name, timer)
+        call = GemmCall(
+            **{name: named[name] for name in arrays},
+            beta=named["beta"],
+            is_scaled=is_scaled,
+            **{n: named[n] for n in ("acc_dtype", "out_dtype", "activation", "fast_accum")},
+        )
+        return alpha, named["beta"], call
+
+    @property
+    def problem(self) -> str:
+        return problem_class(self._call)
+
+    @property
+    def fingerprint(self) -> str:
+        return _program_fingerprint(self._call.activation)
+
+    def candidates(self) -> tuple[Schedule | None, ...]:
+        listed = _specialized if self._call.takes_wgmma(self._arch) else _uniform
+        return None, *listed(self._call, self._arch)
+
+    def compiled(self, schedule: Schedule | None) -> Kernel:
+        kernel = self._ready(schedule).kernel
+        if kernel is None:
+            raise ValueError(f"a: expected an output with elements, got {self._call.out_shape}")
+        return kernel
+
+    def arguments(self, schedule: Schedule | None) -> tuple[Any, ...]:
+        call, launched = self._call, _Launch()
+        scale_a, scale_b = call.scale_values
+        operands = (each and each.value for each in (call.a, call.b, call.c, call.bias))
+        replace(self._ready(schedule), kernel=launched).run(
+            *operands, self._out, self._alpha, self._beta, None, scale_a, scale_b, call.aux
+        )
+        return launched.arguments
+
+    def _ready(self, schedule: Schedule | None) -> Any:
+        return self._call.prepared_with(schedule, self._alpha, self._beta, self._arch, "auto")
+
+
+class _Launch:
+    """Stands for a kernel and takes down what it is launched with."""
+
+    arguments: tuple[Any, ...] = ()
+
+    def launch(self, *arguments: Any, stream: Any = None) -> None:
+        self.arguments = arguments
+
+
+def kept_schedule(call: GemmCall, arch: str) -> Schedule | None:
+    """The fastest schedule that tuning found for such a call on this device; None where nothing was
+    tuned, or nothing is faster than what is chosen without tuning.
+    """
+    if not has_tunings():
+        return None
+    try:
+        kernel = _program_fingerprint(call.activation)
+    except FingerprintError:
+        return None
+    found = read_tuning(tuning_key(kernel, problem_class(call), arch, device_name()))
+    best = None if found is None else found.best
+    return Schedule.parse(best.schedule) if best is not None and best.schedule else None
+
+
+def problem_class(call: GemmCall) -> str:
+    """Sizes, types, majors, alignment classes and the epilogue of a call."""
+    *batch, m, n = (extent_class(extent) for extent in call.out_shape)
+    k = extent_class(call.k)
+    sizes = "x".join(str(extent) for extent in (*batch, m, n, k))
+    out = call.new_output() if call.out is None else call.out
+    given = {
+        "a": call.a.value,
+        "b": call.b.value,
+        "c": call.c and call.c.value,
+        "bias": call.bias and call.bias.value,
+        "out": out,
+        "aux": call.aux,
+    }
+    parts = [sizes, f"acc {call.acc_dtype.name}"]
+    parts += [f"{name} {tensor_class(v, name)}" for name, v in given.items() if v is not None]
+    if call.is_scaled:
+        spans = [None if scale is None else scale.spans for scale in call.scales]
+        parts.append(f"scales {spans[0]} {spans[1]}")
+    if call.promotes:
+        parts.append("promoted")
+    return ", ".join(parts)
+
+
+@lru_cache(maxsize=64)
+def _program_fingerprint(activation: str | Callable[..., Any] | None) -> str:
+    return fingerprint(program_of(activation).function)
+
+
+def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
+    """The list's entries that the estimate does not rule out, the first of them walked in several
+    orders.
+    """
+    problem = call.problem()
+    fitting = [each for each in gemm_schedules(problem.bits) if problem.takes(each)]
+    estimated = sorted(fitting, key=lambda each: cycles(problem, each))
+    if not estimated:
+        return []
+    limit = _SLOWER * cycles(problem, estimated[0])
+    listed = [each for each in estimated if cycles(problem, each) <= limit][:_MOST_LISTED]
+    rastered = [
+        each.merged(Schedule(raster=raster))
+        for each, raster in product(listed[:_RASTERED], _RASTERS)
+    ]
+    return [*listed, *rastered]
+
+
+def _uniform(call: GemmCall, arch: str) -> list[Schedule]:
+    """Tiles and rings that shared memory holds, where every warp loads and multiplies."""
+    from cutedialect.atoms import target
+
+    smem = target(arch).smem_per_cta
+    unit = _DEPTH_BYTES * 8 // call.a.dtype.bits
+    return [
+        Schedule(tile=(rows, columns, depth * unit), stages=stages)
+        for rows, columns, depth, stages in product(_ROWS, _COLUMNS, _DEPTHS, _STAGES)
+        if rows * columns <= _MOST_ACCUMULATORS
+        and stages * (rows + columns) * depth * _DEPTH_BYTES <= smem
+    ]

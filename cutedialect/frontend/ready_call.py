@@ -1,0 +1,107 @@
+"""`ReadyCall`: a call of `cute.gemm` after its checks. It runs on arrays that look like those it
+was made from, and holds none of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from cutedialect.backend.runtime.arrays import tensor_argument
+from cutedialect.backend.runtime.kernel import Kernel
+
+from .dtypes import DType
+from .gemm_operands import expanded, transposed
+from .gemm_scales import Scale
+
+
+@dataclass(frozen=True)
+class ReadyCall:
+    """What a warm call needs, and none of the arrays that it was made from.
+
+    `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
+    """
+
+    kernel: Kernel | None
+    out_shape: tuple[int | None, ...]
+    out_dtype: DType
+    broadcasts: tuple[tuple[int, tuple[int | None, ...]], ...] = ()
+    swapped: bool = False
+    takes_alpha: bool = True
+    takes_c: bool = False
+    scales: tuple[Scale | None, Scale | None] | None = None
+
+    def run(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        bias: Any,
+        out: Any,
+        alpha: float,
+        beta: float,
+        stream: Any,
+        scale_a: Any = None,
+        scale_b: Any = None,
+        aux: Any = None,
+    ) -> Any:
+        """Launch on arrays that look like those of `prepare`."""
+        result = out if out is not None else self.output(a)
+        if self.kernel is None:
+            return result
+        given = self.arguments(a, b, c, bias, result, alpha, beta, scale_a, scale_b, aux)
+        self.kernel.launch(*[value for value in given if value is not None], stream=stream)
+        return result
+
+    def arguments(
+        self,
+        a: Any,
+        b: Any,
+        c: Any,
+        bias: Any,
+        result: Any,
+        alpha: float,
+        beta: float,
+        scale_a: Any,
+        scale_b: Any,
+        aux: Any,
+    ) -> list[Any]:
+        """What the kernel takes; None is left out."""
+        given = [a, b, c if self.takes_c else None]
+        for position, shape in self.broadcasts:
+            given[position] = expanded(given[position], shape)
+        if self.swapped:
+            given = [each if each is None else transposed(each) for each in given]
+            given[:2] = given[1::-1]
+        given += [bias, transposed(result) if self.swapped else result]
+        if self.takes_alpha:
+            given.append(alpha)
+        if self.takes_c:
+            given.append(beta)
+        if self.scales is not None:
+            viewed = [
+                None if scale is None else scale.view(value, self.swapped)
+                for scale, value in zip(self.scales, (scale_a, scale_b), strict=True)
+            ]
+            given += viewed[::-1] if self.swapped else viewed
+        if aux is not None:
+            given.append(transposed(aux) if self.swapped else aux)
+        return given
+
+    def output(self, a: Any) -> Any:
+        """A new array of the library that `a` comes from."""
+        library = type(a).__module__.partition(".")[0]
+        shape = tuple(0 if extent is None else extent for extent in self.out_shape)
+        if library == "torch":
+            torch = import_module("torch")
+            name = self.out_dtype.numpy.name
+            return torch.empty(shape, dtype=getattr(torch, name), device=a.device)
+        array = tensor_argument(a)
+        if array is not None and array.device is not None:
+            from cutedialect.backend.runtime.devices import empty
+
+            return empty(shape, self.out_dtype.numpy, array.device)
+        import numpy as np
+
+        return np.empty(shape, self.out_dtype.numpy)

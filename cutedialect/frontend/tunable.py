@@ -1,0 +1,175 @@
+"""What can be tuned: a kernel with its arguments, the schedules worth trying, and the class of
+problems that a result holds for. Extents count in steps of an eighth to a quarter, strides and
+addresses by their alignment class, as in the compiled kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from cutedialect.backend.runtime.arrays import tensor_argument
+from cutedialect.backend.runtime.fingerprint import fingerprint
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.timing import Timer
+from cutedialect.schedule import Schedule
+
+from .kernel import KernelFunction, ScalarSpec, TensorSpec
+from .launch import compile_kernel, spec_of
+
+# Choices that are varied one at a time, around what the heuristic takes.
+_VARIED: dict[str, tuple[object, ...]] = {
+    "stages": (1, 2, 3, 4, 5, 6, 8),
+    "warps": ((2, 1), (4, 1), (8, 1), (2, 2), (4, 2)),
+    "raster": (1, 4, 8, 16, 32),
+    "epilogue": ("direct", "smem", "tma"),
+    "scheduler": ("single", "persistent"),
+    "roles": ("uniform", "specialized"),
+}
+
+
+class Tunable(Protocol):
+    """A kernel with arguments of a device."""
+
+    @property
+    def name(self) -> str:
+        """What the kernel is called."""
+        ...
+
+    @property
+    def problem(self) -> str:
+        """The class of problems that a result holds for, readable."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """The kernel, for the key of a result."""
+        ...
+
+    def candidates(self) -> tuple[Schedule | None, ...]:
+        """The schedules to try if none are given; None is what is chosen without one."""
+        ...
+
+    def compiled(self, schedule: Schedule | None) -> Kernel:
+        """The kernel with a schedule; raises where there is none."""
+        ...
+
+    def arguments(self, schedule: Schedule | None) -> tuple[Any, ...]:
+        """What `Kernel.launch` takes."""
+        ...
+
+
+class TunableKernel:
+    """A `@cute.kernel` function; options are its compile-time parameters and `arch`."""
+
+    def __init__(
+        self,
+        program: KernelFunction,
+        args: Sequence[object],
+        options: Mapping[str, Any],
+        timer: Timer,
+    ) -> None:
+        self._program = program
+        self._options = dict(options)
+        self._held = tuple(held(arg, name, timer) for arg, name in _named(program, args))
+
+    @property
+    def name(self) -> str:
+        return self._program.__name__
+
+    @property
+    def problem(self) -> str:
+        constants = {k: v for k, v in self._options.items() if k not in ("arch", "backend")}
+        shown = [tensor_class(value) for value in self._held]
+        shown += [f"{name}={value}" for name, value in sorted(constants.items())]
+        return ", ".join(shown)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self._program.function)
+
+    def candidates(self) -> tuple[Schedule | None, ...]:
+        default = Schedule.parse(self.compiled(None).schedule)
+        varied = [
+            Schedule(**{name: value})
+            for name, values in _VARIED.items()
+            for value in values
+            if getattr(default, name) != value
+        ]
+        return None, *varied
+
+    def compiled(self, schedule: Schedule | None) -> Kernel:
+        return compile_kernel(self._program, self._held, self._options | {"schedule": schedule})
+
+    def arguments(self, schedule: Schedule | None) -> tuple[Any, ...]:
+        return tuple(value for value in self._held if value is not None)
+
+
+def held(value: object, name: str, timer: Timer) -> Any:
+    """An argument in memory of its own: a copy of an array, random numbers for a spec."""
+    if isinstance(value, TensorSpec):
+        return timer.random(*extents_and_strides(value, name), value.dtype.numpy.name, value.align)
+    if isinstance(value, ScalarSpec):
+        raise TypeError(f"{name}: expected a number to tune with, got a spec")
+    tensor = tensor_argument(value)
+    return value if tensor is None or tensor.shape == () else timer.copied(tensor)
+
+
+def extents_and_strides(spec: TensorSpec, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """A spec with strides that are left open made compact; raises ValueError for an open extent."""
+    shape = tuple(extent for extent in spec.shape if extent is not None)
+    if len(shape) != len(spec.shape):
+        raise ValueError(
+            f"{name}: expected given extents to tune for, got "
+            f"{'x'.join('?' if extent is None else str(extent) for extent in spec.shape)}"
+        )
+    rank = len(shape)
+    given = (None,) * rank if spec.strides is None else spec.strides
+    order = [mode for mode in range(rank) if mode != spec.contiguous]
+    if spec.contiguous is not None:
+        order.append(spec.contiguous)
+    strides = [0] * rank
+    step = 1
+    for mode in reversed(order):
+        stride = given[mode]
+        strides[mode] = step if stride is None else stride
+        step = max(step, strides[mode] * max(1, shape[mode]))
+    return shape, tuple(strides)
+
+
+def tensor_class(value: object, name: str = "an argument") -> str:
+    """Type, major, alignment class and rough extents of an argument."""
+    if value is None:
+        return "none"
+    spec = spec_of(value, name)
+    if not isinstance(spec, TensorSpec):
+        assert isinstance(spec, ScalarSpec)
+        return spec.dtype.name
+    tensor = tensor_argument(value)
+    shape = spec.shape if tensor is None else tensor.shape
+    extents = "x".join(str(extent_class(extent)) for extent in shape)
+    major = "" if spec.contiguous == len(shape) - 1 else f" contiguous {spec.contiguous}"
+    align = "" if spec.align == 16 else f" align {spec.align}"
+    return f"{extents} {spec.dtype.name}{major}{align}"
+
+
+def extent_class(extent: int | None) -> int | str:
+    """The nearest extent with three leading bits: problems of like size share their schedule.
+
+    >>> [extent_class(n) for n in (1, 7, 15, 4095, 4097, 4700, 14336)]
+    [1, 7, 16, 4096, 4096, 5120, 14336]
+    """
+    if extent is None:
+        return "?"
+    low = max(0, extent.bit_length() - 3)
+    return (extent + (1 << low >> 1)) >> low << low
+
+
+def _named(program: KernelFunction, args: Sequence[object]) -> list[tuple[object, str]]:
+    names = program.parameters
+    if len(args) != len(names):
+        raise TypeError(
+            f"expected {len(names)} arguments for {program.__name__} ({', '.join(names)}), "
+            f"got {len(args)}"
+        )
+    return list(zip(args, names, strict=True))
