@@ -175,49 +175,109 @@ def _follows(one: Operation, other: Operation) -> bool:
 def _complete_stores(kernel: KernelOp) -> None:
     """Shared memory that threads write and TMA stores: fences, and waits before it is reused.
 
-    Writes of an even number of parts take turns in two buffers: before the threads meet for a
-    part, the storing one waits until the part before has been read.
+    Buffers that are filled one after the other and then stored take one step. Buffers of an even
+    number of steps are two that take turns: before the threads meet for a step, the storing one
+    waits until the step before has been read.
     """
-    for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
-        uses = sorted(
-            (use.operation for use in alloc.result.uses if isinstance(use.operation, CopyOp)),
-            key=lambda op: op.parent.get_operation_index(op),  # pyright: ignore[reportOptionalMemberAccess]
-        )
-        stores = [op for op in uses if isinstance(op.atom, TmaStoreType)]
-        writers = [op for op in uses if op.destination is alloc.result]
-        if not stores:
+    steps = [step for block in _blocks_of(kernel) for step in _store_steps(block)]
+    buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
+    for step in steps:
+        for writer in step.writers:
+            assert isinstance(writer.destination.owner, AllocSmemOp)
+            buffers.setdefault(writer.destination.owner, []).append(step)
+    take_turns = {alloc for alloc, used in buffers.items() if len(used) % 2 == 0}
+    for alloc in take_turns:
+        copies = [
+            (writer, store)
+            for step in buffers[alloc]
+            for writer, store in zip(step.writers, step.stores, strict=True)
+            if writer.destination is alloc.result
+        ]
+        _take_turns(kernel, alloc, copies)
+    for step in steps:
+        first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
+        assert isinstance(store.atom, TmaStoreType)
+        warps = store.atom.warps
+        read = TmaStoreWaitOp(0, True, warps)
+        if step.buffers <= take_turns:
+            _after(last, [ProxyFenceOp(), read, BarrierOp(warps)], MAIN)
+        else:
+            _before(first, [read, BarrierOp(warps)], MAIN)
+            _after(last, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
+        _after(store, [TmaStoreCommitOp(warps)], MAIN)
+    last_op = kernel.body.block.last_op
+    assert last_op is not None
+    for warps in dict.fromkeys(step.warps for step in steps):
+        _after(last_op, [TmaStoreWaitOp(0, True, warps)], MAIN)
+
+
+@dataclass
+class _StoreStep:
+    """Buffers that threads write, and the TMA stores of each, in the same order."""
+
+    writers: list[CopyOp]
+    stores: list[CopyOp]
+    buffers: set[AllocSmemOp]
+
+    @property
+    def warps(self) -> int | None:
+        atom = self.stores[0].atom
+        assert isinstance(atom, TmaStoreType)
+        return atom.warps
+
+
+def _store_steps(block: Block) -> list[_StoreStep]:
+    """The steps of a block: writes of buffers up to the first store, and the stores up to the next
+    write.
+    """
+    stored = {
+        op.source
+        for op in block.ops
+        if isinstance(op, CopyOp) and isinstance(op.atom, TmaStoreType)
+    }
+    steps: list[_StoreStep] = []
+    for op in block.ops:
+        if not isinstance(op, CopyOp):
             continue
-        if len(stores) != len(writers) or uses[::2] != writers:
+        if op.destination in stored:
+            alloc = op.destination.owner
+            assert isinstance(alloc, AllocSmemOp)
+            if not steps or steps[-1].stores:
+                steps.append(_StoreStep([], [], set()))
+            steps[-1].writers.append(op)
+            steps[-1].buffers.add(alloc)
+        elif isinstance(op.atom, TmaStoreType):
+            if not steps:
+                raise PassFailedException(op, "expected a write of the buffer that TMA stores")
+            steps[-1].stores.append(op)
+    for step in steps:
+        written = [writer.destination for writer in step.writers]
+        if written != [store.source for store in step.stores] or len(step.buffers) != len(written):
             raise PassFailedException(
-                stores[0], "expected one TMA store after each write of its buffer"
+                step.writers[0], "expected one TMA store after each write of its buffer"
             )
-        takes_turns = len(stores) % 2 == 0
-        if takes_turns:
-            _take_turns(kernel, alloc, writers, stores)
-        assert isinstance(stores[0].atom, TmaStoreType)
-        warps = stores[0].atom.warps
-        for writer, store in zip(writers, stores, strict=True):
-            read = TmaStoreWaitOp(0, True, warps)
-            if takes_turns:
-                _after(writer, [ProxyFenceOp(), read, BarrierOp(warps)], MAIN)
-            else:
-                _before(writer, [read, BarrierOp(warps)], MAIN)
-                _after(writer, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
-            _after(store, [TmaStoreCommitOp(warps)], MAIN)
-        last = kernel.body.block.last_op
-        assert last is not None
-        _after(last, [TmaStoreWaitOp(0, True, warps)], MAIN)
+    return steps
+
+
+def _blocks_of(kernel: KernelOp) -> list[Block]:
+    """The blocks in which tiles are stored by TMA."""
+    found = [
+        op.parent
+        for op in kernel.body.block.walk()
+        if isinstance(op, CopyOp) and isinstance(op.atom, TmaStoreType)
+    ]
+    return list(dict.fromkeys(block for block in found if block is not None))
 
 
 def _take_turns(
-    kernel: KernelOp, alloc: AllocSmemOp, writers: Sequence[CopyOp], stores: Sequence[CopyOp]
+    kernel: KernelOp, alloc: AllocSmemOp, copies: Sequence[tuple[CopyOp, CopyOp]]
 ) -> None:
-    """Let the parts use two stages of a buffer, one after the other."""
+    """Let the steps use two stages of a buffer, one after the other."""
     ring = AllocSmemOp(ring_type(alloc.result.type, 2))
     ring.location = alloc.location
     ring.result.name_hint = alloc.result.name_hint
     kernel.body.block.insert_op_before(ring, alloc)
-    for turn, (writer, store) in enumerate(zip(writers, stores, strict=True)):
+    for turn, (writer, store) in enumerate(copies):
         index = arith.ConstantOp(IntegerAttr(turn % 2, i32))
         stage = StageOp(ring.result, index.result)
         _before(writer, [index, stage], MAIN)

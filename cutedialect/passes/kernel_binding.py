@@ -1,0 +1,111 @@
+"""What binding a kernel's tiles needs everywhere: its schedule, the atoms chosen so far, tensor
+maps, where to put new ops, and the conversion between two thread-value layouts.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.atoms import MmaAtom
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AllocSmemOp,
+    BarrierOp,
+    ConvertOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    MemRefType,
+)
+from cutedialect.dialects.cute_nvgpu import UniversalCopyType
+from cutedialect.layout import Layout
+from cutedialect.passes.layout_inference import contiguous_mode
+from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.tensor_maps import TensorMaps, box_of, has_tensor_map, tile_of_tensor
+from cutedialect.passes.thread_layouts import same_elements
+
+
+class KernelBinding:
+    """One kernel while its tiles are bound."""
+
+    def __init__(self, kernel: KernelOp, arch: str) -> None:
+        if kernel.schedule is None or kernel.schedule.data.warps is None or kernel.threads is None:
+            raise PassFailedException(
+                kernel, "expected a schedule with warps (run cute-tile first), got none"
+            )
+        self.kernel = kernel
+        self.arch = arch
+        self.schedule = kernel.schedule.data
+        self.warps = kernel.schedule.data.warps
+        self.threads = kernel.threads.value.data
+        self.atoms: dict[GemmOp, MmaAtom] = {}
+        self.staged: dict[SSAValue, SSAValue] = {}
+        self.maps = TensorMaps(kernel)
+        self.is_specialized = self.schedule.roles in ("specialized", "alternate")
+        first = kernel.body.block.first_op
+        assert first is not None
+        self.top = first
+
+    def insert(self, op: Operation, before: Operation) -> Operation:
+        op.location = before.location
+        block = before.parent
+        assert block is not None
+        block.insert_op_before(op, before)
+        return op
+
+    def insert_top(self, op: Operation, like: Operation) -> Operation:
+        op.location = like.location
+        block = self.kernel.body.block
+        block.insert_op_before(op, self.top)
+        return op
+
+    def units(self, atom: MmaAtom) -> tuple[int, int]:
+        """The grid of warps, or of warpgroups where the atom takes four warps at once."""
+        wm, wn = self.warps
+        return (wm // 4, wn) if isinstance(atom, WgmmaAtom) else (wm, wn)
+
+    def tensor_map(
+        self, tile: SSAValue, buffer: SSAValue, share: int, element: Attribute | None = None
+    ) -> SSAValue | None:
+        """The tensor map for copies between a tile in gmem and its buffer, if there is one."""
+        type_, staged = tile.type, buffer.type
+        assert isinstance(type_, MemRefType)
+        assert isinstance(staged, MemRefType)
+        found = tile_of_tensor(tile)
+        if found is None or not has_tensor_map(found.tensor.type):  # pyright: ignore[reportArgumentType]
+            return None
+        contiguous = contiguous_mode(type_)
+        if contiguous is None:
+            return None
+        box = box_of(type_.shape, staged.modes, contiguous, share)
+        if box is None or box[contiguous] * type_.bits % 128:
+            return None
+        return self.maps.descriptor(found, box, staged.swizzle, element)
+
+    def converted(self, value: SSAValue, tv: Layout, before: Operation) -> SSAValue:
+        """`value` in the layout `tv`: as it is, with registers permuted, or through smem."""
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        have = type_.tv
+        assert have is not None
+        if have == tv:
+            return value
+        wanted = type_.with_tv(tv)
+        if same_elements(have, tv):
+            return self.insert(ConvertOp(value, wanted), before).results[0]
+        layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits)
+        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+        alloc = AllocSmemOp(smem)
+        alloc.attributes["scratch"] = UnitAttr()
+        scratch = self.insert_top(alloc, before).results[0]
+        atom = UniversalCopyType.get(type_.element, 128)
+        self.insert(BarrierOp(), before)
+        self.insert(CopyOp(value, scratch, atom=atom), before)
+        self.insert(BarrierOp(), before)
+        result = self.insert(AllocFragmentOp(wanted), before).results[0]
+        self.insert(CopyOp(scratch, result, atom=atom), before)
+        return result
