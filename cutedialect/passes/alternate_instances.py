@@ -143,7 +143,8 @@ def _take_turns(loop: scf.ForOp, start: SSAValue, step: SSAValue, total: SSAValu
 def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
     """Move the places in rings on by what a work item, maybe one past the last, would."""
     block = Block()
-    _copy(loop.body.block.ops, block, {loop.body.block.args[0]: item})
+    ops = [op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp)]
+    _copy(ops, block, {loop.body.block.args[0]: item})
     sweep(block)
     _count_trips(block)
     sweep(block)

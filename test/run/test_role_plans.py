@@ -4,6 +4,7 @@ in turns; what cannot work is refused with the reason.
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import numpy as np
@@ -115,8 +116,9 @@ def test_epilogue_with_addends_in_turns():
 
 
 @pytest.mark.parametrize("instances", [2, 3])
-def test_problems_with_trips_of_their_own(instances):
+def test_problems_with_trips_of_their_own(instances, monkeypatch):
     """What an instance skips is counted item by item: here each problem has another depth."""
+    monkeypatch.setenv("CUTEDIALECT_VERIFY", "each")
     sizes = [(200, 40, 40), (64, 130, 8), (1, 16, 24), (65, 8, 0), (300, 24, 160), (40, 40, 136)]
     pairs = [operands(*size) for size in sizes]
     got = cute.grouped_gemm(
@@ -125,6 +127,45 @@ def test_problems_with_trips_of_their_own(instances):
     )  # fmt: skip
     for result, (a, b) in zip(got, pairs, strict=True):
         assert np.array_equal(result, (a.astype(np.float64) @ b).astype(np.float16))
+
+
+@pytest.mark.parametrize("instances", [2, 3])
+@pytest.mark.parametrize("rows", [1, 37, 200])
+def test_streamed_tiles_in_turns(instances, rows, seeded):
+    """Without a multiply: each instance has its buffers, and reads the ring item by item."""
+    seeded(rows)
+
+    @cute.kernel
+    def centered(X, Y, *, tile=(8, 128)):
+        (i, j) = cute.tile_index(Y, tile)
+        x = cute.local_tile(X, tile, (i, j)).load()
+        cute.copy(x - cute.row_sum(x) * (1.0 / 128), cute.local_tile(Y, tile, (i, j)))
+
+    x = np.random.default_rng(rows).integers(-64, 64, (rows, 256)).astype(np.float32)
+    y = np.full_like(x, np.nan)
+    schedule = f"roles = alternate, instances = {instances}"
+    kernel = cute.compile(centered, x, y, arch="sm_90a", schedule=schedule, backend="emulator")
+    kernel.launch(x, y)
+    assert "bar.arrive" in kernel.ptx
+    parts = x.reshape(rows, 2, 128)
+    assert np.array_equal(y.reshape(parts.shape), parts - parts.mean(2, keepdims=True))
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize(("fault", "codes"), [("sync", {"CD-B5", "CD-B6"}), ("arrive", {"CD-G5"})])
+def test_turns_are_needed(monkeypatch, stages, fault, codes):
+    """Who does not wait takes an old phase for its own; where nobody passes on, nobody goes on."""
+    launch = emulator.launch
+
+    def broken(ptx, *arguments):
+        changed, count = re.subn(rf"(@%p\d+ )?bar\.{fault} %r\d+, 256;", "", ptx)
+        assert count == 1
+        return launch(changed, *arguments)
+
+    monkeypatch.setattr(emulator, "launch", broken)
+    with pytest.raises(emulator.EmulatorError) as caught:
+        check(64 * 9, 32, 256, f"tile = (64,32,32), roles = alternate, stages = {stages}")
+    assert caught.value.code in codes
 
 
 def test_reductions_of_instances_side_by_side():
