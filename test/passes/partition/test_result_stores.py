@@ -1,0 +1,105 @@
+"""Results that are stored some columns at a time hold what the program computed, in its order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+SHAPE = (64, 128, 32)
+SCHEDULE = cute.Schedule(epilogue="tma", roles="specialized", stages=2)
+
+
+def integers(shape, dtype=np.float16, seed=0):
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(dtype)
+
+
+@pytest.fixture
+def operands():
+    m, n, k = SHAPE
+    return integers((m, k), seed=1), np.asfortranarray(integers((k, n), seed=2))
+
+
+def sums(A, B, D, columns=128):
+    m, n = cute.tile_index(D, (64, columns))
+    acc = cute.zeros((64, 128), cute.f32)
+    a, b = cute.local_tile(A, (64, 32), (m, None)), cute.local_tile(B, (32, 128), (None, n))
+    for k in cute.range(a.tiles):
+        cute.gemm(a[k], b[k], acc)
+    return acc, (m, n)
+
+
+def run(kernel, *args):
+    kernel(*args, arch="sm_90a", backend="emulator", schedule=SCHEDULE)
+
+
+def test_sums_that_change_before_a_store(operands):
+    @cute.kernel
+    def kernel(A: cute.Tensor, B: cute.Tensor, D: cute.Tensor, E: cute.Tensor):
+        acc, at = sums(A, B, D)
+        more = acc + 1.0
+        acc.assign(acc * 2.0)
+        cute.copy(more, cute.local_tile(D, (64, 128), at))
+        cute.copy(acc, cute.local_tile(E, (64, 128), at))
+
+    a, b = operands
+    d, e = np.zeros((64, 128), np.float32), np.zeros((64, 128), np.float32)
+    run(kernel, a, b, d, e)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    assert np.array_equal(d, want + 1)
+    assert np.array_equal(e, want * 2)
+
+
+def test_sums_that_change_between_two_stores(operands):
+    @cute.kernel
+    def kernel(A: cute.Tensor, B: cute.Tensor, D: cute.Tensor, E: cute.Tensor):
+        acc, at = sums(A, B, D)
+        cute.copy(acc, cute.local_tile(D, (64, 128), at))
+        acc.assign(acc * 2.0)
+        cute.copy(acc, cute.local_tile(E, (64, 128), at))
+
+    a, b = operands
+    d, e = np.zeros((64, 128), np.float32), np.zeros((64, 128), np.float32)
+    run(kernel, a, b, d, e)
+    want = a.astype(np.float32) @ b.astype(np.float32)
+    assert np.array_equal(d, want)
+    assert np.array_equal(e, want * 2)
+
+
+def test_loads_from_a_tensor_that_is_stored(operands):
+    """Tiles of one tensor change places: all of the first is read before any of it is written."""
+
+    @cute.kernel
+    def kernel(A: cute.Tensor, B: cute.Tensor, D: cute.Tensor):
+        acc, (m, _) = sums(A, B, D, columns=256)
+        left, right = (cute.local_tile(D, (64, 128), (m, i)) for i in (0, 1))
+        first, second = left.load(), right.load()
+        cute.copy(second + acc, left)
+        cute.copy(first + acc, right)
+
+    a, b = operands
+    d = integers((64, 256), np.float32, 3)
+    want = np.hstack([d[:, 128:], d[:, :128]])
+    want += np.tile(a.astype(np.float32) @ b.astype(np.float32), (1, 2))
+    run(kernel, a, b, d)
+    assert np.array_equal(d, want)
+
+
+def test_columns_of_a_value_with_another_reader(operands):
+    """What a reduction reads too is computed once, whole."""
+
+    @cute.kernel
+    def kernel(A: cute.Tensor, B: cute.Tensor, D: cute.Tensor, E: cute.Tensor):
+        acc, at = sums(A, B, D)
+        shifted = acc + cute.coord(acc, 1, 0).to(cute.f32)
+        top = cute.row_max(shifted)
+        cute.copy(shifted, cute.local_tile(D, (64, 128), at))
+        cute.copy(shifted - top, cute.local_tile(E, (64, 128), at))
+
+    a, b = operands
+    d, e = np.zeros((64, 128), np.float32), np.zeros((64, 128), np.float32)
+    run(kernel, a, b, d, e)
+    want = a.astype(np.float32) @ b.astype(np.float32) + np.arange(128, dtype=np.float32)
+    assert np.array_equal(d, want)
+    assert np.array_equal(e, want - want.max(1, keepdims=True))

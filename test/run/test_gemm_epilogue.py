@@ -1,0 +1,324 @@
+"""What `cute.gemm` does to its sums before it stores them: scalars, addends, activations, types,
+the tile before the activation. For sm_90a results leave some columns at a time by TMA.
+"""
+
+from __future__ import annotations
+
+import re
+from math import erf
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend.runtime import ptxas
+
+BF16 = ml_dtypes.bfloat16
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+ARCHES = ("sm_80", "sm_90a")
+SHAPE = (72, 136, 40)
+SCHEDULES = {
+    "sm_80": "tile = (64,64,32), warps = (2,2), stages = 2",
+    "sm_90a": "tile = (64,128,64), stages = 2",
+}
+
+
+def integers(shape, dtype=np.float16, seed=0, low=-3, high=4):
+    return np.random.default_rng(seed).integers(low, high, shape).astype(dtype)
+
+
+def in_columns(array):
+    """The same values, column-major."""
+    return np.ascontiguousarray(array.T).T
+
+
+def operands(shape=SHAPE, dtype=np.float16):
+    m, n, k = shape
+    return integers((m, k), dtype, 1), in_columns(integers((k, n), dtype, 2))
+
+
+def run(a, b, arch="sm_90a", **options):
+    options.setdefault("schedule", SCHEDULES.get(arch))
+    return cute.gemm(a, b, arch=arch, backend="emulator", **options)
+
+
+def exact(a, b):
+    return a.astype(np.float64) @ b.astype(np.float64)
+
+
+def wide(array):
+    return array.astype(np.float64)
+
+
+def same(got, want):
+    """Equal after one rounding of the exact values to the result's type."""
+    return np.array_equal(wide(got), wide(np.asarray(want).astype(got.dtype)))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize(
+    ("dtype", "major"), [(np.float16, "columns"), (BF16, "rows"), (np.float32, "columns")]
+)
+def test_addend(arch, dtype, major):
+    """C of another type and major than D; alpha and beta are values of one kernel."""
+    a, b = operands()
+    c = integers(SHAPE[:2], dtype, 3)
+    c = in_columns(c) if major == "columns" else c
+    for alpha, beta in ((2.0, -3.0), (0.0, 0.5)):
+        want = alpha * exact(a, b) + beta * wide(c)
+        assert same(run(a, b, arch, c=c, alpha=alpha, beta=beta), want)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("major", ["rows", "columns"])
+def test_addend_is_overwritten(arch, major):
+    a, b = operands()
+    c = integers(SHAPE[:2], np.float16, 3)
+    c = in_columns(c) if major == "columns" else c
+    want = exact(a, b) + 2 * wide(c)
+    assert run(a, b, arch, c=c, beta=2.0, out=c) is c
+    assert same(c, want)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_addend_broadcasts_over_the_batch(arch):
+    a, b = integers((3, 72, 40), seed=1), integers((3, 40, 136), seed=2)
+    c = integers((1, 72, 136), np.float32, 3)
+    assert same(run(a, b, arch, c=c, beta=1.0), exact(a, b) + wide(c))
+    assert same(run(a, b, arch, c=c[0], beta=1.0), exact(a, b) + wide(c))
+
+
+@pytest.mark.parametrize("swap", ["no", "yes"])
+@pytest.mark.parametrize("dtype", [np.float16, BF16, np.float32])
+def test_bias_runs_along_the_columns(dtype, swap):
+    """Of the transposed product, along the rows."""
+    a, b = operands()
+    bias = integers(SHAPE[1], dtype, 4, -9, 10)
+    schedule = f"tile = (64,64,64), stages = 2, swap_ab = {swap}"
+    assert same(run(a, b, bias=bias, schedule=schedule), exact(a, b) + wide(bias))
+
+
+ACTIVATIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: 0.5 * x * (1 + np.vectorize(erf)(x / 2**0.5)),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations_are_as_good_as_f32(arch, name):
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal((64, 64)).astype(np.float16) for _ in range(2))
+    bias = rng.standard_normal(64).astype(np.float32)
+    sums = exact(a, b) + wide(bias)
+    want = ACTIVATIONS[name](sums)
+    got = run(a, b, arch, bias=bias, activation=name, out_dtype="f32")
+    # gelu is a formula of 1.5e-7 (Abramowitz and Stegun 7.1.26), times the sum.
+    assert np.abs(got - want).max() <= 3e-7 * np.abs(sums).max() + 1e-6
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_activation_is_any_function_of_the_tile(arch):
+    a, b = operands()
+
+    def leaky(x):
+        return cute.where(x > 0.0, x, x * 0.5) + 1.0
+
+    sums = exact(a, b)
+    assert same(run(a, b, arch, activation=leaky), np.where(sums > 0, sums, sums * 0.5) + 1)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_activation_sees_coordinates_of_the_whole_tile(arch):
+    """Also where a tile is computed some columns at a time."""
+    a, b = operands((64, 128, 32))
+
+    def ramp(x):
+        return x + cute.coord(x, 1, 0).to(cute.f32) * 2.0 + cute.coord(x, 0, 0).to(cute.f32)
+
+    got = run(a, b, arch, activation=ramp, out_dtype="f32")
+    tile = int(re.search(r"tile = \(\d+,(\d+)", SCHEDULES[arch])[1])
+    rows, columns = np.mgrid[0:64, 0:128]
+    assert same(got, exact(a, b) + 2 * (columns % tile) + rows)
+
+
+OUT = {"f16": np.float16, "bf16": BF16, "f32": np.float32, "e4m3": E4M3, "e5m2": E5M2}
+
+
+@pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
+@pytest.mark.parametrize("out", OUT)
+def test_types_of_the_result(arch, out):
+    """8-bit floats saturate and keep NaN."""
+    schedule = SCHEDULES["sm_90a" if arch == "sm_90a" else "sm_80"]
+    a, b = operands()
+    a[0] = 3.0
+    b[:, 0] = 500.0
+    a[1] = np.nan
+    with np.errstate(over="ignore"):
+        want = exact(a, b)
+        got = run(a, b, arch, out_dtype=out, schedule=schedule)
+        largest = float(ml_dtypes.finfo(OUT[out]).max)
+        bounded = np.clip(want, -largest, largest) if out in ("e4m3", "e5m2") else want
+        assert got.dtype == OUT[out]
+        assert np.array_equal(wide(got), wide(bounded.astype(OUT[out])), equal_nan=True)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("kinds", [(np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)])
+def test_integers_are_summed_whole(arch, kinds):
+    rng = np.random.default_rng(6)
+    info = [np.iinfo(kind) for kind in kinds]
+    shapes = ((72, 160), (160, 40))
+    a, b = (
+        rng.integers(i.min, i.max + 1, shape).astype(kind)
+        for i, kind, shape in zip(info, kinds, shapes, strict=True)
+    )
+    schedule = {"sm_80": "tile = (64,64,64), warps = (2,2)", "sm_90a": "tile = (64,32,128)"}[arch]
+    got = run(a, in_columns(b), arch, schedule=schedule)
+    assert got.dtype == np.int32
+    assert np.array_equal(got, a.astype(np.int32) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+@pytest.mark.parametrize("swap", ["no", "yes"])
+@pytest.mark.parametrize("kinds", [("f16", "f16"), ("f32", "bf16"), ("bf16", "f32")])
+def test_tile_before_the_activation(arch, swap, kinds):
+    a, b = operands()
+    bias = integers(SHAPE[1], np.float32, 4, -9, 10)
+    aux = np.full(SHAPE[:2], 77, OUT[kinds[1]])
+    schedule = SCHEDULES["sm_80"] if arch == "sm_80" else "tile = (64,64,64), stages = 2"
+    got = run(
+        *(a, b, arch),
+        bias=bias,
+        alpha=2.0,
+        activation="relu",
+        aux=aux,
+        out_dtype=kinds[0],
+        schedule=f"{schedule}, swap_ab = {swap}",
+    )
+    sums = 2 * exact(a, b) + wide(bias)
+    assert same(aux, sums)
+    assert same(got, np.maximum(sums, 0))
+
+
+def test_tile_before_the_activation_in_8_bits():
+    a, b = operands()
+    aux = np.empty(SHAPE[:2], E4M3)
+    got = run(a, b, activation="relu", aux=aux, out_dtype="f32")
+    assert same(aux, np.clip(exact(a, b), -448, 448))
+    assert same(got, np.maximum(exact(a, b), 0))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_everything_at_once_and_out_is_the_addend(arch):
+    a, b = operands()
+    c, bias = integers(SHAPE[:2], np.float32, 3), integers(SHAPE[1], np.float16, 4)
+    aux = in_columns(np.empty(SHAPE[:2], BF16))
+    sums = 2 * exact(a, b) + 3 * wide(c) + wide(bias)
+    run(a, b, arch, c=c, alpha=2.0, beta=3.0, bias=bias, activation="relu", aux=aux, out=c)
+    assert same(aux, sums)
+    assert same(c, np.maximum(sums, 0))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_zero_k_and_empty_outputs(arch):
+    a, b = np.empty((72, 0), np.float16), np.empty((0, 136), np.float16)
+    c, bias = integers((72, 136), seed=3), integers(136, seed=4)
+    aux = np.empty((72, 136), np.float32)
+    got = run(a, b, arch, c=c, beta=2.0, bias=bias, activation="relu", aux=aux)
+    assert same(aux, 2 * wide(c) + wide(bias))
+    assert same(got, np.maximum(2 * wide(c) + wide(bias), 0))
+    empty = run(np.empty((0, 8), "f2"), np.empty((8, 5), "f2"), arch, bias=np.zeros(5, "f2"))
+    assert empty.shape == (0, 5)
+
+
+@pytest.mark.parametrize("to", [2, 4, 8])
+def test_results_at_any_address(to):
+    """Without TMA the same columns are stored from registers."""
+    a, b = operands()
+    whole = np.zeros((72, 160), np.float16)
+    start = to // 2
+    out, aux = whole[:, start : start + 136], np.zeros((72, 144), np.float32)[:, 1:137]
+    c = integers((72, 136), seed=3)
+    run(a, b, c=c, beta=1.0, activation="relu", aux=aux, out=out)
+    assert same(aux, exact(a, b) + wide(c))
+    assert same(out, np.maximum(exact(a, b) + wide(c), 0))
+    assert not whole[:, :start].any()
+    assert not whole[:, start + 136 :].any()
+
+
+BAD = {
+    "aux shape": ({"aux": np.zeros((3, 3), "f2")}, ValueError, "aux: expected shape"),
+    "c shape": ({"c": np.zeros((3, 3), "f2"), "beta": 1.0}, ValueError, "c: expected shape"),
+    "bias rank": ({"bias": np.zeros((1, 136), "f2")}, ValueError, "bias: expected shape"),
+    "out type": ({"out": np.zeros((72, 136)), "out_dtype": "f16"}, TypeError, "out: expected f16"),
+    "alpha": ({"alpha": "2"}, TypeError, "alpha: expected a number"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_names_the_argument(case):
+    options, kind, message = BAD[case]
+    with pytest.raises(kind, match=message):
+        run(*operands(), **options)
+
+
+def spec(*shape, dtype="bf16", columns=False):
+    strides = (1, None) if columns else None
+    return cute.TensorSpec(shape, dtype, strides=strides)
+
+
+M, N, K = 8192, 8192, 4096
+EPILOGUES = {
+    "plain": {},
+    "c": {"c": spec(M, N), "beta": 1.0},
+    "c f32": {"c": spec(M, N, dtype="f32"), "beta": 1.0},
+    "bias gelu": {"bias": spec(N), "activation": "gelu"},
+    "bias silu aux": {"bias": spec(N, dtype="f32"), "activation": "silu", "aux": spec(M, N)},
+    "all": {
+        "c": spec(M, N, dtype="f32"),
+        "beta": 1.0,
+        "bias": spec(N),
+        "activation": "gelu",
+        "aux": spec(M, N),
+    },
+    "f32": {"out_dtype": "f32"},
+    "e4m3": {"out_dtype": "e4m3", "scale_a": spec(1, dtype="f32")},
+}
+
+
+EVERY = [
+    pytest.param(
+        *(kind, tile, epilogue), marks=() if kind == "bf16" and tile else (pytest.mark.long,)
+    )
+    for kind, tile in (("bf16", (128, 256, 64)), ("bf16", None), ("f32", None), ("e4m3", None))
+    for epilogue in EPILOGUES
+]
+
+
+@pytest.mark.parametrize(("kind", "tile", "epilogue"), EVERY)
+def test_results_leave_by_tma_and_nothing_spills(kind, tile, epilogue):
+    """stmatrix of 16-bit elements and TMA stores for every result, and no store from registers;
+    ptxas says nothing, also where a thread holds 128 sums.
+    """
+    kernel = cute.compile(
+        cute.gemm,
+        spec(M, K, dtype=kind),
+        spec(K, N, dtype=kind, columns=True),
+        arch="sm_90a",
+        backend="emulator",
+        schedule=None if tile is None else cute.Schedule(tile=tile, cluster=(2, 1)),
+        **EPILOGUES[epilogue],
+    )
+    text = kernel.ptx
+    out = EPILOGUES[epilogue].get("out_dtype", "f32" if kind == "f32" else "bf16")
+    maps = set(re.findall(r"cp\.async\.bulk\.tensor\.2d\.global\S* \[(%\w+),", text))
+    assert len(maps) == 1 + ("aux" in EPILOGUES[epilogue])
+    assert "st.global" not in text
+    assert ("stmatrix" in text) == (out == "bf16" or "aux" in EPILOGUES[epilogue])
+    if ptxas.candidates():
+        assembly = ptxas.assemble(text, "sm_90a")
+        assert [message for message in assembly.messages if message.is_loss] == []
+        assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)
