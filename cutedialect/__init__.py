@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.backend.emulator import EmulatorError as EmulatorError
     from cutedialect.backend.runtime.errors import CompileError as CompileError
+    from cutedialect.frontend.autotune import autotune as autotune
     from cutedialect.frontend.dtypes import bf16 as bf16
     from cutedialect.frontend.dtypes import e4m3 as e4m3
     from cutedialect.frontend.dtypes import e5m2 as e5m2
@@ -76,6 +77,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "cutedialect.backend.emulator": ("EmulatorError",),
     "cutedialect.backend.runtime.errors": ("CompileError",),
+    "cutedialect.frontend.autotune": ("autotune",),
     "cutedialect.frontend.dtypes": (
         "bf16",
         "e4m3",

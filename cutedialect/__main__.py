@@ -1,4 +1,4 @@
-"""`python -m cutedialect <command>`: doctor, cache, compile, schedules. A command's module is
+"""`python -m cutedialect <command>`: doctor, cache, compile, tune. A command's module is
 imported when it is asked for; usage errors exit with 2, anything else that a user can mend with
 one line and 1.
 """
@@ -25,6 +25,7 @@ COMMANDS = {
         "cutedialect.tools.schedules_command",
         "list the schedules of cute.gemm, and its choice for a problem",
     ),
+    "tune": ("cutedialect.tools.tune_command", "time a kernel's schedules and keep the fastest"),
 }
 
 

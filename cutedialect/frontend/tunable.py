@@ -79,14 +79,12 @@ class TunableKernel:
 
     @property
     def problem(self) -> str:
-        constants = {k: v for k, v in self._options.items() if k not in ("arch", "backend")}
-        shown = [tensor_class(value) for value in self._held]
-        shown += [f"{name}={value}" for name, value in sorted(constants.items())]
-        return ", ".join(shown)
+        return ", ".join(tensor_class(value) for value in self._held)
 
     @property
     def fingerprint(self) -> str:
-        return fingerprint(self._program.function)
+        constants = {k: v for k, v in self._options.items() if k != "arch"}
+        return fingerprint(self._program.function, self._program.constants(constants))
 
     def candidates(self) -> tuple[Schedule | None, ...]:
         default = Schedule.parse(self.compiled(None).schedule)

@@ -50,8 +50,9 @@ def tensor_argument(value: Any) -> TensorArgument | None:
             value.data.device_id,
             value,
         )
-    if isinstance(value, TensorArgument):
-        return value
+    argument = getattr(value, "argument", None)
+    if isinstance(argument, TensorArgument):
+        return argument
     if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
         return _dlpack(value)
     if hasattr(value, "__cuda_array_interface__"):

@@ -6,6 +6,7 @@ they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -20,32 +21,40 @@ _PATTERN_BYTES = 1 << 22
 _SMALL_INTEGERS = 8
 
 
-class DeviceTensor(TensorArgument):
+@dataclass(frozen=True)
+class DeviceTensor:
     """A tensor in memory of its own, with the views that array libraries have."""
 
-    __slots__ = ()
+    argument: TensorArgument
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.argument.shape
 
     def swapaxes(self, one: int, other: int) -> DeviceTensor:
         """The view with two dimensions exchanged."""
-        shape, strides = list(self.shape), list(self.strides)
+        shape, strides = list(self.argument.shape), list(self.argument.strides)
         for leaves in (shape, strides):
             leaves[one], leaves[other] = leaves[other], leaves[one]
-        return self._replace(shape=tuple(shape), strides=tuple(strides))
+        return self._view(shape, strides)
 
     def expand(self, shape: Sequence[int]) -> DeviceTensor:
         """The view of a larger shape, stride 0 where it broadcasts."""
         missing = len(shape) - len(self.shape)
-        given = (1,) * missing + self.shape, (0,) * missing + self.strides
-        strides = tuple(
+        given = (1,) * missing + self.shape, (0,) * missing + self.argument.strides
+        strides = [
             stride if extent == wanted else 0
             for extent, stride, wanted in zip(*given, shape, strict=True)
-        )
-        return self._replace(shape=tuple(shape), strides=strides)
+        ]
+        return self._view(shape, strides)
 
     def reshape(self, shape: int) -> DeviceTensor:
         """One element as a vector."""
         assert shape == 1
-        return self._replace(shape=(1,), strides=(1,))
+        return self._view((1,), (1,))
+
+    def _view(self, shape: Sequence[int], strides: Sequence[int]) -> DeviceTensor:
+        return DeviceTensor(self.argument._replace(shape=tuple(shape), strides=tuple(strides)))
 
 
 def copied(tensor: TensorArgument, device: int) -> DeviceTensor:
@@ -58,9 +67,7 @@ def copied(tensor: TensorArgument, device: int) -> DeviceTensor:
     if size:
         cuda.runtime.memcpyAsync(memory.ptr + place, tensor.pointer, size, kind, 0)
         cuda.runtime.streamSynchronize(0)
-    return DeviceTensor(
-        memory.ptr + place, tensor.shape, tensor.strides, tensor.dtype, device, memory
-    )
+    return _tensor(memory.ptr + place, tensor.shape, tensor.strides, tensor.dtype, device, memory)
 
 
 def random(
@@ -84,7 +91,11 @@ def random(
         runtime.memcpyAsync(first + done, first, more, _ON_DEVICE, 0)
         done += more
     runtime.streamSynchronize(0)
-    return DeviceTensor(first, shape, strides, dtype, device, memory)
+    return _tensor(first, shape, strides, dtype, device, memory)
+
+
+def _tensor(*fields: Any) -> DeviceTensor:
+    return DeviceTensor(TensorArgument(*fields))
 
 
 def span_bytes(shape: Sequence[int], strides: Sequence[int], dtype: str) -> int:

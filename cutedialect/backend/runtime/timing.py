@@ -14,7 +14,10 @@ from cutedialect.backend.runtime import buffers
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.cupy import PreparedCall, gpu_available
 from cutedialect.backend.runtime.devices import current_arch, device_name
+from cutedialect.backend.runtime.errors import PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.program import assembled
+from cutedialect.backend.runtime.target_fit import device_arch, misfit
 
 _L2_BYTES = 38  # cudaDevAttrL2CacheSize
 # A flush of this size takes longer than the host needs to queue a launch and its two events.
@@ -54,12 +57,20 @@ class Timer(Protocol):
         """A private copy of an array."""
         ...
 
+    def assemble(self, kernel: Kernel) -> object:
+        """Make the machine code for the device, from any thread; raises where there is none."""
+        ...
+
     def prepare(self, kernel: Kernel, arguments: Sequence[Any]) -> Any:
         """Load a kernel and run it once; raises what keeps it from running."""
         ...
 
     def time(self, prepared: Sequence[Any]) -> list[float]:
         """Microseconds of one launch of each, launched one after the other."""
+        ...
+
+    def close(self) -> None:
+        """Wait for what is queued, before its memory is used for something else."""
         ...
 
 
@@ -80,6 +91,7 @@ class DeviceTimer:
         size = 2 * cuda.runtime.deviceGetAttribute(_L2_BYTES, self._index)
         self._flushed = max(size, _LEAST_FLUSH)
         self._flush = cuda.alloc(self._flushed)
+        self._capability: str = cuda.Device(self._index).compute_capability
         self.device = device_name()
         self.arch = current_arch()
 
@@ -90,6 +102,15 @@ class DeviceTimer:
 
     def copied(self, tensor: TensorArgument) -> buffers.DeviceTensor:
         return buffers.copied(tensor, self._index)
+
+    def assemble(self, kernel: Kernel) -> object:
+        arch = device_arch(self._capability, kernel.arch)
+        if arch is None:
+            raise RuntimeError(misfit(kernel.name, kernel.arch, self.device, self._capability))
+        try:
+            return assembled(kernel.ptx, arch)
+        except PtxasNotFoundError:
+            return None  # the driver assembles it when it is loaded
 
     def prepare(self, kernel: Kernel, arguments: Sequence[Any]) -> PreparedCall:
         try:
@@ -121,6 +142,9 @@ class DeviceTimer:
             raise
         elapsed = self._cuda.get_elapsed_time
         return [1e3 * elapsed(start, stop) for start, stop in marks]
+
+    def close(self) -> None:
+        self._wait(self._mark())
 
     def _mark(self) -> Any:
         event = self._cuda.Event()

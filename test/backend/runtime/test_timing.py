@@ -1,0 +1,300 @@
+"""Timing on a device, and device memory for it, against a stand-in CuPy: its memory is real, its
+clock advances by what is queued.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from cutedialect.backend.runtime import buffers, timing
+from cutedialect.backend.runtime import cupy as launcher
+from cutedialect.backend.runtime.arrays import tensor_argument
+from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.backend.runtime.timing import DeviceLostError, DeviceTimer, NoDeviceError
+
+L2 = 50 << 20
+
+
+class Stream:
+    def __init__(self, non_blocking: bool = False) -> None:
+        assert non_blocking
+        self.ptr = 99
+
+
+class FakeCuda:
+    """`cupy.cuda`; `queue` has what was queued since the last wait, `clock` is in ms."""
+
+    def __init__(self) -> None:
+        self.clock = 0.0
+        self.queue: list[Any] = []
+        self.history: list[list[Any]] = []
+        self.alive: list[Any] = []
+        self.launch_ms = [0.5]
+        self.fails: Exception | None = None
+        self.dead = self.hangs = False
+        self.Stream, self.Module = Stream, None
+        self.runtime = SimpleNamespace(
+            getDevice=lambda: 0,
+            getDeviceProperties=lambda device: {"name": b"Fake GPU"},
+            deviceGetAttribute=lambda attribute, device: {16: 132, 38: L2}[attribute],
+            streamIsCapturing=lambda stream: False,
+            streamSynchronize=lambda stream: None,
+            deviceSynchronize=self._synchronize,
+            memcpyAsync=lambda to, at, size, kind, stream: ctypes.memmove(to, at, size),
+            memsetAsync=self._memset,
+        )
+        self.function = SimpleNamespace(Module=lambda: FakeModule(self))
+
+    def is_available(self) -> bool:
+        return True
+
+    def get_current_stream(self) -> Any:
+        return SimpleNamespace(ptr=0)
+
+    def Device(self, device: int = 0) -> Any:
+        return SimpleNamespace(compute_capability="90", id=device)
+
+    def Event(self) -> Any:
+        return FakeEvent(self)
+
+    def get_elapsed_time(self, start: Any, stop: Any) -> float:
+        return stop.at - start.at
+
+    def alloc(self, size: int) -> Any:
+        memory = ctypes.create_string_buffer(min(size, 1 << 20) + 512)
+        self.alive.append(memory)
+        return SimpleNamespace(ptr=-(-ctypes.addressof(memory) // 512) * 512, memory=memory)
+
+    def _memset(self, pointer: int, value: int, size: int, stream: int) -> None:
+        assert stream == 99
+        self.queue.append(("flush", size))
+        self.clock += 0.04
+
+    def _synchronize(self) -> None:
+        if self.dead:
+            raise RuntimeError("cudaErrorIllegalAddress")
+
+
+class FakeModule:
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda = cuda
+
+    def load(self, image: bytes) -> None:
+        assert image
+
+    def get_function(self, name: str) -> Any:
+        def function(grid: Any, block: Any, args: Any, smem: int, stream: Any) -> None:
+            if self.cuda.fails is not None:
+                raise self.cuda.fails
+            assert stream.ptr == 99
+            self.cuda.queue.append(("launch", args[0].item()))
+            self.cuda.clock += self.cuda.launch_ms.pop(0)
+
+        return function
+
+
+class FakeEvent:
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda, self.at, self.polls = cuda, 0.0, 0
+
+    def record(self, stream: Any) -> None:
+        assert stream.ptr == 99
+        self.at = self.cuda.clock
+        self.cuda.queue.append("event")
+
+    @property
+    def done(self) -> bool:
+        """Only after a few looks; then all before it has happened."""
+        self.polls += 1
+        if self.polls < 3 or self.cuda.hangs:
+            return False
+        if self.cuda.queue:
+            self.cuda.history.append(self.cuda.queue)
+            self.cuda.queue = []
+        return True
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    fake = FakeCuda()
+    module = ModuleType("cupy")
+    module.__dict__["cuda"] = fake
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
+    for user in (launcher, timing):
+        monkeypatch.setattr(user, "gpu_available", lambda: True)
+    monkeypatch.setattr("cutedialect.backend.runtime.kernel.gpu_available", lambda: True)
+    monkeypatch.setattr(
+        launcher, "assembled", lambda ptx, arch: SimpleNamespace(cubin=b"cubin of " + arch.encode())
+    )
+    monkeypatch.setattr(timing, "_PATIENCE", 0.05)
+    return fake
+
+
+def prepared(timer: DeviceTimer, scale: CompiledProgram) -> Any:
+    x = timer.random((3, 8), (8, 1), "float32", 16)
+    return timer.prepare(Kernel(scale), (x, 2.0))
+
+
+def test_a_round_is_queued_whole_with_a_cold_cache_for_each(
+    cuda: FakeCuda, scale: CompiledProgram
+) -> None:
+    timer = DeviceTimer()
+    assert (timer.device, timer.arch) == ("Fake GPU", "sm_90a")
+    first, second = prepared(timer, scale), None
+    cuda.launch_ms[:] = [0.5]
+    second = prepared(timer, scale)
+    addresses = [call.launches[0][4][0].item() for call in (first, second)]
+    assert addresses[0] != addresses[1]
+    cuda.launch_ms[:] = [0.25, 0.125, 1.0]
+    figures = timer.time([first, second, first])
+    assert figures == pytest.approx([250.0, 125.0, 1000.0])
+    one = [("flush", 2 * L2), "event"]
+    assert cuda.history[-1] == [
+        *one, ("launch", addresses[0]), "event",
+        *one, ("launch", addresses[1]), "event",
+        *one, ("launch", addresses[0]), "event",
+    ]  # fmt: skip
+    assert timer.time([]) == []
+
+
+def test_a_small_cache_is_flushed_for_as_long_as_launching_takes(
+    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "L2", 1 << 20)
+    timer = DeviceTimer()
+    call = prepared(timer, scale)
+    cuda.launch_ms[:] = [1.0]
+    timer.time([call])
+    assert cuda.history[-1][0] == ("flush", 1 << 26)
+
+
+def test_a_kernel_that_does_not_end(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    timer = DeviceTimer()
+    cuda.hangs = True
+    with pytest.raises(DeviceLostError, match=r"expected launches to end within 0\.05 s"):
+        prepared(timer, scale)
+
+
+def test_a_launch_that_fails(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    timer = DeviceTimer()
+    cuda.fails = RuntimeError("cudaErrorInvalidValue")
+    with pytest.raises(RuntimeError, match="InvalidValue") as caught:
+        prepared(timer, scale)
+    assert not isinstance(caught.value, DeviceLostError)
+    cuda.dead = True
+    with pytest.raises(DeviceLostError, match="RuntimeError: cudaErrorInvalidValue"):
+        prepared(timer, scale)
+    cuda.fails = None
+    cuda.dead = False
+    call = prepared(timer, scale)
+    cuda.fails, cuda.dead = RuntimeError("cudaErrorIllegalAddress"), True
+    with pytest.raises(DeviceLostError, match="IllegalAddress"):
+        timer.time([call])
+
+
+def test_machine_code_for_the_device(
+    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(timing, "assembled", lambda ptx, arch: made.append(arch))
+    timer = DeviceTimer()
+    timer.assemble(Kernel(scale))
+    assert made == ["sm_90"]  # a cubin for sm_80 does not run there
+
+    def refuses(ptx: str, arch: str) -> None:
+        raise CompileError("spills")
+
+    monkeypatch.setattr(timing, "assembled", refuses)
+    with pytest.raises(CompileError, match="spills"):
+        timer.assemble(Kernel(scale))
+    blackwell = CompiledProgram(
+        "scale", "sm_100a", scale.ptx, scale.host, scale.signature, scale.schedule
+    )
+    with pytest.raises(RuntimeError, match=r"compute capability 10\.0 exactly"):
+        timer.assemble(Kernel(blackwell))
+
+
+def test_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "gpu_available", lambda: False)
+    with pytest.raises(NoDeviceError, match="expected a CUDA device and CuPy to time schedules"):
+        DeviceTimer()
+
+
+def bytes_at(tensor: buffers.DeviceTensor) -> np.ndarray:
+    argument = tensor.argument
+    size = buffers.span_bytes(argument.shape, argument.strides, argument.dtype)
+    raw = (ctypes.c_ubyte * size).from_address(argument.pointer)
+    return np.frombuffer(raw, np.uint8)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn", "float16"])
+def test_random_floats(cuda: FakeCuda, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buffers, "_PATTERN_BYTES", 4096)
+    tensor = buffers.random((100, 250), (256, 1), dtype, 16, 0)
+    element = buffers.numpy_dtype(dtype)
+    values = bytes_at(tensor).view(element).astype(np.float64)
+    assert values.size == 99 * 256 + 250
+    period = 4096 // element.itemsize
+    assert np.array_equal(values[period : 2 * period], values[:period])
+    assert abs(values.mean()) < 0.15
+    assert 0.9 < values.std() < 1.1
+    assert (tensor.argument.device, tensor.argument.dtype) == (0, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "bool"])
+def test_random_integers(cuda: FakeCuda, dtype: str) -> None:
+    tensor = buffers.random((1000,), (1,), dtype, 16, 0)
+    values = bytes_at(tensor).view(dtype).astype(np.int64)
+    assert values.max() == (1 if dtype == "bool" else 7)
+    assert values.min() == (-7 if dtype in ("int8", "int32") else 0)
+
+
+@pytest.mark.parametrize("align", [1, 2, 4, 8, 16])
+def test_random_numbers_have_the_alignment_asked_for(cuda: FakeCuda, align: int) -> None:
+    pointer = buffers.random((8,), (1,), "int8", align, 0).argument.pointer
+    assert pointer % align == 0
+    assert align == 16 or pointer % (2 * align) != 0
+
+
+def test_nothing_is_drawn_for_no_elements(cuda: FakeCuda) -> None:
+    assert buffers.random((0, 8), (8, 1), "float16", 16, 0).shape == (0, 8)
+
+
+def test_a_copy_keeps_strides_place_and_values(cuda: FakeCuda) -> None:
+    whole = np.arange(4096, dtype=np.float32).astype(ml_dtypes.bfloat16)
+    array = whole[3:].reshape(1, -1)[:, :4000].reshape(40, 100)[::2, 1:60]
+    given = tensor_argument(array)
+    assert given is not None
+    tensor = buffers.copied(given, 0)
+    argument = tensor.argument
+    assert argument.pointer % 256 == given.pointer % 256
+    assert argument.pointer != given.pointer
+    assert (argument.shape, argument.strides) == ((20, 59), (200, 1))
+    copy = np.lib.stride_tricks.as_strided(
+        bytes_at(tensor).view(ml_dtypes.bfloat16), (20, 59), (400, 2)
+    )
+    assert np.array_equal(copy, array)
+    assert tensor_argument(tensor) is argument
+
+
+def test_views_are_those_of_numpy(cuda: FakeCuda) -> None:
+    array = np.zeros((3, 1, 5), np.int8)
+    tensor = buffers.random((3, 1, 5), (5, 5, 1), "int8", 16, 0)
+    swapped = tensor.swapaxes(-1, -2).argument
+    assert (swapped.shape, swapped.strides) == ((3, 5, 1), array.swapaxes(-1, -2).strides)
+    wide = tensor.expand((2, 3, 4, 5)).argument
+    like = np.broadcast_to(array, (2, 3, 4, 5))
+    assert (wide.shape, wide.strides) == (like.shape, like.strides)
+    one = buffers.random((1, 1), (1, 1), "float32", 16, 0).reshape(1).argument
+    assert (one.shape, one.strides) == ((1,), (1,))
+    assert wide.pointer == swapped.pointer == tensor.argument.pointer
