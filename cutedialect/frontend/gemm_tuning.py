@@ -6,7 +6,6 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -20,6 +19,7 @@ from cutedialect.schedule import Schedule
 
 from .gemm import GemmCall, fold_numbers, program_of
 from .library.gemm_schedules import cycles, gemm_schedules
+from .ready_call import ReadyCall
 from .tunable import extent_class, held, tensor_class
 
 # Of the list, what is not estimated to take this many times as long as the best, at most so many.
@@ -93,25 +93,17 @@ class TunableGemm:
         return kernel
 
     def arguments(self, schedule: Schedule | None) -> tuple[Any, ...]:
-        call, launched = self._call, _Launch()
+        call = self._call
+        a, b, c, bias = (each and each.value for each in (call.a, call.b, call.c, call.bias))
         scale_a, scale_b = call.scale_values
-        operands = (each and each.value for each in (call.a, call.b, call.c, call.bias))
-        replace(self._ready(schedule), kernel=launched).run(
-            *operands, self._out, self._alpha, self._beta, None, scale_a, scale_b, call.aux
+        ready = self._ready(schedule)
+        given = ready.arguments(
+            a, b, c, bias, self._out, self._alpha, self._beta, scale_a, scale_b, call.aux
         )
-        return launched.arguments
+        return tuple(value for value in given if value is not None)
 
-    def _ready(self, schedule: Schedule | None) -> Any:
+    def _ready(self, schedule: Schedule | None) -> ReadyCall:
         return self._call.prepared_with(schedule, self._alpha, self._beta, self._arch, "auto")
-
-
-class _Launch:
-    """Stands for a kernel and takes down what it is launched with."""
-
-    arguments: tuple[Any, ...] = ()
-
-    def launch(self, *arguments: Any, stream: Any = None) -> None:
-        self.arguments = arguments
 
 
 def kept_schedule(call: GemmCall, arch: str) -> Schedule | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cutedialect.backend.runtime.description import described
-from cutedialect.backend.runtime.errors import PtxasNotFoundError
+from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.schedule import Schedule
 
 from .kernel_arguments import ARGUMENTS, argument, kernel_named, settings
@@ -74,8 +74,12 @@ def main(arguments: Sequence[str]) -> int:
     except PtxasNotFoundError as error:
         said = f"no cubin: {error.message}"
     about = _about(kernel.schedule) if program is cute.gemm else ""
-    description = described(kernel.program, assembly, about)
-    written[f"{kernel.name}.json"] = (json.dumps(description, indent=1) + "\n").encode()
+    description = None
+    try:
+        description = described(kernel.program, assembly, about)
+        written[f"{kernel.name}.json"] = (json.dumps(description, indent=1) + "\n").encode()
+    except CompileError as error:
+        said += f"; no description: {error.message}"
     _write(options.out, written)
     files = [str(options.out / name) for name in written]
     print(json.dumps({"files": files, "kernel": description}) if options.json else "\n".join(files))

@@ -315,6 +315,22 @@ def self_signed(value: np.unsignedinteger) -> int:
     return int(value.view(np.int32))
 
 
+def test_the_other_files_are_written_where_there_are_no_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*arguments: object) -> None:
+        raise CompileError("expected tensors, got a group")
+
+    monkeypatch.setattr("cutedialect.tools.compile_command.described", refuses)
+    command = ["compile", "cute.gemm", "?x?:f16", "?x?:f16", "-o", str(tmp_path), "--json"]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert "; no description: expected tensors, got a group" in said.err
+    assert json.loads(said.out)["kernel"] is None
+    assert (tmp_path / "gemm.ptx").exists()
+    assert not (tmp_path / "gemm.json").exists()
+
+
 def test_what_has_no_words_is_refused() -> None:
     source = (
         "TYPES = {'k': ('i32',)}\nSMEM = {'k': 0}\nCLUSTERS = {'k': (1, 1, 1)}\n"
