@@ -419,7 +419,7 @@ class GemmCall:
         return a, b
 
     def takes_wgmma(self, arch: str, specs: Sequence[TensorSpec] | None = None) -> bool:
-        """Whether the target has warpgroup multiplies for the operands, and TMA can load them.
+        """Whether the target has warpgroup multiplies for the operands.
 
         specs: what is known of a and b, where it is less than what the arrays tell.
         """
@@ -433,9 +433,8 @@ class GemmCall:
             return False
         # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1).
         for spec, along_k in zip(specs or self.specs(), (-1, -2), strict=True):
-            if spec.align < 16 or spec.contiguous is None:
-                return False
-            if spec.dtype.bits != 16 and spec.contiguous != len(spec.shape) + along_k:
+            along = spec.contiguous
+            if spec.dtype.bits != 16 and along not in (None, len(spec.shape) + along_k):
                 return False
         return True
 

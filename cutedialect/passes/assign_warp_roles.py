@@ -1,10 +1,10 @@
 """`cute-assign-warp-roles`: every op that does something gets a role from the plan.
 
 A plan maps kinds of ops to roles, and roles to warps. The plan `uniform` has one role, `main`, held
-by every warp: what Ampere's multistage kernels do. In the plan `specialized` one warp of a
-warpgroup of its own starts the TMA loads (`load`), and the warps of the schedule do the rest
-(`main`): together on one tile, which they divide, or, in the plan `alternate`, as several teams
-that take work items in turns. The kernel then lists its roles as
+by every warp: what Ampere's multistage kernels do. In the plan `specialized` a warpgroup of its own
+loads (`load`), one warp of it where TMA takes every tile and all four where threads copy some, and
+the warps of the schedule do the rest (`main`): together on one tile, which they divide, or, in the
+plan `alternate`, as several teams that take work items in turns. The kernel then lists its roles as
 `name = [first warp, warps, registers, instances]`.
 """
 
@@ -29,7 +29,7 @@ from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, LaunchOp
+from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, LaunchOp, MemRefType
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType, TmaLoadType
 
 PLANS = ("uniform", "specialized", "alternate")
@@ -91,7 +91,7 @@ class AssignWarpRolesPass(ModulePass):
                 _list_roles(op, kernel, plan)
             for inner in kernel.body.block.walk():
                 if _does_something(inner):
-                    role = LOAD if plan != "uniform" and _is_load(inner) else MAIN
+                    role = LOAD if plan != "uniform" and is_load(inner) else MAIN
                     inner.attributes["role"] = StringAttr(role)
 
 
@@ -105,8 +105,16 @@ def _does_something(op: Operation) -> bool:
     )
 
 
-def _is_load(op: Operation) -> bool:
-    return isinstance(op, CopyOp) and isinstance(op.atom, TmaLoadType)
+def is_load(op: Operation) -> bool:
+    """Whether an op brings a tile from global to shared memory, by whatever atom."""
+    if not isinstance(op, CopyOp):
+        return False
+    source, destination = op.source.type, op.destination.type
+    return (
+        isinstance(source, MemRefType)
+        and isinstance(destination, MemRefType)
+        and (source.space, destination.space) == ("gmem", "smem")
+    )
 
 
 def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
@@ -120,34 +128,46 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
     groups = -(-computing // (_GROUP * _WARP))
     registers = kernel.schedule.data.registers or (0, 0)
     used = _GROUP * _WARP * (registers[0] + groups * registers[1])
-    if used > _REGISTER_FILE:
+    threads = _GROUP * _WARP + computing
+    pool = _entry_registers(threads) * threads
+    if used > pool:
         raise PassFailedException(
             kernel,
-            f"expected at most {_REGISTER_FILE} registers in a CTA, got {used}: {registers[0]} for "
-            f"each loading thread and {registers[1]} for each of {groups} warpgroups",
+            f"expected at most the {pool} registers in a CTA with which {threads} threads start, "
+            f"got {used}: {registers[0]} for each loading thread and {registers[1]} for each of "
+            f"{groups} warpgroups",
         )
+    by_threads = any(
+        is_load(op) and not isinstance(op.atom, TmaLoadType)  # pyright: ignore[reportAttributeAccessIssue]
+        for op in kernel.body.block.walk()
+    )
     roles: dict[str, tuple[int, ...]] = {
-        LOAD: (0, 1, registers[0]),
+        LOAD: (0, _GROUP if by_threads else 1, registers[0]),
         MAIN: (_GROUP, computing // _WARP, registers[1]),
     }
     if instances > 1:
         roles[MAIN] += (instances,)
-    _check_accumulators(kernel, _GROUP * _WARP + computing, registers[1])
+    _check_accumulators(kernel, threads, registers[1])
     kernel.attributes[ROLES] = DictionaryAttr(
         {name: DenseArrayBase.from_list(i64, numbers) for name, numbers in roles.items()}
     )
-    threads = IntegerAttr(_GROUP * _WARP + computing, i32)
-    kernel.properties["threads"] = threads
+    count = IntegerAttr(threads, i32)
+    kernel.properties["threads"] = count
     for launch in module.walk():
         if isinstance(launch, LaunchOp) and launch.kernel.string_value() == kernel.sym_name.data:
-            launch.properties["threads"] = threads
+            launch.properties["threads"] = count
+
+
+def _entry_registers(threads: int) -> int:
+    """Registers of each thread before any `setmaxnreg`: what a CTA's threads share from then on."""
+    return min(255, _REGISTER_FILE // threads) // 8 * 8
 
 
 def _check_accumulators(kernel: KernelOp, threads: int, registers: int) -> None:
     """A warpgroup's multiply has to fit what the kernel starts with, and all accumulators what the
     role gets.
     """
-    entry = min(255, _REGISTER_FILE // threads) // 8 * 8
+    entry = _entry_registers(threads)
     budget = registers or entry
     held: dict[SSAValue, int] = {}
     for op in kernel.body.block.walk():

@@ -37,6 +37,14 @@ def contiguous_mode(type_: MemRefType) -> int | None:
     return None
 
 
+def operand_major(type_: MemRefType) -> int:
+    """The mode along which the lines of an operand run in shared memory: the one that is contiguous
+    in global memory, K where none is.
+    """
+    mode = contiguous_mode(type_)
+    return 1 if mode is None else mode
+
+
 def vector_bytes(type_: MemRefType) -> int:
     """Largest power of two up to 16 that divides the base and every non-unit stride, in bytes.
 

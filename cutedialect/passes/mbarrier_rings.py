@@ -33,6 +33,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
+    SimtAsyncCopyType,
     Sm90MmaType,
     TmaLoadType,
     TmaStoreCommitOp,
@@ -53,7 +54,7 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.passes.assign_warp_roles import LOAD, MAIN, Role
+from cutedialect.passes.assign_warp_roles import LOAD, MAIN, Role, is_load
 from cutedialect.passes.ring_buffers import ring_type
 
 
@@ -152,10 +153,7 @@ def _is_staged(gemm: GemmOp) -> bool:
     return all(
         isinstance(value.owner, AllocSmemOp)
         and any(
-            isinstance(use.operation, CopyOp)
-            and isinstance(use.operation.atom, TmaLoadType)
-            and use.operation.parent is gemm.parent
-            for use in value.uses
+            is_load(use.operation) and use.operation.parent is gemm.parent for use in value.uses
         )
         for value in (gemm.a, gemm.b)
     )
@@ -295,13 +293,13 @@ def _edges(kernel: KernelOp) -> list[Edge]:
     edges: list[Edge] = []
     for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
         alloc = writer.destination.owner
-        if not isinstance(alloc, AllocSmemOp) or not isinstance(writer.atom, TmaLoadType):
+        if not isinstance(alloc, AllocSmemOp) or not is_load(writer):
             continue
         block = writer.parent
         assert block is not None
         readers = _readers(alloc, writer, block)
         if not readers:
-            raise PassFailedException(writer, "expected a reader of what TMA loads, got none")
+            raise PassFailedException(writer, "expected a reader of what is loaded, got none")
         edge = Edge([alloc], [writer], readers, block)
         for other in [each for each in edges if each.block is block]:
             if set(other.readers) & set(edge.readers):
@@ -352,10 +350,23 @@ def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: in
     )
     # A CTA counts once, though it is in every group.
     released = 1 + sum(extent - 1 for extent, _ in peers)
-    total = sum(_bytes(alloc) for alloc in edge.buffers)
+    loader = next(role for role in roles if role.name == LOAD)
+    filled = _filled(edge, loader.warps)
+    total = sum(
+        _bytes(alloc)
+        for alloc, writer in zip(edge.buffers, edge.writers, strict=True)
+        if isinstance(writer.atom, TmaLoadType)
+    )
     # Of instances that take turns with work items, one reads a stage.
     teams = reader.instances if _depth(edge.block) else 1
-    create = CreateOp("tma", stages, 1, reader.warps // teams * released, total, peers)
+    create = CreateOp(
+        "+".join(filled),
+        stages,
+        sum(filled.values()),
+        reader.warps // teams * released,
+        total or None,
+        peers,
+    )
     first = kernel.body.block.first_op
     assert first is not None
     rings: dict[AllocSmemOp, SSAValue] = {}
@@ -377,6 +388,28 @@ def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: in
     for alloc in edge.buffers:
         alloc.detach()
         alloc.erase()
+
+
+def _filled(edge: Edge, warps: int) -> dict[str, int]:
+    """The ways in which the loading warps fill a stage, and the arrivals that each makes."""
+    arrivals = {"tma": 1, "cp_async": 32 * warps, "threads": warps}
+    used = {_way(writer) for writer in edge.writers}
+    return {kind: count for kind, count in arrivals.items() if kind in used}
+
+
+def _way(writer: CopyOp) -> str:
+    if isinstance(writer.atom, TmaLoadType):
+        return "tma"
+    return "cp_async" if isinstance(writer.atom, SimtAsyncCopyType) else "threads"
+
+
+def _is_read_by_multiplies(edge: Edge) -> bool:
+    """Whether tensor cores read the buffers, through the asynchronous proxy (PTX ISA 8.9)."""
+    return any(
+        isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)
+        for reader in edge.readers
+        for op in reader.walk()
+    )
 
 
 def _last_alloc(kernel: KernelOp) -> Operation:
@@ -405,15 +438,19 @@ def _load(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp,
             writer.source,
             stage.result,
             atom=writer.atom,
+            tv=writer.tv,
             descriptor=writer.descriptor,
-            barrier=full.barrier,
+            barrier=full.barrier if isinstance(writer.atom, TmaLoadType) else None,
         )
         block = writer.parent
         assert block is not None
         block.insert_op_before(_place(stage, writer, LOAD), writer)
         block.insert_op_before(_place(copy, writer, LOAD), writer)
         if writer is edge.writers[-1]:
-            _after(copy, [ProducerCommitOp(ring, state.state), AdvanceOp(state.state)], LOAD)
+            ending = [ProducerCommitOp(ring, state.state), AdvanceOp(state.state)]
+            if "threads" in create.kinds and _is_read_by_multiplies(edge):
+                ending.insert(0, ProxyFenceOp())
+            _after(copy, ending, LOAD)
         writer.detach()
         writer.erase()
 
@@ -425,6 +462,9 @@ def _use(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, 
     while isinstance(start.prev_op, WgmmaFenceOp):
         start = start.prev_op
     _before(start, [ConsumerWaitOp(ring, state=state.state), index], MAIN)
+    if "cp_async" in create.kinds and _is_read_by_multiplies(edge):
+        # The copies arrive by themselves: no thread could fence between them and the barrier.
+        _before(start, [ProxyFenceOp()], MAIN)
     for alloc in edge.buffers:
         stage = StageOp(rings[alloc], index.index)
         _before(start, [stage], MAIN)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.atoms import MmaAtom, find_mma
+from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType
 from cutedialect.dialects.element_names import element_name, operand_name
-from cutedialect.passes.layout_inference import contiguous_mode
+from cutedialect.passes.layout_inference import operand_major
 from cutedialect.passes.smem_layouts import staging_layout
-from cutedialect.passes.tensor_maps import has_tensor_map, tile_of_tensor
 
 _GROUP = 4
 
@@ -62,7 +62,7 @@ def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
 
 
 def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
-    """The warpgroup atoms whose operands the gemm can bring where they are read, widest first."""
+    """The warpgroup atoms whose operands can be brought where they are read, widest first."""
     if warps[0] % _GROUP or not all(_feeds_wgmma(value) for value in (op.a, op.b)):
         return ()
     try:
@@ -73,19 +73,16 @@ def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]
 
 
 def _feeds_wgmma(value: SSAValue) -> bool:
-    """Whether TMA can bring a tile into a swizzled layout that descriptors describe."""
+    """Whether a tile has a layout in shared memory that descriptors describe."""
     type_ = value.type
-    tile = tile_of_tensor(value)
-    if not isinstance(type_, MemRefType) or tile is None:
+    if not isinstance(type_, MemRefType) or type_.space != "gmem":
         return False
-    tensor = tile.tensor.type
-    assert isinstance(tensor, MemRefType)
-    major = contiguous_mode(type_)
-    if major is None or not has_tensor_map(tensor):
+    layout, swizzle, _ = staging_layout(type_.shape, operand_major(type_), type_.bits)
+    try:
+        matrix_descriptor(layout, swizzle, type_.bits)
+    except ValueError:
         return False
-    if major == 0 and type_.bits != 16:
-        return False
-    return staging_layout(type_.shape, major, type_.bits)[1] is not None
+    return True
 
 
 def _names(op: GemmOp) -> tuple[str, str, str]:

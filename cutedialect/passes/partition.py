@@ -48,6 +48,7 @@ from cutedialect.passes.layout_inference import (
     LayoutInference,
     coalesced_for,
     contiguous_mode,
+    operand_major,
     vector_bytes,
 )
 from cutedialect.passes.mma_choice import choose_mma, shapes_of
@@ -174,7 +175,8 @@ class _Partition(KernelBinding):
             return value
         if value in self.staged:
             return self.staged[value]
-        buffer = self._smem(type_, contiguous_mode(type_), op)
+        major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
+        buffer = self._smem(type_, major, op)
         buffer.name_hint = f"s{value.name_hint or ''}"
         self._copy_to_smem(value, buffer, op)
         self.staged[value] = buffer
@@ -192,27 +194,26 @@ class _Partition(KernelBinding):
     def _copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
         type_ = source.type
         assert isinstance(type_, MemRefType)
-        if self.is_specialized:
-            # Tensor cores would cut f32 operands off where loads can round them.
-            rounded = FloatTF32Type() if isinstance(type_.element, Float32Type) else None
-            if not self._load_by_tma(source, buffer, before, rounded):
-                raise PassFailedException(
-                    before,
-                    f"expected an operand that TMA can load (aligned to 16 bytes, a multiple of 16 "
-                    f"bytes in each row) for the role plan {self.schedule.roles}, got {type_}; the "
-                    f"plan uniform takes it",
-                )
+        # Tensor cores would cut f32 operands off where loads can round them.
+        rounded = None
+        if self.is_specialized and isinstance(type_.element, Float32Type):
+            rounded = FloatTF32Type()
+        if self.is_specialized and self._load_by_tma(source, buffer, before, rounded):
             return
-        tv = coalesced_for(type_, self.threads)
+        # A warpgroup loads beside those that multiply, or the whole CTA.
+        tv = coalesced_for(type_, 32 * _GROUP if self.is_specialized else self.threads)
         width = vector_bytes(type_)
-        if width >= 4 and contiguous_mode(type_) is not None:
+        if width >= 4 and contiguous_mode(type_) is not None and rounded is None:
             cache = "global" if width == 16 else "always"
             atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
             self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
             return
+        atom = UniversalCopyType.get(rounded or type_.element, width * 8)
+        if self.is_specialized:
+            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
+            return
         fragment = FragmentType.get(type_.element, type_.shape, tv)
         loaded = self.insert(LoadOp(source, fragment), before).results[0]
-        atom = UniversalCopyType.get(type_.element, width * 8)
         self.insert(CopyOp(loaded, buffer, atom=atom), before)
 
     def _load_by_tma(

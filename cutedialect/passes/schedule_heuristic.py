@@ -35,6 +35,8 @@ _TMA_TARGET = 90
 # Registers for each thread of (loading, computing) warpgroups, by the number of the latter: the
 # sum over a CTA stays within the register file of 65,536.
 _REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
+# The same where threads copy some operands: every thread has addresses, and values on their way.
+_COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (56, 152)}
 
 
 def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
@@ -72,8 +74,10 @@ def _multiplying(
     warps = given.warps or _group_warps(acc.shape, teams)
     if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
         return None
+    by_tma = all(_comes_by_tma(tile) for op in gemms for tile in (op.a, op.b))
+    registers = _REGISTERS if by_tma else _COPYING_REGISTERS
     return _plan(kernel, arch, warps, _stage_bytes(gemms), given) | {
-        "registers": _REGISTERS[min(3, max(1, teams * warps[0] * warps[1] // 4))]
+        "registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]
     }
 
 

@@ -36,7 +36,7 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
             role.warps,
             body,
             role.registers or None,
-            elect=role.name == LOAD,
+            elect=role.name == LOAD and role.warps == 1,
             instances=role.instances,
         )
         op.location = kernel.location

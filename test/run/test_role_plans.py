@@ -235,7 +235,7 @@ def test_assembly(schedule):
         ),
         (
             "tile = (128,64,64), registers = (40,248)",
-            "expected at most 65536 registers in a CTA, got 68608",
+            "expected at most the 64512 registers in a CTA with which 384 threads start, got 68608",
         ),
     ],
 )

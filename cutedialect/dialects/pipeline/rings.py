@@ -21,7 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-KINDS = ("cp_async", "threads", "tma")
+KINDS = ("tma", "cp_async", "threads")
 SIDES = ("producer", "consumer")
 
 
@@ -72,14 +72,17 @@ class CreateOp(IRDLOperation):
 
     With arrival counts every stage has two mbarriers (PTX ISA 9.7.13.15). `full` completes its
     phase when `producers` arrivals and, kind `tma`, `bytes` of transactions came; `empty` when
-    `consumers` arrivals came. `peers` lists groups `n, s` of CTAs of the cluster (n ranks, s
-    apart) that write to each other's stages: a stage is released in all of them.
+    `consumers` arrivals came. A stage may be filled in several ways, such as `tma+cp_async`: one
+    thread arrives for TMA, every thread when its `cp.async` are done, one lane of each warp for
+    ordinary stores. `peers` lists groups `n, s` of CTAs of the cluster (n ranks, s apart) that
+    write to each other's stages: a stage is released in all of them.
 
     Example:
 
         cute.kernel @k() {
           %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
           %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %r = pipeline.create {kind = "tma+cp_async", producers = 129 : i32, consumers = 8 : i32, bytes = 16384 : i32} : !pipeline.ring<4>
         }
     """
 
@@ -123,20 +126,32 @@ class CreateOp(IRDLOperation):
         return self.producers is not None
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """The ways in which its stages are filled."""
+        return tuple(self.kind.data.split("+"))
+
+    @property
     def peer_groups(self) -> tuple[tuple[int, int], ...]:
         """(CTAs, step between ranks) of each group that shares stages."""
         flat = () if self.peers is None else tuple(self.peers.get_values())
         return tuple(zip(flat[::2], flat[1::2], strict=True))  # type: ignore[arg-type]
 
     def verify_(self) -> None:
-        kind = self.kind.data
-        if kind not in KINDS:
-            raise VerifyException(f"expected kind {' or '.join(KINDS)}, got '{kind}'")
+        kinds = self.kinds
+        for kind in kinds:
+            if kind not in KINDS:
+                raise VerifyException(f"expected kind {' or '.join(KINDS)}, got '{kind}'")
+        if list(kinds) != [kind for kind in KINDS if kind in kinds]:
+            raise VerifyException(
+                f"expected kinds once each in the order {', '.join(KINDS)}, got {self.kind.data}"
+            )
         counts = (self.producers, self.consumers)
         if (counts[0] is None) != (counts[1] is None):
             raise VerifyException("expected both producers and consumers, or neither, got one")
-        if kind == "tma" and (self.producers is None or self.bytes is None):
+        if "tma" in kinds and (self.producers is None or self.bytes is None):
             raise VerifyException("expected producers, consumers and bytes of a tma ring, got none")
+        if len(kinds) > 1 and self.producers is None:
+            raise VerifyException(f"expected producers and consumers of a ring {self.kind.data}")
         for name in ("producers", "consumers"):
             given = getattr(self, name)
             if given is not None and not 1 <= given.value.data < 1 << 20:

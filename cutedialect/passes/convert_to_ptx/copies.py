@@ -6,14 +6,14 @@ Atomic reductions to memory take the same way as stores.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from functools import partial
 
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.layout import Layout, flatten
+from cutedialect.layout import Layout
 
-from .context import Context, register_class
+from .context import Context
 from .scalar_builder import Scalar
 from .tile_access import TileAccess, Vector
 from .views import View
@@ -37,13 +37,7 @@ def load_tile(
 ) -> None:
     """Read the values of `tv` into the registers of `array`; 0 outside of the tensor."""
     access = TileAccess(context, view, tv, copy_pack(view), limit_bytes)
-
-    def emit(
-        access: TileAccess, units: SSAValue, vectors: Sequence[Vector], guards: Sequence[Scalar]
-    ) -> None:
-        _memory_op(context, ptx.LdOp, "", access, units, vectors, guards)
-
-    _transfer(context, access, array, True, emit)
+    _transfer(context, access, array, True, partial(_move, context, ptx.LdOp))
 
 
 def store_tile(
@@ -51,13 +45,7 @@ def store_tile(
 ) -> None:
     """Write the registers of `array` to the values of `tv` that exist, each element once."""
     access = TileAccess(context, view, tv, copy_pack(view), limit_bytes)
-
-    def emit(
-        access: TileAccess, units: SSAValue, vectors: Sequence[Vector], guards: Sequence[Scalar]
-    ) -> None:
-        _memory_op(context, ptx.StOp, "", access, units, vectors, guards)
-
-    _transfer(context, access, array, False, emit)
+    _transfer(context, access, array, False, partial(_move, context, ptx.StOp))
 
 
 def reduce_tile(
@@ -77,54 +65,76 @@ def reduce_tile(
     _transfer(context, access, array, False, emit)
 
 
-def copy_tile(
-    context: Context, source: View, target: View, tv: Layout, limit_bytes: int = _MAX_BYTES
+def move_part(
+    context: Context,
+    view: View,
+    array: SSAValue,
+    tv: Layout,
+    limit_bytes: int,
+    loads: bool,
+    is_inside: bool,
 ) -> None:
-    """Copy between memories through registers of this thread."""
-    values = prod(flatten(tv.shape[1]))  # type: ignore[index]
-    count = -(-values // copy_pack(source))
-    array = context.registers(register_class(source.element), count)
-    load_tile(context, source, array, tv, limit_bytes)
-    store_tile(context, target, array, tv, limit_bytes)
+    """Loads (0 outside of the tensor) or stores of a part of a tile, of which it is known whether
+    all of it lies in the tensor. `array` has a register for each element of up to 16 bits.
+    """
+    access = TileAccess(context, view, tv, 1, limit_bytes)
+    emit = partial(_move, context, ptx.LdOp if loads else ptx.StOp)
+    if is_inside or not access.bounded:
+        _whole(context, access, array, loads, emit)
+    else:
+        _ragged(context, access.never_straddling(), array, loads, emit)
 
 
 def _transfer(
     context: Context, access: TileAccess, array: SSAValue, loads: bool, emit: Emit
 ) -> None:
     """The whole tile at once where it lies in the tensor, else with predicates."""
-    guard: Scalar = True if loads else access.owner()
-
-    def whole() -> None:
-        def run(units: SSAValue) -> None:
-            emit(access, units, access.vectors, [guard] * len(access.vectors))
-
-        _with_units(context, access, array, loads, run)
-
-    def ragged(each: TileAccess) -> None:
-        def run(units: SSAValue) -> None:
-            if loads:
-                context.fill(units, 0)
-            _predicated(context, each, units, guard, emit)
-
-        _with_units(context, each, array, loads, run)
-
     if not access.bounded:
-        whole()
+        _whole(context, access, array, loads, emit)
         return
-    straddles = any(
-        not access.never_straddles(*access.span(vector, mode), mode)
-        for mode in access.bounded
-        for vector in access.vectors
-    )
-    if not straddles and len(access.vectors) <= _FEW:
-        ragged(access)
+    each = access.never_straddling()
+    if each is access and len(access.vectors) <= _FEW:
+        _ragged(context, access, array, loads, emit)
         return
-    each = access
-    if straddles:
-        each = TileAccess(context, access.view, access.tv, access.pack, access.view.element_bytes)
     # What both sides of the branch need is written before it.
     access.addresses([vector.offset for vector in access.vectors])
-    context.when(access.inside(), whole, lambda: ragged(each))
+    context.when(
+        access.inside(),
+        lambda: _whole(context, access, array, loads, emit),
+        lambda: _ragged(context, each, array, loads, emit),
+    )
+
+
+def _whole(context: Context, access: TileAccess, array: SSAValue, loads: bool, emit: Emit) -> None:
+    guard: Scalar = True if loads else access.owner()
+
+    def run(units: SSAValue) -> None:
+        emit(access, units, access.vectors, [guard] * len(access.vectors))
+
+    _with_units(context, access, array, loads, run)
+
+
+def _ragged(context: Context, access: TileAccess, array: SSAValue, loads: bool, emit: Emit) -> None:
+    guard: Scalar = True if loads else access.owner()
+
+    def run(units: SSAValue) -> None:
+        if loads:
+            context.fill(units, 0)
+        _predicated(context, access, units, guard, emit)
+
+    _with_units(context, access, array, loads, run)
+
+
+def _move(
+    context: Context,
+    kind: type,
+    access: TileAccess,
+    units: SSAValue,
+    vectors: Sequence[Vector],
+    guards: Sequence[Scalar],
+) -> None:
+    """Plain loads or stores."""
+    _memory_op(context, kind, "", access, units, vectors, guards)
 
 
 def _predicated(

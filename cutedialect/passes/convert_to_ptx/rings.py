@@ -142,10 +142,15 @@ def acquire(context: Context, ring: Ring, state: State) -> None:
     """The stage is empty; for TMA, so many bytes will come."""
     builder = context.builder
     wait(builder, ring.empty, state)
-    if ring.op.kind.data == "tma":
+    if "tma" in ring.op.kinds:
         assert ring.op.bytes is not None
+        size = ring.op.bytes.value.data
         address, offset = barrier(builder, ring.full, state)
-        builder.emit(ptx.MbarrierExpectTxOp(address, ring.op.bytes.value.data, offset))
+
+        def expect() -> None:
+            builder.emit(ptx.MbarrierExpectTxOp(address, size, offset))
+
+        context.by_one_thread(expect)
 
 
 def drain(context: Context, ring: Ring, state: State) -> None:
@@ -165,9 +170,14 @@ def drain(context: Context, ring: Ring, state: State) -> None:
 
 
 def commit(context: Context, ring: Ring, state: State) -> None:
-    """What threads wrote is there: one lane of each warp arrives. TMA says it by itself."""
-    if ring.op.kind.data != "tma":
+    """What threads wrote is there: one lane of each warp arrives, and for `cp.async` every lane
+    when its copies are done. TMA says it by itself.
+    """
+    if "threads" in ring.op.kinds:
         _arrive(context, ring.full, state, ())
+    if "cp_async" in ring.op.kinds:
+        address, offset = barrier(context.builder, ring.full, state)
+        context.builder.emit(ptx.CpAsyncMbarrierArriveOp(address, offset))
 
 
 def release(

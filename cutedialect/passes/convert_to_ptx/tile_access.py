@@ -5,7 +5,7 @@ moves, and which may lie outside of the tensor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
@@ -152,6 +152,16 @@ class TileAccess:
         for digit in self.layout.threads:
             grain = gcd(grain, digit.steps[self.leaf_of(mode)])
         return grain % count == 0 and first % count == 0
+
+    def never_straddling(self) -> TileAccess:
+        """This access, or one of single elements where the edge may cut one of the vectors."""
+        if all(
+            self.never_straddles(*self.span(vector, mode), mode)
+            for mode in self.bounded
+            for vector in self.vectors
+        ):
+            return self
+        return replace(self, limit_bytes=self.view.element_bytes)
 
     def remaining(self, mode: int) -> Scalar:
         """Elements from this thread's first coordinate to the edge (b32, may be negative)."""

@@ -4,6 +4,7 @@ sides have become.
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
 
 from cutedialect.dialects import cute
@@ -21,10 +22,11 @@ from .context import (
     array_class,
     fail,
 )
-from .copies import copy_tile, load_tile, store_tile
+from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, extract
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import load_matrices, store_matrices
+from .register_copies import copy_tile
 from .scalar_builder import Scalar
 from .tma import tensor_copy
 
@@ -58,7 +60,9 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
     if source in self.views and target_ in self.views:
         if op.tv is None:
             raise fail(op, "expected the attribute tv (thread-value layout) between memories")
-        copy_tile(self.context, self.views[source], self.views[target_], op.tv.data, limit)
+        is_tf32 = isinstance(atom, UniversalCopyType) and isinstance(atom.element, FloatTF32Type)
+        sides = self.views[source], self.views[target_]
+        copy_tile(self.context, *sides, op.tv.data, limit, is_tf32)
     elif source in self.views:
         fragment = self.fragment(op, target_)
         view = self.views[source]
