@@ -37,6 +37,9 @@ class CuteToPtxPass(ModulePass):
     arch: str = "sm_80"
     schedule: str | None = None
 
+    def __post_init__(self) -> None:
+        pipeline(self.arch, self.schedule)
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for step in pipeline(self.arch, self.schedule):
             step.apply(ctx, op)

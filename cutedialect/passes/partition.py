@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, FloatTF32Type, ModuleOp
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.atoms import MmaAtom
+from cutedialect.atoms import MmaAtom, target
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -77,7 +77,15 @@ class PartitionPass(ModulePass):
 
     arch: str = "sm_80"
 
+    def __post_init__(self) -> None:
+        target(self.arch)
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        tiled = op.attributes.get("cute.arch")
+        if isinstance(tiled, StringAttr) and tiled.data != self.arch:
+            raise PassFailedException(
+                op, f"expected the target that cute-tile was given, {tiled.data}, got {self.arch}"
+            )
         for kernel in op.ops:
             if isinstance(kernel, KernelOp):
                 _Partition(kernel, self.arch).run()

@@ -51,6 +51,7 @@ from cutedialect.passes.mbarrier_rings import insert_rings
 from cutedialect.passes.ring_buffers import ring_type
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.split_roles import split_roles
+from cutedialect.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class PipelinePass(ModulePass):
     name = "cute-pipeline"
 
     stages: int | None = None
+
+    def __post_init__(self) -> None:
+        Schedule(stages=self.stages)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.ops:

@@ -27,6 +27,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AtomicOp,
@@ -44,6 +45,7 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
     TransposeOp,
     YieldOp,
+    shape_of,
 )
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule_heuristic import complete
@@ -60,6 +62,11 @@ class TilePass(ModulePass):
     arch: str = "sm_80"
     schedule: str | None = None
 
+    def __post_init__(self) -> None:
+        target(self.arch)
+        if self.schedule:
+            Schedule.parse(self.schedule)
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         op.attributes["cute.arch"] = StringAttr(self.arch)
         asked = Schedule.parse(self.schedule) if self.schedule else None
@@ -68,6 +75,7 @@ class TilePass(ModulePass):
         for kernel in kernels:
             _expand_whole_problem(kernel, asked)
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
+            _check_tile(kernel, given.merged(asked))
             schedule = complete(kernel, given.merged(asked), self.arch)
             assert schedule.warps is not None
             threads = 32 * schedule.warps[0] * schedule.warps[1]
@@ -123,6 +131,18 @@ def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
     build.insert(CopyOp(out, view))
     gemm.detach()
     gemm.erase()
+
+
+def _check_tile(kernel: KernelOp, given: Schedule) -> None:
+    """A schedule's tile is that of the program, which has it in its ops."""
+    gemm = next((op for op in kernel.walk() if isinstance(op, GemmOp)), None)
+    if gemm is None or given.tile is None:
+        return
+    written = *shape_of(gemm.acc.type), shape_of(gemm.a.type)[1]
+    if given.tile != written:
+        raise PassFailedException(
+            gemm, f"expected the schedule's tile to be the program's {written}, got {given.tile}"
+        )
 
 
 def _write_launch(

@@ -89,7 +89,10 @@ def from_failure(error: BaseException, doing: str, module: ModuleOp) -> Diagnost
     position = position_of(op if op is not None else module)
     subject = f"'{op.name}': " if op is not None and op is not module else ""
     if is_users_fault(error):
-        return Diagnostic(f"{subject}{one_line(_message(error))}", position)
+        text = one_line(_message(error))
+        if op is not None:  # some messages name their op themselves
+            text = text.removeprefix(f"{op.name}: ")
+        return Diagnostic(f"{subject}{text}", position)
     text = one_line(f"{type(error).__name__}: {error}".rstrip(": "))
     return Diagnostic(
         f"{subject}internal error while {doing}: {text} (this is a bug; CUTEDIALECT_DEBUG=1 shows "

@@ -40,6 +40,8 @@ _ANCHOR = "builtin.module"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}$")
 _FLOAT = re.compile(r"[+-]?[0-9]+(\.[0-9]*([eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)$")
 
+_NAMES = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+
 _Convertible = TypeVar("_Convertible", bound=ArgSpecConvertible)
 
 
@@ -264,7 +266,10 @@ def _spelled(hint: Any) -> str:
     """A type as a user of the command line understands it."""
     if get_origin(hint) is Literal:
         return " or ".join(str(choice) for choice in get_args(hint))
-    return type_repr(hint)
+    arms = [arm for arm in get_args(hint) if arm is not type(None)]
+    if type(None) in get_args(hint) and len(arms) == 1:  # left out where it is not given
+        return _spelled(arms[0])
+    return _NAMES.get(hint) or type_repr(hint)
 
 
 def _is_tuple(hint: Any) -> bool:
