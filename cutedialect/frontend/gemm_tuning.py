@@ -156,11 +156,11 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     """
     problem = call.problem()
     fitting = [each for each in gemm_schedules(problem.bits) if problem.takes(each)]
-    estimated = sorted(fitting, key=lambda each: cycles(problem, each))
+    estimated = sorted(fitting, key=lambda each: cycles(each, problem))
     if not estimated:
         return []
-    limit = _SLOWER * cycles(problem, estimated[0])
-    listed = [each for each in estimated if cycles(problem, each) <= limit][:_MOST_LISTED]
+    limit = _SLOWER * cycles(estimated[0], problem)
+    listed = [each for each in estimated if cycles(each, problem) <= limit][:_MOST_LISTED]
     rastered = [
         each.merged(Schedule(raster=raster))
         for each, raster in product(listed[:_RASTERED], _RASTERS)

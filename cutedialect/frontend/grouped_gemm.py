@@ -18,7 +18,6 @@ from .gemm_operands import as_operand
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import choose_schedule
-from .library.grouped_problems import mean_problem
 from .ready_call import ReadyCall
 
 
@@ -186,7 +185,7 @@ def _prepare(
         chosen is not None and (chosen.tile is not None or chosen.roles == "uniform")
     ):
         problems = [call.problem() for call in taking]
-        chosen = choose_schedule(mean_problem(problems)).merged(chosen)
+        chosen = choose_schedule(*problems).merged(chosen)
     for call in calls:
         call.swapped = chosen is not None and chosen.swap_ab == "yes"
     rows: list[list[Any]] = []

@@ -85,7 +85,7 @@ def marked(
         Choice(
             each.bits,
             each.schedule,
-            cycles(problem, each.schedule),
+            cycles(each.schedule, problem),
             default.merged(each.schedule) == default,
         )
         for each in listed

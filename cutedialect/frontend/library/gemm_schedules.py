@@ -33,6 +33,8 @@ _TILES = {
 }
 # Three warpgroups on 64 rows each: a short epilogue beside few steps.
 _THREE_GROUPS = (192, 128)
+# Two warpgroups that take tiles in turns: one stores its results while the other multiplies.
+_ALTERNATE = (128, 128)
 # Tiles of two lines for what memory bounds: half as many waits on barriers, but fewer stages.
 _DEEP = ((64, 112), (64, 64), (64, 32), (128, 128))
 # Tiles of the transposed product, whose columns are the few rows of A: 64 rows of B^T, or 128.
@@ -40,28 +42,29 @@ _SKINNY = ((64, 8), (64, 16), (64, 32), (64, 64), (128, 64))
 # A problem with more rows than this is not skinny.
 _SKINNY_ROWS = 64
 _LINE = 128
-# H100 SXM: multiprocessors and bytes of L2; of them all, bytes from memory for each clock cycle.
+# H100 SXM: multiprocessors; of them all, bytes from memory for each clock cycle.
 _PROCESSORS = 132
-_L2_SIZE = 36e6
 _MEMORY_BYTES = 1900
 # Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, at least, and bytes from
 # L2 for each cycle and multiprocessor; the share of the loads that is felt beside the multiplies.
 _COLUMN = 0.61
 _MULTIPLY = 70
-_L2_BYTES = 66
-_LOADS_FELT = 0.03
-# Cycles that a step of a lone warpgroup waits for its barrier; a ring of fewer stages than this
-# waits longer.
+_L2_BYTES = 55
+_LOADS_FELT = 0.1
+# Cycles that a step of a lone warpgroup waits for its barrier, half as many where two alternate; a
+# ring of fewer stages than this waits longer.
 _WAIT = 20
 _RING = 200 * 1024
 _FEW_STAGES = 4
 _SHORT_RING = 1.1
 # Cycles: the first bytes of a kernel, the start and end of a tile, and there for each accumulator
-# of a thread; bytes of the last results stored in one.
+# of a thread; all of these where another warpgroup multiplies meanwhile; bytes of the last results
+# stored in one.
 _LAUNCH = 1500
 _TILE = 200
-_VALUE = 20
-_STORE_BYTES = 20
+_VALUE = 28
+_HIDDEN_TILE = 150
+_STORE_BYTES = 12
 _RASTERS = (2, 4, 8, 16, 32)
 
 
@@ -94,8 +97,10 @@ class Problem:
 
 
 def warpgroups(schedule: Schedule) -> int:
-    """Warpgroups that multiply."""
+    """Warpgroups that multiply one tile."""
     assert schedule.tile is not None
+    if schedule.roles == "alternate":
+        return 1
     if schedule.warps is not None:
         return schedule.warps[0] * schedule.warps[1] // 4
     return 2 if schedule.tile[0] % 128 == 0 else 1
@@ -104,28 +109,38 @@ def warpgroups(schedule: Schedule) -> int:
 def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
     """The schedules for operands with elements of so many bits, best large tiles first."""
     line = _LINE * 8 // bits
-    wide = [
-        Schedule(tile=(*tile, line), cluster=cluster, swap_ab="no")
+    listed = [
+        Schedule(tile=(*tile, line), cluster=cluster, roles="specialized", swap_ab="no")
         for tile, clusters in _TILES.items()
         for cluster in clusters
     ]
-    three = Schedule(tile=(*_THREE_GROUPS, line), warps=(12, 1), cluster=(1, 1), swap_ab="no")
-    deep = [
-        Schedule(tile=(*tile, 2 * line), cluster=(1, 1), swap_ab=swap)
+    three, turns = (*_THREE_GROUPS, line), (*_ALTERNATE, line)
+    listed += [
+        Schedule(tile=three, warps=(12, 1), cluster=(1, 1), roles="specialized", swap_ab="no"),
+        Schedule(tile=turns, cluster=(1, 1), roles="alternate", swap_ab="no"),
+    ]
+    listed += [
+        Schedule(tile=(*tile, 2 * line), cluster=(1, 1), roles="specialized", swap_ab=swap)
         for tiles, swap in ((_DEEP, "no"), (_SKINNY, "yes"))
         for tile in tiles
     ]
-    return (*wide, three, *deep)
+    return tuple(listed)
 
 
 @lru_cache(maxsize=4096)
-def choose_schedule(problem: Problem) -> Schedule:
-    """The schedule with the lowest estimate, its raster set for L2."""
-    listed = [each for each in gemm_schedules(problem.bits) if problem.takes(each)]
-    skinny = [each for each in listed if _suits_skinny(problem, each)]
+def choose_schedule(*problems: Problem) -> Schedule:
+    """The schedule with the lowest estimate for all problems together, its raster set for L2.
+
+    Several problems are one launch, which walks over the tiles of all; they have one element type
+    and the same limits.
+    """
+    widest = max(problems, key=lambda each: each.m)
+    largest = max(problems, key=lambda each: each.m * each.n * each.k)
+    listed = [each for each in gemm_schedules(widest.bits) if widest.takes(each)]
+    skinny = [each for each in listed if _suits_skinny(widest, each)]
     listed = skinny or [each for each in listed if each.swap_ab == "no"]
-    best = min(listed, key=lambda each: cycles(problem, each))
-    return best.merged(Schedule(raster=_raster(problem, best)))
+    best = min(listed, key=lambda each: cycles(each, *problems))
+    return best.merged(Schedule(raster=_raster(largest, best)))
 
 
 def _suits_skinny(problem: Problem, schedule: Schedule) -> bool:
@@ -141,52 +156,82 @@ def _suits_skinny(problem: Problem, schedule: Schedule) -> bool:
     return rows == (128 if has_wide else 64)
 
 
-def cycles(problem: Problem, schedule: Schedule) -> float:
-    """Estimated clock cycles of a schedule on a problem."""
+def cycles(schedule: Schedule, *problems: Problem) -> float:
+    """Estimated clock cycles of a schedule on a problem, or on several in one launch."""
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    size = schedule.cluster[0] * schedule.cluster[1]
+    resident = _PROCESSORS // size
+    blocks = [_blocks(schedule, each) for each in problems]
+    tiles = [_tile_cycles(schedule, each) for each in problems]
+    if len(problems) == 1:
+        walk = _ceil(blocks[0], resident) * tiles[0]
+    else:
+        work = sum(count * each for count, each in zip(blocks, tiles, strict=True))
+        walk = work / resident + max(tiles) / 2
+    rows, columns = schedule.tile[:2]
+    last = rows * columns * problems[0].out_bits / 8 / _STORE_BYTES
+    if schedule.roles == "alternate":
+        last += _VALUE * rows * columns / 128
+    moved = sum(
+        each.batch * ((each.m + each.n) * each.k * each.bits + each.m * each.n * each.out_bits)
+        for each in problems
+    )
+    # Memory is not busy all the time where the last wave leaves multiprocessors idle.
+    waves = _ceil(sum(blocks), resident)
+    idle = 1 - sum(blocks) * size / (waves * _PROCESSORS) if waves else 0
+    memory = moved / 8 / _MEMORY_BYTES * (1 + idle / 10)
+    return _LAUNCH + max(walk + last, memory)
+
+
+def _blocks(schedule: Schedule, problem: Problem) -> int:
+    """Blocks of tiles of a problem, each for the CTAs of a cluster."""
+    height, width = _block(schedule)
+    m, n = _extents(schedule, problem)
+    return problem.batch * _ceil(m, height) * _ceil(n, width)
+
+
+def _block(schedule: Schedule) -> tuple[int, int]:
+    """Rows and columns of the output that a cluster computes at once."""
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    return schedule.tile[0] * schedule.cluster[0], schedule.tile[1] * schedule.cluster[1]
+
+
+def _extents(schedule: Schedule, problem: Problem) -> tuple[int, int]:
+    """Rows and columns of the product as the tiles see it."""
+    m, n = problem.m, problem.n
+    return (n, m) if schedule.swap_ab == "yes" else (m, n)
+
+
+def _tile_cycles(schedule: Schedule, problem: Problem) -> float:
+    """Cycles from one tile to the next."""
     assert schedule.tile is not None
     assert schedule.cluster is not None
     (rows, columns, depth), (across, along) = schedule.tile, schedule.cluster
-    m, n = problem.m, problem.n
-    if schedule.swap_ab == "yes":
-        m, n = n, m
-    size = across * along
-    blocks = problem.batch * _ceil(m, rows * across) * _ceil(n, columns * along)
-    waves = _ceil(blocks, _PROCESSORS // size)
+    groups = warpgroups(schedule)
     line = depth * problem.bits // 8
     loads = (rows / along + columns / across) * line / _L2_BYTES
     # A third warpgroup waits for its turn at the tensor cores a little.
-    turns = 1.02 if warpgroups(schedule) == 3 else 1.0
+    turns = 1.02 if groups == 3 else 1.0
     multiply = rows // 64 * (line // 32) * max(_COLUMN * columns, _MULTIPLY) * turns
     step = max(multiply, loads) + _LOADS_FELT * loads
-    if warpgroups(schedule) == 1:
-        step += _WAIT
+    if groups == 1:
+        step += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
     if _RING // ((rows + columns) * line) < _FEW_STAGES:
         step *= _SHORT_RING
-    values = rows * columns / (128 * warpgroups(schedule))
-    tile = _ceil(problem.k, depth) * step + _TILE + _VALUE * values
-    last = rows * columns * problem.out_bits / 8 / _STORE_BYTES
-    moved = problem.batch * (
-        (problem.m + problem.n) * problem.k * problem.bits
-        + problem.m * problem.n * problem.out_bits
-    )
-    # Memory is not busy all the time where the last wave leaves multiprocessors idle.
-    idle = 1 - blocks * size / (waves * _PROCESSORS) if blocks else 0
-    memory = moved / 8 / _MEMORY_BYTES * (1 + idle / 10)
-    return _LAUNCH + max(waves * tile + last, memory)
+    ends = _TILE + _VALUE * rows * columns / (128 * groups)
+    if schedule.roles == "alternate":
+        ends = _HIDDEN_TILE
+    return _ceil(problem.k, depth) * step + ends
 
 
 def _raster(problem: Problem, schedule: Schedule) -> int:
-    """Rows of blocks that are walked together: the fewest for which a wave of tiles reads not much
-    more than it must. Neighbors that share columns profit from few rows; a wave that is nearly
-    square reads least, which counts where no operand stays in L2.
+    """Rows of blocks that are walked together: the fewest for which a wave of tiles, a rectangle as
+    nearly square as it can be, reads hardly more than it must.
     """
-    assert schedule.tile is not None
+    (height, width), (m, n) = _block(schedule), _extents(schedule, problem)
     assert schedule.cluster is not None
-    m, n = problem.m, problem.n
-    if schedule.swap_ab == "yes":
-        m, n = n, m
-    height = schedule.tile[0] * schedule.cluster[0]
-    width = schedule.tile[1] * schedule.cluster[1]
     resident = _PROCESSORS // (schedule.cluster[0] * schedule.cluster[1])
     rows, columns = max(1, _ceil(m, height)), max(1, _ceil(n, width))
 
@@ -196,8 +241,7 @@ def _raster(problem: Problem, schedule: Schedule) -> int:
             return group * height + resident / group * width
         return min(rows, resident / columns) * height + columns * width
 
-    stays = min(m, n) * problem.k * problem.bits / 8 <= _L2_SIZE or columns <= 16
-    limit = min(map(read, _RASTERS)) * (1.3 if stays else 1.05)
+    limit = min(map(read, _RASTERS)) * 1.05
     return next(raster for raster in _RASTERS if read(raster) <= limit)
 
 
