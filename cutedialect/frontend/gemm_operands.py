@@ -91,4 +91,6 @@ def broadcast(one: Sequence[int | None], other: Sequence[int | None]) -> tuple[i
 
 
 def shown(shape: Sequence[int | None]) -> str:
-    return "(" + ", ".join("?" if extent is None else str(extent) for extent in shape) + ")"
+    """A shape as Python writes a tuple, `?` for a run-time extent."""
+    inside = ", ".join("?" if extent is None else str(extent) for extent in shape)
+    return f"({inside},)" if len(shape) == 1 else f"({inside})"

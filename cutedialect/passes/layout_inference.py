@@ -30,9 +30,9 @@ from cutedialect.passes.thread_layouts import coalesced, project
 
 
 def contiguous_mode(type_: MemRefType) -> int | None:
-    """The mode with a static stride of 1, or None."""
+    """The mode with a static stride of 1, or one that starts with such a part, or None."""
     for mode, stride in enumerate(type_.stride):
-        if stride == 1:
+        if stride == 1 or (isinstance(stride, tuple) and stride[0] == 1):
             return mode
     return None
 

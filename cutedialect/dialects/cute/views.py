@@ -361,10 +361,17 @@ class SubviewOp(IRDLOperation):
         )
         expected = subview_type(source, result.shape)
         check(result == expected, f"expected the subview's type {expected}, got {result}")
-        for at, extent, whole in zip(origin, result.shape, source.shape, strict=True):
+        for at, extent, whole, mode in zip(
+            origin, result.shape, source.shape, source.modes, strict=True
+        ):
             check(
                 isinstance(whole, int) and isinstance(extent, int) and 0 <= at <= whole - extent,
                 f"expected {result.shape} at {tuple(origin)} to lie in {source.shape}",
+            )
+            check(
+                not isinstance(mode, tuple) or at % extent == 0,
+                f"expected a part of the nested mode {mode} to start at a multiple of {extent}, "
+                f"got {at}",
             )
 
 
@@ -419,15 +426,25 @@ class StageOp(IRDLOperation):
 
 
 def subview_type(type_: MemRefType, shape: Sequence[int]) -> MemRefType:
-    """Type of a smaller tile of the same strides; a nested mode stays whole."""
+    """Type of a smaller tile of the same strides; of a nested mode whole, or inside its first
+    factor.
+    """
     modes: list[object] = []
-    for mode, whole, extent in zip(type_.modes, type_.shape, shape, strict=True):
-        check(
-            extent == whole or not isinstance(mode, tuple),
-            f"expected the nested mode {mode} of {type_.layout} to stay whole, got {extent}",
-        )
+    strides: list[object] = []
+    for mode, stride, whole, extent in zip(
+        type_.modes, type_.stride, type_.shape, shape, strict=True
+    ):
+        if extent != whole and isinstance(mode, tuple):
+            assert isinstance(stride, tuple)
+            check(
+                isinstance(mode[0], int) and mode[0] % extent == 0,
+                f"expected the nested mode {mode} of {type_.layout} to stay whole or a part that "
+                f"divides {mode[0]}, got {extent}",
+            )
+            stride = stride[0]
         modes.append(mode if extent == whole else extent)
-    return type_.with_layout(Layout(tuple(modes), type_.stride))
+        strides.append(stride)
+    return type_.with_layout(Layout(tuple(modes), tuple(strides)))
 
 
 def stage_type(type_: Attribute) -> MemRefType:

@@ -230,9 +230,13 @@ def subview(
         (mode, at, 1) for mode, at in zip(view.root_modes, origin, strict=True) if at and mode >= 0
     ]
     for at, extent, leaves, bound in zip(origin, shape, view.modes, view.bounds, strict=True):
-        if at:
-            terms.append(Term(1, at, leaves[0][1]))
-        modes.append(leaves if len(leaves) != 1 else ((extent, leaves[0][1]),))
+        terms += [
+            Term(1, digit, stride)
+            for (_, stride), digit in zip(leaves, _digits(at, leaves), strict=True)
+            if digit
+        ]
+        is_part = len(leaves) == 1 or extent != extent_static(leaves)
+        modes.append(((extent, leaves[0][1]),) if is_part else leaves)
         if bound is not None:
             limit = builder.pure("sub.s32", bound.limit, at)
             bound = Bound(limit, gcd(bound.divisor, at))
@@ -244,6 +248,16 @@ def subview(
         terms=tuple(terms),
         origin=(*view.origin, *starts),
     )
+
+
+def _digits(coord: int, leaves: tuple[Leaf, ...]) -> list[int]:
+    """A static coordinate of a mode by its leaves."""
+    digits: list[int] = []
+    for size, _ in leaves[:-1]:
+        assert isinstance(size, int)
+        digits.append(coord % size)
+        coord //= size
+    return [*digits, coord]
 
 
 def stage(view: View, index: Scalar) -> View:
