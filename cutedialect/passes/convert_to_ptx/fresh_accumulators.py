@@ -4,6 +4,8 @@ that nothing has to be written to them; only a loop without a trip leaves the ze
     fill acc, 0; for k { gemm a, b, acc }; use acc
     =>
     for k { gemm a, b, acc (scale-d: k > first) }; if no trip { fill acc, 0 }; use acc
+
+Without a loop the multiply ignores them anyway.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import FillOp, GemmOp
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
@@ -19,18 +21,20 @@ from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 
 @dataclass(frozen=True)
 class FreshAccumulator:
-    """The loop, the multiply in it that comes first, and the first op after it that may read."""
+    """The loop (None for a multiply next to the fill), the multiply in it that comes first, and the
+    first op after the loop that may read.
+    """
 
     fill: FillOp
-    loop: scf.ForOp
+    loop: scf.ForOp | None
     first: GemmOp
     reader: Operation | None
 
 
 def fresh_accumulator(fill: FillOp) -> FreshAccumulator | None:
-    """The loop that takes the place of a fill with zero, or None where the fill has to stay: one
-    loop of the same block, directly in which wgmma alone uses the accumulator, comes before all
-    other uses.
+    """What takes the place of a fill with zero, or None where the fill has to stay: a wgmma of the
+    same block, or one loop of it, directly in which wgmma alone uses the accumulator, comes before
+    all other uses.
     """
     block = fill.parent
     assert block is not None
@@ -47,18 +51,21 @@ def fresh_accumulator(fill: FillOp) -> FreshAccumulator | None:
         (each for each in inside if block.get_operation_index(each) > start),
         key=block.get_operation_index,
     )
+    if order and _multiplies_into(order[0], accumulator):
+        assert isinstance(order[0], GemmOp)
+        return FreshAccumulator(fill, None, order[0], None)
     if not order or not isinstance(order[0], scf.ForOp):
         return None
     loop = order[0]
     multiplies: list[GemmOp] = []
     for user in inside[loop]:
-        if (
-            not isinstance(user, GemmOp)
-            or not isinstance(user.atom, Sm90MmaType)
-            or user.acc is not accumulator
-            or user.parent is not loop.body.block
-        ):
+        if not _multiplies_into(user, accumulator) or user.parent is not loop.body.block:
             return None
+        assert isinstance(user, GemmOp)
         multiplies.append(user)
     first = min(multiplies, key=loop.body.block.get_operation_index)
     return FreshAccumulator(fill, loop, first, order[1] if len(order) > 1 else None)
+
+
+def _multiplies_into(op: Operation, accumulator: SSAValue) -> bool:
+    return isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType) and op.acc is accumulator

@@ -116,6 +116,7 @@ class KernelLowering:
     def _settle(self, accumulator: FreshAccumulator) -> None:
         """Write the zeros that no trip of the loop has accounted for."""
         loop, array = accumulator.loop, self.fragments[accumulator.fill.fragment].array
+        assert loop is not None
         self.builder.at(accumulator.fill)
         empty = self.builder.pure("setp.ge.s32", self.scalars[loop.lb], self.scalars[loop.ub])
         self.context.when(empty, lambda: self.context.fill(array, 0))

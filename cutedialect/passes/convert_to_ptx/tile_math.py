@@ -58,7 +58,9 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
         a = self.fragment(op, op.a) if in_registers else self.view(op, op.a)
         keeps: Scalar = True
         fresh = self.fresh.get(op)
-        if fresh is not None:
+        if fresh is not None and fresh.loop is None:
+            keeps = False
+        elif fresh is not None and fresh.loop is not None:
             counter = self.scalars[fresh.loop.body.block.args[0]]
             keeps = self.builder.pure("setp.gt.s32", counter, self.scalars[fresh.loop.lb])
         acc = self.fragment(op, op.acc)
