@@ -1,0 +1,208 @@
+"""The GPU, the emulator and float64 on small problems that reach every way of `cute.gemm`.
+
+    python -m benchmarks.agreement [--only REGEX] [--json FILE] [--in-process] [--no-emulator]
+
+Each probe runs on both backends; the outputs have to agree bit for bit, but for the last places of
+activations, whose approximations the hardware does not specify. A kernel that hangs or takes the
+context along is a row, and the next probe starts in a new process. `--in-process` stays in this
+one, for compute-sanitizer:
+
+    compute-sanitizer python -m benchmarks.agreement --in-process --no-emulator
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from .probes import Probe, make, probes, run
+from .progress import Progress
+from .supervisor import NoDeviceError, Supervisor, WorkerError
+
+# Units in the last place by which approximated functions may differ.
+_ACTIVATION_ULPS = 2
+_ACTIVATIONS = {"relu", "gelu", "silu"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.agreement",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", metavar="REGEX", default="", help="probes whose name matches")
+    parser.add_argument("--json", metavar="FILE", help="write the results")
+    parser.add_argument("--in-process", action="store_true", help="no child process")
+    parser.add_argument("--no-emulator", action="store_true", help="compare with float64 alone")
+    parser.add_argument("--patience", type=float, default=60, metavar="S", help="until a hang")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.worker:
+        return _work()
+    chosen = [each for each in probes() if re.search(options.only, each.name)]
+    if not chosen:
+        parser.error(f"--only: expected to match a probe, got '{options.only}'")
+    emulates = not options.no_emulator
+    progress = Progress(len(chosen))
+    found: dict[str, dict[str, Any]] = {}
+    try:
+        if options.in_process:
+            for probe in chosen:
+                progress.step(probe.name)
+                found[probe.name] = compare(probe, emulates)
+        else:
+            found = _supervised(chosen, emulates, options.patience, progress)
+    except NoDeviceError as error:
+        print(f"benchmarks.agreement: {error}", file=sys.stderr)
+        return 2
+    progress.clear()
+    bad = {name: result for name, result in found.items() if result.get("failure")}
+    for name, result in bad.items():
+        print(f"FAILED  {name}: {result['failure']}")
+    equal = sum(result.get("equal", False) for result in found.values())
+    print(f"{len(found) - len(bad)} of {len(found)} probes agree, {equal} of them bit for bit")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1)
+    return 1 if bad else 0
+
+
+def _supervised(
+    chosen: Sequence[Probe], emulates: bool, patience: float, progress: Progress
+) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    command = (sys.executable, "-m", "benchmarks.agreement", "--worker")
+    with Supervisor(patience, command) as worker:
+        for probe in chosen:
+            progress.step(probe.name)
+            try:
+                found[probe.name] = worker.ask({"probe": probe.name, "emulates": emulates})
+            except WorkerError as error:
+                found[probe.name] = {"failure": str(error)}
+    return found
+
+
+def _work() -> int:
+    """The child: answers one probe after the other."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    missing = _missing()
+    print(
+        json.dumps({"missing": missing} if missing else {"machine": {}}), file=answers, flush=True
+    )
+    if missing:
+        return 2
+    known = {each.name: each for each in probes()}
+    for line in sys.stdin:
+        request = json.loads(line)
+        result = compare(known[request["probe"]], request["emulates"])
+        print(json.dumps(result), file=answers, flush=True)
+        if result.get("lost"):
+            return 3
+    return 0
+
+
+def _missing() -> str | None:
+    try:
+        torch = import_module("torch")
+    except ImportError:
+        return "torch to place arrays with, got none"
+    return None if torch.cuda.is_available() else "a GPU, got none that torch can use"
+
+
+def compare(probe: Probe, emulates: bool) -> dict[str, Any]:
+    """Whether the outputs agree, and what does not."""
+    try:
+        torch = import_module("torch")
+        given = make(probe, _on_gpu)
+        outputs = run(probe, given, "cuda")
+        torch.cuda.synchronize()
+        got = [_to_host(output) for output in outputs]
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        return {"failure": text, "lost": "CUDA" in text or "cuda" in text}
+    failure = _against_float64(probe, got, [each.exact for each in given])
+    equal = False
+    if failure is None and emulates:
+        other = run(probe, make(probe, lambda array: array), "emulator")
+        furthest = max((_ulps(x, y) for x, y in zip(got, other, strict=True)), default=0)
+        equal = furthest == 0
+        allowed = _ACTIVATION_ULPS if _ACTIVATIONS & set(probe.epilogue) else 0
+        if furthest > allowed:
+            failure = f"expected the emulator's result, got one {furthest} units apart"
+    return {"failure": failure, "equal": equal}
+
+
+def _against_float64(probe: Probe, got: list[Any], exact: list[Any]) -> str | None:
+    for output, wanted in zip(got, exact, strict=False):
+        if wanted is None or not output.size:
+            continue
+        if probe.is_exact:
+            if not np.array_equal(output, wanted.astype(output.dtype)):
+                return "expected exact sums, got others"
+            continue
+        error = np.abs(output.astype(np.float64) - wanted).max()
+        # Half a unit of the output for rounding, as much for the sums of operands of few bits.
+        unit = float(_epsilon(output.dtype)) if output.dtype.kind != "i" else 0.0
+        operand = 2.0**-10 if probe.dtype == "tf32" else 2.0**-12 if "e" in probe.dtype[:1] else 0
+        allowed = np.abs(wanted).max() * (unit + operand) + 1e-5
+        if error > allowed:
+            return f"expected an error of at most {allowed:.3g} against float64, got {error:.3g}"
+    return None
+
+
+def _epsilon(dtype: Any) -> float:
+    return float(ml_dtypes.finfo(dtype).eps)
+
+
+def _ulps(left: np.ndarray, right: np.ndarray) -> int:
+    """The largest distance in representable numbers."""
+    if not left.size:
+        return 0
+    kind = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}[left.dtype.itemsize]
+    x, y = (np.ascontiguousarray(each).view(kind).astype(np.int64) for each in (left, right))
+    if left.dtype.kind not in "iu":
+        lowest = -(2 ** (8 * left.dtype.itemsize - 1))
+        x, y = (np.where(each < 0, lowest - each, each) for each in (x, y))
+    return int(np.abs(x - y).max())
+
+
+def _on_gpu(array: np.ndarray) -> Any:
+    """A torch tensor with the strides of a NumPy array, and its distance from alignment."""
+    torch = import_module("torch")
+    size = array.dtype.itemsize
+    plain = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[size]
+    kind = {
+        "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
+        "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
+        "int8": torch.int8, "uint8": torch.uint8, "int32": torch.int32,
+    }[array.dtype.name]  # fmt: skip
+    bits = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[size]
+    strides = tuple(stride // size for stride in array.strides)
+    offset = strides[0] - array.shape[1] if array.ndim == 2 and array.size else 0
+    extent = 1 + sum((n - 1) * s for n, s in zip(array.shape, strides, strict=True))
+    storage = torch.zeros(max(0, offset) + max(extent, 1), dtype=plain, device="cuda")
+    placed = storage.as_strided(array.shape, strides, max(0, offset))
+    placed.copy_(torch.from_numpy(np.ascontiguousarray(array).view(bits)))
+    return placed.view(kind)
+
+
+def _to_host(tensor: Any) -> np.ndarray:
+    torch = import_module("torch")
+    name = str(tensor.dtype).removeprefix("torch.")
+    kind = np.dtype(getattr(ml_dtypes, name, None) or name)
+    plain = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[kind.itemsize]
+    return tensor.view(plain).cpu().numpy().view(kind)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
