@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
+from math import prod
 from typing import Any
 
 from cutedialect.backend.runtime.devices import device_name
@@ -18,20 +19,26 @@ from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning
 from cutedialect.schedule import Schedule
 
 from .gemm import GemmCall, fold_numbers, program_of
-from .library.gemm_schedules import cycles, gemm_schedules
+from .library.gemm_schedules import choose_schedule, cycles, gemm_schedules, raster_for
 from .ready_call import ReadyCall
 from .tunable import extent_class, held, tensor_class
 
 # Of the list, what is not estimated to take this many times as long as the best, at most so many.
 _SLOWER = 2.0
 _MOST_LISTED = 20
-# The walk over tiles is varied for the first few.
-_RASTERS = (1, 2, 4, 8, 16, 32)
-_RASTERED = 3
+# Variations of the first few: the walk over tiles, and warpgroups that take tiles in turns, whose
+# accumulators have to leave room for the epilogue.
+_VARIED = 3
+_WALKS = (
+    *(Schedule(raster=raster) for raster in (1, 2, 4, 8, 16, 32)),
+    Schedule(raster=8, order="snake"),
+    Schedule(raster=8, order="hilbert"),
+)
+_MOST_ALTERNATE = 128 * 128
 # CTA tiles where warps multiply by themselves; the depth is counted in 64 bytes.
 _ROWS = _COLUMNS = (64, 128, 256)
 _DEPTHS = (1, 2)
-_STAGES = (2, 3, 4, 5)
+_STAGES = (2, 3, 4)
 _DEPTH_BYTES = 64
 _MOST_ACCUMULATORS = 128 * 256
 
@@ -151,21 +158,28 @@ def _program_fingerprint(activation: str | Callable[..., Any] | None) -> str:
 
 
 def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
-    """The list's entries that the estimate does not rule out, the first of them walked in several
-    orders.
+    """The list's entries that the estimate does not rule out, as like the default as can be among
+    equals; the first of them walked in other orders, and by warpgroups in turns.
     """
     problem = call.problem()
-    fitting = [each for each in gemm_schedules(problem.bits) if problem.takes(each)]
-    estimated = sorted(fitting, key=lambda each: cycles(each, problem))
-    if not estimated:
+    swap = choose_schedule(problem).swap_ab
+    ranked = sorted(
+        (each for each in gemm_schedules(problem.bits) if problem.takes(each)),
+        key=lambda each: (cycles(each, problem), each.swap_ab != swap),
+    )
+    if not ranked:
         return []
-    limit = _SLOWER * cycles(estimated[0], problem)
-    listed = [each for each in estimated if cycles(each, problem) <= limit][:_MOST_LISTED]
-    rastered = [
-        each.merged(Schedule(raster=raster))
-        for each, raster in product(listed[:_RASTERED], _RASTERS)
+    limit = _SLOWER * cycles(ranked[0], problem)
+    likely = [each for each in ranked if cycles(each, problem) <= limit][:_MOST_LISTED]
+    listed = [each.merged(Schedule(raster=raster_for(problem, each))) for each in likely]
+    walked = [each.merged(walk) for each, walk in product(listed[:_VARIED], _WALKS)]
+    small = [
+        each
+        for each in listed
+        if each.tile and prod(each.tile[:2]) <= _MOST_ALTERNATE and each.warps is None
     ]
-    return [*listed, *rastered]
+    turns = [each.merged(Schedule(roles="alternate")) for each in small[:_VARIED]]
+    return list(dict.fromkeys([*listed, *walked, *turns]))
 
 
 def _uniform(call: GemmCall, arch: str) -> list[Schedule]:

@@ -24,7 +24,8 @@ _VARIED: dict[str, tuple[object, ...]] = {
     "raster": (1, 4, 8, 16, 32),
     "epilogue": ("direct", "smem", "tma"),
     "scheduler": ("single", "persistent"),
-    "roles": ("uniform", "specialized"),
+    "order": ("snake", "hilbert"),
+    "roles": ("uniform", "specialized", "alternate"),
 }
 
 

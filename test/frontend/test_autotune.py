@@ -454,13 +454,43 @@ def tunable(a, b, arch="sm_90a", **options):
     return TunableGemm((a, b), options | {"arch": arch}, FakeTimer(by_columns))
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bias": cute.TensorSpec((512,), "f32")},
+        {"bias": cute.TensorSpec((512,), "bf16")},
+        {"c": cute.TensorSpec((512, 512), "bf16"), "beta": 1.0},
+        {"aux": cute.TensorSpec((512, 512), "bf16")},
+        {"out": cute.TensorSpec((512, 512), "bf16", (1, None))},
+        {"out": cute.TensorSpec((512, 512), "bf16", (513, 1))},
+        {"out_dtype": "f16"},
+        {"scale_a": cute.TensorSpec((512,), "f32")},
+        {"scale_b": cute.TensorSpec((512,), "f32")},
+        {"scale_b": cute.TensorSpec((1,), "f32")},
+        {"acc_dtype": "f32"},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_the_epilogue_is_part_of_the_class(options):
+    """Every option makes a class of its own, but for one that says what holds anyway."""
+    plain, given = tunable(A, B), tunable(A, B, **options)
+    assert (plain.problem == given.problem) == ("acc_dtype" in options)
+    assert plain.fingerprint == given.fingerprint
+    assert tunable(A, B, activation="gelu").fingerprint != plain.fingerprint
+
+
 def test_gemm_tries_the_list_first_what_the_estimate_likes():
     tried = tunable(A, B).candidates()
     assert tried[0] is None
     assert len(tried) <= 60
     assert len(set(tried)) == len(tried)
     assert all(schedule.tile is not None for schedule in tried[1:])
-    assert {schedule.raster for schedule in tried[1:]} >= {None, 1, 8, 32}
+    assert {schedule.raster for schedule in tried[1:]} >= {1, 4, 8, 32}
+    assert {schedule.order for schedule in tried[1:]} == {None, "snake", "hilbert"}
+    assert "alternate" in {schedule.roles for schedule in tried[1:]}
+    # The default is among them: what is tuned is never worse.
+    default = gemm_module.GemmCall(A, B, *[None] * 6, 0.0).schedule(None, "sm_90a")
+    assert default in tried
     skinny = tunable(cute.TensorSpec((16, 4096), "bf16"), cute.TensorSpec((4096, 14336), "bf16"))
     assert any(schedule.swap_ab == "yes" for schedule in skinny.candidates()[1:])
 

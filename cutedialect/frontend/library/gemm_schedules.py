@@ -140,7 +140,7 @@ def choose_schedule(*problems: Problem) -> Schedule:
     skinny = [each for each in listed if _suits_skinny(widest, each)]
     listed = skinny or [each for each in listed if each.swap_ab == "no"]
     best = min(listed, key=lambda each: cycles(each, *problems))
-    return best.merged(Schedule(raster=_raster(largest, best)))
+    return best.merged(Schedule(raster=raster_for(largest, best)))
 
 
 def _suits_skinny(problem: Problem, schedule: Schedule) -> bool:
@@ -226,7 +226,7 @@ def _tile_cycles(schedule: Schedule, problem: Problem) -> float:
     return _ceil(problem.k, depth) * step + ends
 
 
-def _raster(problem: Problem, schedule: Schedule) -> int:
+def raster_for(problem: Problem, schedule: Schedule) -> int:
     """Rows of blocks that are walked together: the fewest for which a wave of tiles, a rectangle as
     nearly square as it can be, reads hardly more than it must.
     """
