@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, LaunchOp, MemRefType
-from cutedialect.dialects.cute_nvgpu import Sm90MmaType, TmaLoadType
+from cutedialect.dialects.cute_nvgpu import Sm90MmaType, TmaLoadType, TmaPrefetchOp
 
 PLANS = ("uniform", "specialized", "alternate")
 ROLES = "roles"
@@ -91,7 +91,8 @@ class AssignWarpRolesPass(ModulePass):
                 _list_roles(op, kernel, plan)
             for inner in kernel.body.block.walk():
                 if _does_something(inner):
-                    role = LOAD if plan != "uniform" and is_load(inner) else MAIN
+                    loads = is_load(inner) or isinstance(inner, TmaPrefetchOp)
+                    role = LOAD if plan != "uniform" and loads else MAIN
                     inner.attributes["role"] = StringAttr(role)
 
 

@@ -37,7 +37,12 @@ from cutedialect.dialects.cute import (
     SubviewOp,
     TransposeOp,
 )
-from cutedialect.dialects.cute_nvgpu import StsmType, TmaStoreType, UniversalCopyType
+from cutedialect.dialects.cute_nvgpu import (
+    StsmType,
+    TmaPrefetchOp,
+    TmaStoreType,
+    UniversalCopyType,
+)
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import coalesced_for, contiguous_mode, vector_bytes
@@ -152,6 +157,9 @@ class ResultStores:
                 and _share(store.type, store.type.tv, destination) < _MIN_SECTOR_EFFICIENCY
             ):
                 return False
+        for op in _in_order(pieces.cut):
+            if isinstance(op, LoadOp):
+                self._prefetch(op, shape)
         for first in range(0, shape[1], chunk):
             self._load_columns(pieces, first)
             # What the next columns need is on its way while these are computed.
@@ -216,6 +224,7 @@ class ResultStores:
         buffer = AllocSmemOp(smem)
         view = SubviewOp(op.destination, (0, 0), part)  # pyright: ignore[reportArgumentType]
         described = binding.tensor_map(view.result, buffer.result, groups if contiguous else 1)
+        view.erase()
         if described is None:
             return
         store.described = described
@@ -263,6 +272,22 @@ class ResultStores:
 
     def _insert(self, pieces: _Pieces, op: Operation) -> Operation:
         return self.binding.insert(op, pieces.before)
+
+    def _prefetch(self, op: LoadOp, shape: tuple[int, ...]) -> None:
+        """Let the role that loads bring a tile to L2 while the last products are summed."""
+        type_ = op.source.type
+        assert isinstance(type_, MemRefType)
+        contiguous = contiguous_mode(type_)
+        if not self.binding.is_specialized or type_.shape != shape or contiguous is None:
+            return
+        part = (shape[0], columns_at_once(shape[1], type_.bits))
+        layout, swizzle, alignment = staging_layout(part, contiguous, type_.bits)
+        smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
+        view, buffer = SubviewOp(op.source, (0, 0), part), AllocSmemOp(smem)
+        described = self.binding.tensor_map(view.result, buffer.result, 1)
+        if described is not None:
+            self.binding.insert(TmaPrefetchOp(op.source, described), op)
+        view.erase()
 
     def _load_columns(self, pieces: _Pieces, first: int) -> None:
         if first < pieces.columns:

@@ -317,6 +317,9 @@ def test_results_leave_by_tma_and_nothing_spills(kind, tile, epilogue):
     maps = set(re.findall(r"cp\.async\.bulk\.tensor\.2d\.global\S* \[(%\w+),", text))
     assert len(maps) == 1 + ("aux" in EPILOGUES[epilogue])
     assert "st.global" not in text
+    # The loading role brings C to L2 while the computing ones still sum products.
+    loading = text[text.index("setmaxnreg.dec") : text.index("setmaxnreg.inc")]
+    assert ("cp.async.bulk.prefetch.tensor" in loading) == ("c" in EPILOGUES[epilogue])
     assert ("stmatrix" in text) == (out == "bf16" or "aux" in EPILOGUES[epilogue])
     if ptxas.candidates():
         assembly = ptxas.assemble(text, "sm_90a")

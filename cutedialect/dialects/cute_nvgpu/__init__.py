@@ -26,6 +26,7 @@ from .tma import (
     ProxyFenceOp,
     TmaDescriptorType,
     TmaLoadType,
+    TmaPrefetchOp,
     TmaStoreCommitOp,
     TmaStoreType,
     TmaStoreWaitOp,
@@ -37,6 +38,7 @@ CuteNvgpu = Dialect(
     [
         MakeTmaDescriptorOp,
         FenceTensorMapsOp,
+        TmaPrefetchOp,
         TmaStoreCommitOp,
         TmaStoreWaitOp,
         ProxyFenceOp,
@@ -72,6 +74,7 @@ __all__ = [
     "StsmType",
     "TmaDescriptorType",
     "TmaLoadType",
+    "TmaPrefetchOp",
     "TmaStoreCommitOp",
     "TmaStoreType",
     "TmaStoreWaitOp",

@@ -283,6 +283,37 @@ class MakeTmaDescriptorOp(IRDLOperation):
 
 
 @irdl_op_definition
+class TmaPrefetchOp(IRDLOperation):
+    """Start to bring a tile of global memory to L2, box by box of a tensor map; nothing waits for
+    it (PTX ISA 9.7.9.25.5.4).
+
+    Example:
+
+        cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) {
+          cute_nvgpu.tma_prefetch %a tma %t : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>
+        }
+    """
+
+    name = "cute_nvgpu.tma_prefetch"
+    tile = operand_def()
+    descriptor = operand_def(TmaDescriptorType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$tile `tma` $descriptor attr-dict `:` type($tile) `,` type($descriptor)"
+
+    def __init__(self, tile: SSAValue, descriptor: SSAValue) -> None:
+        super().__init__(operands=[tile, descriptor])
+
+    def verify_(self) -> None:
+        from cutedialect.dialects.cute import MemRefType
+
+        type_ = self.tile.type
+        expect(
+            isinstance(type_, MemRefType) and type_.space == "gmem",
+            f"expected a tile in gmem, got {type_}",
+        )
+
+
+@irdl_op_definition
 class TmaStoreCommitOp(IRDLOperation):
     """Close a group of TMA stores of the storing thread (PTX ISA 9.7.9.25.6.1); with `warps`, of
     the one in each so many warps.

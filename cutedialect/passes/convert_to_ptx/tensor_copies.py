@@ -71,6 +71,16 @@ def load_boxes(
         )
 
 
+def prefetch_boxes(
+    context: Context, op: Operation, tile: View, map_: SSAValue, described: TmaDescriptorType
+) -> None:
+    """Bring the boxes of a tile to L2."""
+    box = _box(op, tile, described)
+    counts = [e // b for e, b in zip(tile.shape, box, strict=True)]
+    for at in _starts(counts, box):
+        context.builder.emit(ptx.TmaPrefetchOp(map_, _coordinates(context.builder, tile, list(at))))
+
+
 def store_boxes(
     context: Context,
     op: Operation,

@@ -10,7 +10,7 @@ from cutedialect.dialects.cute_nvgpu import TmaDescriptorType, TmaLoadType, TmaS
 from .context import fail
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
-from .tensor_copies import load_boxes, store_boxes
+from .tensor_copies import load_boxes, prefetch_boxes, store_boxes
 
 
 def tensor_copy(self: KernelLowering, op: cute.CopyOp, predicate: Scalar) -> None:
@@ -37,6 +37,13 @@ def _map_of(self: KernelLowering, op: cute.CopyOp):
     described = op.descriptor.type
     assert isinstance(described, TmaDescriptorType)
     return self.maps[op.descriptor], described
+
+
+def _prefetch(self: KernelLowering, op: cute_nvgpu.TmaPrefetchOp) -> None:
+    described = op.descriptor.type
+    assert isinstance(described, TmaDescriptorType)
+    tile, map_ = self.view(op, op.tile), self.maps[op.descriptor]
+    self.context.by_one_thread(lambda: prefetch_boxes(self.context, op, tile, map_, described))
 
 
 def _is_storing(op: Operation | None) -> bool:
@@ -94,6 +101,7 @@ def _store_step(self: KernelLowering, op: Operation) -> None:
 
 
 HANDLERS: dict[type[Operation], Handler] = {
+    cute_nvgpu.TmaPrefetchOp: _prefetch,
     cute_nvgpu.TmaStoreCommitOp: _storing,
     cute_nvgpu.TmaStoreWaitOp: _storing,
 }

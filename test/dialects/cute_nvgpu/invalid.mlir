@@ -77,3 +77,12 @@ cute.kernel @backwards(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">)
   // expected-error @+1 {{expected a copy from gmem to smem with cute_nvgpu.atom.simt_async_copy, got one from smem to gmem}}
   cute.copy %s, %a {atom = !cute_nvgpu.atom.simt_async_copy<f32, cache = global, 128 b>, tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">
 }
+
+// -----
+
+// Only what lies in global memory can be brought to L2
+cute.kernel @prefetch_of_smem(%t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,64):(64,1)">
+  // expected-error @+1 {{expected a tile in gmem, got !cute.memref<f16, smem, align<128>, "(64,64):(64,1)">}}
+  cute_nvgpu.tma_prefetch %s tma %t : !cute.memref<f16, smem, align<128>, "(64,64):(64,1)">, !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>
+}

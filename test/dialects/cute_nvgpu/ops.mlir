@@ -13,6 +13,16 @@ func.func @launch(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)
 
 // -----
 
+// cute_nvgpu.tma_prefetch
+// CHECK: cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) {
+// CHECK-NEXT:   cute_nvgpu.tma_prefetch %a tma %t : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>
+// CHECK-NEXT: }
+cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) {
+  cute_nvgpu.tma_prefetch %a tma %t : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>
+}
+
+// -----
+
 // cute_nvgpu.tma_store_commit
 // CHECK: cute.kernel @k() {
 // CHECK-NEXT:   cute_nvgpu.tma_store_commit
