@@ -28,13 +28,18 @@ class Schedule:
         and `instances` teams of `warps` that take work items in turns (ping-pong).
     instances: how many teams alternate.
     registers: for each thread of (the loading warpgroup, the computing ones).
-    scheduler: "single", a CTA for each tile, or "persistent", CTAs that stay and walk over tiles.
+    scheduler: "single", a CTA for each tile, "persistent", CTAs that stay and walk over tiles, or
+        "stream", CTAs that stay and take equal shares of all steps along K of all tiles; those that
+        meet in a tile share it as with split_k.
     raster: how many tiles (clusters) of M are walked before N advances (L2 reuse).
     order: how the bands of so many tiles are walked: "columns", all of them forward, "snake", every
         other one backward, or "hilbert", squares of the power of two in `raster` along Hilbert
         curves.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
-    split_k: CTAs that share one output tile.
+    split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
+        adds the parts and goes on with the sum.
+    reduction: how the parts of a shared tile are added: "ordered", one after the other, so that
+        equal calls give equal bits, or "atomic", as they come.
     epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
         through shared memory by TMA.
     """
@@ -52,6 +57,7 @@ class Schedule:
     order: str | None = None
     swap_ab: str | None = None
     split_k: int | None = None
+    reduction: str | None = None
     epilogue: str | None = None
 
     def __init__(self, **choices: object) -> None:
@@ -122,7 +128,8 @@ _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers":
 _COUNTS = {"stages": 12, "instances": 3, "raster": 64, "split_k": 256}
 _WORDS = {
     "roles": ("uniform", "specialized", "alternate"),
-    "scheduler": ("single", "persistent"),
+    "scheduler": ("single", "persistent", "stream"),
+    "reduction": ("ordered", "atomic"),
     "order": ("columns", "snake", "hilbert"),
     "swap_ab": ("no", "yes"),
     "epilogue": ("direct", "smem", "tma"),

@@ -176,8 +176,10 @@ def _pipeline_loop(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], sta
         old = writer.destination
         old.replace_uses_with_if(view, lambda use: use.operation not in producers)
     for op in reversed(producers):
-        op.detach()
-        op.erase()
+        # A coordinate may be wanted elsewhere in the loop too.
+        if not any(result.first_use is not None for result in op.results):
+            op.detach()
+            op.erase()
     last = loop.body.block.last_op
     assert last is not None
     release = ConsumerReleaseOp(create.ring)

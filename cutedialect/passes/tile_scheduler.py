@@ -3,10 +3,13 @@
 Tiles are dealt out in blocks of the cluster's shape, which are walked in the order of `raster.py`.
 The tiles of a group of tensors are one list, tensor by tensor. The scheduler `single` gives every
 CTA the work item of its block index; `persistent` wraps the program into a loop over work items, as
-many CTAs apart as the grid has.
+many CTAs apart as the grid has. With `split_k` or the scheduler `stream`, CTAs share the reductions
+of tiles (`split_reduction.py`).
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
@@ -31,6 +34,14 @@ from cutedialect.dialects.cute import (
 from cutedialect.passes.launch_arguments import add_argument, launched_with
 from cutedialect.passes.raster import walk
 from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.split_reduction import (
+    Reduction,
+    Share,
+    hoisted,
+    is_shared,
+    reduction_of,
+    share_reduction,
+)
 from cutedialect.passes.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.schedule import Schedule
 
@@ -79,9 +90,27 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         block, item = item, build.binary(arith.DivSIOp, item, size)
         mark_cluster_uniform(item)
         rank = build.binary(arith.RemSIOp, block, size)
-    if schedule.scheduler == "persistent":
-        total = _last(build, offsets) if blocks is None else _product(build, blocks)
-        build, item = _work_loop(kernel, index, build, total, cluster[0] * cluster[1], item)
+    reduction = reduction_of(kernel) if is_shared(schedule) else None
+    launched = _Launched(kernel, index.memref, tile, cluster)
+    share = None
+    if schedule.scheduler == "stream":
+        assert reduction is not None
+        if blocks is None:
+            raise PassFailedException(
+                index, "expected one tensor for the scheduler stream, got a group of tensors"
+            )
+        total = _product(build, blocks)
+        build, item, share = _stream(kernel, index, build, total, reduction, item, rank, launched)
+    else:
+        parts = schedule.split_k or 1
+        if schedule.scheduler == "persistent":
+            total = _last(build, offsets) if blocks is None else _product(build, blocks)
+            if parts > 1:
+                total = build.binary(arith.MuliOp, total, build.constant(parts))
+            step = _work_items(build, launched.ctas)
+            build, item = _work_loop(kernel, index, build, item, total, step)
+        if parts > 1:
+            item, share = _split(build, item, parts, rank, launched)
     problem = None
     if blocks is None:
         assert offsets is not None
@@ -99,6 +128,8 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         old.replace_all_uses_with(new)
     index.detach()
     index.erase()
+    if reduction is not None and share is not None:
+        share_reduction(kernel, reduction, share, schedule)
 
 
 def grid_size(
@@ -111,14 +142,177 @@ def grid_size(
         total = _last(build, build.insert(TileOffsetsOp(memref, tile, cluster)).results[0])
     else:
         total = _product(build, count_blocks(build, memref, tile, cluster))
+    if schedule.scheduler != "stream" and (schedule.split_k or 1) > 1:
+        total = build.binary(arith.MuliOp, total, build.constant(schedule.split_k or 1))
     size = build.constant(ctas) if ctas > 1 else None
-    if schedule.scheduler == "persistent":
+    if schedule.scheduler in ("persistent", "stream"):
         resident = build.insert(SmCountOp()).results[0]
         if size is not None:
             resident = build.binary(arith.DivSIOp, resident, size)
             resident = build.binary(arith.MaxSIOp, resident, build.constant(1))
+        if schedule.scheduler == "stream":
+            # Few tiles keep all CTAs busy; without any there is nothing to launch.
+            any_ = build.binary(arith.MinSIOp, total, build.constant(1))
+            total = build.binary(arith.MuliOp, any_, resident)
         total = build.binary(arith.MinSIOp, total, resident)
     return total if size is None else build.binary(arith.MuliOp, total, size)
+
+
+@dataclass(frozen=True)
+class _Launched:
+    """What the launches of a kernel compute about its work items."""
+
+    kernel: KernelOp
+    memref: SSAValue
+    tile: tuple[int, ...]
+    cluster: tuple[int, int]
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of a work item."""
+        return self.cluster[0] * self.cluster[1]
+
+    def tiles(self, build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
+        """Tiles of whole clusters, as host code in front of a launch."""
+        given = launched_with(self.kernel, launch, self.memref)
+        if isinstance(given.type, GroupType):
+            made = build.insert(TileOffsetsOp(given, self.tile, self.cluster)).results[0]
+            total = _last(build, made)
+        else:
+            total = _product(build, count_blocks(build, given, self.tile, self.cluster))
+        return (
+            total
+            if self.ctas == 1
+            else build.binary(arith.MuliOp, total, build.constant(self.ctas))
+        )
+
+
+def _split(
+    build: ScalarBuilder, item: SSAValue, parts: int, rank: SSAValue | None, launched: _Launched
+) -> tuple[SSAValue, Share]:
+    """The tile of a work item, of which each tile has so many, and the item's share of it."""
+    count = build.constant(parts)
+    tile = build.binary(arith.DivSIOp, item, count)
+    part = build.binary(arith.RemSIOp, item, count)
+
+    def trips(build: ScalarBuilder, total: SSAValue) -> tuple[SSAValue, SSAValue]:
+        return _equal_share(build, part, count, total)
+
+    def slot(build: ScalarBuilder, part: SSAValue) -> SSAValue:
+        first = build.binary(arith.MuliOp, tile, count)
+        return _of_cta(build, build.binary(arith.AddiOp, first, part), rank, launched.ctas)
+
+    def slots(build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
+        return build.binary(arith.MuliOp, launched.tiles(build, launch), build.constant(parts))
+
+    counter = _of_cta(build, tile, rank, launched.ctas)
+    return tile, Share(part, count, counter, slot, trips, launched.tiles, slots)
+
+
+def _stream(
+    kernel: KernelOp,
+    index: TileIndexOp,
+    build: ScalarBuilder,
+    tiles: SSAValue,
+    reduction: Reduction,
+    mine: SSAValue,
+    rank: SSAValue | None,
+    launched: _Launched,
+) -> tuple[ScalarBuilder, SSAValue, Share]:
+    """A loop over the tiles in which a CTA has steps: of all tiles' steps, one after the other,
+    each CTA takes an equal run. A run begins inside of one tile and ends inside of another, so that
+    a CTA keeps at most two sums. Returns the tile's number and the CTA's share of it.
+    """
+    zero, one = build.constant(0), build.constant(1)
+    loop = reduction.loop
+    steps = hoisted(build, loop.ub, index)
+    start = hoisted(build, loop.lb, index)
+    steps = build.binary(arith.MaxSIOp, build.binary(arith.SubiOp, steps, start), zero)
+    # A tile without steps is work too: one step in the count, none when it is done.
+    length = build.binary(arith.MaxSIOp, steps, one)
+    ctas = _work_items(build, launched.ctas)
+    total = build.binary(arith.MuliOp, tiles, length)
+    first, count = _equal_share(build, mine, ctas, total)
+    end = build.binary(arith.AddiOp, first, count)
+    low = build.binary(arith.DivSIOp, first, length)
+    high = build.binary(arith.CeilDivSIOp, end, length)
+    short = build.binary(arith.DivSIOp, total, ctas)
+    longer = build.binary(arith.RemSIOp, total, ctas)
+
+    def owner(build: ScalarBuilder, step: SSAValue) -> SSAValue:
+        """The CTA that takes a step: the first `longer` ones have one more than the others."""
+        more = build.binary(arith.AddiOp, short, one)
+        behind = build.binary(arith.SubiOp, step, build.binary(arith.MuliOp, longer, more))
+        is_long = build.insert(arith.CmpiOp(behind, zero, "slt")).results[0]
+        rest = build.binary(arith.MaxSIOp, behind, zero)
+        rest = build.binary(arith.DivSIOp, rest, build.binary(arith.MaxSIOp, short, one))
+        rest = build.binary(arith.AddiOp, longer, rest)
+        early = build.binary(arith.DivSIOp, step, more)
+        return build.insert(arith.SelectOp(is_long, early, rest)).results[0]
+
+    build, tile = _work_loop(kernel, index, build, low, high, one)
+    begin = build.binary(arith.MuliOp, tile, length)
+    last = build.binary(arith.AddiOp, begin, build.binary(arith.SubiOp, length, one))
+    head = owner(build, begin)
+    parts = build.binary(arith.SubiOp, owner(build, last), head)
+    parts = build.binary(arith.AddiOp, parts, one)
+    part = build.binary(arith.SubiOp, mine, head)
+    from_ = build.binary(arith.MaxSIOp, build.binary(arith.SubiOp, first, begin), zero)
+    to = build.binary(arith.MinSIOp, build.binary(arith.SubiOp, end, begin), steps)
+    trips = build.binary(arith.MaxSIOp, build.binary(arith.SubiOp, to, from_), zero)
+    counter = _of_cta(build, head, rank, launched.ctas)
+
+    def slot(build: ScalarBuilder, part: SSAValue) -> SSAValue:
+        """Two for each CTA: of the tile that its run begins in, and of that which it ends in."""
+        whose = build.binary(arith.AddiOp, head, part)
+        ends = build.insert(arith.CmpiOp(part, zero, "eq")).results[0]
+        which = build.insert(arith.SelectOp(ends, one, zero)).results[0]
+        pair = build.binary(arith.AddiOp, build.binary(arith.AddiOp, whose, whose), which)
+        return _of_cta(build, pair, rank, launched.ctas)
+
+    def slots(build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
+        return build.binary(arith.AddiOp, launch.grid[0], launch.grid[0])
+
+    share = Share(
+        part,
+        parts,
+        counter,
+        slot,
+        lambda build, total: (from_, trips),
+        lambda build, launch: launch.grid[0],
+        slots,
+        always=False,
+    )
+    return build, tile, share
+
+
+def _equal_share(
+    build: ScalarBuilder, which: SSAValue, count: SSAValue, total: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """The first of the things that one of `count` takes, and how many: the first ones take one more
+    where `total` does not divide.
+    """
+    short = build.binary(arith.DivSIOp, total, count)
+    longer = build.binary(arith.RemSIOp, total, count)
+    first = build.binary(arith.MuliOp, which, short)
+    first = build.binary(arith.AddiOp, first, build.binary(arith.MinSIOp, which, longer))
+    is_long = build.insert(arith.CmpiOp(which, longer, "slt")).results[0]
+    more = build.binary(arith.AddiOp, short, build.constant(1))
+    return first, build.insert(arith.SelectOp(is_long, more, short)).results[0]
+
+
+def _of_cta(build: ScalarBuilder, number: SSAValue, rank: SSAValue | None, ctas: int) -> SSAValue:
+    """The number of a CTA's own among those of its cluster."""
+    if rank is None:
+        return number
+    first = build.binary(arith.MuliOp, number, build.constant(ctas))
+    return build.binary(arith.AddiOp, first, rank)
+
+
+def _work_items(build: ScalarBuilder, ctas: int) -> SSAValue:
+    """How many work items run at one time."""
+    grid = build.insert(GridDimOp("x")).results[0]
+    return grid if ctas == 1 else build.binary(arith.DivSIOp, grid, build.constant(ctas))
 
 
 def _product(build: ScalarBuilder, counts: tuple[SSAValue, ...]) -> SSAValue:
@@ -163,16 +357,11 @@ def _work_loop(
     kernel: KernelOp,
     index: TileIndexOp,
     build: ScalarBuilder,
-    total: SSAValue,
-    ctas: int,
     first: SSAValue,
+    total: SSAValue,
+    step: SSAValue,
 ) -> tuple[ScalarBuilder, SSAValue]:
-    """Move everything from `index` on into a loop over work items, each of which is for so many
-    CTAs; returns the item's number.
-    """
-    step = build.insert(GridDimOp("x")).results[0]
-    if ctas > 1:
-        step = build.binary(arith.DivSIOp, step, build.constant(ctas))
+    """Move everything from `index` on into a loop over work items; returns the item's number."""
     body = Block(arg_types=[i32])
     build.insert(scf.ForOp(first, total, step, [], body))
     moved: list[Operation] = []

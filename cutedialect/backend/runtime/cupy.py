@@ -8,18 +8,16 @@ from __future__ import annotations
 import importlib.util
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from cutedialect.backend.runtime.arguments import Bound, Packer, packers, tensors_of
 from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.device_memory import DeviceMemory, Placed
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
-from cutedialect.backend.runtime.host import Launch
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.staging import staged
 from cutedialect.backend.runtime.streams import (
@@ -29,7 +27,6 @@ from cutedialect.backend.runtime.streams import (
     stream_handle,
     torch_handle,
 )
-from cutedialect.backend.runtime.tables import Table, joined
 from cutedialect.backend.runtime.target_fit import device_arch, misfit
 
 # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES; above the default the kernel has to opt in.
@@ -40,8 +37,6 @@ _NON_PORTABLE_CLUSTER = 14
 _PORTABLE_CLUSTER = 8
 _MULTIPROCESSOR_COUNT = 16
 _DEFAULT_DYNAMIC_SMEM = 48 * 1024
-_TO_DEVICE = 1
-_TABLES_KEPT = 256
 
 
 def _cuda() -> Any:
@@ -69,31 +64,34 @@ def _planned(value: Any) -> Any:
 
 @dataclass
 class _Loaded:
-    """A program on one device: its functions, the device's multiprocessor count, the shared memory
-    that the functions have opted in to, and the tables of groups that calls have uploaded, by their
-    bytes.
+    """A program on one device: its functions, the device's multiprocessor count, what launches
+    point to beside arrays, and the shared memory that the functions have opted in to.
     """
 
     functions: dict[str, Any]
     sm_count: int
+    memory: DeviceMemory
     smem: dict[str, int] = field(default_factory=dict)
-    tables: dict[bytes, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
     """A call with its arguments checked and packed: `(function, grid, block, smem, arguments)` for
     each launch, all on `device`, on the current stream of torch if `torch` says so, else of CuPy.
-    `memory` is what the arguments point to beside the caller's arrays.
+    `memory` is what the arguments point to beside the caller's arrays; where that belongs to a
+    stream, `stream` is its handle.
     """
 
     device: int
     torch: bool
     launches: tuple[tuple[Any, ...], ...]
-    memory: Any = None
+    memory: tuple[Any, ...] = ()
+    stream: int | None = None
 
     def repeat(self, stream: Any) -> bool:
-        """Launch again; False, with nothing done, when another device is current."""
+        """Launch again; False, with nothing done, when another device is current, or where the call
+        has to be prepared for another stream or for a graph.
+        """
         if _cuda().runtime.getDevice() != self.device:
             return False
         if stream is not None:
@@ -102,6 +100,10 @@ class PreparedCall:
             on = Stream(torch_handle(self.device))
         else:
             on = None
+        if self.stream is not None:
+            handle = _cuda().get_current_stream().ptr if on is None else on.ptr
+            if handle != self.stream or _cuda().runtime.streamIsCapturing(handle):
+                return False
         for function, grid, block, smem, arguments in self.launches:
             function(grid, block, arguments, smem, on)
         return True
@@ -155,12 +157,15 @@ class CupyLauncher:
             if host:
                 with staged(self._program.signature, bound, handle) as moved:
                     # The staging waits for the launches, so that the memory may go after it.
-                    launches, _memory = self._prepare(loaded, moved, handle)
+                    launches, _placed = self._prepare(loaded, moved, handle)
                     self._run(launches, handle)
                 return None
-            launches, memory = self._prepare(loaded, bound, handle)
+            launches, placed = self._prepare(loaded, bound, handle)
             self._run(launches, handle)
-        return PreparedCall(device, from_torch(anchor), launches, memory)
+            loaded.memory.release(placed, handle)
+        if placed.captured:
+            return None
+        return PreparedCall(device, from_torch(anchor), launches, placed.memory, placed.stream)
 
     def _placement(self, bound: Bound) -> tuple[TensorArgument | None, bool]:
         """The first tensor on a device, and whether any lives in host memory."""
@@ -191,13 +196,12 @@ class CupyLauncher:
 
     def _prepare(
         self, loaded: _Loaded, bound: Bound, handle: int
-    ) -> tuple[tuple[tuple[Any, ...], ...], Any]:
-        """Plan the launches and pack their arguments; returns them and the memory they point to."""
+    ) -> tuple[tuple[tuple[Any, ...], ...], Placed]:
+        """Plan the launches and pack their arguments; returns them and what they point to."""
         launches: list[tuple[Any, ...]] = []
         arguments = [_planned(value) for value in bound]
-        planned = self._program.plan.run(arguments, loaded.sm_count)
-        planned, memory = self._upload(loaded, planned, handle)
-        for launch in planned:
+        placed = loaded.memory.place(self._program.plan.run(arguments, loaded.sm_count), handle)
+        for launch in placed.launches:
             function = loaded.functions[launch.kernel]
             if launch.smem > loaded.smem.get(launch.kernel, _DEFAULT_DYNAMIC_SMEM):
                 _cuda().driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SMEM, launch.smem)
@@ -211,47 +215,7 @@ class CupyLauncher:
                 ]
             )
             launches.append((function, launch.grid, (launch.block, 1, 1), launch.smem, packed))
-        return tuple(launches), memory
-
-    def _upload(
-        self, loaded: _Loaded, planned: tuple[Launch, ...], handle: int
-    ) -> tuple[tuple[Launch, ...], Any]:
-        """Launches with the addresses of their tables, which one copy brings to the device, and the
-        memory that holds them.
-        """
-        tables = [value for each in planned for value in each.arguments if type(value) is Table]
-        if not tables:
-            return planned, None
-        data, starts = joined(tables)
-        memory = loaded.tables.get(data)
-        if memory is None:
-            cuda = _cuda()
-            runtime = cuda.runtime
-            if runtime.streamIsCapturing(handle):
-                raise RuntimeError(
-                    f"expected a call of kernel '{self._program.name}' with the same arrays before "
-                    "it is captured in a CUDA graph, got the first one under capture; the table of "
-                    "a group cannot be uploaded there"
-                )
-            # Not from a pool, which could give it to another stream while a kernel reads it.
-            memory = cuda.memory.Memory(len(data))
-            runtime.memcpyAsync(
-                memory.ptr, np.frombuffer(data, np.uint8).ctypes.data, len(data), _TO_DEVICE, handle
-            )
-            runtime.streamSynchronize(handle)
-            if len(loaded.tables) >= _TABLES_KEPT:
-                loaded.tables.clear()
-            loaded.tables[data] = memory
-        addresses = iter([memory.ptr + start for start in starts])
-        return tuple(
-            replace(
-                launch,
-                arguments=tuple(
-                    next(addresses) if type(value) is Table else value for value in launch.arguments
-                ),
-            )
-            for launch in planned
-        ), memory
+        return tuple(launches), placed
 
     def _load(self, device: int) -> _Loaded:
         cuda = _cuda()
@@ -275,7 +239,7 @@ class CupyLauncher:
             if prod(cluster) > _PORTABLE_CLUSTER:
                 cuda.driver.funcSetAttribute(functions[kernel].ptr, _NON_PORTABLE_CLUSTER, 1)
         sm_count = cuda.runtime.deviceGetAttribute(_MULTIPROCESSOR_COUNT, device)
-        return _Loaded(functions, sm_count)
+        return _Loaded(functions, sm_count, DeviceMemory(cuda, program.name))
 
     def _refuse_capture(self, runtime: Any, handle: int, first: bool) -> None:
         if not runtime.streamIsCapturing(handle):

@@ -14,6 +14,7 @@ from cutedialect.backend.runtime.host import POINTER, TABLE, TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.tables import emulated_table
 from cutedialect.backend.runtime.tensor_maps import emulated
+from cutedialect.backend.runtime.workspaces import Workspace, emulated_workspace
 
 if TYPE_CHECKING:
     from cutedialect.backend.emulator import Report
@@ -49,9 +50,13 @@ class EmulatedLauncher:
             raise ValueError("stream: expected None with the emulator, got a stream")
         arguments = [self._argument(value) for value in bound]
         reports = []
+        memory: dict[Workspace, np.ndarray] = {}
         for launch in self._program.plan.run(arguments, SM_COUNT):
+            for value in launch.arguments:
+                if type(value) is Workspace and value not in memory:
+                    memory[value] = emulated_workspace(value)
             flat = [
-                pack(value)
+                pack(memory[value] if type(value) is Workspace else value)
                 for pack, value in zip(self._packers[launch.kernel], launch.arguments, strict=True)
             ]
             reports.append(
@@ -66,6 +71,12 @@ class EmulatedLauncher:
                 )
             )
         self.reports = tuple(reports)
+        for workspace, left in memory.items():
+            if workspace.zeroed and left.any():
+                raise RuntimeError(
+                    f"expected kernel '{self._program.name}' to leave zeros in its workspace, got "
+                    f"{np.count_nonzero(left)} other elements"
+                )
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, list):

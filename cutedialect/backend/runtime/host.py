@@ -21,6 +21,7 @@ from cutedialect.backend.runtime.signature import (
 )
 from cutedialect.backend.runtime.tables import Table, tile_offsets
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument
+from cutedialect.backend.runtime.workspaces import Workspace
 
 POINTER = "ptr"
 TENSOR_MAP = "tensor_map"
@@ -33,7 +34,7 @@ class Launch:
     """One kernel launch: CTAs along x, y, z; threads per CTA; dynamic shared memory in bytes; the
     kernel's flat arguments; CTAs of a cluster along x, y, z. A tensor is passed as pointer, dynamic
     extents (i32) and dynamic strides (i64), a tensor map as a TensorMapArgument, a group as a Table
-    and its length (i32).
+    and its length (i32); the pointer of a workspace is a Workspace.
     """
 
     kernel: str
@@ -65,6 +66,7 @@ def load(source: str) -> HostPlan:
         "TensorMap": TensorMapArgument,
         "Table": Table,
         "tile_offsets": tile_offsets,
+        "Workspace": Workspace,
     }
     exec(compile(source, "<host part>", "exec"), names)
     plan = names["plan"]
@@ -185,6 +187,9 @@ class _Writer:
         if op.name == "cute.launch":
             self._launch(op)
             return
+        if op.name == "cute.workspace":
+            self._workspace(op)
+            return
         if len(op.results) != 1:
             raise _unsupported(op)
         result = op.results[0]
@@ -194,6 +199,20 @@ class _Writer:
         self.names[result] = name
         if _is_group(result.type):
             self.groups[result] = name
+
+    def _workspace(self, op: Any) -> None:
+        """A tensor whose pointer is a Workspace, which the launcher makes memory of."""
+        result = op.results[0]
+        tensor = _tensor("", result.type)
+        extents = iter([self.names[extent] for extent in op.operands])
+        shape = [next(extents) if fixed is None else str(fixed) for fixed in tensor.shape]
+        stride = [str(fixed) for fixed in tensor.stride]
+        name = f"w{len(self.tensors)}"
+        steps = zip(shape, stride, strict=True)
+        last = " + ".join(f"({extent} - 1) * {step}" for extent, step in steps)
+        zeroed = "zeroed" in op.properties
+        self.lines.append(f"{name} = Workspace({name!r}, {tensor.element!r}, {last} + 1, {zeroed})")
+        self.tensors[result] = (name, shape, stride)
 
     def _expression(self, op: Any, type_: str) -> str:
         if op.name in ("cute.dim", "cute.stride"):
@@ -262,7 +281,9 @@ class _Writer:
         type_, is_group = memref.type, memref in self.groups
         if is_group:
             type_, made = type_.member, made.member
-        known = (is_group and _is_memref(type_)) or memref in self.tensors
+        # A map is encoded on the host, and a workspace may lie elsewhere in the next call.
+        is_argument = memref in self.tensors and not hasattr(memref, "op")
+        known = (is_group and _is_memref(type_)) or is_argument
         if not known or (tensor := _tensor("", type_)).rank != len(made.box):
             raise CompileError(
                 "expected a tensor map of an argument with one leaf in each mode, got one of "

@@ -10,9 +10,10 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
+from .cooperation import LastArrivalOp
 from .fragment_ops import ConvertOp, ExtractOp, FillOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
-from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp
+from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, WorkspaceOp
 from .kernel_ops import (
     BlockIdxOp,
     DimOp,
@@ -83,6 +84,8 @@ Cute = Dialect(
         CoordOp,
         ReduceOp,
         AtomicOp,
+        LastArrivalOp,
+        WorkspaceOp,
         BarrierOp,
     ],
     [
@@ -121,6 +124,7 @@ __all__ = [
     "GroupSizeOp",
     "GroupType",
     "KernelOp",
+    "LastArrivalOp",
     "LaunchOp",
     "LayoutAttr",
     "LayoutType",
@@ -141,6 +145,7 @@ __all__ = [
     "TileIndexOp",
     "TileOffsetsOp",
     "TransposeOp",
+    "WorkspaceOp",
     "YieldOp",
     "broadcasts",
     "element_bits",

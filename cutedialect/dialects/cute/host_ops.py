@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, SymbolRefAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, SymbolRefAttr, UnitAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -23,6 +23,8 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
+
+from cutedialect.layout import Dyn, flatten
 
 from .attributes import check
 from .groups import GroupType
@@ -166,6 +168,70 @@ class SmCountOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__(result_types=[i32])
+
+
+@irdl_op_definition
+class WorkspaceOp(IRDLOperation):
+    """Memory on the device that lives as long as the launches do: a tensor of the result's type,
+    whose run-time extents are the operands. Its contents are undefined; with `zeroed` they are
+    zeros, and the kernels have to leave zeros behind.
+
+    Example:
+
+        func.func @launch(%n: i32) {
+          %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
+          %c = cute.workspace(%n) zeroed : !cute.memref<i32, gmem, align<16>, "(?):(1)">
+          func.return
+        }
+    """
+
+    name = "cute.workspace"
+    extents = var_operand_def(i32)
+    zeroed = opt_prop_def(UnitAttr)
+    result = result_def(MemRefType)
+
+    def __init__(
+        self, extents: Sequence[SSAValue], type_: MemRefType, zeroed: bool = False
+    ) -> None:
+        super().__init__(
+            operands=[list(extents)],
+            properties={"zeroed": UnitAttr() if zeroed else None},
+            result_types=[type_],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> WorkspaceOp:
+        extents = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        zeroed = parser.parse_optional_keyword("zeroed") is not None
+        parser.parse_punctuation(":")
+        start = parser.pos
+        type_ = parser.parse_type()
+        if not isinstance(type_, MemRefType):
+            parser.raise_error(f"expected a memref, got {type_}", start, parser.pos)
+        operands = parser.resolve_operands(extents, [i32] * len(extents), start)
+        return cls(operands, type_, zeroed)
+
+    def print(self, printer: Printer) -> None:
+        with printer.in_parens():
+            printer.print_list(self.extents, printer.print_ssa_value)
+        printer.print_string(" zeroed : " if self.zeroed is not None else " : ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        type_ = self.result.type
+        assert isinstance(type_, MemRefType)
+        check(type_.space == "gmem", f"expected a workspace in gmem, got {type_.space}")
+        dynamic = sum(isinstance(leaf, Dyn) for leaf in flatten(type_.layout.shape))
+        check(
+            len(self.extents) == dynamic,
+            f"expected {dynamic} extents for {type_.layout}, got {len(self.extents)}",
+        )
+        check(
+            not any(isinstance(leaf, Dyn) for leaf in flatten(type_.layout.stride)),
+            f"expected static strides, got {type_.layout}",
+        )
 
 
 @irdl_op_definition

@@ -12,7 +12,16 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.layout import Dyn, flatten
 
-from . import control, groups, synchronization, tile_copies, tile_math, tile_views, tma
+from . import (
+    control,
+    cooperation,
+    groups,
+    synchronization,
+    tile_copies,
+    tile_math,
+    tile_views,
+    tma,
+)
 from .context import (
     Context,
     fail,
@@ -34,6 +43,7 @@ _ERASABLE = (
 )
 _HANDLERS = (
     control.HANDLERS
+    | cooperation.HANDLERS
     | groups.HANDLERS
     | synchronization.HANDLERS
     | tile_copies.HANDLERS

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
+from cutedialect.backend.runtime import cupy as launcher
 from cutedialect.backend.runtime.program import CompiledProgram
 
 MEMREF = '!cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">'
@@ -115,3 +120,86 @@ def own_cache(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", f"{tmp_path}/cache")
     for name in ("NO_CACHE", "BACKEND", "PTXAS", "DUMP_DIR"):
         monkeypatch.delenv(f"CUTEDIALECT_{name}", raising=False)
+
+
+class FakeMemoryCuda:
+    """`cupy.cuda` with real memory; `uploads`, `launches` and `calls` are the record."""
+
+    def __init__(self) -> None:
+        self.uploads: list[int] = []
+        self.launches: list[list[bytes]] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.stream = 0
+        self.capturing = False
+        self.alive: list[Any] = []
+        self.runtime = SimpleNamespace(
+            getDevice=lambda: 0,
+            streamIsCapturing=lambda stream: self.capturing,
+            deviceGetAttribute=lambda attribute, device: 132,
+            memcpyAsync=self._copy,
+            streamSynchronize=lambda stream: None,
+            mallocAsync=self._allocate_in_graph,
+            memsetAsync=self._clear,
+            freeAsync=lambda pointer, stream: self.calls.append(("free", stream)),
+        )
+        self.function = SimpleNamespace(Module=lambda: self)
+        self.memory = SimpleNamespace(Memory=self.alloc)
+
+    def is_available(self) -> bool:
+        return True
+
+    def Device(self, device: int) -> Any:
+        return FakeMemoryDevice()
+
+    def load(self, image: bytes) -> None:
+        pass
+
+    def get_function(self, name: str) -> Any:
+        return lambda grid, block, args, smem, stream: self.launches.append(
+            [arg.tobytes() for arg in args]
+        )
+
+    def get_current_stream(self) -> Any:
+        return SimpleNamespace(ptr=self.stream)
+
+    def alloc(self, size: int) -> Any:
+        memory = ctypes.create_string_buffer(b"\xff" * (size + 256))
+        self.alive.append(memory)
+        pointer = -(-ctypes.addressof(memory) // 256) * 256
+        return SimpleNamespace(ptr=pointer, size=size)
+
+    def _allocate_in_graph(self, size: int, stream: int) -> int:
+        self.calls.append(("allocate", size, stream))
+        return self.alloc(size).ptr
+
+    def _clear(self, pointer: int, value: int, size: int, stream: int) -> None:
+        ctypes.memset(pointer, value, size)
+        self.calls.append(("clear", size, stream))
+
+    def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
+        ctypes.memmove(target, source, size)
+        self.uploads.append(size)
+
+
+class FakeMemoryDevice:
+    compute_capability = "80"
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def memory_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMemoryCuda]:
+    fake, module = FakeMemoryCuda(), ModuleType("cupy")
+    module.__dict__["cuda"] = fake
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
+    module.__spec__ = SimpleNamespace(name="cupy")  # type: ignore[assignment]
+    launcher.gpu_available.cache_clear()
+    monkeypatch.setattr(launcher, "assembled", lambda ptx, arch: SimpleNamespace(cubin=b""))
+    yield fake
+    monkeypatch.undo()
+    launcher.gpu_available.cache_clear()

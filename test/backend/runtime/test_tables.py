@@ -6,15 +6,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
-from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cutedialect.backend.runtime import cupy as launcher
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.signature import Signature
@@ -63,61 +60,6 @@ PTX = """\
 """
 
 
-class FakeCuda:
-    """`cupy.cuda` with real memory; `uploads` and `launches` are the record."""
-
-    def __init__(self) -> None:
-        self.uploads: list[int] = []
-        self.launches: list[list[bytes]] = []
-        self.capturing = False
-        self.alive: list[Any] = []
-        self.runtime = SimpleNamespace(
-            getDevice=lambda: 0,
-            streamIsCapturing=lambda stream: self.capturing,
-            deviceGetAttribute=lambda attribute, device: 132,
-            memcpyAsync=self._copy,
-            streamSynchronize=lambda stream: None,
-        )
-        self.function = SimpleNamespace(Module=lambda: self)
-        self.memory = SimpleNamespace(Memory=self.alloc)
-
-    def is_available(self) -> bool:
-        return True
-
-    def Device(self, device: int) -> Any:
-        return FakeDevice()
-
-    def load(self, image: bytes) -> None:
-        pass
-
-    def get_function(self, name: str) -> Any:
-        return lambda grid, block, args, smem, stream: self.launches.append(
-            [arg.tobytes() for arg in args]
-        )
-
-    def get_current_stream(self) -> Any:
-        return SimpleNamespace(ptr=0)
-
-    def alloc(self, size: int) -> Any:
-        memory = ctypes.create_string_buffer(size + 256)
-        self.alive.append(memory)
-        return SimpleNamespace(ptr=-(-ctypes.addressof(memory) // 256) * 256)
-
-    def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
-        ctypes.memmove(target, source, size)
-        self.uploads.append(size)
-
-
-class FakeDevice:
-    compute_capability = "80"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
 class DeviceArray:
     __module__ = "cupy"
     data: Any = None
@@ -131,20 +73,6 @@ class DeviceArray:
 @pytest.fixture
 def program(parse_module: Any) -> CompiledProgram:
     return CompiledProgram.of("each", "sm_80", PTX, parse_module(HOST))
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
-    fake, module = FakeCuda(), ModuleType("cupy")
-    module.__dict__["cuda"] = fake
-    monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
-    module.__spec__ = SimpleNamespace(name="cupy")  # type: ignore[assignment]
-    launcher.gpu_available.cache_clear()
-    monkeypatch.setattr(launcher, "assembled", lambda ptx, arch: SimpleNamespace(cubin=b""))
-    yield fake
-    monkeypatch.undo()
-    launcher.gpu_available.cache_clear()
 
 
 def test_offsets_count_blocks_of_the_cluster() -> None:
@@ -170,35 +98,35 @@ def test_the_signature_survives_the_cache(program: CompiledProgram) -> None:
     assert str(signature).startswith("(x: [f32, align<16>")
 
 
-def test_equal_calls_upload_once(cuda: FakeCuda, program: CompiledProgram) -> None:
+def test_equal_calls_upload_once(memory_cuda: Any, program: CompiledProgram) -> None:
     kernel = Kernel(program)
     arrays = [DeviceArray(0x10000, (100, 40)), DeviceArray(0x20000, (8, 4))]
     for _ in range(3):
         kernel.launch(arrays, 2.0)
     kernel.launch(tuple(arrays), 3.0)
-    assert cuda.uploads == [256]
-    table, count, offsets, length, factor = cuda.launches[-1]
+    assert memory_cuda.uploads == [256]
+    table, count, offsets, length, factor = memory_cuda.launches[-1]
     entries = ctypes.string_at(int.from_bytes(table, "little"), 48)
     assert entries == struct.pack("<QqiiQqii", 0x10000, 40, 100, 40, 0x20000, 4, 8, 4)
     numbers = ctypes.string_at(int.from_bytes(offsets, "little"), 12)
     assert np.frombuffer(numbers, np.int32).tolist() == [0, 2, 3]
     assert [int.from_bytes(each, "little") for each in (count, length)] == [2, 3]
-    assert [each[-1] for each in cuda.launches] == [struct.pack("<f", 2.0)] * 3 + [factor]
+    assert [each[-1] for each in memory_cuda.launches] == [struct.pack("<f", 2.0)] * 3 + [factor]
     kernel.launch(arrays[::-1], 2.0)
-    assert cuda.uploads == [256, 256]
+    assert memory_cuda.uploads == [256, 256]
 
 
-def test_tables_are_not_uploaded_under_capture(cuda: FakeCuda, program: CompiledProgram) -> None:
+def test_tables_are_not_uploaded_under_capture(memory_cuda: Any, program: CompiledProgram) -> None:
     kernel = Kernel(program).warmup()
     arrays = [DeviceArray(0x10000, (100, 40))]
-    cuda.capturing = True
+    memory_cuda.capturing = True
     with pytest.raises(RuntimeError, match="expected a call of kernel 'each' with the same arrays"):
         kernel.launch(arrays, 2.0)
-    cuda.capturing = False
+    memory_cuda.capturing = False
     kernel.launch(arrays, 2.0)
-    cuda.capturing = True
+    memory_cuda.capturing = True
     kernel.launch(arrays, 2.0)
-    assert len(cuda.launches) == 2
+    assert len(memory_cuda.launches) == 2
 
 
 def test_the_emulator_gets_the_addresses_of_arrays(program: CompiledProgram) -> None:

@@ -1,0 +1,44 @@
+"""CTAs that work on one result: how the last of them knows that the others are done."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import i1, i32
+from xdsl.ir import SSAValue
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+
+from .attributes import check
+from .types import MemRefType
+
+
+@irdl_op_definition
+class LastArrivalOp(IRDLOperation):
+    """Count the CTA, or the role, that gets here; whether it is the last of `total`.
+
+    What those before wrote to global memory, the last one reads behind this op (release and acquire
+    at gpu scope, PTX ISA 8.8). The counter starts at 0, and the last one leaves 0. Nobody waits for
+    anybody, so the CTAs need not run at one time.
+
+    Example:
+
+        cute.kernel @k(%counters: !cute.memref<i32, gmem, align<4>, "(?):(1)">, %i: i32, %n: i32) {
+          %last = cute.last_arrival %counters[%i] of %n : !cute.memref<i32, gmem, align<4>, "(?):(1)">
+        }
+    """
+
+    name = "cute.last_arrival"
+    counters = operand_def(MemRefType)
+    index = operand_def(i32)
+    total = operand_def(i32)
+    result = result_def(i1)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$counters `[` $index `]` `of` $total attr-dict `:` type($counters)"
+
+    def __init__(self, counters: SSAValue, index: SSAValue, total: SSAValue) -> None:
+        super().__init__(operands=[counters, index, total], result_types=[i1])
+
+    def verify_(self) -> None:
+        type_ = self.counters.type
+        assert isinstance(type_, MemRefType)
+        fits = type_.element == i32 and type_.space == "gmem" and type_.stride == (1,)
+        check(fits, f"expected counters of i32 in gmem, one behind the other, got {type_}")

@@ -1,0 +1,26 @@
+// RUN: cute-opt %s --split-input-file | cute-opt --split-input-file | filecheck %s
+// RUN: cute-opt %s --split-input-file --mlir-print-op-generic | cute-opt --split-input-file | filecheck %s
+
+// cute.last_arrival
+// CHECK: cute.kernel @k(%counters: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %i: i32, %n: i32) {
+// CHECK-NEXT:   %last = cute.last_arrival %counters[%i] of %n : !cute.memref<i32, gmem, align<16>, "(?):(1)">
+// CHECK-NEXT: }
+cute.kernel @k(%counters: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %i: i32, %n: i32) {
+  %last = cute.last_arrival %counters[%i] of %n : !cute.memref<i32, gmem, align<16>, "(?):(1)">
+}
+
+// -----
+
+// cute.workspace
+// CHECK: func.func @launch(%n: i32) {
+// CHECK-NEXT:   %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
+// CHECK-NEXT:   %c = cute.workspace(%n) zeroed : !cute.memref<i32, gmem, align<16>, "(?):(1)">
+// CHECK-NEXT:   %s = cute.workspace() : !cute.memref<i32, gmem, align<16>, "(8):(1)">
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+func.func @launch(%n: i32) {
+  %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
+  %c = cute.workspace(%n) zeroed : !cute.memref<i32, gmem, align<16>, "(?):(1)">
+  %s = cute.workspace() : !cute.memref<i32, gmem, align<16>, "(8):(1)">
+  func.return
+}

@@ -1,0 +1,38 @@
+// RUN: cute-opt %s --split-input-file --verify-diagnostics
+
+cute.kernel @counters_of_floats(%counters: !cute.memref<f32, gmem, align<16>, "(?):(1)">, %i: i32) {
+  // expected-error @+1 {{expected counters of i32 in gmem, one behind the other, got !cute.memref<f32}}
+  %last = cute.last_arrival %counters[%i] of %i : !cute.memref<f32, gmem, align<16>, "(?):(1)">
+}
+
+// -----
+
+func.func @workspace_of_a_number(%n: i32) {
+  // expected-error @+1 {{expected a memref, got i32}}
+  %w = cute.workspace(%n) : i32
+  func.return
+}
+
+// -----
+
+func.func @workspace_in_shared_memory() {
+  // expected-error @+1 {{expected a workspace in gmem, got smem}}
+  %w = cute.workspace() : !cute.memref<f32, smem, align<16>, "(8):(1)">
+  func.return
+}
+
+// -----
+
+func.func @workspace_without_an_extent() {
+  // expected-error @+1 {{expected 1 extents for (?):(1), got 0}}
+  %w = cute.workspace() : !cute.memref<f32, gmem, align<16>, "(?):(1)">
+  func.return
+}
+
+// -----
+
+func.func @workspace_of_run_time_strides(%n: i32) {
+  // expected-error @+1 {{expected static strides, got (?,4):(?{i64},1)}}
+  %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,4):(?{i64},1)">
+  func.return
+}
