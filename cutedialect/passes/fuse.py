@@ -1,9 +1,10 @@
-"""`cute-fuse`: adjacent elementwise ops become one `cute.map`.
+"""`cute-fuse`: adjacent elementwise ops become one `cute.map`, equal views of a tensor one view.
 
     %y = map(%x) { f }; %z = map(%y) { g }   =>   %z = map(%x) { g(f) }
 
 A map moves into its reader when that is its only reader, both stand in one block, and nothing in
-between writes a register tile that it reads.
+between writes a register tile that it reads. Two views of one block that say the same become one,
+so that what several ops read is brought to them once.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from cutedialect.dialects.cute import (
     FillOp,
     FragmentType,
     GemmOp,
+    LocalTileOp,
     MapOp,
+    MemRefType,
+    TransposeOp,
     YieldOp,
 )
 
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
-    """Fuse producer maps into the one map that reads them."""
+    """Fuse producer maps into the one map that reads them, and share equal views."""
 
     name = "cute-fuse"
 
@@ -35,6 +39,7 @@ class FusePass(ModulePass):
         for consumer in [o for o in op.walk() if isinstance(o, MapOp)]:
             while (producer := _fusible(consumer)) is not None:
                 _fuse(producer, consumer)
+        _share_views(op)
 
 
 def _fusible(consumer: MapOp) -> MapOp | None:
@@ -114,3 +119,21 @@ def _inline(op: MapOp, block: Block, args: dict[SSAValue, SSAValue]) -> SSAValue
         clone.location = inner.location
         block.add_op(clone)
     raise AssertionError("a verified map ends with cute.yield")
+
+
+def _share_views(module: ModuleOp) -> None:
+    """Replace each view by an equal one that stands before it in its block."""
+    known: dict[tuple[object, ...], SSAValue] = {}
+    for op in list(module.walk()):
+        if not isinstance(op, LocalTileOp | TransposeOp):
+            continue
+        view = op.results[0]
+        if not isinstance(view.type, MemRefType):
+            continue
+        said = tuple(sorted(op.properties.items(), key=lambda item: item[0]))
+        key = (op.parent, type(op), tuple(op.operands), said, view.type)
+        first = known.setdefault(key, view)
+        if first is not view:
+            view.replace_all_uses_with(first)
+            op.detach()
+            op.erase()

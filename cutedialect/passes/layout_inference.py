@@ -65,6 +65,11 @@ def vector_bytes(type_: MemRefType) -> int:
     return max(best, element)
 
 
+def takes_async_copy(type_: MemRefType) -> bool:
+    """Whether a tile can be copied to shared memory asynchronously: 4 bytes or more at once."""
+    return type_.rank == 2 and contiguous_mode(type_) is not None and vector_bytes(type_) >= 4
+
+
 def coalesced_for(type_: MemRefType, threads: int) -> Layout:
     """Coalesced layout of the copy of one tile in global memory."""
     mode = contiguous_mode(type_)

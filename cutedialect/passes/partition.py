@@ -49,6 +49,7 @@ from cutedialect.passes.layout_inference import (
     coalesced_for,
     contiguous_mode,
     operand_major,
+    takes_async_copy,
     vector_bytes,
 )
 from cutedialect.passes.mma_choice import choose_mma, shapes_of
@@ -204,14 +205,14 @@ class _Partition(KernelBinding):
         assert isinstance(type_, MemRefType)
         # Tensor cores would cut f32 operands off where loads can round them.
         rounded = None
-        if self.is_specialized and isinstance(type_.element, Float32Type):
+        if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
             rounded = FloatTF32Type()
         if self.is_specialized and self._load_by_tma(source, buffer, before, rounded):
             return
         # A warpgroup loads beside those that multiply, or the whole CTA.
         tv = coalesced_for(type_, 32 * _GROUP if self.is_specialized else self.threads)
         width = vector_bytes(type_)
-        if width >= 4 and contiguous_mode(type_) is not None and rounded is None:
+        if takes_async_copy(type_) and rounded is None:
             cache = "global" if width == 16 else "always"
             atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
             self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
@@ -308,17 +309,14 @@ class _Partition(KernelBinding):
     def _bind_load(self, op: LoadOp) -> None:
         source = op.source.type
         assert isinstance(source, MemRefType)
-        if self.is_specialized and not self.atoms and source.rank == 2:
+        if self.is_specialized and not self.atoms and takes_async_copy(source):
             # Where no operands want the shared memory, tiles come through it ahead of their use.
             buffer = self._smem(source, contiguous_mode(source), op)
-            if self._load_by_tma(op.source, buffer, op):
-                buffer.name_hint = f"s{op.source.name_hint or ''}"
-                op.operands[0] = buffer
-                op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
-                return
-            assert isinstance(buffer.owner, AllocSmemOp)
-            buffer.owner.detach()
-            buffer.owner.erase()
+            buffer.name_hint = f"s{op.source.name_hint or ''}"
+            self._copy_to_smem(op.source, buffer, op)
+            op.operands[0] = buffer
+            op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
+            return
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
 
     def _bind_copy(self, op: CopyOp) -> None:

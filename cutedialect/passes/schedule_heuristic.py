@@ -13,7 +13,7 @@ from cutedialect.dialects.cute import (
     LoadOp,
     MemRefType,
 )
-from cutedialect.passes.layout_inference import contiguous_mode
+from cutedialect.passes.layout_inference import contiguous_mode, takes_async_copy
 from cutedialect.passes.mma_choice import takes_wgmma
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import box_of, has_tensor_map, tile_of_tensor
@@ -84,12 +84,12 @@ def _multiplying(
 def _streaming(
     kernel: KernelOp, gemms: list[GemmOp], given: Schedule, arch: str
 ) -> dict[str, object] | None:
-    """A loading warp and a computing warpgroup, where TMA can load every tile that is read."""
+    """Loading warps and a computing warpgroup, where every tile can be copied asynchronously."""
     if target(arch).number < _TMA_TARGET:
         return None
     loads = [op for op in kernel.walk() if isinstance(op, LoadOp)]
     tiles = [op for op in loads if isinstance(op.source.type, MemRefType)]
-    if not tiles or not all(_comes_by_tma(op.source) for op in tiles):
+    if not tiles or not all(takes_async_copy(op.source.type) for op in tiles):  # pyright: ignore[reportArgumentType]
         return None
     if any(
         isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in kernel.walk()

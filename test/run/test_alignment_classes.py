@@ -86,7 +86,7 @@ def exact(a, b):
     return a.astype(np.float64) @ b.astype(np.float64)
 
 
-@pytest.fixture(params=range(3))
+@pytest.fixture(params=range(2))
 def late(request, monkeypatch):
     """Asynchronous copies complete late, each time in another order."""
     monkeypatch.setattr(emulator, "launch", partial(emulator.launch, seed=request.param))
@@ -117,7 +117,7 @@ def test_no_bit_depends_on_the_operands(kind):
     options = {"schedule": f"tile = (64,16,{depth}), stages = 2"}
     want = bits(run(placed(a, 16, "T"), placed(b, 16, "N"), **options))
     least = np.dtype(TYPES[kind]).itemsize
-    pairs = [(8, 16), (16, 8), (8, 4), (4, 16), (2, 8), (16, 2), (2, 2), (1, 1), (4, 1)]
+    pairs = [(8, 16), (16, 4), (2, 8), (2, 2), (1, 1)]
     for x, y in pairs:
         if min(x, y) >= least:
             got = run(placed(a, x, "T", 1), placed(b, y, "N", 3), **options)
@@ -135,7 +135,7 @@ def test_ties_are_rounded_to_tf32_alike():
         assert np.array_equal(bits(got), bits(want))
 
 
-@pytest.mark.parametrize("offset", [2, 4, 6, 8, 14, 16])
+@pytest.mark.parametrize("offset", [2, 4, 8, 14, 16])
 @pytest.mark.parametrize("pitch", [81, 82, 84, 88])
 def test_no_bit_depends_on_offset_and_pitch(offset, pitch):
     a, b = operands()
@@ -175,11 +175,11 @@ def test_nothing_beside_the_result_is_written():
         assert np.all(store == 9)
 
 
-MIXED = [(8, 8), (4, 16), (16, 2), (2, 8), (2, 2)]
+MIXED = [(8, 8), (4, 16), (16, 2), (2, 8)]
 
 
 @pytest.mark.parametrize("classes", MIXED)
-@pytest.mark.parametrize("stages", [1, 2, 3])
+@pytest.mark.parametrize("stages", [1, 3])
 def test_trip_counts(stages, classes):
     """Trips 0, 1, S-1, S, S+1, 2S+1 of a ring of S stages, whole and ragged in k."""
     x, y = classes
@@ -321,8 +321,8 @@ def test_a_missing_instruction_is_found(fault, monkeypatch):
 
 
 LARGE = [
-    *(("f16", *pair) for pair in [(16, 8), (8, 8), (4, 4), (2, 16), (2, 2)]),
-    *(("f32", 8, 8), ("f32", 4, 4), ("i8", 4, 8), ("i8", 2, 16), ("i8", 1, 1)),
+    *(("f16", *pair) for pair in [(16, 8), (4, 4), (2, 2)]),
+    *(("f32", 4, 4), ("i8", 4, 8), ("i8", 1, 1)),
 ]
 
 

@@ -107,9 +107,21 @@ def test_transpose(shape, dtype):
     assert STORE in text
 
 
-@pytest.mark.parametrize("shape", [(70, 133), (1, 5), (65, 63)])
-def test_transpose_of_rows_that_tma_cannot_take(shape):
-    check_transpose(shape, np.float32)
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8])
+@pytest.mark.parametrize("shape", [(70, 133), (66, 132), (72, 66)])
+def test_transpose_by_alignment(shape, dtype):
+    """Rows of 4 and 8 bytes come by `cp.async`, less by plain loads; each side as it can."""
+    text = check_transpose(shape, dtype).ptx
+    rows, columns = (extent * np.dtype(dtype).itemsize for extent in shape)
+    assert (LOAD in text) == (columns % 16 == 0)
+    assert ("cp.async.ca" in text) == (columns % 16 != 0 and columns % 4 == 0)
+    assert (STORE in text) == (rows % 16 == 0 and columns % 4 == 0)
+
+
+@pytest.mark.parametrize("columns", [301, 302, 1])
+def test_softmax_by_alignment(columns, late):
+    text = softmax((37, columns)).ptx
+    assert ("cp.async.ca" in text) == (columns > 1)
 
 
 # A multiply with an epilogue that reduces
@@ -189,6 +201,28 @@ def test_gated_mlp_trip_counts(stages, ragged):
 @pytest.mark.parametrize("schedule", ["stages = 3", "stages = 2, cluster = (2,1)", "stages = 1"])
 def test_gated_mlp_when_copies_are_late(schedule, late):
     gated(136, 72, 104, tile=(64, 64, 32), schedule=schedule)
+
+
+@cute.kernel
+def two_views(X, W, Y, *, tile=(64, 32, 16)):
+    """Y = (X W) ** 2 in two multiplies, each of which names the tiles that it reads."""
+    bm, bn, bk = tile
+    m, n = cute.tile_index(Y, (bm, bn))
+    x, w = cute.local_tile(X, (bm, bk), (m, None)), cute.local_tile(W, (bk, bn), (None, n))
+    one, other = cute.zeros((bm, bn), cute.f32), cute.zeros((bm, bn), cute.f32)
+    for k in cute.range(x.tiles):
+        cute.gemm(x[k], w[k], one)
+        cute.gemm(x[k], w[k], other)
+    cute.copy((one * other).to(Y.dtype), cute.local_tile(Y, (bm, bn), (m, n)))
+
+
+def test_tiles_named_twice_are_loaded_once():
+    x, w, y = halves((72, 40), 1), halves((40, 40), 2), np.empty((72, 40), np.float16)
+    kernel = compiled(two_views, x, w, y)
+    kernel.launch(x, w, y)
+    exact = (x.astype(np.float64) @ w.astype(np.float64)) ** 2
+    assert np.abs(y - exact).max() <= 1e-3 * np.abs(exact).max()
+    assert kernel.stages["cute-pipeline"].count("tma_load") == 2
 
 
 def test_gated_mlp_for_warps():
