@@ -78,7 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         line.clear()
     print(json.dumps(described(tuning), indent=1) if options.json else table(tuning))
     if not tuning.complete:
-        print("stopped before the last round; the best so far is kept", file=sys.stderr)
+        print("stopped before the last round: the best so far", file=sys.stderr)
     return 0 if tuning.complete else _INTERRUPTED
 
 

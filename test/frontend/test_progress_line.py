@@ -1,0 +1,123 @@
+"""The line that shows how far a search is, and a search that is interrupted while it shows."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from cutedialect.frontend import progress_line
+from cutedialect.frontend.progress_line import ProgressLine
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(progress_line.time, "monotonic", lambda: now[0])
+    monkeypatch.setenv("COLUMNS", "20")
+    return now
+
+
+def test_it_replaces_itself_and_is_wiped(clock):
+    stream = Terminal()
+    line = ProgressLine(stream)
+    line.clear()
+    assert stream.getvalue() == ""
+    line.show("one")
+    clock[0] += 0.2
+    line.show("a line that is longer than the terminal")
+    line.clear()
+    line.clear()
+    assert stream.getvalue() == "\r\x1b[Kone\r\x1b[Ka line that is long\r\x1b[K"
+
+
+def test_ten_times_a_second_is_enough(clock):
+    stream = Terminal()
+    line = ProgressLine(stream)
+    for number in range(100):
+        line.show(str(number))
+        clock[0] += 0.02
+    assert 16 <= stream.getvalue().count("\r") <= 21
+
+
+def test_a_log_gets_no_line(clock):
+    stream = io.StringIO()
+    ProgressLine(stream).show("text")
+    assert stream.getvalue() == ""
+
+
+# `tune` on a device where a round takes a while; it says when the first is done.
+SEARCH = """
+import sys, time
+from cutedialect.__main__ import main
+from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.buffers import DeviceTensor
+from cutedialect.frontend import autotune
+
+class Timer:
+    device, arch, rounds = "Slow GPU", "sm_80", 0
+    def random(self, shape, strides, dtype, align):
+        return DeviceTensor(TensorArgument(1 << 20, shape, strides, dtype, 0, None))
+    def assemble(self, kernel): pass
+    def prepare(self, kernel, arguments): return kernel.schedule
+    def time(self, prepared):
+        Timer.rounds += len(prepared) > 1
+        if Timer.rounds:
+            print("timing", file=sys.stderr, flush=True)
+            time.sleep(0.05)
+        return [3.0 if "warps = (2,1)" in each else 5.0 for each in prepared]
+    def close(self): print("closed", file=sys.stderr, flush=True)
+
+autotune.DeviceTimer = Timer
+sys.exit(main(["tune", sys.argv[1], "64x128:f32", "64x128:f32", "--rounds", "1000",
+               "--schedule", "warps = (4,1)", "--schedule", "warps = (2,1)"]))
+"""
+KERNEL = """
+import cutedialect as cute
+
+@cute.kernel
+def double(X, Y, *, tile=(8, 64)):
+    i, j = cute.tile_index(X, tile)
+    x = cute.load(cute.local_tile(X, tile, (i, j)))
+    cute.copy(x + x, cute.local_tile(Y, tile, (i, j)))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_in_a_real_process(tmp_path):
+    (tmp_path / "doubling.py").write_text(KERNEL)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("CUTEDIALECT_")} | {
+        "PYTHONPATH": ":".join(sys.path),
+        "CUTEDIALECT_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", SEARCH, f"{tmp_path}/doubling.py:double"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stderr is not None
+    limit = time.monotonic() + 60
+    while process.stderr.readline() != "timing\n":
+        assert process.poll() is None
+        assert time.monotonic() < limit
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    lines = out.splitlines()
+    assert lines[0] == "double for sm_80 on Slow GPU"
+    assert lines[2].split()[0] == "3.00"
+    assert lines[2].endswith("warps = (2,1)")
+    assert "closed" in err
+    assert err.endswith("stopped before the last round: the best so far\n")
+    assert "Traceback" not in err
+    assert list((tmp_path / "cache").glob("*/schedule/*/*"))
