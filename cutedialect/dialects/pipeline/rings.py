@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
-from xdsl.ir import Data, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.ir import Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -20,6 +20,8 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.dialects.cute import MemRefType, StageOp
 
 KINDS = ("tma", "cp_async", "threads")
 SIDES = ("producer", "consumer")
@@ -61,6 +63,18 @@ class BarrierType(ParametrizedAttribute, TypeAttribute):
     """The barrier that tells when a stage is full: `!pipeline.barrier`."""
 
     name = "pipeline.barrier"
+
+
+def is_whole(op: Operation) -> bool:
+    """Whether an op has the operands, properties and regions that its definition asks for.
+
+    A verifier that looks at other ops may come to them before they are verified themselves.
+    """
+    try:
+        op.get_irdl_definition().verify(op)  # pyright: ignore[reportAttributeAccessIssue]
+    except VerifyException:
+        return False
+    return True
 
 
 @irdl_op_definition
@@ -162,6 +176,16 @@ class CreateOp(IRDLOperation):
             raise VerifyException(
                 f"expected 1 to {(1 << 20) - 1} bytes for each stage, got {self.bytes.value.data}"
             )
+        if self.peers is not None and len(self.peers.get_values()) % 2:
+            raise VerifyException(
+                f"expected peers in pairs of CTAs and their distance, got "
+                f"{len(self.peers.get_values())} numbers"
+            )
+        if self.has_barriers:
+            # Imported here: it reads this class, the roles that arrive and the copies that come.
+            from .balance import verify_ring
+
+            verify_ring(self)
 
 
 @irdl_op_definition
@@ -200,6 +224,12 @@ class StateOp(IRDLOperation):
         assert isinstance(state, StateType)
         if ring.data != state.data:
             raise VerifyException(f"expected a state of {ring.data} stages, got {state.data}")
+        create = self.ring.owner
+        if isinstance(create, CreateOp) and is_whole(create) and not create.has_barriers:
+            raise VerifyException(
+                f"expected a ring with barriers (producers and consumers), got a ring of kind "
+                f"'{create.kind.data}' without"
+            )
 
 
 @irdl_op_definition
@@ -223,6 +253,20 @@ class IndexOp(IRDLOperation):
 
     def __init__(self, state: SSAValue) -> None:
         super().__init__(operands=[state], result_types=[i32])
+
+    def verify_(self) -> None:
+        stages = self.state.type
+        assert isinstance(stages, StateType)
+        for use in self.index.uses:
+            stage = use.operation
+            if isinstance(stage, StageOp) and use.index == 1 and is_whole(stage):
+                buffers = stage.source.type
+                assert isinstance(buffers, MemRefType)
+                if buffers.shape[-1] != stages.data:
+                    raise VerifyException(
+                        f"expected a buffer of {stages.data} stages as the ring has, got "
+                        f"{buffers.shape[-1]}"
+                    )
 
 
 @irdl_op_definition
@@ -272,3 +316,22 @@ class BarrierOp(IRDLOperation):
 
     def __init__(self, ring: SSAValue, state: SSAValue) -> None:
         super().__init__(operands=[ring, state], result_types=[BarrierType()])
+
+    def verify_(self) -> None:
+        check_state(self.ring, self.state, "producer")
+
+
+def check_state(ring: SSAValue, state: SSAValue | None, side: str) -> None:
+    """Refuse a state of another ring or of the other side, and none for a ring with barriers."""
+    create = ring.owner
+    if state is None:
+        if isinstance(create, CreateOp) and is_whole(create) and create.has_barriers:
+            raise VerifyException("expected a state (at %state) of a ring with barriers, got none")
+        return
+    place = state.owner
+    if not isinstance(place, StateOp) or not is_whole(place):
+        return
+    if place.ring is not ring:
+        raise VerifyException("expected a state of this ring, got one of another ring")
+    if place.side.data != side:
+        raise VerifyException(f"expected a {side}'s state, got a {place.side.data}'s")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, UnitAttr, i32
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Operation, Region
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -15,6 +15,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoTerminator
 from xdsl.utils.exceptions import VerifyException
+
+from .rings import is_whole
 
 _REGISTERS = range(24, 257, 8)
 
@@ -108,8 +110,12 @@ class RoleOp(IRDLOperation):
         block = self.parent
         if block is None:
             return
+        # Imported here: it reads this class, the kernel and the ops of a body.
+        from .budgets import verify_budgets
+
+        verify_budgets(self)
         for other in block.ops:
-            if isinstance(other, RoleOp) and other is not self:
+            if isinstance(other, RoleOp) and other is not self and is_whole(other):
                 self._verify_beside(other)
 
     def _verify_beside(self, other: RoleOp) -> None:
@@ -125,3 +131,11 @@ class RoleOp(IRDLOperation):
                 f"expected one number of registers for the roles '{self.role.data}' and "
                 f"'{other.role.data}' of one warpgroup, got two"
             )
+
+
+def role_of(op: Operation) -> RoleOp | None:
+    """The role around an op."""
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, RoleOp):
+        parent = parent.parent_op()
+    return parent

@@ -7,7 +7,7 @@ stage and passes the turn on after its last, so that a phase is never mistaken f
 from __future__ import annotations
 
 from xdsl.dialects.builtin import i1, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -18,7 +18,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from .roles import RoleOp
+from .roles import RoleOp, role_of
 
 
 @irdl_op_definition
@@ -43,7 +43,7 @@ class InstanceOp(IRDLOperation):
         super().__init__(result_types=[i32])
 
     def verify_(self) -> None:
-        _role_of(self)
+        _demand_role(self)
 
 
 class _TurnOp(IRDLOperation):
@@ -57,7 +57,7 @@ class _TurnOp(IRDLOperation):
         super().__init__(operands=[pred])
 
     def verify_(self) -> None:
-        role = _role_of(self)
+        role = _demand_role(self)
         if role.teams < 2:
             raise VerifyException(f"expected a role with several instances, got {role.teams}")
 
@@ -94,11 +94,8 @@ class TurnPassOp(_TurnOp):
     name = "pipeline.turn_pass"
 
 
-def _role_of(op: IRDLOperation) -> RoleOp:
-    """The role around an op."""
-    parent = op.parent_op()
-    while parent is not None and not isinstance(parent, RoleOp):
-        parent = parent.parent_op()
-    if parent is None:
+def _demand_role(op: Operation) -> RoleOp:
+    role = role_of(op)
+    if role is None:
         raise VerifyException("expected a pipeline.role around, got none")
-    return parent
+    return role

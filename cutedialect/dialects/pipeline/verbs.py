@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import IntegerAttr, i1, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -15,7 +15,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from .rings import RingType, StateType
+from .rings import RingType, StateType, check_state
 
 _FORMAT = "$ring (`at` $state^)? attr-dict `:` type($ring) (`,` type($state)^)?"
 
@@ -29,6 +29,7 @@ class ProducerAcquireOp(IRDLOperation):
         cute.kernel @k() {
           %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
           pipeline.producer_acquire %p : !pipeline.ring<3>
+          pipeline.producer_commit %p : !pipeline.ring<3>
         }
     """
 
@@ -39,6 +40,15 @@ class ProducerAcquireOp(IRDLOperation):
 
     def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
         super().__init__(operands=[ring, state])
+
+    def verify_(self) -> None:
+        check_state(self.ring, self.state, "producer")
+        op = self.next_op
+        while op is not None and not _is_of(op, ProducerAcquireOp, self.ring):
+            if _is_of(op, ProducerCommitOp, self.ring):
+                return
+            op = op.next_op
+        raise VerifyException("expected a producer_commit of the ring after the acquire, got none")
 
 
 @irdl_op_definition
@@ -60,6 +70,10 @@ class ProducerCommitOp(IRDLOperation):
 
     def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
         super().__init__(operands=[ring, state])
+
+    def verify_(self) -> None:
+        check_state(self.ring, self.state, "producer")
+        _demand_beside(self.state, ProducerAcquireOp, "a producer_acquire before the commit")
 
 
 @irdl_op_definition
@@ -93,6 +107,8 @@ class ConsumerWaitOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
+        check_state(self.ring, self.state, "consumer")
+        _demand_beside(self.state, ConsumerReleaseOp, "a consumer_release after the wait")
         stages = self.ring.type
         assert isinstance(stages, RingType)
         if self.pending is None:
@@ -121,6 +137,7 @@ class ConsumerReleaseOp(IRDLOperation):
           pipeline.consumer_release %p : !pipeline.ring<3>
           %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
           %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
           pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
         }
     """
@@ -148,6 +165,8 @@ class ConsumerReleaseOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
+        check_state(self.ring, self.state, "consumer")
+        _demand_beside(self.state, ConsumerWaitOp, "a consumer_wait before the release")
         stages = self.ring.type
         assert isinstance(stages, RingType)
         if self.back is not None and not 0 <= self.back.value.data < stages.data:
@@ -156,3 +175,13 @@ class ConsumerReleaseOp(IRDLOperation):
             )
         if self.state is None and (self.back is not None or self.pred is not None):
             raise VerifyException("expected a state with back or a condition, got none")
+
+
+def _is_of(op: Operation, kind: type[ProducerAcquireOp | ProducerCommitOp], ring: SSAValue) -> bool:
+    return isinstance(op, kind) and op.ring is ring
+
+
+def _demand_beside(state: SSAValue | None, kind: type[Operation], what: str) -> None:
+    """Refuse half of a pair: another op with the same state has to be `kind`."""
+    if state is not None and not any(isinstance(use.operation, kind) for use in state.uses):
+        raise VerifyException(f"expected {what}, got none")

@@ -40,15 +40,17 @@ cute.kernel @k() {
 // -----
 
 // pipeline.advance
-// CHECK: cute.kernel @k() {
+// CHECK: cute.kernel @k(%n: i32) {
 // CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
 // CHECK-NEXT:   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
 // CHECK-NEXT:   pipeline.advance %s : !pipeline.state<4>
+// CHECK-NEXT:   pipeline.advance %s by %n : !pipeline.state<4>
 // CHECK-NEXT: }
-cute.kernel @k() {
+cute.kernel @k(%n: i32) {
   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
   pipeline.advance %s : !pipeline.state<4>
+  pipeline.advance %s by %n : !pipeline.state<4>
 }
 
 // -----
@@ -71,10 +73,12 @@ cute.kernel @k() {
 // CHECK: cute.kernel @k() {
 // CHECK-NEXT:   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
 // CHECK-NEXT:   pipeline.producer_acquire %p : !pipeline.ring<3>
+// CHECK-NEXT:   pipeline.producer_commit %p : !pipeline.ring<3>
 // CHECK-NEXT: }
 cute.kernel @k() {
   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
   pipeline.producer_acquire %p : !pipeline.ring<3>
+  pipeline.producer_commit %p : !pipeline.ring<3>
 }
 
 // -----
@@ -109,6 +113,7 @@ cute.kernel @k() {
 // CHECK-NEXT:   pipeline.consumer_release %p : !pipeline.ring<3>
 // CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
 // CHECK-NEXT:   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+// CHECK-NEXT:   pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
 // CHECK-NEXT:   pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
 // CHECK-NEXT: }
 cute.kernel @k(%later: i1) {
@@ -116,6 +121,7 @@ cute.kernel @k(%later: i1) {
   pipeline.consumer_release %p : !pipeline.ring<3>
   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+  pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
   pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
 }
 
@@ -143,21 +149,15 @@ cute.kernel @k() {
 
 // pipeline.instance, pipeline.turn_wait, pipeline.turn_pass
 // CHECK: cute.kernel @teams(%more: i1) {
-// CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
 // CHECK-NEXT:   pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
-// CHECK-NEXT:     %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
 // CHECK-NEXT:     %i = pipeline.instance
-// CHECK-NEXT:     pipeline.advance %s by %i : !pipeline.state<4>
 // CHECK-NEXT:     pipeline.turn_wait
 // CHECK-NEXT:     pipeline.turn_pass if %more
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 cute.kernel @teams(%more: i1) {
-  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
   pipeline.role "mma" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
-    %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
     %i = pipeline.instance
-    pipeline.advance %s by %i : !pipeline.state<4>
     pipeline.turn_wait
     pipeline.turn_pass if %more
   }

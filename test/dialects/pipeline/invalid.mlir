@@ -1,0 +1,207 @@
+// Rings, states and verbs that contradict themselves or each other.
+// RUN: cute-opt %s --split-input-file --verify-diagnostics
+
+cute.kernel @kind() {
+  // expected-error @+1 {{expected kind tma or cp_async or threads, got 'attic'}}
+  %q = pipeline.create {kind = "attic"} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @kinds_out_of_order() {
+  // expected-error @+1 {{expected kinds once each in the order tma, cp_async, threads, got threads+tma}}
+  %q = pipeline.create {kind = "threads+tma", producers = 2 : i32, consumers = 1 : i32, bytes = 64 : i32} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @kinds_without_counts() {
+  // expected-error @+1 {{expected producers and consumers of a ring cp_async+threads}}
+  %q = pipeline.create {kind = "cp_async+threads"} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @one_count() {
+  // expected-error @+1 {{expected both producers and consumers, or neither, got one}}
+  %q = pipeline.create {kind = "threads", producers = 1 : i32} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @tma_without_bytes() {
+  // expected-error @+1 {{expected producers, consumers and bytes of a tma ring, got none}}
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @no_producers() {
+  // expected-error @+1 {{expected 1 to 1048575 producers, got 0}}
+  %q = pipeline.create {kind = "threads", producers = 0 : i32, consumers = 4 : i32} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @too_many_consumers() {
+  // expected-error @+1 {{expected 1 to 1048575 consumers, got 1048576}}
+  %q = pipeline.create {kind = "threads", producers = 1 : i32, consumers = 1048576 : i32} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @too_many_bytes() {
+  // expected-error @+1 {{expected 1 to 1048575 bytes for each stage, got 1048576}}
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 1048576 : i32} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @side() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  // expected-error @+1 {{expected producer or consumer, got 'attic'}}
+  %s = pipeline.state "attic" %q : !pipeline.ring<2> -> !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @state_of_other_stages() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  // expected-error @+1 {{expected a state of 2 stages, got 3}}
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<3>
+}
+
+// -----
+
+cute.kernel @state_without_barriers() {
+  %q = pipeline.create {kind = "cp_async"} : !pipeline.ring<2>
+  // expected-error @+1 {{expected a ring with barriers (producers and consumers), got a ring of kind 'cp_async' without}}
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @no_state() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  // expected-error @+1 {{expected a state (at %state) of a ring with barriers, got none}}
+  pipeline.producer_acquire %q : !pipeline.ring<2>
+  pipeline.producer_commit %q : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @state_of_another_ring() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %r = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "consumer" %r : !pipeline.ring<2> -> !pipeline.state<2>
+  // expected-error @+1 {{expected a state of this ring, got one of another ring}}
+  pipeline.consumer_wait %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+  pipeline.consumer_release %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @wait_by_the_producer() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  // expected-error @+1 {{expected a consumer's state, got a producer's}}
+  pipeline.consumer_wait %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @acquire_by_the_consumer() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  // expected-error @+1 {{expected a producer's state, got a consumer's}}
+  pipeline.producer_acquire %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @barrier_of_the_consumer() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  // expected-error @+1 {{expected a producer's state, got a consumer's}}
+  %b = pipeline.barrier %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @acquire_without_commit() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  // expected-error @+1 {{expected a producer_commit of the ring after the acquire, got none}}
+  pipeline.producer_acquire %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @acquire_twice() {
+  %q = pipeline.create {kind = "cp_async"} : !pipeline.ring<2>
+  // expected-error @+1 {{expected a producer_commit of the ring after the acquire, got none}}
+  pipeline.producer_acquire %q : !pipeline.ring<2>
+  pipeline.producer_acquire %q : !pipeline.ring<2>
+  pipeline.producer_commit %q : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @commit_without_acquire() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  // expected-error @+1 {{expected a producer_acquire before the commit, got none}}
+  pipeline.producer_commit %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @wait_without_release() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  // expected-error @+1 {{expected a consumer_release after the wait, got none}}
+  pipeline.consumer_wait %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @release_without_wait() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  // expected-error @+1 {{expected a consumer_wait before the release, got none}}
+  pipeline.consumer_release %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @pending() {
+  %q = pipeline.create {kind = "cp_async"} : !pipeline.ring<2>
+  // expected-error @+1 {{expected fewer stages on their way than the ring's 2, got 2}}
+  pipeline.consumer_wait %q {pending = 2 : i32} : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @neither_pending_nor_state() {
+  %q = pipeline.create {kind = "cp_async"} : !pipeline.ring<2>
+  // expected-error @+1 {{expected pending, or the state of the consumer, got neither}}
+  pipeline.consumer_wait %q : !pipeline.ring<2>
+}
+
+// -----
+
+cute.kernel @back() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  pipeline.consumer_wait %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+  // expected-error @+1 {{expected a stage fewer than 2 back, got 2}}
+  pipeline.consumer_release %q at %s {back = 2 : i32} : !pipeline.ring<2>, !pipeline.state<2>
+}
+
+// -----
+
+cute.kernel @back_without_state() {
+  %q = pipeline.create {kind = "cp_async"} : !pipeline.ring<2>
+  // expected-error @+1 {{expected a state with back or a condition, got none}}
+  pipeline.consumer_release %q {back = 1 : i32} : !pipeline.ring<2>
+}
