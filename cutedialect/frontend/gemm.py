@@ -315,6 +315,8 @@ class GemmCall:
             )
         if dtype is not None and operand.dtype != dtype:
             raise TypeError(f"{name}: expected {dtype.name}, got {operand.dtype.name}")
+        if operand.array is not None and not operand.array.writeable:
+            raise ValueError(f"{name}: expected a writable array, got a read-only one")
 
     def prepare(
         self,

@@ -32,6 +32,11 @@ def as_operand(value: Any, name: str) -> Operand:
     array = tensor_argument(value)
     if array is None:
         raise TypeError(f"{name}: expected an array, got {type(value).__name__}")
+    if any(stride < 0 for stride in array.strides):
+        raise ValueError(
+            f"{name}: expected strides of zero or more, got {array.strides}; copy the array into a "
+            "contiguous one"
+        )
     return Operand(value, name, array.shape, as_dtype(array.dtype, name), array)
 
 

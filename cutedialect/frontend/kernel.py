@@ -48,6 +48,14 @@ class TensorSpec:
         object.__setattr__(self, "dtype", memory_dtype(as_dtype(dtype), "a tensor"))
         object.__setattr__(self, "strides", None if strides is None else tuple(strides))
         object.__setattr__(self, "align", align)
+        for what, values in (("extents", self.shape), ("strides", self.strides or ())):
+            if any(
+                value is not None and (not hasattr(value, "__index__") or value < 0)
+                for value in values
+            ):
+                raise ValueError(
+                    f"expected {what} of zero or more, or None for a run-time value, got {values}"
+                )
         if strides is not None and len(self.shape) != len(tuple(strides)):
             raise ValueError(
                 f"expected one stride for each of the {len(self.shape)} modes, got {strides}"
@@ -112,6 +120,9 @@ class KernelFunction:
         functools.update_wrapper(self, function)
         self.function = function
         self.signature = inspect.signature(function)
+        for parameter in self.signature.parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise TypeError(f"expected named parameters of {self.__name__}, got {parameter}")
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import Attribute, SSAValue
 
-from cutedialect.atoms import MmaAtom, find_mma
+from cutedialect.atoms import MmaAtom, find_mma, mma_atom
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType
@@ -22,8 +22,10 @@ def choose_mma(
 ) -> MmaAtom | None:
     """The atom for a multiply on a grid of warps, or None where the tile does not divide.
 
-    Raises `ValueError` when the target has no atom for the types.
+    Raises `ValueError` when the target has no atom for the types, or nothing has the name `asked`.
     """
+    if asked is not None:
+        mma_atom(asked)
     wm, wn = warps
     m, n = _shape(op.acc)
     k = _shape(op.a)[1]
