@@ -115,16 +115,25 @@ def package_stamp() -> str:
     Source that changed after the process started is not what runs here, so it gets a stamp that no
     other process has.
     """
-    root = Path(__file__).resolve().parents[2]
+    root = str(Path(__file__).resolve().parents[2])
     digest = hashlib.sha256()
     newest = 0.0
-    for path in sorted(root.rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0")
-        digest.update(path.read_bytes() + b"\0")
-        newest = max(newest, path.stat().st_mtime)
+    for path in sorted(_sources(root)):
+        with open(path, "rb", buffering=0) as file:
+            digest.update(path[len(root) :].encode() + b"\0" + file.read() + b"\0")
+            newest = max(newest, os.fstat(file.fileno()).st_mtime)
     if newest > _STARTED:
         digest.update(f"{os.getpid()} {_STARTED}".encode())
     return digest.hexdigest()
+
+
+def _sources(folder: str) -> Iterator[str]:
+    """Every Python file below a folder; pathlib would take twice as long for all of this."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _sources(entry.path)
+        elif entry.name.endswith(".py"):
+            yield entry.path
 
 
 def _path(kind: str, key: str) -> Path:
