@@ -72,7 +72,19 @@ def test_no_work_item():
     check(64, 0, 16, schedule)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("instances", [2, 3])
+def test_ctas_without_a_work_item(monkeypatch, instances):
+    """A grid with more CTAs than work items: those beyond wait for nothing and pass nothing on."""
+    launch = emulator.launch
+
+    def wider(ptx, entry, grid, *arguments):
+        return launch(ptx, entry, (2 * grid[0], *grid[1:]), *arguments)
+
+    monkeypatch.setattr(emulator, "launch", wider)
+    check(64 * (CTAS + 1), 8, 80, f"{SMALL}, stages = 3, instances = {instances}")
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -93,6 +105,13 @@ def test_clusters_in_turns(cluster, instances):
     """CTAs of a cluster fill each other's stages; a ragged edge leaves some of them idle rows."""
     schedule = f"tile = (64,32,32), stages = 2, cluster = {cluster}, roles = alternate"
     check(450, 200, 136, f"{schedule}, instances = {instances}")
+
+
+@pytest.mark.parametrize("k", [98, 100, 99])
+def test_turns_over_stages_that_threads_fill(k, seeded):
+    """Rows of 4, 8 and 2 bytes alignment come by cp.async or plain loads of a whole warpgroup."""
+    seeded(k)
+    check(450, 40, k, "tile = (64,16,32), stages = 3, roles = alternate")
 
 
 @pytest.mark.parametrize("epilogue", ["tma", "direct", "smem"])
