@@ -112,7 +112,11 @@ class ResultStores:
             self._bind_group(pending)
 
     def _bind_group(self, ops: Sequence[CopyOp]) -> None:
-        if self.binding.schedule.epilogue == "tma" and self._store_in_columns(ops):
+        schedule = self.binding.schedule
+        in_columns = schedule.epilogue == "tma" or (
+            schedule.epilogue == "direct" and self.binding.is_specialized
+        )
+        if in_columns and self._store_in_columns(ops):
             return
         for op in ops:
             self._bind_plain(op)
@@ -216,7 +220,7 @@ class ResultStores:
         destination = op.destination.type
         assert isinstance(destination, MemRefType)
         contiguous = contiguous_mode(destination)
-        if contiguous is None:
+        if contiguous is None or binding.schedule.epilogue != "tma":
             return
         part = (source.shape[0], chunk)
         layout, swizzle, alignment = staging_layout(part, contiguous, source.bits)  # pyright: ignore[reportArgumentType]
@@ -442,10 +446,10 @@ def _is_apart(read: SSAValue, stored: SSAValue) -> bool:
 
 
 def _tensor_of(tile: SSAValue) -> SSAValue | None:
-    """The kernel's argument, or the member of one that is a group, of which this is a part."""
-    while isinstance(tile.owner, LocalTileOp | SubviewOp | TransposeOp):
+    """The kernel's argument of which this is a part: a tensor, or a group of them."""
+    while isinstance(tile.owner, LocalTileOp | SubviewOp | TransposeOp | MemberOp):
         tile = tile.owner.operands[0]
-    return tile if isinstance(tile, BlockArgument) or isinstance(tile.owner, MemberOp) else None
+    return tile if isinstance(tile, BlockArgument) else None
 
 
 def _can_part(value: SSAValue, chunk: int) -> bool:

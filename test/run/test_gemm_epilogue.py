@@ -325,3 +325,25 @@ def test_results_leave_by_tma_and_nothing_spills(kind, tile, epilogue):
         assembly = ptxas.assemble(text, "sm_90a")
         assert [message for message in assembly.messages if message.is_loss] == []
         assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("how", ["direct", "misaligned"])
+def test_results_from_registers_leave_in_columns_too(how):
+    """Where TMA cannot store them, or is not to; nothing spills."""
+    out = cute.TensorSpec((M, N), "bf16", align=2 if how == "misaligned" else 16)
+    schedule = "tile = (128,256,64)" + (", epilogue = direct" if how == "direct" else "")
+    kernel = cute.compile(
+        cute.gemm,
+        spec(M, K),
+        spec(K, N, columns=True),
+        arch="sm_90a",
+        backend="emulator",
+        schedule=schedule,
+        out=out,
+        **EPILOGUES["c f32"],
+    )
+    assert "st.global" in kernel.ptx
+    if ptxas.candidates():
+        assembly = ptxas.assemble(kernel.ptx, "sm_90a")
+        assert [message for message in assembly.messages if message.is_loss] == []
+        assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)

@@ -204,6 +204,28 @@ def test_scales_of_weights_lie_as_the_weights():
     assert same(got, scaled(a, weights.T, scale_a, scale.T))
 
 
+def test_one_kernel_serves_all_sizes():
+    """Run-time extents: block scales of rows of a and of squares of b."""
+    kernel = cute.compile(
+        cute.gemm,
+        cute.TensorSpec((None, None), "e4m3"),
+        cute.TensorSpec((None, None), "e4m3", strides=(1, None)),
+        scale_a=cute.TensorSpec((None, None), "f32", align=4),
+        scale_b=cute.TensorSpec((None, None), "f32", strides=(1, None), align=4),
+        out_dtype="bf16",
+        arch="sm_90a",
+        schedule=SMALL,
+        backend="emulator",
+    )
+    for m, n, k in ((64, 64, 128), (80, 144, 304)):
+        a, b = operands((m, n, k))
+        blocks = -(-k // BLOCK)
+        scale_a, scale_b = powers((m, blocks), 3), in_columns(powers((blocks, -(-n // BLOCK)), 4))
+        out = np.empty((m, n), BF16)
+        kernel.launch(a, b, out, 1.0, scale_a, scale_b)
+        assert same(out, scaled(a, b, scale_a, scale_b))
+
+
 def test_scales_of_a_batch():
     a, b = integers((3, 72, 256), seed=1), in_columns(integers((3, 256, 72), seed=2))
     scale_a, scale_b = powers((3, 72, 2), 3), powers((2, 1), 4)
