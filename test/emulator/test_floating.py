@@ -214,7 +214,7 @@ def test_tests_signs_and_selection(elementwise):
     outs = elementwise(body, [a], [np.uint32] * 6)
     expected = [
         np.isfinite(a), np.isinf(a), ~np.isnan(a), np.isnan(a),
-        np.isfinite(a) & (np.abs(a) >= 1.2e-38), (a != 0) & (np.abs(a) < 1.17e-38),
+        np.isfinite(a) & ((np.abs(a) >= 1.2e-38) | (a == 0)), (a != 0) & (np.abs(a) < 1.17e-38),
     ]  # fmt: skip
     for found, want in zip(outs, expected, strict=True):
         assert (found == want).all()

@@ -240,6 +240,7 @@ def test_atomics_return_every_old_value_once(run_kernel, rng, op, space):
         + leave,
         [values, slot, cells, old],
         block=64,
+        gpu=space == "global",  # the order in shared memory is the hardware's own
     )
     expected = start.tolist()
     for i in range(64):

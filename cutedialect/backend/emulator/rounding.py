@@ -83,7 +83,10 @@ def fma_f32(a: Array, b: Array, c: Array, mode: str) -> Array:
         low = s.view(np.int64) & 0x1FFFFFFF
         if not ((low == 0x10000000) | (np.abs(s) < 1.2e-38)).any():
             return s.astype(np.float32)
-    return to_f32(add_exactly(p, c), mode)
+    exact = add_exactly(p, c)
+    if mode == "rm":
+        exact = where((exact == 0) & (np.signbit(p) | np.signbit(c)), -0.0, exact)
+    return to_f32(exact, mode)
 
 
 def quantize(x: Array, precision: int, least: int, mode: str) -> Array:
@@ -158,6 +161,7 @@ def fma_f64(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
                          where(r > 0, down, up), r)  # fmt: skip
         elif mode == "rm":
             r = where(rest < 0, down, r)
+            r = where((r == 0) & (rest == 0) & (np.signbit(p) | np.signbit(c)), -0.0, r)
         else:
             r = where(rest > 0, up, r)
     if not fine.all():

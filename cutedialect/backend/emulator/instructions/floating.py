@@ -221,7 +221,8 @@ def _testp(ins: Instruction, machine: Machine) -> Step:
         "infinite": np.isinf,
         "number": lambda a: ~np.isnan(a),
         "notanumber": np.isnan,
-        "normal": lambda a: np.isfinite(a) & (np.abs(a) >= tiny),
+        # The hardware takes zero for a normal number.
+        "normal": lambda a: np.isfinite(a) & ((np.abs(a) >= tiny) | (a == 0)),
         "subnormal": lambda a: (np.abs(a) < tiny) & (a != 0),
     }
     return machine.pure(

@@ -286,9 +286,10 @@ def divide(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """Sign of the dividend; a remainder by zero gives the dividend."""
+    """Sign of the dividend; a remainder by zero is all ones, as the hardware has it."""
     zero = b == 0
-    return where(zero, a, np.fmod(a, where(zero, b.dtype.type(1), b))).astype(a.dtype)
+    rest = np.fmod(a, where(zero, b.dtype.type(1), b))
+    return where(zero, np.array(-1).astype(a.dtype), rest).astype(a.dtype)
 
 
 def _typed(head: str, compute: Compute, count: int, *types: str) -> None:
