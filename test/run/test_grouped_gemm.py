@@ -187,7 +187,7 @@ F = A.astype(np.float32)
             ([A], [B]),
             {"bias": [np.zeros(9, np.float16)]},
             ValueError,
-            r"bias\[0\]: expected shape \(8\), got \(9\)",
+            r"bias\[0\]: expected shape \(8,\), got \(9,\)",
         ),
         (([A, F], [B, F.T]), {}, TypeError, r"as_\[1\]: expected f16 as in as_\[0\], got f32"),
         (
