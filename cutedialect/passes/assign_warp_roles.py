@@ -87,6 +87,12 @@ class AssignWarpRolesPass(ModulePass):
                 raise PassFailedException(
                     kernel, f"expected a role plan ({', '.join(PLANS)}), got '{plan}'"
                 )
+            instances = kernel.schedule.data.instances if kernel.schedule is not None else None
+            if instances is not None and plan != "alternate":
+                raise PassFailedException(
+                    kernel,
+                    f"expected the role plan alternate with instances = {instances}, got {plan}",
+                )
             if plan != "uniform":
                 _list_roles(op, kernel, plan)
             for inner in kernel.body.block.walk():

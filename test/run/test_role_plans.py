@@ -249,6 +249,10 @@ def test_assembly(schedule):
             "expected accumulators in at most 232 registers of a thread, got 256",
         ),
         (
+            "tile = (64,64,64), instances = 2",
+            "expected the role plan alternate with instances = 2, got specialized",
+        ),
+        (
             "tile = (64,64,64), roles = alternate, scheduler = single",
             "expected one loop over work items .scheduler = persistent. for instances",
         ),
