@@ -29,12 +29,13 @@ def compile_ms() -> float:
     from cutedialect.frontend.library.gemm import program_for
     from cutedialect.schedule import Schedule
 
-    matrix = TensorSpec((None, None), "f16")
-    specs = [matrix, matrix, None, TensorSpec((None,), "f16"), matrix, ScalarSpec(f32), None]
+    matrix, vector = TensorSpec((None, None), "f16"), TensorSpec((None,), "f16")
+    given = {"A": matrix, "B": matrix, "bias": vector, "D": matrix, "alpha": ScalarSpec(f32)}
     schedule = Schedule.parse(SCHEDULE)
     times = []
     for _ in range(7):
         program = program_for.__wrapped__("relu")
+        specs = [given.get(name) for name in program.parameters]
         start = time.perf_counter()
         lower(program.trace(specs, None, schedule), "gemm", "sm_80")
         times.append(1e3 * (time.perf_counter() - start))
