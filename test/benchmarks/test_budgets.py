@@ -1,6 +1,4 @@
-"""The figures of `python -m benchmarks.budgets`: those that are counted are held to their gates, those
-that are timed can be taken.
-"""
+"""The figures of `python -m benchmarks.budgets`: counts keep their gates, times can be taken."""
 
 import pytest
 
