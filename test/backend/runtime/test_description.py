@@ -331,6 +331,15 @@ def test_the_other_files_are_written_where_there_are_no_words(
     assert not (tmp_path / "gemm.json").exists()
 
 
+def test_the_document_names_every_key() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "compiled-files.md").read_text()
+    spec = cute.TensorSpec((None, None), "f16")
+    found = described(cute.compile(cute.gemm, spec, spec, arch="sm_90a").program, None)
+    (launch,) = found["launches"]
+    keys = {*found, *launch, *launch["parameters"][0], *launch["parameters"][-1]}
+    assert {key for key in keys if f"`{key}`" not in document} == set()
+
+
 def test_what_has_no_words_is_refused() -> None:
     source = (
         "TYPES = {'k': ('i32',)}\nSMEM = {'k': 0}\nCLUSTERS = {'k': (1, 1, 1)}\n"
