@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.backend.emulator import EmulatorError as EmulatorError
     from cutedialect.backend.runtime.errors import CompileError as CompileError
+    from cutedialect.frontend.attention import attention as attention
     from cutedialect.frontend.autotune import autotune as autotune
     from cutedialect.frontend.dtypes import bf16 as bf16
     from cutedialect.frontend.dtypes import e4m3 as e4m3
@@ -48,6 +49,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.functions import row_sum as row_sum
     from cutedialect.frontend.functions import row_vector as row_vector
     from cutedialect.frontend.functions import rsqrt as rsqrt
+    from cutedialect.frontend.functions import search as search
     from cutedialect.frontend.functions import sigmoid as sigmoid
     from cutedialect.frontend.functions import silu as silu
     from cutedialect.frontend.functions import sqrt as sqrt
@@ -77,6 +79,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "cutedialect.backend.emulator": ("EmulatorError",),
     "cutedialect.backend.runtime.errors": ("CompileError",),
+    "cutedialect.frontend.attention": ("attention",),
     "cutedialect.frontend.autotune": ("autotune",),
     "cutedialect.frontend.dtypes": (
         "bf16",
@@ -117,6 +120,7 @@ _PUBLIC = {
         "row_sum",
         "row_vector",
         "rsqrt",
+        "search",
         "sigmoid",
         "silu",
         "sqrt",

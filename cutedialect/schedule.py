@@ -35,6 +35,8 @@ class Schedule:
     order: how the bands of so many tiles are walked: "columns", all of them forward, "snake", every
         other one backward, or "hilbert", squares of the power of two in `raster` along Hilbert
         curves.
+    overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
+        later, while that is computed.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
     split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
         adds the parts and goes on with the sum.
@@ -55,6 +57,7 @@ class Schedule:
     scheduler: str | None = None
     raster: int | None = None
     order: str | None = None
+    overlap: str | None = None
     swap_ab: str | None = None
     split_k: int | None = None
     reduction: str | None = None
@@ -131,6 +134,7 @@ _WORDS = {
     "scheduler": ("single", "persistent", "stream"),
     "reduction": ("ordered", "atomic"),
     "order": ("columns", "snake", "hilbert"),
+    "overlap": ("no", "yes"),
     "swap_ab": ("no", "yes"),
     "epilogue": ("direct", "smem", "tma"),
 }

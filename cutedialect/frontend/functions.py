@@ -10,7 +10,7 @@ from typing import overload
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -22,8 +22,10 @@ from cutedialect.dialects.cute import (
     GemmOp,
     PrintfOp,
     ReduceOp,
+    SearchOp,
     TileIndexOp,
     TransposeOp,
+    YieldOp,
 )
 from cutedialect.dialects.cute.kernel_ops import format_problem
 
@@ -388,6 +390,22 @@ def erf(tile: Tile) -> Tile:
 def gelu(tile: Tile) -> Tile:
     """x * (1 + erf(x / sqrt 2)) / 2."""
     return tile * 0.5 * (1.0 + erf(tile * (1 / math.sqrt(2))))
+
+
+def search(
+    function: Callable[[Scalar], Scalar], count: int | Scalar, value: int | Scalar
+) -> Scalar:
+    """The last of 0 to `count` - 1 where `function`, which grows, is at most `value`; else 0.
+
+    Which sequence a row of packed ones belongs to: `cute.search(lambda s: offsets[s], n, row)`.
+    """
+    trace = current()
+    operands = as_i32(value, "the value to search for"), as_i32(count, "the count of numbers")
+    block = Block(arg_types=[i32])
+    with trace.region(block, "the function of cute.search") as scope:
+        image = function(Scalar(block.args[0], scope))
+        trace.insert(YieldOp(as_i32(image, "what the function of cute.search gives")))
+    return Scalar(trace.insert(SearchOp(*operands, block)).results[0])
 
 
 def map_(function: Callable[..., Tile], *tiles: Tile) -> Tile:

@@ -21,6 +21,8 @@ from cutedialect.dialects.cute import (
     LocalTileOp,
     MapOp,
     MemRefType,
+    ReadOp,
+    SliceOp,
     TransposeOp,
     YieldOp,
 )
@@ -79,6 +81,32 @@ class Tensor:
         if isinstance(static, int):
             return static
         return Scalar(current().insert(DimOp(self.value, mode)).results[0])
+
+    def slice(self, mode: int, first: int | Scalar, end: int | Scalar) -> Tensor:
+        """The elements `first` to `end` - 1 along one mode, as a tensor whose tiles know their
+        bounds: beyond `end` loads give 0 and stores write nothing.
+        """
+        if not 0 <= mode < self.rank:
+            raise error(f"expected a mode in 0..{self.rank - 1} of {self.name}, got {mode}")
+        bounds = as_i32(first, "the start of a slice"), as_i32(end, "the end of a slice")
+        return Tensor(current().insert(SliceOp(self.value, mode, *bounds)).results[0], self.name)
+
+    def __getitem__(self, coords: object) -> Scalar:
+        """One element as a scalar, the same for the whole CTA: `lengths[b]`, `offsets[0, b + 1]`.
+
+        Nothing may write to it while the kernel runs.
+        """
+        given = coords if isinstance(coords, tuple) else (coords,)
+        if len(given) != self.rank:
+            raise error(
+                f"expected one coordinate for each of the {self.rank} modes of {self.name}, "
+                f"got {len(given)}"
+            )
+        values = [as_i32(each, "a coordinate") for each in given]
+        return Scalar(current().insert(ReadOp(self.value, values)).results[0])
+
+    def __iter__(self):
+        raise error(f"expected tiles or single elements of {self.name}, got iteration over it")
 
 
 class View:

@@ -21,6 +21,7 @@ OURS = {
     "cute-partition": "partition",
     "cute-assign-warp-roles": "assign_warp_roles",
     "cute-pipeline": "pipeline",
+    "cute-overlap": "overlap",
     "convert-to-ptx": "convert_to_ptx",
     "cute-to-ptx": "cute_to_ptx",
     "verify-dominance": "verify_dominance",

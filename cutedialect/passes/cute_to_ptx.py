@@ -14,6 +14,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
     from cutedialect.passes.assign_warp_roles import AssignWarpRolesPass
     from cutedialect.passes.convert_to_ptx import ConvertToPtxPass
     from cutedialect.passes.fuse import FusePass
+    from cutedialect.passes.overlap import OverlapPass
     from cutedialect.passes.partition import PartitionPass
     from cutedialect.passes.pipeline import PipelinePass
     from cutedialect.passes.tile import TilePass
@@ -24,6 +25,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
         PartitionPass(arch=arch),
         AssignWarpRolesPass(),
         PipelinePass(),
+        OverlapPass(),
         ConvertToPtxPass(arch=arch),
     )
 

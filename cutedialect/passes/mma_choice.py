@@ -18,9 +18,14 @@ _GROUP = 4
 
 
 def choose_mma(
-    op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None
+    op: GemmOp,
+    warps: tuple[int, int],
+    arch: str,
+    asked: str | None = None,
+    has_load_role: bool = True,
 ) -> MmaAtom | None:
-    """The atom for a multiply on a grid of warps, or None where the tile does not divide.
+    """The atom for a multiply on a grid of warps, or None where the tile does not divide. Those of
+    warpgroups want their operands from a role that loads.
 
     Raises `ValueError` when the target has no atom for the types, or nothing has the name `asked`.
     """
@@ -29,7 +34,9 @@ def choose_mma(
     wm, wn = warps
     m, n = _shape(op.acc)
     k = _shape(op.a)[1]
-    candidates: Sequence[MmaAtom] = [*_wgmma(op, warps, arch), *_warp_wide(op, arch)]
+    candidates: Sequence[MmaAtom] = _warp_wide(op, arch)
+    if has_load_role:
+        candidates = [*_wgmma(op, warps, arch), *candidates]
     for atom in candidates:
         am, an, ak = atom.shape_mnk
         rows = wm // _GROUP if isinstance(atom, WgmmaAtom) else wm
@@ -65,13 +72,22 @@ def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
 
 def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
     """The warpgroup atoms whose operands can be brought where they are read, widest first."""
-    if warps[0] % _GROUP or not all(_feeds_wgmma(value) for value in (op.a, op.b)):
+    if warps[0] % _GROUP or not _feeds_wgmma(op.b):
+        return ()
+    if not (_stays_in_registers(op.a) or _feeds_wgmma(op.a)):
         return ()
     try:
         found = find_wgmma(*_names(op), arch)
     except ValueError:
         return ()
     return sorted(found, key=lambda atom: -atom.shape_mnk[1])
+
+
+def _stays_in_registers(value: SSAValue) -> bool:
+    """Whether a register tile can be A: what a thread holds of an accumulator is then what it needs
+    of A, which holds for 16-bit elements.
+    """
+    return isinstance(value.type, FragmentType) and value.type.bits == 16
 
 
 def _feeds_wgmma(value: SSAValue) -> bool:

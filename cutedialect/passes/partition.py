@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Float32Type, FloatTF32Type, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
@@ -22,6 +22,7 @@ from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
     CopyOp,
+    ExtractOp,
     FragmentType,
     GemmOp,
     KernelOp,
@@ -135,7 +136,7 @@ class _Partition(KernelBinding):
             )
         asked = self.schedule.atom
         try:
-            atom = choose_mma(op, self.warps, self.arch, asked)
+            atom = choose_mma(op, self.warps, self.arch, asked, self.is_specialized)
         except ValueError as error:
             raise PassFailedException(op, str(error)) from error
         m, n = acc.shape
@@ -159,7 +160,13 @@ class _Partition(KernelBinding):
         elements = _element(op.a), _element(op.b), _element(op.acc)
         a, b = self._stage(op, op.a), self._stage(op, op.b)
         if isinstance(atom, WgmmaAtom):
-            self.insert(GemmOp(a, b, op.acc, Sm90MmaType.get(atom.shape_mnk, *elements)), op)
+            where = "smem"
+            if isinstance(a.type, FragmentType):
+                where = "rmem"
+                tv = mma_operand(atom, "a", a.type.shape, self.units(atom))  # pyright: ignore[reportArgumentType]
+                a = self.converted(a, tv, op)
+            type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where)
+            self.insert(GemmOp(a, b, op.acc, type_), op)
         else:
             self._bind_warp_gemm(op, atom, a, b)
         op.detach()
@@ -169,11 +176,15 @@ class _Partition(KernelBinding):
         """One multiply for each k block, its operands brought to registers before."""
         type_ = Sm80MmaType.get(atom.shape_mnk, _element(op.a), _element(op.b), _element(op.acc))
         depth, step = _shape(op.a)[1], atom.shape_mnk[2]
-        if isinstance(a.type, FragmentType) or isinstance(b.type, FragmentType):
-            step = depth
+        operands: list[SSAValue] = []
+        for which, value in (("a", a), ("b", b)):
+            if isinstance(value.type, FragmentType):
+                tv = mma_operand(atom, which, value.type.shape, self.warps)  # pyright: ignore[reportArgumentType]
+                value = self.converted(value, tv, op)
+            operands.append(value)
         for k in range(0, depth, step):
             parts: list[SSAValue] = []
-            for which, value in (("a", a), ("b", b)):
+            for which, value in zip("ab", operands, strict=True):
                 parts.append(self._fragment(op, atom, which, value, k, step))
             self.insert(GemmOp(parts[0], parts[1], op.acc, type_), op)
 
@@ -187,7 +198,7 @@ class _Partition(KernelBinding):
         major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
         buffer = self._smem(type_, major, op)
         buffer.name_hint = f"s{value.name_hint or ''}"
-        self._copy_to_smem(value, buffer, op)
+        self._copy_to_smem(value, buffer, _once(value, op))
         self.staged[value] = buffer
         return buffer
 
@@ -251,7 +262,8 @@ class _Partition(KernelBinding):
         rows = _shape(value)[0]
         tv = mma_operand(atom, which, (rows, step), self.warps)
         if isinstance(value.type, FragmentType):
-            return self.converted(value, tv, op)
+            part = FragmentType.get(value.type.element, (rows, step), tv)
+            return self.insert(ExtractOp(value, (0, k), part), op).results[0]
         view = self.insert(SubviewOp(value, (0, k), (rows, step)), op).results[0]
         assert isinstance(value.type, MemRefType)
         type_ = FragmentType.get(value.type.element, (rows, step), tv)
@@ -333,6 +345,15 @@ class _Partition(KernelBinding):
             loaded = self.insert(LoadOp(op.source, fragment), op)
             loaded.attributes["atom"] = op.properties["atom"]
             op.operands[0] = loaded.results[0]
+
+
+def _once(tile: SSAValue, reader: Operation) -> Operation:
+    """The op around `reader` before which a tile is copied once for all trips of the loops between:
+    the reader itself, or what holds it in the block that makes the tile.
+    """
+    block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
+    outer = None if block is None else block.find_ancestor_op_in_block(reader)
+    return reader if outer is None else outer
 
 
 def _is_store(op: CopyOp) -> bool:

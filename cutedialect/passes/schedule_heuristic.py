@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
@@ -56,7 +56,11 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
     if gemms:
         acc = gemms[0].acc.type
         assert isinstance(acc, FragmentType)
-        choices["warps"] = _thread_warps(acc.shape, len({op.acc for op in gemms}))
+        choices["warps"] = (
+            _row_warps(acc.shape)
+            if _is_chained(gemms)
+            else _thread_warps(acc.shape, len({op.acc for op in gemms}))
+        )
         choices["stages"] = _stages(gemms, arch)
     else:
         choices["warps"] = _DEFAULT_WARPS
@@ -74,11 +78,13 @@ def _multiplying(
     warps = given.warps or _group_warps(acc.shape, teams)
     if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
         return None
-    by_tma = all(_comes_by_tma(tile) for op in gemms for tile in (op.a, op.b))
-    registers = _REGISTERS if by_tma else _COPYING_REGISTERS
-    return _plan(kernel, arch, warps, _stage_bytes(gemms), given) | {
-        "registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]
-    }
+    tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
+    registers = _REGISTERS if all(_comes_by_tma(tile) for tile in tiles) else _COPYING_REGISTERS
+    stage, once = _stage_bytes(gemms), _stage_bytes(gemms, once=True)
+    plan = _plan(kernel, arch, warps, stage, given, once)
+    if _is_chained(gemms):
+        plan["overlap"] = "yes"
+    return plan | {"registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]}
 
 
 def _streaming(
@@ -100,10 +106,17 @@ def _streaming(
 
 
 def _plan(
-    kernel: KernelOp, arch: str, warps: tuple[int, int], stage: int, given: Schedule
+    kernel: KernelOp,
+    arch: str,
+    warps: tuple[int, int],
+    stage: int,
+    given: Schedule,
+    once: int = 0,
 ) -> dict[str, object]:
-    """What the plans with a loading warp share: as many stages as shared memory holds."""
-    free = target(arch).smem_per_cta - _BARRIER_BYTES
+    """What the plans with a loading warp share: as many stages as shared memory holds, beside
+    `once` bytes of tiles that stay while a loop runs.
+    """
+    free = target(arch).smem_per_cta - _BARRIER_BYTES - once
     epilogue = given.epilogue or "tma"
     if epilogue == "tma":
         free -= _teams(given) * _staged_result_bytes(kernel)
@@ -178,16 +191,36 @@ def _bytes(type_: Attribute) -> int:
     return size
 
 
-def _stage_bytes(gemms: list[GemmOp]) -> int:
-    """Bytes of all operands in one stage; an operand that multiplies share is there once."""
-    operands = dict.fromkeys(operand for gemm in gemms for operand in (gemm.a, gemm.b))
-    return sum(_bytes(operand.type) for operand in operands)
+def _stage_bytes(gemms: list[GemmOp], once: bool = False) -> int:
+    """Bytes of all operands in one stage; an operand that multiplies share is there once. With
+    `once`, of the operands that stay while a loop runs.
+    """
+    operands = {tile: gemm for gemm in gemms for tile in (gemm.a, gemm.b)}
+    return sum(
+        _bytes(tile.type) for tile, gemm in operands.items() if _is_outside(tile, gemm) == once
+    )
+
+
+def _is_outside(tile: SSAValue, gemm: GemmOp) -> bool:
+    """Whether an operand is made outside of the block of its multiply."""
+    block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
+    return block is not gemm.parent
+
+
+def _is_chained(gemms: list[GemmOp]) -> bool:
+    """Whether a multiply takes a register tile, made of rows of another's accumulator."""
+    return any(isinstance(gemm.a.type, FragmentType) for gemm in gemms)
+
+
+def _row_warps(tile: tuple[int, ...]) -> tuple[int, int]:
+    """Warps on rows alone, 16 each: a row's results and the operand made of them stay in a warp."""
+    return max(1, min(_MOST_WARPS, tile[0] // 16)), 1
 
 
 def _stages(gemms: list[GemmOp], arch: str) -> int:
     """As many stages as shared memory holds, up to 4; a ring of 2 fits or the tile is too large."""
-    size = _stage_bytes(gemms)
-    return max(2, min(_MOST_STAGES, target(arch).smem_per_cta // max(1, size)))
+    free = target(arch).smem_per_cta - _stage_bytes(gemms, once=True)
+    return max(2, min(_MOST_STAGES, free // max(1, _stage_bytes(gemms))))
 
 
 def _thread_warps(tile: tuple[int, ...], accumulators: int) -> tuple[int, int]:

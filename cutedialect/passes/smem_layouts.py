@@ -1,7 +1,7 @@
 """Shared-memory layouts of staged tiles: which swizzle leaves no bank conflict.
 
-Rows of the contiguous mode are cut into blocks of at most 128 bytes, the span of the widest
-swizzle; 16-byte chunks of a row are permuted by the row's number (PTX ISA 5.5.6, byte addresses).
+Rows of the contiguous mode are cut into blocks of 128, 64 or 32 bytes, the spans of the swizzles;
+16-byte chunks of a row are permuted by the row's number (PTX ISA 5.5.6, byte addresses).
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from cutedialect.layout import Layout, Swizzle
 
 _SPAN = 128
+# What the swizzles span.
+_LINES = (128, 64, 32)
 _CHUNK = 16
 
 
@@ -22,6 +24,8 @@ def staging_layout(
     (128,32):(32,1) S<2,4,3> 512
     >>> print(*staging_layout((128, 32), 0, 16))
     ((64,2),32):((1,2048),64) S<3,4,3> 1024
+    >>> print(*staging_layout((64, 96), 1, 16))
+    (64,(32,3)):(32,(1,2048)) S<2,4,3> 512
     """
     mode = 0 if contiguous is None else contiguous
     if len(shape) == 1:
@@ -29,9 +33,9 @@ def staging_layout(
     along, across = shape[mode], shape[1 - mode]
     row = along * bits // 8
     block = along
-    if row > _SPAN and row % _SPAN == 0:
-        block = _SPAN * 8 // bits
-        row = _SPAN
+    if row > _SPAN or row & (row - 1):
+        line = next((line for line in _LINES if row % line == 0), row)
+        block, row = line * 8 // bits, line
     inner: object = along
     step: object = 1
     if block != along:
@@ -53,7 +57,7 @@ def columns_at_once(columns: int, bits: int) -> int:
     >>> columns_at_once(256, 16), columns_at_once(160, 16), columns_at_once(8, 16)
     (64, 32, 8)
     """
-    for line in (_SPAN, _SPAN // 2, _SPAN // 4):
+    for line in _LINES:
         if columns % (line * 8 // bits) == 0:
             return line * 8 // bits
     return columns

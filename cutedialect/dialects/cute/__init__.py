@@ -1,8 +1,8 @@
 """The `cute` dialect: tensors, register tiles, and the ops that tile, copy, multiply and reduce them.
 
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
-kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `views.py` tiles and storage,
-`fragment_ops.py` register tiles, `tile_ops.py` what computes.
+kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
+`views.py` tiles and storage, `fragment_ops.py` register tiles, `tile_ops.py` what computes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .kernel_ops import (
     TileIndexOp,
 )
 from .layout_types import ComposedLayoutType, LayoutType, SwizzleType
+from .slices import ReadOp, SearchOp, SliceOp, slice_type
 from .tile_ops import (
     AtomicOp,
     BarrierOp,
@@ -67,6 +68,9 @@ Cute = Dialect(
         BlockIdxOp,
         GridDimOp,
         PrintfOp,
+        SliceOp,
+        ReadOp,
+        SearchOp,
         LocalTileOp,
         TransposeOp,
         SubviewOp,
@@ -134,8 +138,11 @@ __all__ = [
     "MemRefType",
     "MemberOp",
     "PrintfOp",
+    "ReadOp",
     "ReduceOp",
     "ScheduleAttr",
+    "SearchOp",
+    "SliceOp",
     "SmCountOp",
     "StageOp",
     "StrideOp",
@@ -152,6 +159,7 @@ __all__ = [
     "element_of",
     "local_tile_type",
     "shape_of",
+    "slice_type",
     "tensor_type",
     "transposed_tv",
     "transposed_type",

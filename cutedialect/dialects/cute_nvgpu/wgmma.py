@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     prop_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
@@ -57,21 +61,27 @@ class WgmmaCommitOp(IRDLOperation):
 class WgmmaWaitOp(IRDLOperation):
     """Wait until at most `pending` groups are on their way.
 
+    What is computed `after` is complete before: the assembler moves a wait up over arithmetic that
+    nothing ties to it, and the tensor cores then work alone.
+
     Example:
 
         cute.kernel @k() {
-          cute_nvgpu.wgmma_wait {pending = 0 : i32}
+          %t = cute.alloc_fragment : !cute.fragment<f32, "(64,1)", "((4,8,4),2):((0,1,16),8)">
+          cute_nvgpu.wgmma_wait {pending = 1 : i32}
+          cute_nvgpu.wgmma_wait {pending = 0 : i32} after %t : !cute.fragment<f32, "(64,1)", "((4,8,4),2):((0,1,16),8)">
         }
     """
 
     name = "cute_nvgpu.wgmma_wait"
+    after = var_operand_def()
     pending = prop_def(IntegerAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "attr-dict"
+    assembly_format = "attr-dict (`after` $after^ `:` type($after))?"
 
-    def __init__(self, pending: int) -> None:
-        super().__init__(properties={"pending": IntegerAttr(pending, i32)})
+    def __init__(self, pending: int, after: Sequence[SSAValue] = ()) -> None:
+        super().__init__(operands=[list(after)], properties={"pending": IntegerAttr(pending, i32)})
 
     def verify_(self) -> None:
         pending = self.pending.value.data

@@ -132,6 +132,23 @@ def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
     self.builder.emit(ptx.BarSyncOp())
 
 
+def _wgmma_wait(self: KernelLowering, op: cute_nvgpu.WgmmaWaitOp) -> None:
+    """A store under a condition that never holds, of which only the hardware knows, ties the wait
+    to what is to come before it.
+    """
+    for value in op.after:
+        array = self.fragment(op, value).array
+        count = array.type.count  # type: ignore[union-attr]
+        never = self.builder.pure("setp.eq.s32", self.builder.special("nctaid.y"), 0)
+        guards, guard = self.context.guards([never] * count)
+        base = [self.builder.smem_base()]
+        zeros = [0] * count
+        self.builder.emit(
+            ptx.StOp("shared.b32", array, base, zeros, zeros, range(count), guards, guard)
+        )
+    self.builder.emit(ptx.WgmmaWaitOp(op.pending.value.data))
+
+
 HANDLERS: dict[type[Operation], Handler] = {
     cute.BarrierOp: _barrier,
     pipeline.CreateOp: _create,
@@ -149,6 +166,6 @@ HANDLERS: dict[type[Operation], Handler] = {
     pipeline.ConsumerReleaseOp: _release,
     cute_nvgpu.WgmmaFenceOp: _emits(lambda op: ptx.WgmmaFenceOp()),
     cute_nvgpu.WgmmaCommitOp: _emits(lambda op: ptx.WgmmaCommitOp()),
-    cute_nvgpu.WgmmaWaitOp: _emits(lambda op: ptx.WgmmaWaitOp(op.pending.value.data)),
+    cute_nvgpu.WgmmaWaitOp: _wgmma_wait,
     cute_nvgpu.ProxyFenceOp: _emits(lambda op: ptx.FenceOp("proxy.async.shared::cta")),
 }

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.dialects import cute
+from cutedialect.dialects import cute, ptx
 from cutedialect.layout import flatten
 
+from .addresses import global_addresses, value_offsets
 from .context import (
     fail,
+    scalar_class,
 )
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering, integers
-from .views import View, extent_of, local_tile, memref_view, stage, subview, transpose
+from .views import View, extent_of, local_tile, memref_view, slice_, stage, subview, transpose
 
 
 def _dim(self: KernelLowering, op: cute.DimOp) -> None:
@@ -46,6 +48,67 @@ def _local_tile(self: KernelLowering, op: cute.LocalTileOp) -> None:
         integers(op.tile),
         tuple(self.scalars[each] for each in op.coords),
     )
+
+
+def _slice(self: KernelLowering, op: cute.SliceOp) -> None:
+    self.views[op.result] = slice_(
+        self.builder,
+        self.view(op, op.source),
+        op.mode.value.data,
+        self.scalars[op.first],
+        self.scalars[op.end],
+    )
+
+
+def _read(self: KernelLowering, op: cute.ReadOp) -> None:
+    """All threads load the element; what is loaded does not change while the kernel runs."""
+    view = self.view(op, op.source)
+    tile = (0,) * len(view.modes)
+    view = local_tile(self.builder, view, tile, tuple(self.scalars[each] for each in op.coords))
+    (address,) = global_addresses(
+        self.builder, view, (), value_offsets(view, [()]), self.context.threads
+    )
+    cls = scalar_class(op.result.type)
+    if cls not in ("b32", "b64", "f32", "f64"):
+        raise fail(op, f"expected elements of 32 or 64 bits, got {op.result.type}")
+    base = self.builder.value(address.base, "b64")
+    load = ptx.LdScalarOp(f"global.nc.{cls}", base, address.immediate, cls)
+    self.scalars[op.result] = self.builder.emit(load).results[0]
+
+
+def _search(self: KernelLowering, op: cute.SearchOp) -> None:
+    """A binary search: steps of halving length, taken where they do not pass the value."""
+    builder = self.builder
+    value, count = self.scalars[op.value], self.scalars[op.count]
+    found = self.context.registers("b32", 1)
+    self.context.fill(found, 0)
+    last = builder.pure("sub.s32", count, 1)
+    bits = builder.pure("sub.s32", 32, builder.pure("clz.b32", last))
+    body = Block(arg_types=[ptx.reg("b32")])
+    builder.push(body, repeats=True)
+    trip = builder.pure("sub.s32", builder.pure("sub.s32", bits, 1), body.args[0])
+    low = builder.emit(ptx.GetOp(found, 0)).results[0]
+    ahead = builder.pure("add.s32", low, builder.pure("shl.b32", 1, trip))
+    # Nothing is read behind the end.
+    self.scalars[op.body.block.args[0]] = builder.pure("min.s32", ahead, last)
+    self.run(op.body.block)
+    end = op.body.block.last_op
+    assert isinstance(end, cute.YieldOp)
+    taken = builder.both(
+        builder.pure("setp.le.s32", ahead, last),
+        builder.pure("setp.le.s32", self.scalars[end.value], value),
+    )
+    after = builder.value(builder.pure("selp.b32", ahead, low, taken), "b32")
+    builder.emit(ptx.SetOp(found, 0, after))
+    builder.pop()
+    builder.emit(ptx.ForOp(builder.value(0, "b32"), builder.value(bits, "b32"), 1, body))
+    result = builder.emit(ptx.GetOp(found, 0)).results[0]
+    self.scalars[op.result] = builder.assume_nonnegative(result)
+
+
+def _yield(self: KernelLowering, op: cute.YieldOp) -> None:
+    """Whoever runs the body takes the value."""
+    del self, op
 
 
 def _transpose(self: KernelLowering, op: cute.TransposeOp) -> None:
@@ -111,6 +174,10 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute.GridDimOp: _grid_dim,
     cute.TileIndexOp: _tile_index,
     cute.LocalTileOp: _local_tile,
+    cute.SliceOp: _slice,
+    cute.ReadOp: _read,
+    cute.SearchOp: _search,
+    cute.YieldOp: _yield,
     cute.TransposeOp: _transpose,
     cute.SubviewOp: _subview,
     cute.StageOp: _stage,

@@ -152,6 +152,20 @@ def extent_of(builder: ScalarBuilder, view: View, mode: int) -> Scalar:
     return extent
 
 
+def slice_(builder: ScalarBuilder, view: View, mode: int, first: Scalar, end: Scalar) -> View:
+    """The elements from `first` to before `end` along one mode, as a tensor of its own."""
+    ((whole, stride),) = view.modes[mode]
+    last = builder.pure("min.s32", end, whole)
+    extent = builder.assume_nonnegative(
+        builder.pure("max.s32", builder.pure("sub.s32", last, first), 0)
+    )
+    modes, bounds = list(view.modes), list(view.bounds)
+    modes[mode] = ((extent, stride),)
+    bounds[mode] = Bound(extent, 1)
+    terms = view.terms if first == 0 else (*view.terms, Term(first, 1, stride))
+    return replace(view, modes=tuple(modes), bounds=tuple(bounds), terms=terms)
+
+
 def local_tile(
     builder: ScalarBuilder, view: View, tile: tuple[int, ...], coords: tuple[Scalar, ...]
 ) -> View:

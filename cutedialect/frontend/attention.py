@@ -1,0 +1,366 @@
+"""`cute.attention` on arrays: it checks its arguments, makes the outputs, and runs the tile program
+`library/attention.py`; it touches nothing that the program does not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.schedule import Schedule
+
+from .attention_views import new_array, share_heads, split_heads, work_items
+from .dtypes import DType, as_dtype, bf16, f16, f32, i32, i64
+from .gemm_operands import Operand, as_operand, shown
+from .kernel import TensorSpec
+from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
+from .library.attention import attention as program
+from .library.attention_schedules import choose_schedule
+
+_LOG2_E = math.log2(math.e)
+_ELEMENTS = (f16, bf16)
+_MOST_DIMS = 256
+# No sequence is longer; sums of a few such numbers stay within 32 bits.
+_UNBOUNDED = 1 << 29
+
+Window = tuple[int | None, int | None]
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float | None = None,
+    lengths: Any = None,
+    cu_seqlens: tuple[Any, Any] | None = None,
+    return_lse: bool = False,
+    out: Any = None,
+    out_dtype: object = None,
+    arch: str | None = None,
+    schedule: Schedule | str | None = None,
+    backend: str = "auto",
+    stream: Any = None,
+) -> Any:
+    """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
+
+    Elements are f16 or bf16, the last dimension is contiguous, head dimensions are up to 256, and
+    H is a multiple of Hk: neighboring heads of q share a head of k and v. `scale` is 1/sqrt(D) by
+    default, `softcap` c makes the scores c tanh(score / c).
+
+    Row i of q is aligned with key j = i + Sk - Sq. `causal` hides the keys behind j, `window=(left,
+    right)` those more than `left` before or `right` behind it; -1 is unbounded. `lengths` (B,), of
+    i32 or i64, says how many keys of each batch entry there are; the rest of k and v is padding,
+    and Sk above is that number. `cu_seqlens=(q_offsets, k_offsets)` packs sequences: arrays are
+    (1, H, total, D), and sequence s has the rows q_offsets[s] to q_offsets[s + 1] - 1 of q and
+    those of k_offsets of k and v. Rows outside of all sequences are not written.
+
+    A row that sees no key gives 0. Padding, keys that every row of a tile is shielded from, and
+    other sequences may hold NaN or Inf. Returns `out`, or a new array of `out_dtype` (q's type by
+    default) where q lives; with `return_lse` also the logarithms (natural, f32, (B, H, Sq)) of the
+    sums of exponentials, -inf for a row that sees no key. Wrong arguments raise TypeError or
+    ValueError naming the argument, and nothing is written.
+    """
+    call = _Call(
+        q, k, v, causal, scale, window, softcap, lengths, cu_seqlens, return_lse, out, out_dtype
+    )
+    made = new_array(q, call.out_shape, call.out_dtype) if out is None else out
+    lse = new_array(q, call.out_shape[:-1], f32) if return_lse else None
+    if 0 not in call.out_shape:
+        kernel, args = call.prepare(made, lse, arch, schedule, backend)
+        kernel.launch(*[value for value in args if value is not None], stream=stream)
+    return (made, lse) if return_lse else made
+
+
+def compile_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float | None = None,
+    lengths: Any = None,
+    cu_seqlens: tuple[Any, Any] | None = None,
+    return_lse: bool = False,
+    out: Any = None,
+    out_dtype: object = None,
+    arch: str | None = None,
+    schedule: Schedule | str | None = None,
+    backend: str = "auto",
+) -> Kernel:
+    """The kernel of `attention` for arrays or `TensorSpec`s, without running it."""
+    call = _Call(
+        q, k, v, causal, scale, window, softcap, lengths, cu_seqlens, return_lse, out, out_dtype
+    )
+    made = TensorSpec(call.out_shape, call.out_dtype) if out is None else out
+    lse = TensorSpec(call.out_shape[:-1], f32) if return_lse else None
+    return call.prepare(made, lse, arch, schedule, backend)[0]
+
+
+attention.compile = compile_attention  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True)
+class _Packing:
+    """Where packed sequences begin, in rows of q and of k."""
+
+    q_offsets: Operand
+    k_offsets: Operand
+
+
+class _Call:
+    """The checked arguments of one call."""
+
+    def __init__(
+        self,
+        q: Any,
+        k: Any,
+        v: Any,
+        causal: bool,
+        scale: float | None,
+        window: tuple[int, int] | None,
+        softcap: float | None,
+        lengths: Any,
+        cu_seqlens: tuple[Any, Any] | None,
+        return_lse: bool,
+        out: Any,
+        out_dtype: object,
+    ) -> None:
+        self.q, self.k, self.v = (as_operand(x, name) for x, name in ((q, "q"), (k, "k"), (v, "v")))
+        self._check_operands()
+        self.heads = self.k.shape[1]
+        self.out_shape = (*self.q.shape[:-1], self.v.shape[-1])
+        self.causal = causal
+        self.window = _window(window, causal)
+        depth = self.q.shape[-1]
+        self.scale = 1 / math.sqrt(depth or 1) if scale is None else _number("scale", scale)
+        self.softcap = None if not softcap else _number("softcap", softcap)
+        if self.softcap is not None and self.softcap < 0:
+            raise ValueError(f"softcap: expected a positive number, got {softcap}")
+        self.lengths = None if lengths is None else _integers("lengths", lengths)
+        self.packing = None
+        if self.lengths is not None:
+            _check_extent("lengths", self.lengths, self.q.shape[0])
+        if cu_seqlens is not None:
+            self.packing = self._packed(cu_seqlens)
+        default = self.q.dtype if out is None else as_operand(out, "out").dtype
+        self.out_dtype = default if out_dtype is None else as_dtype(out_dtype, "out_dtype")
+        self._check_out(out)
+        self.returns_lse = return_lse
+
+    def _check_operands(self) -> None:
+        for each in (self.q, self.k, self.v):
+            if len(each.shape) != 4:
+                raise ValueError(
+                    f"{each.name}: expected 4 dimensions (batch, heads, sequence, head dimension), "
+                    f"got shape {shown(each.shape)}"
+                )
+            if each.dtype not in _ELEMENTS:
+                raise TypeError(f"{each.name}: expected f16 or bf16, got {each.dtype.name}")
+            if each.dtype != self.q.dtype:
+                raise TypeError(
+                    f"{each.name}: expected {self.q.dtype.name} as in q, got {each.dtype.name}"
+                )
+            depth = each.shape[-1]
+            if depth is None or not 1 <= depth <= _MOST_DIMS:
+                raise ValueError(
+                    f"{each.name}: expected a head dimension of 1 to {_MOST_DIMS}, got {depth}"
+                )
+            if _last_stride(each) not in (1, None) and depth > 1 and 0 not in each.shape:
+                raise ValueError(
+                    f"{each.name}: expected a contiguous last dimension, got stride "
+                    f"{_last_stride(each)}"
+                )
+        q, k, v = self.q.shape, self.k.shape, self.v.shape
+        if _differ(k[-1], q[-1]):
+            raise ValueError(f"k: expected head dimension {q[-1]} as in q, got {k[-1]}")
+        for each, name in ((k, "k"), (v, "v")):
+            if _differ(each[0], q[0]):
+                raise ValueError(f"{name}: expected batch {q[0]} as in q, got {each[0]}")
+        for mode, what in ((1, "heads"), (2, "keys")):
+            if _differ(v[mode], k[mode]):
+                raise ValueError(f"v: expected {k[mode]} {what} as in k, got {v[mode]}")
+        if q[1] is None or k[1] is None:
+            raise ValueError("q: expected a known number of heads in q and k, got None")
+        if k[1] == 0 or q[1] % k[1]:
+            raise ValueError(
+                f"k: expected a number of heads that divides the {q[1]} of q, got {k[1]}"
+            )
+
+    def _packed(self, given: object) -> _Packing:
+        if self.lengths is not None:
+            raise ValueError("cu_seqlens: expected None with lengths, got both")
+        if not isinstance(given, tuple | list) or len(given) != 2:
+            raise TypeError(
+                f"cu_seqlens: expected (q_offsets, k_offsets), got {type(given).__name__}"
+            )
+        if _differ(self.q.shape[0], 1):
+            raise ValueError(
+                f"q: expected batch 1 with cu_seqlens (1, heads, total, head dimension), got shape "
+                f"{shown(self.q.shape)}"
+            )
+        packing = _Packing(
+            _integers("cu_seqlens[0]", given[0]), _integers("cu_seqlens[1]", given[1])
+        )
+        _check_extent("cu_seqlens[1]", packing.k_offsets, packing.q_offsets.shape[0])
+        count = packing.q_offsets.shape[0]
+        if count is not None and count < 2:
+            raise ValueError(
+                f"cu_seqlens[0]: expected the offsets of one or more sequences and their end, got "
+                f"{count} numbers"
+            )
+        return packing
+
+    def _check_out(self, out: Any) -> None:
+        if out is None:
+            return
+        given = as_operand(out, "out")
+        if any(_differ(x, y) for x, y in zip(given.shape, self.out_shape, strict=False)) or len(
+            given.shape
+        ) != len(self.out_shape):
+            raise ValueError(
+                f"out: expected shape {shown(self.out_shape)}, got {shown(given.shape)}"
+            )
+        if given.dtype != self.out_dtype:
+            raise TypeError(f"out: expected {self.out_dtype.name}, got {given.dtype.name}")
+
+    def prepare(
+        self,
+        out: Any,
+        lse: Any,
+        arch: str | None,
+        schedule: Schedule | str | None,
+        backend: str,
+    ) -> tuple[Kernel, list[Any]]:
+        """The kernel, and its arguments."""
+        target = arch or default_arch(backend)
+        check_arch(target)
+        dims = _rounded(self.q.shape[-1]), _rounded(self.v.shape[-1])
+        given = as_schedule(schedule)
+        if given is not None and given.tile is not None and len(given.tile) != 2:
+            raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
+        chosen = choose_schedule(dims, self.q.shape[-2], target, self.loads_boxes()).merged(given)
+        options = {
+            "tile": chosen.tile,
+            "dims": dims,
+            # The largest score is that of the largest product only with a positive factor.
+            "is_scaled_first": self.softcap is not None or self.scale <= 0,
+            "arch": target,
+            "schedule": chosen,
+            "backend": backend,
+        }
+        args = self.arguments(out, lse, chosen.tile[0] if chosen.tile else 1)
+        return compile_kernel(program, args, options), args
+
+    def loads_boxes(self) -> bool:
+        """Whether all of q, k and v are tensors that TMA loads as they are."""
+        if self.lengths is not None or self.packing is not None:
+            return False
+        specs = [spec_of(each.value, each.name) for each in (self.q, self.k, self.v)]
+        return all(isinstance(spec, TensorSpec) and spec.align == 16 for spec in specs)
+
+    def arguments(self, out: Any, lse: Any, rows: int) -> list[Any]:
+        """The program's arguments: heads that share keys are a mode of their own."""
+        heads = self.heads
+        assert heads is not None
+        group = (self.q.shape[1] or 0) // heads
+        q, k, v = self.q.value, self.k.value, self.v.value
+        if group > 1:
+            q, out = split_heads(q, heads), split_heads(out, heads)
+            k, v = share_heads(k, group), share_heads(v, group)
+            lse = None if lse is None else split_heads(lse, heads)
+        scale, cap = self.scale * _LOG2_E, None
+        if self.softcap is not None:
+            scale, cap = self.scale / self.softcap, self.softcap * _LOG2_E
+        left, right = self.window
+        items = q_offsets = k_offsets = None
+        if self.packing is not None:
+            q_offsets, k_offsets = self.packing.q_offsets.value, self.packing.k_offsets.value
+            items = self._items(rows, (heads, group) if group > 1 else (heads,))
+        lengths = None if self.lengths is None else self.lengths.value
+        numbers = [_scalar(scale, f32), _scalar(cap, f32), _scalar(left, i32), _scalar(right, i32)]
+        return [q, k, v, out, lse, *numbers, lengths, items, q_offsets, k_offsets]
+
+    def _items(self, rows: int, heads: tuple[int, ...]) -> Any:
+        """A view whose shape covers the work items of the packed sequences, which need not be
+        known: each has one tile of `rows` more than whole ones in it at most.
+        """
+        assert self.packing is not None
+        offsets = self.packing.q_offsets
+        total, count = self.q.shape[2], offsets.shape[0]
+        number = None if total is None or count is None else total // rows + count - 1
+        return work_items(offsets.value, (number, *heads))
+
+
+def _rounded(depth: int | None) -> int:
+    """A head dimension as the tiles have it."""
+    assert depth is not None
+    return -(-depth // 16) * 16
+
+
+def _scalar(value: float | None, dtype: DType) -> Any:
+    """A number as a run-time argument of a type."""
+    if value is None:
+        return None
+    return dtype.numpy.type(value)
+
+
+def _window(window: Any, causal: bool) -> Window:
+    """(keys before, keys behind) that a row sees, None for all."""
+    left: int | None = None
+    right: int | None = None
+    if window is not None:
+        ok = isinstance(window, tuple | list) and len(window) == 2
+        if not ok or not all(
+            hasattr(each, "__index__") and not isinstance(each, bool) for each in window
+        ):
+            raise TypeError(f"window: expected (left, right), two ints, got {window!r}")
+        if min(window) < -1:
+            raise ValueError(f"window: expected numbers of keys or -1, got {tuple(window)}")
+        left, right = (None if each == -1 else min(int(each), _UNBOUNDED) for each in window)
+    if causal:
+        right = 0
+    return left, right
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not hasattr(value, "__float__"):
+        raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
+    number = float(value)  # pyright: ignore[reportArgumentType]
+    if not math.isfinite(number):
+        raise ValueError(f"{name}: expected a finite number, got {number}")
+    return number
+
+
+def _integers(name: str, value: object) -> Operand:
+    operand = as_operand(value, name)
+    if len(operand.shape) != 1:
+        raise ValueError(f"{name}: expected one dimension, got shape {shown(operand.shape)}")
+    if operand.dtype not in (i32, i64):
+        raise TypeError(f"{name}: expected i32 or i64, got {operand.dtype.name}")
+    return operand
+
+
+def _check_extent(name: str, operand: Operand, extent: int | None) -> None:
+    if _differ(operand.shape[0], extent):
+        raise ValueError(f"{name}: expected {extent} numbers, got {operand.shape[0]}")
+
+
+def _differ(one: int | None, other: int | None) -> bool:
+    """Whether two extents that may be unknown are known to differ."""
+    return None not in (one, other) and one != other
+
+
+def _last_stride(operand: Operand) -> int | None:
+    if operand.array is not None:
+        return operand.array.strides[-1]
+    strides: Sequence[int | None] | None = operand.value.strides
+    return 1 if strides is None else strides[-1]

@@ -1,0 +1,65 @@
+"""Views of the arrays of `cute.attention` as its tile program takes them, and new arrays beside
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from cutedialect.backend.runtime.arrays import tensor_argument
+
+from .dtypes import DType
+from .gemm_operands import expanded
+from .kernel import TensorSpec
+
+
+def split_heads(value: Any, heads: int) -> Any:
+    """(B, H, ...) as (B, heads, H / heads, ...): a view."""
+    shape = tuple(value.shape)
+    split = (shape[0], heads, shape[1] // heads, *shape[2:])
+    if isinstance(value, TensorSpec):
+        strides = _strides(value)
+        return TensorSpec(
+            split, value.dtype, (strides[0], None, strides[1], *strides[2:]), value.align
+        )
+    return value.reshape(split)
+
+
+def share_heads(value: Any, group: int) -> Any:
+    """(B, Hk, ...) as (B, Hk, group, ...) with stride 0 along the group: a view."""
+    shape = tuple(value.shape)
+    wide = (*shape[:2], group, *shape[2:])
+    if isinstance(value, TensorSpec):
+        strides = _strides(value)
+        return TensorSpec(wide, value.dtype, (*strides[:2], None, *strides[2:]), value.align)
+    return expanded(value.reshape(*shape[:2], 1, *shape[2:]), wide)
+
+
+def work_items(value: Any, shape: Sequence[int | None]) -> Any:
+    """A view of any shape on the first element of an array: only its extents are looked at."""
+    if isinstance(value, TensorSpec):
+        return TensorSpec(shape, value.dtype, (None,) * (len(shape) - 1) + (1,), 4)
+    return expanded(value[:1].reshape((1,) * len(shape)), shape)
+
+
+def new_array(like: Any, shape: Sequence[int | None], dtype: DType) -> Any:
+    """A new array of the library that `like` comes from, where it lives."""
+    library = type(like).__module__.partition(".")[0]
+    extents = tuple(extent or 0 for extent in shape)
+    if library == "torch":
+        torch = import_module("torch")
+        return torch.empty(extents, dtype=getattr(torch, dtype.numpy.name), device=like.device)
+    array = tensor_argument(like)
+    if array is not None and array.device is not None:
+        from cutedialect.backend.runtime.devices import empty
+
+        return empty(extents, dtype.numpy, array.device)
+    import numpy as np
+
+    return np.empty(extents, dtype.numpy)
+
+
+def _strides(spec: TensorSpec) -> tuple[int | None, ...]:
+    return spec.strides or (None,) * (len(spec.shape) - 1) + (1,)

@@ -1,0 +1,130 @@
+"""Attention as a tile program: O = softmax(scale Q K^T, masked) V over blocks of keys, online.
+
+Tensors are (batch, heads..., sequence, head dimension). Heads that share keys and values are a
+mode of their own, along which K and V have stride 0. Softmax runs in base 2 on the rows of one tile
+of Q: `m` is the largest scaled score of a row so far, `total` the sum of its exponentials.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from cutedialect.frontend.kernel import kernel
+
+if TYPE_CHECKING:
+    from cutedialect.frontend.scalar import Scalar
+    from cutedialect.frontend.tile import Tensor, Tile
+
+_LN2 = math.log(2)
+
+
+@kernel
+def attention(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    out: Tensor,
+    lse: Tensor | None,
+    scale: Scalar,
+    cap: Scalar | None,
+    left: Scalar | None,
+    right: Scalar | None,
+    lengths: Tensor | None,
+    items: Tensor | None,
+    q_offsets: Tensor | None,
+    k_offsets: Tensor | None,
+    *,
+    tile: tuple[int, int] = (128, 64),
+    dims: tuple[int, int] = (64, 64),
+    is_scaled_first: bool = False,
+) -> None:
+    """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
+    Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
+    is unbounded. `dims` are the head dimensions of Q and V, rounded up.
+
+    Padded keys: of batch entry b the first lengths[b] count. Packed sequences: s has the rows from
+    q_offsets[s] and the keys from k_offsets[s] on. Its tiles are the work items from number
+    q_offsets[s] // bq + s on, of which `items` (work items, heads...) has enough for all.
+    """
+    # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.dtypes import i32 as cute_i32
+    from cutedialect.frontend.loops import range_, when
+    from cutedialect.frontend.tile import local_tile
+
+    bq, bk = tile
+    along = out.rank - 2
+    if items is not None and q_offsets is not None and k_offsets is not None:
+        item, *heads = cute.tile_index(items, (1,) * along)
+        batch = (0, *heads)
+
+        def first_item(s: Scalar) -> Scalar:
+            return q_offsets[s].to(cute_i32) // bq + s
+
+        sequence = cute.search(first_item, q_offsets.extent - 1, item)
+        i = item - first_item(sequence)
+        of_rows = [q_offsets[at].to(cute_i32) for at in (sequence, sequence + 1)]
+        of_keys = [k_offsets[at].to(cute_i32) for at in (sequence, sequence + 1)]
+        Q, out = Q.slice(along, *of_rows), out.slice(along, *of_rows)
+        K, V = K.slice(along, *of_keys), V.slice(along, *of_keys)
+        lse = None if lse is None else lse.slice(along, *of_rows)
+    else:
+        *batch, i = cute.tile_index(out, (1,) * along + (bq,))
+    if lengths is not None:
+        valid = lengths[batch[0]].to(cute_i32)
+        K, V = K.slice(along, 0, valid), V.slice(along, 0, valid)
+    q = local_tile(Q, (bq, dims[0]), (*batch, i, 0))
+    k = local_tile(K, (bk, dims[0]), (*batch, None, 0))
+    v = local_tile(V, (bk, dims[1]), (*batch, None, 0))
+
+    # The keys that a row of the tile sees, and those that all of them see.
+    rows, keys = Q.dim(along), K.dim(along)
+    diagonal = i * bq + (keys - rows)
+    begin, end = 0, keys
+    if right is not None:
+        end = cute.minimum(diagonal + right + bq, keys)
+    if left is not None:
+        begin = cute.maximum(diagonal - left, 0)
+
+    if items is not None:
+        # The last work items of a sequence may lie behind it.
+        end = end * (i * bq < rows).to(cute_i32)
+
+    def hides(at: Scalar) -> Scalar:
+        """Whether a mask hides anything in the block of keys that begins there."""
+        hidden = at + bk > (keys if right is None else cute.minimum(diagonal + right + 1, keys))
+        return hidden if left is None else hidden | (at < diagonal - left + bq - 1)
+
+    def visible(s: Tile, at: Scalar) -> Tile:
+        row, key = cute.coord(m, 0, diagonal), cute.coord(s, 1, at)
+        seen = key < keys
+        if right is not None:
+            seen = seen & (key <= row + right)
+        return seen if left is None else seen & (key >= row - left)
+
+    o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
+    m = cute.full((bq,), -cute.inf)
+    for j in range_(begin // bk, (end + (bk - 1)) // bk):
+        s = cute.zeros((bq, bk))
+        cute.tile_gemm(q, k[j].T, s)
+        if is_scaled_first:
+            s.assign(s * scale if cap is None else cute.tanh(s * scale) * cap)
+        with when(hides(j * bk)):
+            s.assign(cute.where(visible(s, j * bk), s, -cute.inf))
+        top = cute.row_max(s)
+        new = cute.maximum(m, top if is_scaled_first else top * scale)
+        # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from it.
+        base = cute.where(new == -cute.inf, 0.0, new)
+        p = cute.exp2((s if is_scaled_first else s * scale) - base)
+        r = cute.exp2(m - base)
+        total.assign(total * r + cute.row_sum(p))
+        o.assign(o * r)
+        cute.tile_gemm(p.to(V.dtype), v[j], o)
+        m.assign(new)
+    none = total == 0.0
+    result = o * cute.where(none, 0.0, 1.0 / total)
+    cute.copy(result.to(out.dtype), local_tile(out, (bq, dims[1]), (*batch, i, 0)))
+    if lse is not None:
+        logs = cute.where(none, -cute.inf, (m + cute.log2(total)) * _LN2)
+        cute.copy(logs, local_tile(lse, (bq,), (*batch, i)))

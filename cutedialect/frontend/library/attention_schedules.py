@@ -1,0 +1,32 @@
+"""Which tile attention computes at once, by head dimensions and target."""
+
+from __future__ import annotations
+
+from cutedialect.schedule import Schedule
+
+_WARPGROUP_TARGETS = ("sm_90a",)
+# A warp multiplies 16 rows at once, a warpgroup 64.
+_ROWS, _GROUP_ROWS = 16, 64
+
+
+def choose_schedule(
+    dims: tuple[int, int], rows: int | None, arch: str, loads_boxes: bool
+) -> Schedule:
+    """The default for head dimensions (of q and k, of v) and so many rows (None: many). Where TMA
+    does not load the operands, the threads that do take registers from those that multiply.
+
+    Rows are few where the sequence is short. Keys are as many as leave the accumulators (the
+    output's columns and the scores) and the operand made of them in a thread's registers.
+    """
+    widest = max(dims)
+    if arch in _WARPGROUP_TARGETS:
+        most, unit = 128, _GROUP_ROWS
+        keys = 128 if widest <= 128 else 96 if widest <= 192 else 64 if loads_boxes else 32
+    else:
+        most, unit = 128, _ROWS
+        keys = 64 if widest <= 128 else 32
+    needed = most if rows is None else -(-max(rows, 1) // unit) * unit
+    bq = unit
+    while bq < min(most, needed):
+        bq *= 2
+    return Schedule(tile=(bq, keys))

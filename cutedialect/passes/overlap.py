@@ -1,0 +1,282 @@
+"""`cute-overlap`: in a loop of two warpgroup multiplies, of which the second takes what is computed
+from the first one's accumulator, the second works one trip later, while that is computed.
+
+    for j { s = q k[j]; wait; p = f(s); rescale o; o += p v[j]; wait }
+    =>
+    if there is a trip {
+        s = q k[first]; wait; p = f(s); rescale o
+        for j behind first { s = q k[j]; o += p v[j - 1]; wait for s; f(s); wait for o; p = f(s);
+                             rescale o }
+        o += p v[last]; wait
+    }
+
+Both groups begin and end in one trip: the assembler serializes multiplies that cross the back edge
+while another accumulator is read. What the second multiply reads or adds to is touched behind its
+wait; all other code stands between the waits, where the tensor cores work on the second group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import is_side_effect_free
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    ConvertOp,
+    CopyOp,
+    ExtractOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    MapOp,
+    ReduceOp,
+    StageOp,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    Sm90MmaType,
+    WgmmaCommitOp,
+    WgmmaFenceOp,
+    WgmmaWaitOp,
+)
+from cutedialect.dialects.pipeline import AdvanceOp, ConsumerReleaseOp, ConsumerWaitOp, IndexOp
+
+# Values of a thread that cost little to hold on to.
+_FEW = 8
+
+
+@dataclass(frozen=True)
+class OverlapPass(ModulePass):
+    """Skew the loops of kernels whose schedule says `overlap = yes`."""
+
+    name = "cute-overlap"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in op.ops:
+            if not isinstance(kernel, KernelOp) or kernel.schedule is None:
+                continue
+            if kernel.schedule.data.overlap != "yes":
+                continue
+            for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
+                chain = _chain(loop)
+                if chain is not None:
+                    _skew(loop, chain)
+
+
+@dataclass(frozen=True)
+class _Group:
+    """One multiply: what leads to it (waiting for its operand), and what ends it."""
+
+    gemm: GemmOp
+    start: tuple[Operation, ...]
+    end: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """The ops of a loop's body in program order: what comes before the end of the first multiply,
+    what can run while the second works, and what has to follow that.
+    """
+
+    first: _Group
+    second: _Group
+    before: tuple[Operation, ...]
+    beside: tuple[Operation, ...]
+    behind: tuple[Operation, ...]
+
+
+def _chain(loop: scf.ForOp) -> _Chain | None:
+    """The parts of a loop with two chained multiplies; None for any other loop."""
+    body = [op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp)]
+    gemms = [op for op in body if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)]
+    if len(gemms) != 2 or loop.iter_args:
+        return None
+    one, two = (_group(gemm, body) for gemm in gemms)
+    if one is None or two is None or not isinstance(two.gemm.a.type, FragmentType):
+        return None
+    made, summed = two.gemm.a.owner, two.gemm.acc.owner
+    if not isinstance(made, MapOp | ConvertOp) or made not in body or summed in body:
+        return None
+    grouped = {*one.end[1:], *two.start, two.gemm, *two.end}
+    commit = body.index(one.end[0])
+    before = [op for op in body[: commit + 1] if op not in grouped]
+    rest = [op for op in body[commit + 1 :] if op not in grouped]
+    if made in before or any(_uses(op, two.gemm.acc) for op in before):
+        return None
+    if any(_uses(op, two.gemm.acc) for op in body[body.index(two.gemm) + 1 :]):
+        return None
+    if not all(_is_plain(op) for op in rest):
+        return None
+    behind = _behind(rest, made, two.gemm.acc)
+    beside = tuple(op for op in rest if op not in behind)
+    return _Chain(one, two, tuple(before), beside, tuple(behind))
+
+
+def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
+    """A multiply that is a group of its own, waited for at once, on a stage of a ring."""
+    stage = gemm.b.owner
+    index = stage.index.owner if isinstance(stage, StageOp) else None
+    if not isinstance(index, IndexOp) or index not in body or stage not in body:
+        return None
+    mine = [op for op in body if index.state in op.operands and op is not index]
+    kinds = [type(op) for op in mine]
+    if kinds != [ConsumerWaitOp, ConsumerReleaseOp, AdvanceOp]:
+        return None
+    at = body.index(gemm)
+    fence, commit, wait = body[at - 1], body[at + 1], body[at + 2]
+    if not (
+        isinstance(fence, WgmmaFenceOp)
+        and isinstance(commit, WgmmaCommitOp)
+        and isinstance(wait, WgmmaWaitOp)
+        and wait.pending.value.data == 0
+        and isinstance(mine[1], ConsumerReleaseOp)
+        and mine[1].pred is None
+        and isinstance(stage, Operation)
+    ):
+        return None
+    return _Group(gemm, (mine[0], index, stage, fence), (commit, wait, *mine[1:]))
+
+
+def _uses(op: Operation, value: SSAValue) -> bool:
+    return any(value in inner.operands for inner in op.walk())
+
+
+def _is_plain(op: Operation) -> bool:
+    """Whether an op only computes, in registers of its own thread or warp."""
+    if isinstance(op, scf.IfOp):
+        return all(_is_plain(inner) for region in op.regions for inner in _inside(region))
+    if isinstance(op, CopyOp):
+        return isinstance(op.source.type, FragmentType) and isinstance(
+            op.destination.type, FragmentType
+        )
+    kinds = (MapOp, ReduceOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp)
+    return isinstance(op, kinds) or is_side_effect_free(op)
+
+
+def _inside(region: Region) -> Iterator[Operation]:
+    for block in region.blocks:
+        yield from block.ops
+
+
+def _behind(ops: Sequence[Operation], made: Operation, acc: SSAValue) -> list[Operation]:
+    """What touches the second multiply's operands, and what depends on that."""
+    found: list[Operation] = []
+    values: set[SSAValue] = {acc}
+    read: set[SSAValue] = set()
+    for op in ops:
+        used = {value for inner in op.walk() for value in inner.operands}
+        written = {value for inner in op.walk() for value in _written(inner)}
+        if op is made or used & values or written & read:
+            found.append(op)
+            values |= {*op.results, *written}
+            read |= used
+    return found
+
+
+def _last_written(ops: Sequence[Operation]) -> list[SSAValue]:
+    """Small register tiles that stay: all else is computed on the way to them."""
+    kept = [value for op in ops for value in _written(op) if value.owner not in ops]
+    small = [value for value in kept if _values(value) <= _FEW]
+    return list(dict.fromkeys(small))
+
+
+def _values(value: SSAValue) -> int:
+    assert isinstance(value.type, FragmentType)
+    return value.type.values if value.type.bits == 32 else _FEW + 1
+
+
+def _written(op: Operation) -> tuple[SSAValue, ...]:
+    if isinstance(op, CopyOp):
+        return (op.destination,)
+    return (op.fragment,) if isinstance(op, FillOp) else ()
+
+
+def _skew(loop: scf.ForOp, chain: _Chain) -> None:
+    """Replace a loop by its first trip, the skewed loop, and the last second multiply."""
+    block = loop.parent
+    assert block is not None
+    operand = chain.second.gemm.a
+    assert isinstance(operand.type, FragmentType)
+    kept = AllocFragmentOp(operand.type)
+    runs = arith.CmpiOp(loop.lb, loop.ub, "slt")
+    then = Block()
+    branch = scf.IfOp(runs, [], Region(then), Region(Block([scf.YieldOp()])))
+    for op in (kept, runs, branch):
+        op.location = loop.location
+        block.insert_op_before(op, loop)
+    writer = _Writer(then, chain, kept.result)
+    writer.values[loop.body.block.args[0]] = loop.lb
+    writer.clone(chain.before)
+    writer.finish(chain.first, 0)
+    writer.clone((*chain.beside, *chain.behind))
+    second = arith.AddiOp(loop.lb, loop.step)
+    writer.add(second)
+    inner = Block(arg_types=[arg.type for arg in loop.body.block.args])
+    again = scf.ForOp(second, loop.ub, loop.step, [], inner)
+    again.location = loop.location
+    writer.add(again)
+    trip = _Writer(inner, chain, kept.result)
+    trip.values[loop.body.block.args[0]] = inner.args[0]
+    trip.clone(chain.before)
+    trip.start(chain.second)
+    trip.finish(chain.first, 1)
+    trip.clone(chain.beside)
+    trip.finish(chain.second, 0, _last_written(chain.beside))
+    trip.clone(chain.behind)
+    trip.add(scf.YieldOp())
+    last = _Writer(then, chain, kept.result)
+    last.start(chain.second)
+    last.finish(chain.second, 0)
+    last.add(scf.YieldOp())
+    loop.detach()
+    loop.erase()
+
+
+class _Writer:
+    """Copies ops of the loop to the end of a block."""
+
+    def __init__(self, block: Block, chain: _Chain, kept: SSAValue) -> None:
+        self.block = block
+        self.chain = chain
+        self.kept = kept
+        self.values: dict[SSAValue, SSAValue] = {}
+
+    def add(self, op: Operation) -> None:
+        op.location = op.location or self.chain.second.gemm.location
+        self.block.add_op(op)
+
+    def clone(self, ops: Sequence[Operation]) -> None:
+        """Copies; what the second multiply takes goes to its own register tile."""
+        made = self.chain.second.gemm.a.owner
+        for op in ops:
+            copy = op.clone(self.values)
+            copy.location = op.location
+            self.block.add_op(copy)
+            if op is made:
+                store = CopyOp(copy.results[0], self.kept)
+                store.location = op.location
+                self.block.add_op(store)
+
+    def start(self, group: _Group) -> None:
+        """Wait for the operand in memory, and multiply by what was kept."""
+        self.clone(group.start)
+        gemm = group.gemm
+        b = self.values.get(gemm.b, gemm.b)
+        made = GemmOp(self.kept, b, gemm.acc, gemm.atom)
+        made.location = gemm.location
+        self.block.add_op(made)
+        self.clone(group.end[:1])
+
+    def finish(self, group: _Group, pending: int, after: Sequence[SSAValue] = ()) -> None:
+        """Wait until but `pending` groups are done, and release the stage."""
+        wait = WgmmaWaitOp(pending, after)
+        wait.location = group.end[1].location
+        self.block.add_op(wait)
+        self.clone(group.end[2:])

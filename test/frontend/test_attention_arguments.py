@@ -1,0 +1,70 @@
+"""Wrong arguments of `cute.attention` are refused by name before anything is written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+
+def zeros(*shape, dtype=np.float16):
+    return np.zeros(shape, dtype)
+
+
+Q, K = zeros(2, 4, 8, 64), zeros(2, 2, 16, 64)
+OFFSETS = np.array([0, 8], np.int32)
+
+REFUSED = {
+    "k: expected 4 dimensions (batch, heads, sequence, head dimension), got shape (2, 16, 64)": {
+        "k": K[:, 0]
+    },
+    "q: expected f16 or bf16, got f32": {"q": Q.astype(np.float32)},
+    "v: expected f16 as in q, got bf16": {"v": cute.bf16},
+    "k: expected head dimension 64 as in q, got 32": {"k": K[..., :32].copy()},
+    "k: expected a contiguous last dimension, got stride 2": {"k": zeros(2, 2, 16, 128)[..., ::2]},
+    "v: expected a head dimension of 1 to 256, got 264": {"v": zeros(2, 2, 16, 264)},
+    "k: expected batch 2 as in q, got 1": {"k": K[:1]},
+    "v: expected 2 heads as in k, got 1": {"v": K[:, :1]},
+    "v: expected 16 keys as in k, got 15": {"v": K[:, :, :15]},
+    "k: expected a number of heads that divides the 4 of q, got 3": {
+        "k": zeros(2, 3, 16, 64),
+        "v": zeros(2, 3, 16, 64),
+    },
+    "window: expected (left, right), two ints, got 5": {"window": 5},
+    "window: expected numbers of keys or -1, got (-2, 0)": {"window": (-2, 0)},
+    "scale: expected a number, got str": {"scale": "1"},
+    "scale: expected a finite number, got inf": {"scale": float("inf")},
+    "softcap: expected a positive number, got -1.0": {"softcap": -1.0},
+    "lengths: expected one dimension, got shape (1, 2)": {"lengths": zeros(1, 2, dtype=np.int32)},
+    "lengths: expected i32 or i64, got f16": {"lengths": zeros(2)},
+    "lengths: expected 2 numbers, got 3": {"lengths": zeros(3, dtype=np.int32)},
+    "cu_seqlens: expected None with lengths, got both": {
+        "lengths": zeros(2, dtype=np.int32),
+        "cu_seqlens": (OFFSETS, OFFSETS),
+    },
+    "cu_seqlens: expected (q_offsets, k_offsets), got ndarray": {"cu_seqlens": OFFSETS},
+    "q: expected batch 1 with cu_seqlens": {"cu_seqlens": (OFFSETS, OFFSETS)},
+    "cu_seqlens[1]: expected 2 numbers, got 1": {
+        "q": Q[:1], "k": K[:1], "v": K[:1], "cu_seqlens": (OFFSETS, OFFSETS[:1])
+    },
+    "cu_seqlens[0]: expected the offsets of one or more sequences and their end, got 1 numbers": {
+        "q": Q[:1], "k": K[:1], "v": K[:1], "cu_seqlens": (OFFSETS[:1], OFFSETS[:1])
+    },
+    "out: expected shape (2, 4, 8, 64), got (2, 4, 8, 32)": {"out": zeros(2, 4, 8, 32)},
+    "out: expected f32, got f16": {"out": zeros(2, 4, 8, 64), "out_dtype": cute.f32},
+    "schedule: expected a tile (rows, keys), got (128, 64, 64)": {
+        "schedule": "tile = (128,64,64)"
+    },
+    "arch: ": {"arch": "sm_81"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_refused(message):
+    given = {"q": Q, "k": K, "v": K} | REFUSED[message]
+    if isinstance(given["v"], type(cute.bf16)):
+        given["v"] = K.astype(given["v"].numpy)
+    with pytest.raises((TypeError, ValueError)) as caught:
+        cute.attention(given.pop("q"), given.pop("k"), given.pop("v"), backend="emulator", **given)
+    assert str(caught.value).startswith(message)

@@ -1,0 +1,94 @@
+"""The second of two chained multiplies works while what the first one gave is computed on: in the
+IR, in the machine code, and with the results that it gives in program order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend.runtime import ptxas
+
+
+def compiled(overlap="yes", d=64, **masks):
+    specs = [cute.TensorSpec((2, 4, None, d), cute.bf16)] * 3
+    schedule = f"overlap = {overlap}"
+    return cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule, **masks)
+
+
+def main_role(kernel, stage):
+    return kernel.stages[stage].split('pipeline.role "main"')[1].split("func.func")[0]
+
+
+MARKS = re.compile(
+    r"scf\.for|cute\.gemm.*a = (?:smem|rmem)|wgmma_wait \{pending = \d|wgmma_commit|reduce \"\w+\"|"
+    r"truncf"
+)
+
+
+def test_the_second_multiply_stands_between_the_first_and_its_wait():
+    text = main_role(compiled(), "cute-overlap")
+    found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
+    softmax = ['reduce "max"', 'reduce "add"']
+    first = ["smem", "wgmma_commit", "wgmma_wait {pending = 0", *softmax, "truncf"]
+    trip = ["scf.for", "smem", "wgmma_commit", "rmem", "wgmma_commit", "wgmma_wait {pending = 1"]
+    trip += [*softmax, "wgmma_wait {pending = 0", "truncf"]
+    last = ["rmem", "wgmma_commit", "wgmma_wait {pending = 0"]
+    assert found[1 : 1 + len(first + trip + last)] == first + trip + last
+
+
+def test_without_it_the_loop_stays():
+    kernel = compiled("no")
+    assert kernel.stages["cute-overlap"] == kernel.stages["cute-pipeline"]
+
+
+@pytest.mark.parametrize("keys", [0, 7, 64, 65, 129, 300])
+def test_bits_are_those_of_the_program_order(keys):
+    rng = np.random.default_rng(keys)
+    q, k, v = (rng.standard_normal((1, 1, s, 64)).astype(np.float16) for s in (64, keys, keys))
+    found = [
+        cute.attention(
+            q,
+            k,
+            v,
+            causal=True,
+            arch="sm_90a",
+            backend="emulator",
+            schedule=f"tile = (64,64), overlap = {overlap}",
+        )
+        for overlap in ("yes", "no")
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_a_kernel_with_one_multiply_is_left_alone():
+    specs = [cute.TensorSpec((None, None), cute.f16)] * 2
+    kernel = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap = yes")
+    assert kernel.stages["cute-overlap"] == kernel.stages["cute-pipeline"]
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_exponentials_lie_between_the_waits_in_machine_code(d, tmp_path):
+    disassembler = ptxas.find("sm_90a").with_name("nvdisasm")
+    if not disassembler.exists():
+        pytest.skip("needs nvdisasm beside ptxas")
+    cubin = tmp_path / "kernel.cubin"
+    cubin.write_bytes(compiled(d=d, causal=True).cubin)
+    run = subprocess.run([disassembler, "-c", cubin], capture_output=True, text=True, check=True)
+    marks = re.findall(r"(HGMMA|WARPGROUP\.DEPBAR|MUFU\.EX2)[^;]*", run.stdout)
+    # Blocks of like instructions: the skewed loop has two multiplies in a row.
+    runs = [(mark, len(list(group))) for mark, group in itertools.groupby(marks)]
+    loop = next(
+        at
+        for at, (mark, _) in enumerate(runs)
+        if mark == "WARPGROUP.DEPBAR" and runs[at - 1][0] == "HGMMA" and runs[at - 1][1] > d // 16
+    )
+    exponentials = runs[loop + 1]
+    assert exponentials[0] == "MUFU.EX2"
+    assert exponentials[1] >= 64
+    assert runs[loop + 2][0] == "WARPGROUP.DEPBAR"

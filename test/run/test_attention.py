@@ -1,0 +1,175 @@
+"""`cute.attention` on the emulator against float64: lengths that no tile divides, heads that share
+keys, masks, padding, packed sequences. By FlashAttention's rule the error is at most twice that of
+the same computation in the same precision.
+"""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+BF16 = ml_dtypes.bfloat16
+ARCHS = ["sm_80", "sm_90a"]
+
+
+def normal(*shape, dtype=np.float16, seed=0, size=1.0):
+    return (np.random.default_rng(seed).standard_normal(shape) * size).astype(dtype)
+
+
+def operands(b, h, hk, sq, sk, d, dv=None, dtype=np.float16, size=1.0):
+    return (
+        normal(b, h, sq, d, dtype=dtype, seed=1, size=size),
+        normal(b, hk, sk, d, dtype=dtype, seed=2, size=size),
+        normal(b, hk, sk, dv or d, dtype=dtype, seed=3),
+    )
+
+
+def visible(sq, sk, causal, window):
+    left, right = window or (-1, -1)
+    right = 0 if causal else right
+    behind = np.arange(sk)[None] - np.arange(sq)[:, None] - (sk - sq)
+    return ((right < 0) | (behind <= right)) & ((left < 0) | (behind >= -left))
+
+
+def reference(q, k, v, precision, causal=False, window=None, softcap=None, scale=None):
+    """(output, lse) computed in `precision`, what is multiplied and stored in the type of q."""
+    store = (lambda x: x) if precision is np.float64 else lambda x: x.astype(q.dtype)
+    group = q.shape[1] // k.shape[1]
+    q_, k_, v_ = (x.astype(precision) for x in (q, np.repeat(k, group, 1), np.repeat(v, group, 1)))
+    s = q_ @ k_.swapaxes(-1, -2) * precision(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if softcap:
+        s = precision(softcap) * np.tanh(s / precision(softcap))
+    seen = visible(q.shape[2], k.shape[2], causal, window)
+    s = np.where(seen, s, -np.inf)
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isinf(top), precision(0), top)
+    p = np.exp(s - top)
+    total = p.sum(-1, keepdims=True)
+    out = store(p).astype(precision) @ v_ / np.where(total == 0, precision(1), total)
+    with np.errstate(divide="ignore"):
+        return store(np.where(total == 0, precision(0), out)), (top + np.log(total))[..., 0]
+
+
+def check(out, lse, q, k, v, **masks):
+    exact, exact_lse = reference(q, k, v, np.float64, **masks)
+    same, _ = reference(q, k, v, np.float32, **masks)
+    error, allowed = (np.abs(x.astype(np.float64) - exact) for x in (out, same))
+    tiny = 1e-7
+    assert error.max() <= 2 * allowed.max() + tiny
+    assert error.mean() <= 2 * allowed.mean() + tiny
+    empty = np.isneginf(exact_lse)
+    np.testing.assert_array_equal(np.isneginf(lse), empty)
+    assert not out[empty].any()
+    np.testing.assert_allclose(lse[~empty], exact_lse[~empty], rtol=2e-6, atol=4e-6)
+
+
+def run(q, k, v, **options):
+    return cute.attention(q, k, v, return_lse=True, backend="emulator", **options)
+
+
+CASES = {
+    "full": (operands(1, 2, 2, 113, 211, 64), {}),
+    "causal_shared_heads": (operands(2, 4, 2, 113, 211, 64), {"causal": True}),
+    "more_rows_than_keys": (operands(1, 1, 1, 211, 113, 64), {"causal": True}),
+    "one_head_of_keys_window": (
+        operands(1, 3, 1, 257, 513, 32, 48, BF16),
+        {"window": (70, 5)},
+    ),
+    "causal_window_128": (operands(1, 1, 1, 257, 300, 128), {"causal": True, "window": (64, -1)}),
+    "softcap": (operands(1, 1, 1, 65, 129, 96, dtype=BF16), {"softcap": 2.5}),
+    "wide": (operands(1, 1, 1, 70, 100, 256), {"causal": True}),
+    "values_narrower": (operands(1, 1, 1, 70, 150, 192, 128, BF16), {"scale": 0.2}),
+    "negative_scale": (operands(1, 1, 1, 33, 65, 64), {"scale": -0.3}),
+    "scale_of_zero": (operands(1, 1, 1, 33, 20, 64), {"scale": 0.0, "causal": True}),
+    "large_scores": (operands(1, 1, 1, 64, 130, 64, size=30.0), {}),
+    "one_row": (operands(2, 2, 1, 1, 67, 64), {"causal": True}),
+    "one_key": (operands(1, 1, 1, 5, 1, 40), {}),
+    "unaligned": (operands(1, 1, 1, 40, 70, 33), {"causal": True}),
+}
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", CASES)
+def test_against_float64(name, arch):
+    (q, k, v), masks = CASES[name]
+    check(*run(q, k, v, arch=arch, **masks), q, k, v, **masks)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_padding_does_not_leak(arch):
+    q, k, v = operands(3, 2, 1, 70, 200, 64)
+    lengths = np.array([150, 20, 0], np.int32)
+    for entry, length in enumerate(lengths):
+        k[entry, :, length:], v[entry, :, length:] = np.nan, np.inf
+    out, lse = run(q, k, v, lengths=lengths, causal=True, arch=arch)
+    for entry, length in enumerate(lengths):
+        at = slice(entry, entry + 1)
+        kept = k[at, :, :length], v[at, :, :length]
+        check(out[at], lse[at], q[at], *kept, causal=True)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_packed_sequences(arch):
+    rows, keys = [5, 130, 0, 64, 1], [70, 130, 3, 20, 0]
+    q_offsets, k_offsets = (np.cumsum([0, *x]) for x in (rows, keys))
+    total = q_offsets[-1] + 3
+    q, k, v = operands(1, 4, 2, total, k_offsets[-1] + 2, 64)
+    # Between sequences 1 and 3 lie the keys of one without rows: nobody sees them.
+    k[:, :, k_offsets[2] : k_offsets[3]] = v[:, :, k_offsets[2] : k_offsets[3]] = np.nan
+    out = np.full((1, 4, total, 64), 7, np.float16)
+    out, lse = run(
+        q, k, v, out=out, cu_seqlens=(q_offsets, k_offsets.astype(np.int32)), causal=True, arch=arch
+    )
+    for s, count in enumerate(rows):
+        mine, of_keys = (slice(x[s], x[s + 1]) for x in (q_offsets, k_offsets))
+        if count:
+            parts = q[:, :, mine], k[:, :, of_keys], v[:, :, of_keys]
+            check(out[:, :, mine], lse[:, :, mine], *parts, causal=True)
+    assert (out[:, :, q_offsets[-1] :] == 7).all()
+
+
+def test_keys_that_no_row_of_a_tile_sees_do_not_leak():
+    q, k, v = operands(1, 1, 1, 128, 300, 64)
+    k[:, :, :64] = v[:, :, :64] = np.nan
+    check(*run(q, k, v, window=(100, 0)), q, k[:, :, 64:], v[:, :, 64:], window=(100, 0))
+
+
+def test_views_in_and_out():
+    q, k, v = (x.transpose(0, 2, 1, 3) for x in operands(2, 50, 50, 4, 2, 64))
+    out = np.zeros((2, 50, 4, 64), np.float16).transpose(0, 2, 1, 3)
+    k, v = k[:, :2], v[:, :2]
+    found, lse = run(q, k, v, out=out)
+    assert found is out
+    check(out, lse, q, k, v)
+
+
+def test_no_rows_and_no_keys():
+    q, k, v = operands(1, 2, 2, 9, 0, 64)
+    out, lse = run(q, k, v)
+    assert not out.any()
+    assert np.isneginf(lse).all()
+    assert cute.attention(q[:, :, :0], q, q, backend="emulator").shape == (1, 2, 0, 64)
+
+
+VARIANTS = [
+    (64, 64, {}),
+    (64, 64, {"causal": True, "window": (100, -1), "softcap": 20.0}),
+    (96, 96, {"causal": True}),
+    (128, 128, {}),
+    (128, 128, {"causal": True, "window": (100, -1), "softcap": 20.0}),
+    (192, 128, {"causal": True}),
+    (256, 256, {"causal": True, "window": (100, -1), "softcap": 20.0}),
+]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("d", "dv", "masks"), VARIANTS)
+def test_default_schedules_assemble_without_spills(d, dv, masks, arch):
+    specs = [cute.TensorSpec((4, 8, None, x), cute.bf16) for x in (d, d, dv)]
+    kernel = cute.compile(cute.attention, *specs, return_lse=True, arch=arch, **masks)
+    assert kernel.resources.spills == 0
