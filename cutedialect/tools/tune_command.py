@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
             again=options.again,
             show=line.show,
         )
-    except NoDeviceError as error:
+    except (NoDeviceError, MemoryError) as error:  # CuPy's is one of the latter
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -11,8 +11,10 @@ import pytest
 import cutedialect as cute
 from cutedialect.__main__ import main
 from cutedialect.backend.runtime import cache, tunings
+from cutedialect.backend.runtime import timing as timing_module
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.buffers import DeviceTensor
+from cutedialect.backend.runtime.cupy import gpu_available
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.timing import DeviceLostError, NoDeviceError
 from cutedialect.frontend import autotune as autotune_module
@@ -343,7 +345,8 @@ def test_what_cannot_be_tuned():
         autotune(FakeTimer(lambda schedule: 1.0), 3)
 
 
-def test_without_a_device():
+def test_without_a_device(monkeypatch):
+    monkeypatch.setattr(timing_module, "gpu_available", lambda: False)
     with pytest.raises(NoDeviceError, match="expected a CUDA device and CuPy"):
         cute.autotune(double, SPEC, SPEC)
 
@@ -529,6 +532,26 @@ def test_extents_of_a_class_are_near_each_other():
         assert extent_class(extent_class(extent)) == extent_class(extent)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not gpu_available(), reason="no GPU")
+def test_on_a_device():
+    """Real times, a result that `cute.gemm` takes, and arrays that stay as they are."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(-2, 3, (512, 256)).astype(np.float16)
+    b = rng.integers(-2, 3, (512, 256)).astype(np.float16).T
+    wide, narrow = cute.Schedule(tile=(128, 128, 64)), cute.Schedule(tile=(64, 64, 64))
+    found = tune(cute.gemm, (a, b), {}, configs=[None, wide, narrow, "tile = (63,1,1)"])
+    assert found.complete
+    assert [timing.failure is None for timing in found.timings] == [True, True, True, False]
+    assert all(1.0 < timing.median < 1000.0 for timing in found.timings[:3])
+    assert tune(cute.gemm, (a, b), {}, configs=[wide, narrow]).kept
+    assert np.array_equal(cute.gemm(a, b), (a.astype(np.float32) @ b).astype(np.float16))
+    best = cute.autotune(cute.gemm, a, b, configs=[wide, narrow])
+    assert cute.Schedule.parse(cute.compile(cute.gemm, a, b).schedule).tile == (
+        best.tile if found.best.schedule else cute.Schedule.parse(found.best.full).tile
+    )
+
+
 # python -m cutedialect tune
 
 
@@ -591,11 +614,21 @@ def test_ctrl_c_ends_the_command_in_order(monkeypatch, capsys):
     assert capsys.readouterr().err == "interrupted before anything was timed\n"
 
 
-def test_the_command_without_a_device(capsys):
+def test_the_command_without_a_device(capsys, monkeypatch):
+    monkeypatch.setattr(timing_module, "gpu_available", lambda: False)
     assert main(["tune", *GEMM]) == 1
     said = capsys.readouterr().err
     assert said.startswith("error: expected a CUDA device and CuPy")
     assert said.count("\n") == 1
+
+
+def test_a_problem_that_does_not_fit_is_one_line(monkeypatch, capsys):
+    class Small(FakeTimer):
+        def random(self, shape, strides, dtype, align):
+            raise MemoryError("Out of memory allocating 262,144 bytes")
+
+    assert command(Small(by_columns, arch="sm_90a"), monkeypatch, *GEMM) == 1
+    assert capsys.readouterr().err == "error: Out of memory allocating 262,144 bytes\n"
 
 
 @pytest.mark.parametrize(
