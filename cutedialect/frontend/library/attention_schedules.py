@@ -20,7 +20,7 @@ def choose_schedule(
     """
     widest = max(dims)
     if arch in _WARPGROUP_TARGETS:
-        most, unit = 128, _GROUP_ROWS
+        most, unit = (128 if loads_boxes or widest <= 192 else 64), _GROUP_ROWS
         keys = 128 if widest <= 128 else 96 if widest <= 192 else 64 if loads_boxes else 32
     else:
         most, unit = 128, _ROWS
@@ -29,4 +29,8 @@ def choose_schedule(
     bq = unit
     while bq < min(most, needed):
         bq *= 2
+    if arch in _WARPGROUP_TARGETS and widest > 192:
+        # The output alone takes half of a thread's registers: none are left for an operand that
+        # waits for the next trip.
+        return Schedule(tile=(bq, keys), overlap="no")
     return Schedule(tile=(bq, keys))
