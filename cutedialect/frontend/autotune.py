@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from cutedialect import environment
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.fingerprint import FingerprintError
 from cutedialect.backend.runtime.kernel import Kernel
@@ -97,7 +98,7 @@ def tune(
     """
     if options.get("schedule") is not None:
         raise TypeError("schedule: expected none to tune, got one; 'configs' lists those to try")
-    backend = options.get("backend") or "auto"
+    backend = options.get("backend") or environment.backend() or "auto"
     if backend not in ("auto", "cuda"):
         raise ValueError(
             f"backend: expected 'auto' or 'cuda' to tune, got {backend!r}: emulated time says "

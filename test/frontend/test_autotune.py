@@ -340,6 +340,13 @@ def test_wrong_calls(arguments, options, error, said):
         autotune(FakeTimer(lambda schedule: 1.0), double, *arguments, **options)
 
 
+def test_a_forced_emulator_is_not_tuned_for(monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_BACKEND", "emulator")
+    with pytest.raises(ValueError, match="expected 'auto' or 'cuda' to tune, got 'emulator'"):
+        tuned(FakeTimer(lambda schedule: 1.0))
+    assert tuned(FakeTimer(lambda schedule: 1.0), options={"backend": "cuda"}).complete
+
+
 def test_what_cannot_be_tuned():
     with pytest.raises(TypeError, match=r"expected cute.gemm or a @cute.kernel function, got int"):
         autotune(FakeTimer(lambda schedule: 1.0), 3)
