@@ -41,12 +41,12 @@ def alternate_instances(kernel: KernelOp, role: RoleOp) -> None:
     """Give each instance of a role every so many-th work item, and its own shared memory."""
     body = role.body.block
     loops = [op for op in body.ops if isinstance(op, scf.ForOp)]
-    if len(loops) != 1 or kernel.schedule is None or kernel.schedule.data.scheduler != "persistent":
+    scheduler = "none" if kernel.schedule is None else kernel.schedule.data.scheduler
+    if len(loops) != 1 or scheduler not in ("persistent", "stream"):
         raise PassFailedException(
             kernel,
-            "expected one loop over work items (scheduler = persistent) for instances that "
-            f"alternate, got {len(loops)} loops of the scheduler "
-            f"{kernel.schedule.data.scheduler if kernel.schedule is not None else 'none'}",
+            "expected one loop over work items (scheduler = persistent or stream) for instances "
+            f"that alternate, got {len(loops)} loops of the scheduler {scheduler}",
         )
     loop = loops[0]
     first = body.first_op

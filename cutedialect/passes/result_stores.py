@@ -29,6 +29,7 @@ from cutedialect.dialects.cute import (
     FillOp,
     FragmentType,
     GemmOp,
+    KernelOp,
     LoadOp,
     LocalTileOp,
     MapOp,
@@ -284,6 +285,8 @@ class ResultStores:
         contiguous = contiguous_mode(type_)
         if not self.binding.is_specialized or type_.shape != shape or contiguous is None:
             return
+        if not _is_known_to_all(op):
+            return
         part = (shape[0], columns_at_once(shape[1], type_.bits))
         layout, swizzle, alignment = staging_layout(part, contiguous, type_.bits)
         smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
@@ -487,6 +490,20 @@ def _in_order(ops: set[Operation]) -> list[Operation]:
 def _erase(op: Operation) -> None:
     op.detach()
     op.erase()
+
+
+def _is_known_to_all(op: Operation) -> bool:
+    """Whether every role can tell that an op is reached: no branch around it asks an op with
+    effects, which one role alone runs.
+    """
+    around = op.parent_op()
+    while around is not None and not isinstance(around, KernelOp):
+        if isinstance(around, scf.IfOp):
+            condition = around.cond.owner
+            if isinstance(condition, Operation) and not is_side_effect_free(condition):
+                return False
+        around = around.parent_op()
+    return True
 
 
 def _share(source: FragmentType, tv: Layout | None, destination: MemRefType) -> float:

@@ -73,6 +73,14 @@ def test_clusters_share_tiles_together(cluster, mode):
     np.testing.assert_array_equal(got, product(a, b))
 
 
+@pytest.mark.parametrize("mode", ["split", "atomic", "stream"])
+def test_teams_that_alternate_share_tiles(mode):
+    a, b = operands(264, 72, 456)
+    schedule = f"{TILES['sm_90a']}, roles = alternate, {MODES[mode]}"
+    got = cute.gemm(a, b, out_dtype="f32", arch="sm_90a", schedule=schedule, backend="emulator")
+    np.testing.assert_array_equal(got, product(a, b))
+
+
 @pytest.mark.parametrize("mode", ["split", "atomic stream"])
 def test_integers_and_promoted_sums(mode):
     a, b = integers((72, 400), np.int8, 1), integers((136, 400), np.int8, 2).T

@@ -100,9 +100,9 @@ class PreparedCall:
             on = Stream(torch_handle(self.device))
         else:
             on = None
-        if self.stream is not None:
+        if self.memory:
             handle = _cuda().get_current_stream().ptr if on is None else on.ptr
-            if handle != self.stream or _cuda().runtime.streamIsCapturing(handle):
+            if self.stream not in (None, handle) or _cuda().runtime.streamIsCapturing(handle):
                 return False
         for function, grid, block, smem, arguments in self.launches:
             function(grid, block, arguments, smem, on)

@@ -42,6 +42,7 @@ class DeviceMemory:
         self._runtime = cuda.runtime
         self._name = name
         self._tables: dict[bytes, Any] = {}
+        self._captured_tables: set[Any] = set()
         self._workspaces: dict[tuple[int, bool], Any] = {}
 
     def place(self, planned: tuple[Launch, ...], handle: int) -> Placed:
@@ -116,6 +117,9 @@ class DeviceMemory:
             if len(self._tables) >= _TABLES_KEPT:
                 self._tables.clear()
             self._tables[data] = found
+        elif capturing:
+            # The graph may run as long as the program is there.
+            self._captured_tables.add(found)
         memory.append(found)
         return [found.ptr + start for start in starts]
 

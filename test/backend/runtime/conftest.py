@@ -166,7 +166,7 @@ class FakeMemoryCuda:
         memory = ctypes.create_string_buffer(b"\xff" * (size + 256))
         self.alive.append(memory)
         pointer = -(-ctypes.addressof(memory) // 256) * 256
-        return SimpleNamespace(ptr=pointer, size=size)
+        return FakeMemory(pointer, size)
 
     def _allocate_in_graph(self, size: int, stream: int) -> int:
         self.calls.append(("allocate", size, stream))
@@ -179,6 +179,11 @@ class FakeMemoryCuda:
     def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
         ctypes.memmove(target, source, size)
         self.uploads.append(size)
+
+
+class FakeMemory:
+    def __init__(self, ptr: int, size: int) -> None:
+        self.ptr, self.size = ptr, size
 
 
 class FakeMemoryDevice:

@@ -127,6 +127,7 @@ def test_tables_are_not_uploaded_under_capture(memory_cuda: Any, program: Compil
     memory_cuda.capturing = True
     kernel.launch(arrays, 2.0)
     assert len(memory_cuda.launches) == 2
+    assert memory_cuda.launches[0] == memory_cuda.launches[1]
 
 
 def test_the_emulator_gets_the_addresses_of_arrays(program: CompiledProgram) -> None:
