@@ -1,0 +1,95 @@
+"""Causal attention from scratch, and a variant of it with two functions of your own.
+
+`attention` is softmax(scale Q K^T) V for each head of (batch, heads, sequence, dimension), where row
+i sees the keys up to i. `score` changes the scores of a tile: here ALiBi, a bias that grows with the
+distance. `mask` says what a row sees besides: here its own document of 96 tokens.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+
+import cutedialect as cute
+
+
+def alibi(s, row, key, head):
+    """The scores less the distance times the slope of the head, 2^-(head + 1)/2."""
+    slope = cute.exp2(cute.full((1, 1), -0.5) * (head + 1).to(cute.f32))
+    return s - (row - key).to(cute.f32) * slope
+
+
+def documents(row, key):
+    """Whether a row sees a key: both are in the same 96 tokens."""
+    return row // 96 == key // 96
+
+
+@cute.kernel
+def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None):
+    """One work item is a tile of rows of one head; `scale` counts in log2(e), since exponentials
+    are of base 2.
+    """
+    bq, bk, d = tile
+    b, h, i = cute.tile_index(out, (1, 1, bq))
+    q = cute.local_tile(Q, (bq, d), (b, h, i, 0))
+    k = cute.local_tile(K, (bk, d), (b, h, None, 0))
+    v = cute.local_tile(V, (bk, d), (b, h, None, 0))
+    o, total = cute.zeros((bq, d)), cute.zeros((bq,))
+    m = cute.full((bq,), -cute.inf)
+    first = i * bq
+    for j in cute.range(cute.minimum(first + bq + bk - 1, K.extent + bk - 1) // bk):
+        s = cute.zeros((bq, bk))
+        cute.gemm(q, k[j].T, s)
+        row, key = cute.coord(s, 0, first), cute.coord(s, 1, j * bk)
+        s.assign(s * scale)
+        if score is not None:
+            s.assign(score(s, row, key, h))
+        with cute.when(j * bk + bk > first):
+            s.assign(cute.where(key <= row, s, -cute.inf))
+        if mask is not None:
+            s.assign(cute.where(mask(row, key), s, -cute.inf))
+        new = cute.maximum(m, cute.row_max(s))
+        base = cute.where(new == -cute.inf, 0.0, new)
+        p = cute.exp2(s - base)
+        r = cute.exp2(m - base)
+        total.assign(total * r + cute.row_sum(p))
+        o.assign(o * r)
+        cute.gemm(p.to(V.dtype), v[j], o)
+        m.assign(new)
+    cute.copy((o / total).to(out.dtype), cute.local_tile(out, (bq, d), (b, h, i, 0)))
+
+
+def reference(q, k, v, edited):
+    """The same in float64."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    n = q.shape[2]
+    s = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1]) * math.log2(math.e)
+    row, key = np.arange(n)[:, None], np.arange(n)[None]
+    seen = key <= row
+    if edited:
+        slopes = 2.0 ** (-0.5 * np.arange(1, q.shape[1] + 1))
+        s = s - (row - key) * slopes[:, None, None]
+        seen = seen & documents(row, key)
+    p = np.exp2(np.where(seen, s, -np.inf))
+    return p @ v / p.sum(-1, keepdims=True)
+
+
+def main() -> int:
+    rng = np.random.default_rng(0)
+    good = True
+    for n, edited in ((200, False), (200, True)):
+        q, k, v = (rng.standard_normal((1, 2, n, 64)).astype(np.float16) for _ in range(3))
+        out = np.empty_like(q)
+        scale = math.log2(math.e) / math.sqrt(64)
+        options = {"score": alibi, "mask": documents} if edited else {}
+        attention(q, k, v, out, scale, **options)
+        error = np.abs(out - reference(q, k, v, edited)).max()
+        good &= error < 4e-3
+        print(f"{n} tokens, {'ALiBi and documents' if edited else 'causal'}: error {error:.1e}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
