@@ -1,8 +1,8 @@
 """Causal attention from scratch, and a variant of it with two functions of your own.
 
-`attention` is softmax(scale Q K^T) V for each head of (batch, heads, sequence, dimension), where row
-i sees the keys up to i. `score` changes the scores of a tile: here ALiBi, a bias that grows with the
-distance. `mask` says what a row sees besides: here its own document of 96 tokens.
+`attention` is softmax(scale Q K^T) V for each head of (batch, heads, sequence, dimension), where
+row i sees the keys up to i. `score` changes the scores of a tile: here ALiBi, a bias that grows
+with the distance. `mask` says what a row sees besides: here its own document of 96 tokens.
 """
 
 from __future__ import annotations
