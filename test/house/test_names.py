@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import StringAttr
 
 from cutedialect.dialects import all_dialects, our_dialects
 from cutedialect.passes import OURS, all_passes
 from cutedialect.tools.cute_opt import CuteOpt
+from cutedialect.tools.locating_parser import LocatingParser
 from cutedialect.tools.targets import all_targets
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +95,25 @@ def test_the_example_of_an_operation_round_trips(op):
     assert cute_opt(stdin=generic) == (0, once, ""), "the generic form reads back as another"
     family = op.__dict__.get("__doc__") is None or "Example:" not in op.__doc__
     assert family or f'"{op.name}"' in generic, f"{op.name} does not occur in its own example"
+
+
+@pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: op.name)
+def test_other_attributes_of_an_operation_are_printed_and_read(op):
+    """Such as its role: a stage that loses them cannot be carried on from its text."""
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+
+    def parsed(text):
+        return LocatingParser(context, text, f"{op.name}.mlir").parse_module()
+
+    module = parsed(examples_of(op))
+    for each in module.walk():
+        if each.name == op.name:
+            each.attributes["note"] = StringAttr("kept")
+    again = [each for each in parsed(str(module)).walk() if each.name == op.name]
+    assert again
+    assert all(each.attributes.get("note") == StringAttr("kept") for each in again)
 
 
 @pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: op.name)

@@ -6,10 +6,10 @@ is reported at the character that is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from xdsl.ir import Data
+from xdsl.ir import Attribute, Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -20,6 +20,7 @@ from cutedialect.layout import text as layout_text
 from cutedialect.schedule import Schedule, ScheduleError
 
 _T = TypeVar("_T")
+_Op = TypeVar("_Op", bound=Operation)
 
 
 def parse_quoted(parser: AttrParser, read: Callable[[str], _T]) -> _T:
@@ -104,6 +105,12 @@ class ScheduleAttr(Data[Schedule]):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string_literal(self.data.text())
+
+
+def with_attributes(op: _Op, attributes: Mapping[str, Attribute]) -> _Op:
+    """`op` with the attributes that its text has beside its own (`parse_optional_attr_dict`)."""
+    op.attributes.update(attributes)
+    return op
 
 
 def check(condition: bool, message: str) -> None:

@@ -18,7 +18,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
-from .attributes import check
+from .attributes import check, with_attributes
 from .types import FragmentType
 from .views import element_of, same_element, same_tile, shape_of
 
@@ -48,16 +48,19 @@ class FillOp(IRDLOperation):
         fragment = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         value = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type_ = parser.parse_type()
         element = type_.element if isinstance(type_, FragmentType) else type_
-        return cls(parser.resolve_operand(fragment, type_), parser.resolve_operand(value, element))
+        op = cls(parser.resolve_operand(fragment, type_), parser.resolve_operand(value, element))
+        return with_attributes(op, attributes)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.fragment)
         printer.print_string(", ")
         printer.print_ssa_value(self.value)
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.fragment.type)
 
@@ -130,6 +133,7 @@ class ExtractOp(IRDLOperation):
         origin = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
         )
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source = parser.parse_type()
         parser.parse_punctuation("->")
@@ -137,13 +141,16 @@ class ExtractOp(IRDLOperation):
         return cls.create(
             operands=[parser.resolve_operand(unresolved, source)],
             properties={"origin": DenseArrayBase.from_list(i64, origin)},
+            attributes=attributes,
             result_types=[result],
         )
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.source)
-        printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ") : ")
+        printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ")")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
         printer.print_attribute(self.source.type)
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)

@@ -20,7 +20,7 @@ from xdsl.traits import Pure
 
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 
-from .attributes import check
+from .attributes import check, with_attributes
 from .types import MemRefType
 
 
@@ -112,18 +112,21 @@ class MemberOp(IRDLOperation):
         unresolved = parser.parse_unresolved_operand()
         with parser.in_square_brackets():
             index = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         start = parser.pos
         type_ = parser.parse_type()
         if not isinstance(type_, GroupType):
             parser.raise_error(f"expected a group, got {type_}", start, parser.pos)
-        return cls(parser.resolve_operand(unresolved, type_), parser.resolve_operand(index, i32))
+        group = parser.resolve_operand(unresolved, type_)
+        return with_attributes(cls(group, parser.resolve_operand(index, i32)), attributes)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.group)
         with printer.in_square_brackets():
             printer.print_ssa_value(self.index)
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.group.type)
 

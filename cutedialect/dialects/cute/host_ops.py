@@ -26,7 +26,7 @@ from xdsl.traits import Pure
 
 from cutedialect.layout import Dyn, flatten
 
-from .attributes import check
+from .attributes import check, with_attributes
 from .groups import GroupType
 from .kernel_ops import parse_tile, print_tile
 from .types import MemRefType
@@ -205,18 +205,21 @@ class WorkspaceOp(IRDLOperation):
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
         )
         zeroed = parser.parse_optional_keyword("zeroed") is not None
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         start = parser.pos
         type_ = parser.parse_type()
         if not isinstance(type_, MemRefType):
             parser.raise_error(f"expected a memref, got {type_}", start, parser.pos)
         operands = parser.resolve_operands(extents, [i32] * len(extents), start)
-        return cls(operands, type_, zeroed)
+        return with_attributes(cls(operands, type_, zeroed), attributes)
 
     def print(self, printer: Printer) -> None:
         with printer.in_parens():
             printer.print_list(self.extents, printer.print_ssa_value)
-        printer.print_string(" zeroed : " if self.zeroed is not None else " : ")
+        printer.print_string(" zeroed" if self.zeroed is not None else "")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
         printer.print_attribute(self.result.type)
 
     def verify_(self) -> None:
@@ -275,16 +278,20 @@ class TileOffsetsOp(IRDLOperation):
         cluster = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
         )
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         group = parser.resolve_operand(unresolved, parser.parse_type())
-        return cls(group, tile, cluster)  # pyright: ignore[reportArgumentType]
+        op = cls(group, tile, cluster)  # pyright: ignore[reportArgumentType]
+        return with_attributes(op, attributes)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.group)
         printer.print_string(", ")
         print_tile(printer, self.tile)
-        printer.print_string(f" cluster({', '.join(map(str, self.cluster.get_values()))}) : ")
+        printer.print_string(f" cluster({', '.join(map(str, self.cluster.get_values()))})")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
         printer.print_attribute(self.group.type)
 
     def verify_(self) -> None:

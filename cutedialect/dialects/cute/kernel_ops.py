@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 from xdsl.dialects.builtin import (
     AnyFloat,
@@ -40,7 +40,7 @@ from xdsl.traits import (
 
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 
-from .attributes import ScheduleAttr, check
+from .attributes import ScheduleAttr, check, with_attributes
 from .groups import GroupType, tensor_type
 from .types import MemRefType
 
@@ -187,7 +187,7 @@ class DimOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser):
-        return cls(*_parse_mode_of(parser))
+        return _parse_mode_of(parser, cls)
 
     def print(self, printer: Printer) -> None:
         _print_mode_of(printer, self)
@@ -223,7 +223,7 @@ class StrideOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser):
-        return cls(*_parse_mode_of(parser))
+        return _parse_mode_of(parser, cls)
 
     def print(self, printer: Printer) -> None:
         _print_mode_of(printer, self)
@@ -232,19 +232,25 @@ class StrideOp(IRDLOperation):
         _verify_mode(self)
 
 
-def _parse_mode_of(parser: Parser) -> tuple[SSAValue, int]:
+_OfMode = TypeVar("_OfMode", DimOp, StrideOp)
+
+
+def _parse_mode_of(parser: Parser, cls: type[_OfMode]) -> _OfMode:
     unresolved = parser.parse_unresolved_operand()
     parser.parse_punctuation(",")
     mode = parser.parse_integer(allow_boolean=False)
+    attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
     memref = parser.resolve_operand(unresolved, parser.parse_type())
-    return memref, mode
+    return with_attributes(cls(memref, mode), attributes)
 
 
 def _print_mode_of(printer: Printer, op: DimOp | StrideOp) -> None:
     printer.print_string(" ")
     printer.print_ssa_value(op.memref)
-    printer.print_string(f", {op.mode.value.data} : ")
+    printer.print_string(f", {op.mode.value.data}")
+    printer.print_op_attributes(op.attributes)
+    printer.print_string(" : ")
     printer.print_attribute(op.memref.type)
 
 
@@ -291,14 +297,17 @@ class TileIndexOp(IRDLOperation):
         unresolved = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         tile = parse_tile(parser)
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        return cls(parser.resolve_operand(unresolved, parser.parse_type()), tile)
+        op = cls(parser.resolve_operand(unresolved, parser.parse_type()), tile)
+        return with_attributes(op, attributes)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.memref)
         printer.print_string(", ")
         print_tile(printer, self.tile)
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
 
@@ -331,10 +340,12 @@ class AxisOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        return cls(parser.parse_identifier())
+        op = cls(parser.parse_identifier())
+        return with_attributes(op, parser.parse_optional_attr_dict())
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.axis.data}")
+        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         check(self.axis.data in self.AXES, f"expected axis x, y or z, got {self.axis.data}")
@@ -392,12 +403,13 @@ class PrintfOp(IRDLOperation):
         unresolved = []
         while parser.parse_optional_punctuation(","):
             unresolved.append(parser.parse_unresolved_operand())
+        attributes = parser.parse_optional_attr_dict()
         args: Sequence[SSAValue] = ()
         if unresolved:
             parser.parse_punctuation(":")
             types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
             args = parser.resolve_operands(unresolved, types, parser.pos)
-        return cls(format_, args)
+        return with_attributes(cls(format_, args), attributes)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -405,6 +417,7 @@ class PrintfOp(IRDLOperation):
         for arg in self.args:
             printer.print_string(", ")
             printer.print_ssa_value(arg)
+        printer.print_op_attributes(self.attributes)
         if self.args:
             printer.print_string(" : ")
             printer.print_list([arg.type for arg in self.args], printer.print_attribute)

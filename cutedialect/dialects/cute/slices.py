@@ -24,7 +24,7 @@ from xdsl.traits import Pure
 
 from cutedialect.layout import Dyn, Layout
 
-from .attributes import check
+from .attributes import check, with_attributes
 from .tile_ops import YieldOp
 from .types import MemRefType
 
@@ -86,6 +86,7 @@ class SliceOp(IRDLOperation):
         bounds = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
         )
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source = parser.parse_type()
         parser.parse_punctuation("->")
@@ -96,6 +97,7 @@ class SliceOp(IRDLOperation):
                 *parser.resolve_operands(bounds, [i32, i32], parser.pos),
             ],
             properties={"mode": IntegerAttr(mode, i64)},
+            attributes=attributes,
             result_types=[result],
         )
 
@@ -104,7 +106,9 @@ class SliceOp(IRDLOperation):
         printer.print_ssa_value(self.source)
         printer.print_string(f", {self.mode.value.data}, (")
         printer.print_list((self.first, self.end), printer.print_ssa_value)
-        printer.print_string(") : ")
+        printer.print_string(")")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
         printer.print_attribute(self.source.type)
         printer.print_string(" -> ")
         printer.print_attribute(self.result.type)
@@ -148,21 +152,24 @@ class ReadOp(IRDLOperation):
         coords = parser.parse_comma_separated_list(
             parser.Delimiter.SQUARE, parser.parse_unresolved_operand
         )
+        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         start = parser.pos
         type_ = parser.parse_type()
         if not isinstance(type_, MemRefType):
             parser.raise_error(f"expected a memref, got {type_}", start, parser.pos)
-        return cls(
+        op = cls(
             parser.resolve_operand(unresolved, type_),
             parser.resolve_operands(coords, [i32] * len(coords), parser.pos),
         )
+        return with_attributes(op, attributes)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.source)
         with printer.in_square_brackets():
             printer.print_list(self.coords, printer.print_ssa_value)
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.source.type)
 

@@ -48,7 +48,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
 )
 
-from .attributes import LayoutAttr, check
+from .attributes import LayoutAttr, check, with_attributes
 from .types import FragmentType, MemRefType
 from .views import element_of, same_element, same_tile, shape_of
 
@@ -299,8 +299,10 @@ class MapOp(IRDLOperation):
         parser.parse_comma_separated_list(parser.Delimiter.PAREN, one)
         parser.parse_punctuation("->")
         result = parser.parse_type()
+        attributes = parser.parse_optional_attr_dict_with_keyword()
         region = parser.parse_region(args)
-        return cls.create(operands=inputs, result_types=[result], regions=[region])
+        op = cls.create(operands=inputs, result_types=[result], regions=[region])
+        return with_attributes(op, {} if attributes is None else attributes.data)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" (")
@@ -316,6 +318,7 @@ class MapOp(IRDLOperation):
         printer.print_list(list(zip(self.body.block.args, self.inputs, strict=True)), one)
         printer.print_string(") -> ")
         printer.print_attribute(self.result.type)
+        printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
 
@@ -376,10 +379,12 @@ class CoordOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> CoordOp:
-        return cls(parser.parse_integer(allow_boolean=False))
+        op = cls(parser.parse_integer(allow_boolean=False))
+        return with_attributes(op, parser.parse_optional_attr_dict())
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" {self.mode.value.data}")
+        printer.print_op_attributes(self.attributes)
 
     def verify_(self) -> None:
         parent = self.parent_op()

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -75,18 +75,21 @@ def local_tile_type(type_: MemRefType, tile: Sequence[int]) -> MemRefType:
     return type_.with_layout(Layout(shape, tuple(type_.stride[mode] for mode in kept)))
 
 
-def _parse_types(parser: Parser) -> tuple[Attribute, Attribute]:
+def _parse_types(parser: Parser) -> tuple[dict[str, Attribute], Attribute, Attribute]:
+    """Attributes, then the types of the source and the result."""
+    attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
     source = parser.parse_type()
     parser.parse_punctuation("->")
-    return source, parser.parse_type()
+    return attributes, source, parser.parse_type()
 
 
-def _print_types(printer: Printer, source: Attribute, result: Attribute) -> None:
+def _print_types(printer: Printer, op: Operation, source: SSAValue) -> None:
+    printer.print_op_attributes(op.attributes)
     printer.print_string(" : ")
-    printer.print_attribute(source)
+    printer.print_attribute(source.type)
     printer.print_string(" -> ")
-    printer.print_attribute(result)
+    printer.print_attribute(op.results[0].type)
 
 
 @irdl_op_definition
@@ -140,7 +143,7 @@ class LocalTileOp(IRDLOperation):
         coords = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
         )
-        source, result = _parse_types(parser)
+        attributes, source, result = _parse_types(parser)
         pos = parser.pos
         return cls.create(
             operands=[
@@ -148,6 +151,7 @@ class LocalTileOp(IRDLOperation):
                 *parser.resolve_operands(coords, [i32] * len(coords), pos),
             ],
             properties={"tile": tile},
+            attributes=attributes,
             result_types=[result],
         )
 
@@ -159,7 +163,7 @@ class LocalTileOp(IRDLOperation):
         printer.print_string(", (")
         printer.print_list(self.coords, printer.print_ssa_value)
         printer.print_string(")")
-        _print_types(printer, self.memref.type, self.result.type)
+        _print_types(printer, self, self.memref)
 
     def verify_(self) -> None:
         type_ = self.memref.type
@@ -337,10 +341,11 @@ class SubviewOp(IRDLOperation):
         origin = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
         )
-        source, result = _parse_types(parser)
+        attributes, source, result = _parse_types(parser)
         return cls.create(
             operands=[parser.resolve_operand(unresolved, source)],
             properties={"origin": DenseArrayBase.from_list(i64, origin)},
+            attributes=attributes,
             result_types=[result],
         )
 
@@ -348,7 +353,7 @@ class SubviewOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_ssa_value(self.source)
         printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ")")
-        _print_types(printer, self.source.type, self.result.type)
+        _print_types(printer, self, self.source)
 
     def verify_(self) -> None:
         source, result = self.source.type, self.result.type
@@ -401,12 +406,13 @@ class StageOp(IRDLOperation):
         unresolved = parser.parse_unresolved_operand()
         with parser.in_square_brackets():
             index = parser.parse_unresolved_operand()
-        source, result = _parse_types(parser)
+        attributes, source, result = _parse_types(parser)
         return cls.create(
             operands=[
                 parser.resolve_operand(unresolved, source),
                 parser.resolve_operand(index, i32),
             ],
+            attributes=attributes,
             result_types=[result],
         )
 
@@ -415,7 +421,7 @@ class StageOp(IRDLOperation):
         printer.print_ssa_value(self.source)
         with printer.in_square_brackets():
             printer.print_ssa_value(self.index)
-        _print_types(printer, self.source.type, self.result.type)
+        _print_types(printer, self, self.source)
 
     def verify_(self) -> None:
         expected = stage_type(self.source.type)

@@ -27,7 +27,7 @@
 // CHECK-NEXT:     %17 = arith.divsi %14, %13 : i32
 // CHECK-NEXT:     %18 = cute.alloc_fragment {role = "main"} : !cute.fragment<f32, "(64,64)", "((4,8,2,2),((2,2),2,4)):((128,1,32,2048),((64,8),16,512))">
 // CHECK-NEXT:     %19 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:     cute.fill %18, %19 : !cute.fragment<f32, "(64,64)", "((4,8,2,2),((2,2),2,4)):((128,1,32,2048),((64,8),16,512))">
+// CHECK-NEXT:     cute.fill %18, %19 {role = "main"} : !cute.fragment<f32, "(64,64)", "((4,8,2,2),((2,2),2,4)):((128,1,32,2048),((64,8),16,512))">
 // CHECK-NEXT:     %20 = cute.dim %A, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // CHECK-NEXT:     %21 = arith.constant 32 : i32
 // CHECK-NEXT:     %22 = arith.ceildivsi %20, %21 : i32
@@ -62,7 +62,7 @@
 // CHECK-NEXT:       cute.copy %41, %42 {role = "main", atom = !cute_nvgpu.atom.ldsm<val_type = f16, num_matrices = 4, t>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,16):(1,64)"> -> !cute.fragment<f16, "(64,16)", "((4,8,2,2),((2,2),4,1)):((128,1,0,32),((64,512),8,1024))">
 // CHECK-NEXT:       cute.gemm %40, %42, %18 {role = "main", atom = !cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32)>} : !cute.fragment<f16, "(64,16)", "((4,8,2,2),((2,2,2),2,1)):((128,1,32,0),((64,8,512),16,1024))">, !cute.fragment<f16, "(64,16)", "((4,8,2,2),((2,2),4,1)):((128,1,0,32),((64,512),8,1024))">, !cute.fragment<f32, "(64,64)", "((4,8,2,2),((2,2),2,4)):((128,1,32,2048),((64,8),16,512))">
 // CHECK-NEXT:     }
-// CHECK-NEXT:     %43 = cute.map (%44 = %18 : !cute.fragment<f32, "(64,64)", "((4,8,2,2),((2,2),2,4)):((128,1,32,2048),((64,8),16,512))">) -> !cute.fragment<f16, "(64,64)", "((4,8,2,2),((2,2),2,4)):((128,1,32,2048),((64,8),16,512))"> {
+// CHECK-NEXT:     %43 = cute.map (%44 = %18 : !cute.fragment<f32, "(64,64)", "((4,8,2,2),((2,2),2,4)):((128,1,32,2048),((64,8),16,512))">) -> !cute.fragment<f16, "(64,64)", "((4,8,2,2),((2,2),2,4)):((128,1,32,2048),((64,8),16,512))"> attributes {role = "main"} {
 // CHECK-NEXT:       %45 = arith.mulf %44, %alpha : f32
 // CHECK-NEXT:       %46 = arith.truncf %45 : f32 to f16
 // CHECK-NEXT:       cute.yield %46 : f16
