@@ -48,6 +48,7 @@ from cutedialect.layout import Layout, flatten
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import coalesced_for, contiguous_mode, vector_bytes
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.tensor_maps import has_tensor_map, tile_of_tensor
 from cutedialect.passes.thread_layouts import (
     columns_of,
     divides_rows,
@@ -100,6 +101,7 @@ class ResultStores:
 
     def __init__(self, binding: KernelBinding) -> None:
         self.binding = binding
+        self.bits = [type_.bits for type_ in results_by_tma(binding.kernel)]
 
     def bind(self, stores: Sequence[CopyOp]) -> None:
         """Bind stores of register tiles, in program order."""
@@ -181,12 +183,12 @@ class ResultStores:
 
     def _pieces(self, ops: Sequence[CopyOp]) -> _Pieces:
         """The columns that are stored at once, if every thread holds as much of each such part: one
-        line of the widest elements (a small buffer leaves room for more stages of the operands), or
-        less where the registers could not hold what is computed for them.
+        line of all results (a small buffer leaves room for more stages of the operands), or less
+        where the registers could not hold what is computed for them.
         """
         columns = _shape(ops[0].source)[1]
         bits = [_fragment(op.source).bits for op in ops]
-        chunk = min(columns_at_once(columns, each) for each in bits)
+        chunk = columns_at_once(columns, *(self.bits or bits))
         room = (self.binding.schedule.registers or (0, 256))[1] - _OTHER_REGISTERS
         found = _Pieces(columns, columns, ops[-1])
         while all(_part(op.source, chunk) is not None for op in ops):
@@ -328,6 +330,20 @@ class ResultStores:
         body = source.body.clone()
         _shift_coords(body.block, first)
         return self._insert(pieces, MapOp(inputs, part, body)).results[0]
+
+
+def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
+    """The tiles of global memory to which TMA can store the kernel's register tiles."""
+    found: list[MemRefType] = []
+    for op in kernel.walk():
+        if isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType):
+            type_, tile = op.destination.type, tile_of_tensor(op.destination)
+            if isinstance(type_, MemRefType) and type_.rank == 2 and tile is not None:
+                tensor = tile.tensor.type
+                assert isinstance(tensor, MemRefType)
+                if has_tensor_map(tensor):
+                    found.append(type_)
+    return found
 
 
 # What can be cut

@@ -15,6 +15,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.passes.layout_inference import contiguous_mode, takes_async_copy
 from cutedialect.passes.mma_choice import takes_wgmma
+from cutedialect.passes.result_stores import results_by_tma
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import box_of, has_tensor_map, tile_of_tensor
 from cutedialect.schedule import Schedule, replace_set
@@ -166,18 +167,15 @@ def _group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
 def _staged_result_bytes(kernel: KernelOp) -> int:
     """Shared memory of results that TMA stores: the columns at once, twice where they are even."""
     total = 0
-    for op in kernel.walk():
-        if isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType):
-            destination = op.destination.type
-            tile = tile_of_tensor(op.destination)
-            if isinstance(destination, MemRefType) and tile is not None:
-                tensor = tile.tensor.type
-                assert isinstance(tensor, MemRefType)
-                if has_tensor_map(tensor) and destination.rank == 2:
-                    rows, columns = destination.shape
-                    chunk = columns_at_once(columns, destination.bits)
-                    turns = 2 if columns // chunk % 2 == 0 else 1
-                    total += turns * rows * chunk * destination.bits // 8
+    stores = results_by_tma(kernel)
+    bits = [type_.bits for type_ in stores]
+    for type_ in stores:
+        rows, columns = type_.shape
+        assert isinstance(rows, int)
+        assert isinstance(columns, int)
+        chunk = columns_at_once(columns, *bits)
+        turns = 2 if columns // chunk % 2 == 0 else 1
+        total += turns * rows * chunk * type_.bits // 8
     return total
 
 

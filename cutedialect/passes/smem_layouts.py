@@ -50,14 +50,22 @@ def staging_layout(
     return layout, Swizzle(bits_swizzled, 4, 3), 1 << (bits_swizzled + 7)
 
 
-def columns_at_once(columns: int, bits: int) -> int:
-    """Columns of a result that go through shared memory together: the widest line of 128, 64 or 32
-    bytes that divides them, all of them where none does.
+def columns_at_once(columns: int, *bits: int) -> int:
+    """Columns of results that go through shared memory together, of which an element each has so
+    many bits: all of them fill the widest line, or the half or quarter of it that divides them; all
+    columns where nothing does.
 
     >>> columns_at_once(256, 16), columns_at_once(160, 16), columns_at_once(8, 16)
     (64, 32, 8)
+    >>> columns_at_once(256, 16, 32), columns_at_once(256, 32, 32, 8)
+    (16, 16)
     """
-    for line in _LINES:
-        if columns % (line * 8 // bits) == 0:
-            return line * 8 // bits
-    return columns
+    chunk = 1
+    while 2 * chunk * sum(bits) <= _SPAN * 8:
+        chunk *= 2
+    # TMA moves lines of 16 bytes or more; of one result alone, a sector of memory.
+    least = max(1, (2 if len(bits) == 1 else 1) * _CHUNK * 8 // min(bits))
+    chunk = max(chunk, least)
+    while columns % chunk:
+        chunk //= 2
+    return chunk if chunk >= least else columns
