@@ -32,11 +32,18 @@ def gemm(arch, schedule=None, **options):
     )
 
 
+def attention(arch):
+    q = np.ones((1, 2, 160, 64), np.float16)
+    return lambda: cute.compile(cute.attention, q, q, q, arch=arch, causal=True, backend="emulator")
+
+
 KERNELS = {
     "gemm on sm_80": gemm("sm_80", c=C, beta=1.0, activation="gelu"),
     "gemm on sm_90a": gemm("sm_90a", bias=np.ones(80, np.float16), activation="relu"),
     "gemm in clusters": gemm("sm_90a", "tile = (128,128,64), cluster = (2,1)"),
     "gemm of two teams": gemm("sm_90a", "tile = (128,128,64), roles = alternate"),
+    "attention on sm_80": attention("sm_80"),
+    "attention on sm_90a": attention("sm_90a"),
     "rows on sm_90a": lambda: cute.compile(
         scaled_rows, *[np.ones((64, 64), np.float32)] * 2, arch="sm_90a", backend="emulator"
     ),
