@@ -90,6 +90,12 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         block, item = item, build.binary(arith.DivSIOp, item, size)
         mark_cluster_uniform(item)
         rank = build.binary(arith.RemSIOp, block, size)
+    if schedule.scheduler == "stream" and schedule.split_k not in (None, 1):
+        raise PassFailedException(
+            index,
+            f"expected split_k = 1 with the scheduler stream, which splits by itself, got "
+            f"{schedule.split_k}",
+        )
     reduction = reduction_of(kernel) if is_shared(schedule) else None
     launched = _Launched(kernel, index.memref, tile, cluster)
     share = None

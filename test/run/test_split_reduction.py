@@ -207,3 +207,9 @@ def test_only_sums_from_zero_are_shared():
         copied(a, out, schedule="split_k = 2", backend="emulator")
     with pytest.raises(cute.CompileError, match="expected one tensor for the scheduler stream"):
         cute.grouped_gemm([a], [b], schedule="scheduler = stream", arch="sm_80", backend="emulator")
+    with pytest.raises(
+        cute.CompileError, match=r"expected split_k = 1 with the scheduler stream, .* 2"
+    ):
+        cute.gemm(
+            a, b, schedule="scheduler = stream, split_k = 2", arch="sm_80", backend="emulator"
+        )

@@ -143,6 +143,7 @@ class FakeMemoryCuda:
             freeAsync=lambda pointer, stream: self.calls.append(("free", stream)),
         )
         self.function = SimpleNamespace(Module=lambda: self)
+        self.driver = SimpleNamespace(funcSetAttribute=lambda *args: None)
         self.memory = SimpleNamespace(Memory=self.alloc)
 
     def is_available(self) -> bool:
@@ -155,9 +156,7 @@ class FakeMemoryCuda:
         pass
 
     def get_function(self, name: str) -> Any:
-        return lambda grid, block, args, smem, stream: self.launches.append(
-            [arg.tobytes() for arg in args]
-        )
+        return FakeMemoryFunction(self)
 
     def get_current_stream(self) -> Any:
         return SimpleNamespace(ptr=self.stream)
@@ -179,6 +178,16 @@ class FakeMemoryCuda:
     def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
         ctypes.memmove(target, source, size)
         self.uploads.append(size)
+
+
+class FakeMemoryFunction:
+    ptr = 4711
+
+    def __init__(self, cuda: FakeMemoryCuda) -> None:
+        self.cuda = cuda
+
+    def __call__(self, grid: Any, block: Any, args: Any, smem: int, stream: Any) -> None:
+        self.cuda.launches.append([arg.tobytes() for arg in args])
 
 
 class FakeMemory:

@@ -6,16 +6,20 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import cutedialect as cute
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.signature import Signature
 from cutedialect.backend.runtime.tables import Table, joined, packed, tile_offsets
+
+grouped = import_module("cutedialect.frontend.grouped_gemm")
 
 GROUP = '!cute.group<!cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">>'
 HOST = f"""
@@ -152,3 +156,26 @@ def test_wrong_groups(
 ) -> None:
     with pytest.raises(kind, match=message):
         Kernel(program, backend="emulator").launch(value, 2.0)
+
+
+def test_equal_calls_of_grouped_gemm_are_repeated(
+    memory_cuda: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def call(**options: Any) -> list[Any]:
+        return cute.grouped_gemm(as_, bs, out=out, arch="sm_80", **options)
+
+    as_, bs, out = (
+        [DeviceArray(start + 0x1000 * i, (16, 16)) for i in range(3)]
+        for start in (0x10000, 0x20000, 0x30000)
+    )
+    call()
+    monkeypatch.setattr(grouped, "_checked_lists", None)
+    again = call()
+    assert again == out
+    assert memory_cuda.launches[0] == memory_cuda.launches[1]
+    assert len(memory_cuda.uploads) == 1
+    with pytest.raises(TypeError):
+        call(alpha=2.0)
+    out[1] = DeviceArray(0x90000, (16, 16))
+    with pytest.raises(TypeError):
+        call()
