@@ -48,6 +48,7 @@ def autotune(
     configs: Iterable[Config] | None = None,
     rounds: int = ROUNDS,
     again: bool = False,
+    check: bool = True,
     **options: Any,
 ) -> Schedule:
     """The fastest schedule of `cute.gemm` or a `@cute.kernel` function for arguments like `args`.
@@ -56,7 +57,8 @@ def autotune(
     that they stay as they are, or `cute.TensorSpec`s of given extents. `configs` are schedules or
     their texts (None is what is chosen without one); by default the list of `cute.gemm`, or
     variations of what the heuristic takes. Each is timed in `rounds` rounds by CUDA events, L2
-    flushed before each launch.
+    flushed before each launch. One that gives another result than the first fails, unless `check`
+    is off, for kernels whose result is not the same each time.
 
     The result is kept on disk for the kernel, target, device and class of problems (extents to
     three leading bits), and found there next time unless `again` is set; `cute.gemm` without a
@@ -67,7 +69,14 @@ def autotune(
     line = ProgressLine()
     try:
         tuning = tune(
-            op, args, options, configs=configs, rounds=rounds, again=again, show=line.show
+            op,
+            args,
+            options,
+            configs=configs,
+            rounds=rounds,
+            again=again,
+            check=check,
+            show=line.show,
         )
     finally:
         line.clear()
@@ -89,6 +98,7 @@ def tune(
     configs: Iterable[Config] | None = None,
     rounds: int = ROUNDS,
     again: bool = False,
+    check: bool = True,
     show: Callable[[str], None] = lambda text: None,
     timer: Timer | None = None,
 ) -> Tuning:
@@ -109,7 +119,7 @@ def tune(
     chosen = None if configs is None else _distinct(as_schedule(config) for config in configs)
     if chosen is not None and not chosen:
         raise ValueError("configs: expected one schedule or more, got none")
-    device = DeviceTimer() if timer is None else timer
+    device = DeviceTimer(check) if timer is None else timer
     given = {k: v for k, v in options.items() if k not in ("schedule", "stream", "backend")}
     given["arch"] = given.get("arch") or device.arch
     target = _tunable(op, args, given, device)
@@ -298,8 +308,12 @@ def _tunable(op: Any, args: Sequence[object], options: dict[str, Any], timer: Ti
         return TunableKernel(op, args, options, timer)
     make = getattr(op, "tunable", None)
     if make is None:
-        raise TypeError(f"expected cute.gemm or a @cute.kernel function, got {type(op).__name__}")
+        raise TypeError(f"expected cute.gemm or a @cute.kernel function, got {_kind(op)}")
     return make(tuple(args), options, timer)
+
+
+def _kind(op: object) -> str:
+    return getattr(op, "__name__", None) or type(op).__name__
 
 
 def _key(target: Tunable, arch: str, device: str) -> str | None:

@@ -26,6 +26,7 @@ _VARIED: dict[str, tuple[object, ...]] = {
     "scheduler": ("single", "persistent"),
     "order": ("snake", "hilbert"),
     "roles": ("uniform", "specialized", "alternate"),
+    "overlap": ("no", "yes"),
 }
 
 

@@ -36,7 +36,9 @@ def main(arguments: Sequence[str]) -> int:
         epilog=ARGUMENTS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kernel", help="FILE.py:NAME of a @cute.kernel function, or cute.gemm")
+    parser.add_argument(
+        "kernel", help="FILE.py:NAME of a @cute.kernel function, or cute.gemm or cute.attention"
+    )
     parser.add_argument("arguments", nargs="*", metavar="SPEC")
     parser.add_argument("-o", "--out", type=Path, default=Path(), help="folder to write to")
     parser.add_argument("--arch", default="sm_80", help="target, such as sm_90a (default sm_80)")

@@ -26,7 +26,8 @@ _TENSOR = re.compile(
     r"(?P<shape>(?:\?|\d+)(?:x(?:\?|\d+))*):(?P<dtype>[a-z]\w*)(?::(?P<strides>.*))?"
 )
 _SCALARS = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64"}
-_FUNCTIONS = ("cute.gemm",)
+_FUNCTIONS = ("cute.gemm", "cute.attention")
+_EXPECTED = f"expected FILE.py:NAME, {' or '.join(_FUNCTIONS)}"
 
 
 def kernel_named(text: str) -> Any:
@@ -35,11 +36,11 @@ def kernel_named(text: str) -> Any:
         if text not in _FUNCTIONS:
             near = difflib.get_close_matches(text, _FUNCTIONS, 1)
             hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise ValueError(f"expected FILE.py:NAME or cute.gemm, got '{text}'{hint}")
+            raise ValueError(f"{_EXPECTED}, got '{text}'{hint}")
         return getattr(import_module("cutedialect"), text.removeprefix("cute."))
     file, colon, name = text.rpartition(":")
     if not colon:
-        raise ValueError(f"expected FILE.py:NAME or cute.gemm, got '{text}'")
+        raise ValueError(f"{_EXPECTED}, got '{text}'")
     path = Path(file)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():

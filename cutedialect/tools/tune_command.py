@@ -47,6 +47,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, metavar="N", help=f"times each is run ({ROUNDS})"
     )
+    parser.add_argument(
+        "--no-check", action="store_true", help="do not compare the results of schedules"
+    )
     parser.add_argument("--again", action="store_true", help="time what is known already")
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
@@ -65,6 +68,7 @@ def main(arguments: Sequence[str]) -> int:
             configs=configs,
             rounds=options.rounds,
             again=options.again,
+            check=not options.no_check,
             show=line.show,
         )
     except (NoDeviceError, MemoryError) as error:  # CuPy's is one of the latter

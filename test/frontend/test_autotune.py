@@ -290,7 +290,7 @@ def test_without_configs_a_kernel_varies_what_the_heuristic_takes():
 def autotune(timer, op, *args, **options):
     """`cute.autotune` where `timer` is the device."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(autotune_module, "DeviceTimer", lambda: timer)
+        patch.setattr(autotune_module, "DeviceTimer", lambda check: timer)
         return cute.autotune(op, *args, **options)
 
 
@@ -348,8 +348,9 @@ def test_a_forced_emulator_is_not_tuned_for(monkeypatch):
 
 
 def test_what_cannot_be_tuned():
-    with pytest.raises(TypeError, match=r"expected cute.gemm or a @cute.kernel function, got int"):
-        autotune(FakeTimer(lambda schedule: 1.0), 3)
+    for op, said in ((3, "int"), (cute.grouped_gemm, "grouped_gemm")):
+        with pytest.raises(TypeError, match=f"cute.gemm or a @cute.kernel function, got {said}"):
+            autotune(FakeTimer(lambda schedule: 1.0), op)
 
 
 def test_without_a_device(monkeypatch):
@@ -563,7 +564,7 @@ def test_on_a_device():
 
 
 def command(timer, monkeypatch, *arguments):
-    monkeypatch.setattr(autotune_module, "DeviceTimer", lambda: timer)
+    monkeypatch.setattr(autotune_module, "DeviceTimer", lambda check: timer)
     return main(["tune", *arguments])
 
 

@@ -76,7 +76,7 @@ class Timer:
         return [3.0 if "warps = (2,1)" in each else 5.0 for each in prepared]
     def close(self): print("closed", file=sys.stderr, flush=True)
 
-autotune.DeviceTimer = Timer
+autotune.DeviceTimer = lambda check: Timer()
 sys.exit(main(["tune", sys.argv[1], "64x128:f32", "64x128:f32", "--rounds", "1000",
                "--schedule", "warps = (4,1)", "--schedule", "warps = (2,1)"]))
 """

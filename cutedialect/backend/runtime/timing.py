@@ -16,6 +16,7 @@ from cutedialect.backend.runtime.cupy import PreparedCall, gpu_available
 from cutedialect.backend.runtime.devices import current_arch, device_name
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.outcomes import Outcomes
 from cutedialect.backend.runtime.program import assembled
 from cutedialect.backend.runtime.target_fit import device_arch, misfit
 
@@ -62,7 +63,9 @@ class Timer(Protocol):
         ...
 
     def prepare(self, kernel: Kernel, arguments: Sequence[Any]) -> Any:
-        """Load a kernel and run it once; raises what keeps it from running."""
+        """Load a kernel and run it once; raises what keeps it from running, and ValueError for a
+        result that is not the first one's.
+        """
         ...
 
     def time(self, prepared: Sequence[Any]) -> list[float]:
@@ -75,9 +78,11 @@ class Timer(Protocol):
 
 
 class DeviceTimer:
-    """Times on CuPy's current device; raises NoDeviceError without one."""
+    """Times on CuPy's current device, with `check` comparing what kernels compute; raises
+    NoDeviceError without a device.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, check: bool = True) -> None:
         if not gpu_available():
             raise NoDeviceError(
                 "expected a CUDA device and CuPy to time schedules with, got none; emulated time "
@@ -91,6 +96,7 @@ class DeviceTimer:
         size = 2 * cuda.runtime.deviceGetAttribute(_L2_BYTES, self._index)
         self._flushed = max(size, _LEAST_FLUSH)
         self._flush = cuda.alloc(self._flushed)
+        self._outcomes = Outcomes() if check else None
         self._capability: str = cuda.Device(self._index).compute_capability
         self.device = device_name()
         self.arch = current_arch()
@@ -114,8 +120,12 @@ class DeviceTimer:
 
     def prepare(self, kernel: Kernel, arguments: Sequence[Any]) -> PreparedCall:
         try:
+            if self._outcomes is not None:
+                self._outcomes.restore(kernel.signature, arguments, self._stream.ptr)
             prepared = kernel.prepare(*arguments, stream=self._stream)
-            self._wait(self._mark())
+            self._finish()
+            if self._outcomes is not None:
+                self._outcomes.check(kernel.signature, arguments, self._stream.ptr, self._finish)
         except DeviceLostError:
             raise
         except Exception as error:
@@ -144,6 +154,9 @@ class DeviceTimer:
         return [1e3 * elapsed(start, stop) for start, stop in marks]
 
     def close(self) -> None:
+        self._finish()
+
+    def _finish(self) -> None:
         self._wait(self._mark())
 
     def _mark(self) -> Any:

@@ -127,7 +127,7 @@ def test_compile_writes_every_stage(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["doubling.py"], "expected FILE.py:NAME or cute.gemm, got 'doubling.py'"),
+        (["doubling.py"], "expected FILE.py:NAME, cute.gemm or cute.attention, got 'doubling.py'"),
         (["absent.py:double"], "expected a Python file, got 'absent.py'"),
         (["doubling.py:triple"], "expected a kernel 'triple'"),
         (["doubling.py:not_a_kernel"], "got int"),

@@ -239,6 +239,21 @@ def test_a_kernel_of_a_user(tmp_path: Path) -> None:
     assert kernel["about"] == ""
 
 
+def test_attention_from_its_description(tmp_path: Path) -> None:
+    """Four dimensions, and a factor that the caller gives: log2(e) / sqrt(16) here."""
+    command = ["compile", "cute.attention", *["1x2x?x16:f16"] * 3, "-o", str(tmp_path)]
+    assert main(command) == 0
+    q, k, v = (small((1, 2, rows, 16), np.float16, rows) for rows in (5, 33, 33))
+    v = np.ascontiguousarray(v[:, :, ::-1])
+    out = np.zeros_like(q)
+    factor = np.float32(np.log2(np.e) / 4)
+    run(tmp_path, "attention", q, k, v, out, float(factor))
+    scores = np.einsum("bhqd,bhkd->bhqk", q, k, dtype=np.float64) / 4
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("bhqk,bhkd->bhqd", weights / weights.sum(-1, keepdims=True), v)
+    assert np.abs(out - want).max() < 1e-2
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_parameters_lie_where_the_ptx_has_them(arch: str) -> None:
     """Offsets by the rule of PTX ISA 7.1: each parameter at the next multiple of its alignment."""

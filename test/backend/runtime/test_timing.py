@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cutedialect.backend.runtime import buffers, timing
+from cutedialect.backend.runtime import buffers, outcomes, timing
 from cutedialect.backend.runtime import cupy as launcher
 from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.errors import CompileError
@@ -40,6 +41,7 @@ class FakeCuda:
         self.alive: list[Any] = []
         self.launch_ms = [0.5]
         self.fails: Exception | None = None
+        self.effect: Callable[..., None] | None = None
         self.dead = self.hangs = False
         self.Stream, self.Module = Stream, None
         self.runtime = SimpleNamespace(
@@ -97,7 +99,9 @@ class FakeModule:
                 raise self.cuda.fails
             assert stream.ptr == 99
             self.cuda.queue.append(("launch", args[0].item()))
-            self.cuda.clock += self.cuda.launch_ms.pop(0)
+            self.cuda.clock += self.cuda.launch_ms.pop(0) if self.cuda.launch_ms else 1.0
+            if self.cuda.effect is not None:
+                self.cuda.effect(*[arg.item() for arg in args])
 
         return function
 
@@ -200,6 +204,68 @@ def test_a_launch_that_fails(cuda: FakeCuda, scale: CompiledProgram) -> None:
     cuda.fails, cuda.dead = RuntimeError("cudaErrorIllegalAddress"), True
     with pytest.raises(DeviceLostError, match="IllegalAddress"):
         timer.time([call])
+
+
+def scaling(by: float, only: int | None = None) -> Callable[..., None]:
+    """What the kernel does, to all or to some of the first elements, with an error of `by`."""
+
+    def effect(pointer: int, rows: int, columns: int, stride: int, factor: float) -> None:
+        flat = (ctypes.c_float * (rows * stride)).from_address(pointer)
+        values = np.frombuffer(flat, np.float32)[:only]
+        values *= np.float32(factor * by)
+
+    return effect
+
+
+def test_a_schedule_that_computes_something_else(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    """In place: every run starts from what the first one found."""
+    timer = DeviceTimer()
+    x = timer.random((300, 8), (8, 1), "float32", 16)
+    start = bytes_at(x).view(np.float32).copy()
+    for by in (1.0, 1.0, 1.001):
+        cuda.effect = scaling(by)
+        timer.prepare(Kernel(scale), (x, 3.0))
+        assert np.array_equal(bytes_at(x).view(np.float32), start * np.float32(3.0 * by))
+    for effect in (scaling(1.1), scaling(np.nan), scaling(1.0, 2300), scaling(1.0, 0)):
+        cuda.effect = effect
+        with pytest.raises(ValueError, match=r"in 'x' as the first schedule gives, got "):
+            timer.prepare(Kernel(scale), (x, 3.0))
+        DeviceTimer(check=False).prepare(Kernel(scale), (x, 3.0))
+
+
+@pytest.mark.parametrize("size", [1, 15, 1 << 16, 1 << 22, (1 << 22) + 2, (1 << 24) + 48, 1 << 29])
+def test_parts_of_a_tensor(size: int) -> None:
+    starts, length = outcomes._parts(size)
+    assert starts[0] == 0
+    assert starts[-1] + length == size
+    assert starts == sorted(set(starts))
+    assert len(starts) * length <= 1 << 22
+    assert all(start % 16 == 0 for start in starts[:-1])
+    assert size > 1 << 22 or starts == [0]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "first", "differs"),
+    [
+        ("float32", [1.0, np.nan, -np.inf], [1.0, np.nan, -np.inf], False),
+        ("float32", [1.0, 100.5], [1.0, 100.0], False),
+        ("float32", [1.0, 102.0], [1.0, 100.0], True),
+        ("float16", [100.0, 101.5], [100.0, 100.0], False),
+        ("float16", [np.nan, 1.0], [0.0, 1.0], True),
+        ("float16", [0.0, 1.0], [np.nan, 1.0], True),
+        ("float16", [np.inf, 1.0], [1.0, 1.0], True),
+        ("float16", [0.0, 0.0], [0.0, 0.0], False),
+        ("float8_e4m3fn", [16.0, 15.0], [16.0, 14.0], False),
+        ("float8_e4m3fn", [16.0, 8.0], [16.0, 14.0], True),
+        ("int32", [7, 8], [7, 9], False),
+        ("int32", [7, 8], [7, 10], True),
+    ],
+)
+def test_rounding_is_no_difference(
+    dtype: str, values: list[float], first: list[float], differs: bool
+) -> None:
+    found = outcomes._difference(np.array(values, float), np.array(first, float), dtype)
+    assert (found is not None) == differs
 
 
 def test_machine_code_for_the_device(

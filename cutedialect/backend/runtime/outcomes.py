@@ -1,0 +1,106 @@
+"""What candidates leave in the tensors that they write: every one starts from the same bytes, and
+has to give what the first gave, up to rounding. Large tensors are compared in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype, tensor_argument
+from cutedialect.backend.runtime.buffers import span_bytes
+from cutedialect.backend.runtime.signature import Signature, TensorParameter
+
+_TO_HOST, _ON_DEVICE = 2, 3
+_PARTS, _PART_BYTES = 64, 1 << 16
+# By bytes of an element, in units of the largest magnitude: sums in another order, rounded.
+_TOLERANCES = {1: 0.15, 2: 0.02, 4: 0.01, 8: 1e-6}
+
+
+class Outcomes:
+    """Bytes before the first run, and parts of what it left, by address."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._first: dict[int, np.ndarray] = {}
+
+    def restore(self, signature: Signature, arguments: Sequence[Any], stream: int) -> None:
+        """Queue what puts written tensors back to where the first run found them."""
+        cuda: Any = import_module("cupy.cuda")
+        for _, tensor, size in _written(signature, arguments):
+            kept = self._before.get(tensor.pointer)
+            if kept is None:
+                kept = self._before[tensor.pointer] = cuda.alloc(size)
+                cuda.runtime.memcpyAsync(kept.ptr, tensor.pointer, size, _ON_DEVICE, stream)
+            else:
+                cuda.runtime.memcpyAsync(tensor.pointer, kept.ptr, size, _ON_DEVICE, stream)
+
+    def check(
+        self,
+        signature: Signature,
+        arguments: Sequence[Any],
+        stream: int,
+        wait: Callable[[], None],
+    ) -> None:
+        """Compare what a run left with what the first run left; raises ValueError that names the
+        tensor. `wait` waits for what is queued.
+        """
+        cuda: Any = import_module("cupy.cuda")
+        for name, tensor, size in _written(signature, arguments):
+            starts, length = _parts(size)
+            left = np.empty((len(starts), length), np.uint8)
+            for row, start in zip(left, starts, strict=True):
+                at = tensor.pointer + start
+                cuda.runtime.memcpyAsync(row.ctypes.data, at, length, _TO_HOST, stream)
+            wait()
+            values = left.view(numpy_dtype(tensor.dtype)).astype(np.float64)
+            first = self._first.setdefault(tensor.pointer, values)
+            wrong = _difference(values, first, tensor.dtype)
+            if wrong is not None:
+                raise ValueError(
+                    f"expected {wrong[1]:g} in '{name}' as the first schedule gives, "
+                    f"got {wrong[0]:g}"
+                )
+
+
+def _written(
+    signature: Signature, arguments: Sequence[Any]
+) -> list[tuple[str, TensorArgument, int]]:
+    """Name, tensor and bytes of every argument that a kernel stores to."""
+    found: list[tuple[str, TensorArgument, int]] = []
+    for parameter, value in zip(signature.parameters, arguments, strict=True):
+        if isinstance(parameter, TensorParameter) and parameter.written:
+            tensor = tensor_argument(value)
+            assert tensor is not None
+            size = span_bytes(tensor.shape, tensor.strides, tensor.dtype)
+            if size:
+                found.append((parameter.name, tensor, size))
+    return found
+
+
+def _parts(size: int) -> tuple[list[int], int]:
+    """Where parts start and how long each is: all of a small tensor, its last bytes always."""
+    if size <= _PARTS * _PART_BYTES:
+        return [0], size
+    last = size - _PART_BYTES
+    step = last // (_PARTS - 1) // 16 * 16
+    return [*(number * step for number in range(_PARTS - 1)), last], _PART_BYTES
+
+
+def _difference(values: np.ndarray, first: np.ndarray, dtype: str) -> tuple[float, float] | None:
+    """The two values that differ most where that is more than rounding explains, else None."""
+    element = numpy_dtype(dtype)
+    finite = np.abs(first[np.isfinite(first)])
+    largest = float(finite.max()) if finite.size else 0.0
+    tolerance = 1.0 if element.kind in "iu" else _TOLERANCES[element.itemsize] * largest
+    same = (values == first) | (np.isnan(values) & np.isnan(first))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(same, 0.0, np.abs(values - first))
+    apart[np.isnan(apart)] = np.inf
+    worst = int(np.argmax(apart))
+    if apart.flat[worst] <= tolerance:
+        return None
+    return float(values.flat[worst]), float(first.flat[worst])
