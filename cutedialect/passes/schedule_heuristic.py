@@ -37,7 +37,7 @@ _TMA_TARGET = 90
 # sum over a CTA stays within the register file of 65,536.
 _REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
 # The same where threads copy some operands: every thread has addresses, and values on their way.
-_COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (56, 152)}
+_COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
 
 
 def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:

@@ -13,7 +13,11 @@ from cutedialect.layout import Layout
 from .context import Context, fail
 from .scalar_builder import Scalar
 from .tile_access import TileAccess
+from .tile_parts import in_parts
 from .views import View
+
+# Copies of a thread whose addresses it computes together.
+_AT_ONCE = 16
 
 
 def copy_async(
@@ -26,6 +30,23 @@ def copy_async(
     predicate: Scalar,
 ) -> None:
     """Copy a tile; nothing where `predicate` (the same for all threads) is false."""
+    count = atom.bits // source.bits
+
+    def part(source: View, target: View, tv: Layout) -> None:
+        _copy_part(context, op, source, target, tv, atom, predicate)
+
+    in_parts(context, source, target, tv, _AT_ONCE * count, part)
+
+
+def _copy_part(
+    context: Context,
+    op: Operation,
+    source: View,
+    target: View,
+    tv: Layout,
+    atom: SimtAsyncCopyType,
+    predicate: Scalar,
+) -> None:
     builder = context.builder
     size = atom.bits // 8
     count = atom.bits // source.bits
