@@ -5,6 +5,7 @@ the tile before the activation. For sm_90a results leave some columns at a time 
 from __future__ import annotations
 
 import re
+from functools import partial
 from math import erf
 
 import ml_dtypes
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.backend import emulator
 from cutedialect.backend.runtime import ptxas
 
 BF16 = ml_dtypes.bfloat16
@@ -128,6 +130,19 @@ def test_activation_is_any_function_of_the_tile(arch):
 
     sums = exact(a, b)
     assert same(run(a, b, arch, activation=leaky), np.where(sums > 0, sums, sums * 0.5) + 1)
+
+
+def test_activation_takes_numbers_from_around_it():
+    """Functions that differ in a captured number are different kernels."""
+    a, b = operands()
+    for bound in (1.0, 4.0, 1.0):
+        got = run(a, b, activation=lambda x, bound=bound: cute.minimum(x, bound))
+        assert same(got, np.minimum(exact(a, b), bound))
+
+        def clamp(x):
+            return cute.maximum(x, -bound)
+
+        assert same(run(a, b, activation=clamp), np.maximum(exact(a, b), -bound))
 
 
 @pytest.mark.parametrize("arch", ARCHES)
@@ -263,6 +278,45 @@ def test_bad_input_names_the_argument(case):
     options, kind, message = BAD[case]
     with pytest.raises(kind, match=message):
         run(*operands(), **options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("schedule", ["cluster = (2,1)", "roles = alternate"])
+def test_late_copies(seed, schedule, monkeypatch):
+    """Asynchronous copies complete late, each time in another order."""
+    monkeypatch.setattr(emulator, "launch", partial(emulator.launch, seed=seed))
+    a, b = operands((136, 128, 40))
+    c, aux = integers((136, 128), np.float32, 3), np.empty((136, 128), BF16)
+    schedule = f"tile = (64,128,64), {schedule}"
+    run(a, b, c=c, beta=1.0, activation="relu", aux=aux, out=c, schedule=schedule)
+    sums = exact(a, b) + integers((136, 128), np.float32, 3)
+    assert same(aux, sums)
+    assert same(c, np.maximum(sums, 0))
+
+
+FAULTS = {
+    "no proxy fence": (r"fence\.proxy\.async\.shared::cta;", "CD-A1"),
+    "no wait for what stores read": (r"cp\.async\.bulk\.wait_group\.read 0;", "CD-E7"),
+    "no barrier": (r"(bar|barrier)\.sync(\.aligned)? %r\d+, 128;", "CD-A1"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_missing_instruction_is_found(fault, monkeypatch):
+    """Two results that share steps through shared memory need each fence, wait and barrier."""
+    pattern, code = FAULTS[fault]
+    original = emulator.launch
+
+    def launch(ptx, *arguments):
+        changed, count = re.subn(pattern, "", ptx)
+        assert count
+        return original(changed, *arguments)
+
+    monkeypatch.setattr(emulator, "launch", launch)
+    a, b = operands((128, 256, 64))
+    with pytest.raises(emulator.EmulatorError) as caught:
+        run(a, b, aux=np.empty((128, 256), BF16), schedule="tile = (128,256,64)")
+    assert caught.value.code == code
 
 
 def spec(*shape, dtype="bf16", columns=False):
