@@ -93,7 +93,7 @@ def _span(
     prefers_blocks: bool = False,
 ) -> int | None:
     """Elements of a mode that share an entry when there are `count` entries, or None."""
-    if count == 1 and extent != 0:
+    if count == 1:
         return _WHOLE
     unknown = count is None or extent is None
     fits_each = each and (unknown or count == extent)

@@ -92,6 +92,44 @@ def grouped_gemm(
     return results
 
 
+def compile_grouped_gemm(
+    as_: Sequence[Any],
+    bs: Sequence[Any],
+    *,
+    c: Sequence[Any] | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Sequence[Any] | None = None,
+    activation: str | Callable[..., Any] | None = None,
+    scale_a: Sequence[Any] | float | None = None,
+    scale_b: Sequence[Any] | float | None = None,
+    acc_dtype: object = None,
+    fast_accum: bool = True,
+    aux: Sequence[Any] | None = None,
+    out: Sequence[Any] | None = None,
+    out_dtype: object = None,
+    arch: str | None = None,
+    schedule: Schedule | str | None = None,
+    backend: str = "auto",
+) -> Kernel:
+    """The kernel of `grouped_gemm` for lists of arrays or `TensorSpec`s, without running it."""
+    is_scaled = scale_a is not None or scale_b is not None
+    alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
+    lists = _checked_lists(as_, bs, c, bias, out, scale_a, scale_b, aux)
+    calls = [
+        _call(number, problem, acc_dtype, out_dtype, activation, beta, fast_accum, is_scaled)
+        for number, problem in enumerate(_problems(lists, len(as_)))
+    ]
+    _check_alike(calls)
+    kernel = _prepare(calls, alpha, beta, arch, schedule, backend).kernel if calls else None
+    if kernel is None:
+        raise ValueError("as_: expected a problem whose output has elements, got none")
+    return kernel
+
+
+grouped_gemm.compile = compile_grouped_gemm  # type: ignore[attr-defined]
+
+
 # What `cute.gemm` calls its arrays, to what they are here, in the order of `GemmCall`.
 _LISTS = {
     "a": "as_", "b": "bs", "c": "c", "bias": "bias", "out": "out",
@@ -221,14 +259,20 @@ def _prepare(
         column[0] if column[0] is None or isinstance(column[0], ScalarSpec) else list(column)
         for column in zip(*rows, strict=True)
     ]
-    largest = tuple(max(call.out_shape[mode] or 0 for call in taking) for mode in (0, 1))
-    options = first.constants(chosen, target, specs, (largest[0], largest[1])) | {
+    rows_of, columns_of = ([call.out_shape[mode] for call in taking] for mode in (0, 1))
+    options = first.constants(chosen, target, specs, (_largest(rows_of), _largest(columns_of))) | {
         "arch": target,
         "schedule": chosen,
         "backend": backend,
     }
     kernel = compile_kernel(program_of(first.activation), columns, options)
     return _ReadyGroup(kernel, tuple(call.ready(None) for call in calls), tuple(parts))
+
+
+def _largest(extents: Sequence[int | None]) -> int | None:
+    """The largest extent; None where one is a run-time value."""
+    known = [extent for extent in extents if extent is not None]
+    return max(known) if len(known) == len(extents) else None
 
 
 def _member(arrays: list[Any]) -> TensorSpec:

@@ -135,7 +135,7 @@ def test_few_rows_are_computed_transposed(launches):
 
 @pytest.mark.parametrize("kind", ["number", "rows"])
 def test_scales(kind):
-    sizes = [(96, 72, 64), (65, 136, 32), (7, 264, 192)]
+    sizes = [(96, 72, 64), (65, 136, 0), (7, 264, 192)]
     as_, bs = problems(sizes, ml_dtypes.float8_e4m3fn)
     rows = [2.0 ** np.arange(m, dtype=np.float32).reshape(m, 1) % 7 for m, _, _ in sizes]
     scale = 0.5 if kind == "number" else rows
@@ -154,6 +154,19 @@ def test_a_warm_call_prepares_nothing(monkeypatch):
     again = cute.grouped_gemm([a + 1 for a in as_], bs, arch="sm_80", backend="emulator")
     for one, other, b in zip(first, again, bs, strict=True):
         np.testing.assert_array_equal(other - one, np.broadcast_to(b.sum(0), one.shape))
+
+
+def test_compiling_needs_no_arrays():
+    def spec(rows, columns, strides=None):
+        return cute.TensorSpec((rows, columns), "bf16", strides)
+
+    as_ = [spec(256, 512), spec(None, None), spec(64, 0)]
+    bs = [spec(512, 128, (1, None)), spec(None, 64, (1, None)), spec(0, 0, (1, None))]
+    kernel = cute.compile(cute.grouped_gemm, as_, bs, arch="sm_90a")
+    assert "cp.async.bulk.tensor" in kernel.ptx
+    assert [str(each)[0] for each in kernel.signature.parameters] == ["[", "[", "[", "f"]
+    with pytest.raises(ValueError, match="as_: expected a problem whose output has elements"):
+        cute.compile(cute.grouped_gemm, as_[2:], bs[2:], arch="sm_90a")
 
 
 def test_no_problems_and_empty_ones(launches):
