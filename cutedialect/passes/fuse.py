@@ -1,10 +1,12 @@
 """`cute-fuse`: adjacent elementwise ops become one `cute.map`, equal views of a tensor one view.
 
     %y = map(%x) { f }; %z = map(%y) { g }   =>   %z = map(%x) { g(f) }
+    x * y + z                                =>   math.fma x, y, z
 
 A map moves into its reader when that is its only reader, both stand in one block, and nothing in
 between writes a register tile that it reads. Two views of one block that say the same become one,
-so that what several ops read is brought to them once.
+so that what several ops read is brought to them once. A product that one sum of the map takes is
+rounded with it, once: whoever assembles the kernel then has nothing left to choose.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import BFloat16Type, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -31,7 +34,7 @@ from cutedialect.dialects.cute import (
 
 @dataclass(frozen=True)
 class FusePass(ModulePass):
-    """Fuse producer maps into the one map that reads them, and share equal views."""
+    """Fuse maps into their one reader and products into sums; share equal views."""
 
     name = "cute-fuse"
 
@@ -39,6 +42,9 @@ class FusePass(ModulePass):
         for consumer in [o for o in op.walk() if isinstance(o, MapOp)]:
             while (producer := _fusible(consumer)) is not None:
                 _fuse(producer, consumer)
+        for map_ in [o for o in op.walk() if isinstance(o, MapOp)]:
+            for sum_ in [o for o in map_.walk() if isinstance(o, arith.AddfOp | arith.SubfOp)]:
+                _contract(sum_)
         _share_views(op)
 
 
@@ -119,6 +125,35 @@ def _inline(op: MapOp, block: Block, args: dict[SSAValue, SSAValue]) -> SSAValue
         clone.location = inner.location
         block.add_op(clone)
     raise AssertionError("a verified map ends with cute.yield")
+
+
+def _contract(op: arith.AddfOp | arith.SubfOp) -> None:
+    """Make a sum of a product and something else one op with one rounding."""
+    if isinstance(op.result.type, BFloat16Type):
+        return  # computed in f32 and rounded after each op
+    for factor, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        product = factor.owner
+        if not isinstance(product, arith.MulfOp) or product.parent is not op.parent:
+            continue
+        if sum(1 for _ in product.result.uses) > 1:
+            continue
+        block, x = op.parent, product.lhs
+        assert block is not None
+        if isinstance(op, arith.SubfOp):
+            negative = arith.NegfOp(other if factor is op.lhs else x)
+            negative.location = op.location
+            block.insert_op_before(negative, op)
+            other = negative.result if factor is op.lhs else other
+            x = x if factor is op.lhs else negative.result
+        fma = math.FmaOp(x, product.rhs, other)
+        fma.location = op.location
+        block.insert_op_before(fma, op)
+        op.result.replace_all_uses_with(fma.result)
+        op.detach()
+        op.erase()
+        product.detach()
+        product.erase()
+        return
 
 
 def _share_views(module: ModuleOp) -> None:

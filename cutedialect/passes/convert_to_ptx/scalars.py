@@ -48,9 +48,9 @@ _PREDICATE = {
 }
 # By op: mnemonic for f32, f64, f16, bf16; None computes in f32.
 _FLOAT: dict[type, tuple[str, str, str | None, str | None]] = {
-    arith.AddfOp: ("add.f32", "add.f64", "add.f16", None),
-    arith.SubfOp: ("sub.f32", "sub.f64", "sub.f16", None),
-    arith.MulfOp: ("mul.f32", "mul.f64", "mul.f16", None),
+    arith.AddfOp: ("add.rn.f32", "add.rn.f64", "add.rn.f16", None),
+    arith.SubfOp: ("sub.rn.f32", "sub.rn.f64", "sub.rn.f16", None),
+    arith.MulfOp: ("mul.rn.f32", "mul.rn.f64", "mul.rn.f16", None),
     arith.DivfOp: ("div.rn.f32", "div.rn.f64", None, None),
     arith.MaximumfOp: ("max.NaN.f32", "", "max.NaN.f16", "max.NaN.bf16"),
     arith.MinimumfOp: ("min.NaN.f32", "", "min.NaN.f16", "min.NaN.bf16"),
