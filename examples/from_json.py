@@ -50,6 +50,10 @@ class Program:
             names[wanted["name"]] = given
         for value in self.described["values"]:
             names[value["name"]] = eval(value["value"], names)
+        kept = []  # zeros are right for any workspace, and one may be used again
+        for space in self.described["workspaces"]:
+            kept.append(device.array(np.zeros(eval(space["elements"], names), space["dtype"])))
+            names[space["name"]] = device.pointer(kept[-1])
         for launch in self.described["launches"]:
             grid = tuple(eval(extent, names) for extent in launch["grid"])
             if 0 not in grid:

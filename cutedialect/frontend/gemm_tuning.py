@@ -19,7 +19,13 @@ from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning
 from cutedialect.schedule import Schedule
 
 from .gemm import GemmCall, fold_numbers, program_of
-from .library.gemm_schedules import choose_schedule, cycles, gemm_schedules, raster_for
+from .library.gemm_schedules import (
+    Problem,
+    choose_schedule,
+    cycles,
+    gemm_schedules,
+    raster_for,
+)
 from .ready_call import ReadyCall
 from .tunable import extent_class, held, tensor_class
 
@@ -35,6 +41,8 @@ _WALKS = (
     Schedule(raster=8, order="hilbert"),
 )
 _MOST_ALTERNATE = 128 * 128
+_SHARES = (*(Schedule(split_k=parts) for parts in (2, 3, 4, 8)), Schedule(scheduler="stream"))
+_PROCESSORS = 132
 # CTA tiles where warps multiply by themselves; the depth is counted in 64 bytes.
 _ROWS = _COLUMNS = (64, 128, 256)
 _DEPTHS = (1, 2)
@@ -159,7 +167,7 @@ def _program_fingerprint(activation: str | Callable[..., Any] | None) -> str:
 
 def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     """The list's entries that the estimate does not rule out, as like the default as can be among
-    equals; the first of them walked in other orders, and by warpgroups in turns.
+    equals; the first of them walked in other orders, by warpgroups in turns, and shared by CTAs.
     """
     problem = call.problem()
     swap = choose_schedule(problem).swap_ab
@@ -179,7 +187,19 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
         if each.tile and prod(each.tile[:2]) <= _MOST_ALTERNATE and each.warps is None
     ]
     turns = [each.merged(Schedule(roles="alternate")) for each in small[:_VARIED]]
-    return list(dict.fromkeys([*listed, *walked, *turns]))
+    # CTAs share a tile where there are fewer than a device has multiprocessors.
+    few = [each for each in listed if _tiles(problem, each) < _PROCESSORS and not each.split_k]
+    shared = [each.merged(share) for each, share in product(few[:_VARIED], _SHARES)]
+    return list(dict.fromkeys([*listed, *walked, *turns, *shared]))
+
+
+def _tiles(problem: Problem, schedule: Schedule) -> int:
+    assert schedule.tile is not None
+    m, n = problem.m, problem.n
+    if schedule.swap_ab == "yes":
+        m, n = n, m
+    rows, columns = schedule.tile[:2]
+    return problem.batch * -(-m // rows) * -(-n // columns)
 
 
 def _uniform(call: GemmCall, arch: str) -> list[Schedule]:

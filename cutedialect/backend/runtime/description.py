@@ -14,8 +14,13 @@ from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.host import TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.ptxas import Assembly
-from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
+from cutedialect.backend.runtime.signature import (
+    DTYPE_OF_ELEMENT,
+    GroupParameter,
+    TensorParameter,
+)
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, checked_map
+from cutedialect.backend.runtime.workspaces import ALIGNMENT
 
 FORMAT = "cutedialect-kernel-1"
 
@@ -35,7 +40,10 @@ CONVENTIONS = (
     "An extent or stride given as a number is fixed; null is a run-time value, and a multiple of "
     "its divisor. Every extent is below 2^31, the address a multiple of 'alignment' bytes.",
     "sm_count is the number of multiprocessors of the device.",
-    "'values' are computed in order, for use by later expressions.",
+    "'values' are computed in order, for use by later expressions and by the sizes of workspaces.",
+    "A workspace is device memory for 'elements' of a type that the caller provides, its address a "
+    "multiple of 'alignment'; its name is its address. Two launches at once need two. Where "
+    "'zeroed', it is all zeros before its first launch, and every launch leaves it so.",
     "Kernels run in the order of 'launches', each after the one before; one with a 0 in its grid "
     "does not run.",
     "A parameter is 'size' bytes at 'offset' of the parameter buffer, little-endian: for f16, "
@@ -77,6 +85,7 @@ def described(
             _argument(name, parameter)
             for name, parameter in zip(host.names, program.signature.parameters, strict=True)
         ],
+        "workspaces": host.workspaces,
         "values": [{"name": name, "value": value} for name, value in host.values],
         "launches": [_launch(host, call, program, assembly) for call in host.launches],
         "functions": FUNCTIONS,
@@ -138,6 +147,7 @@ class _Host:
         self.names = _argument_names(program)
         self.known: dict[str, ast.expr] = {}
         self.values: list[tuple[str, str]] = []
+        self.workspaces: list[dict[str, Any]] = []
         for index, parameter in enumerate(program.signature.parameters):
             name = self.names[index]
             if isinstance(parameter, TensorParameter):
@@ -156,6 +166,11 @@ class _Host:
             match statement:
                 case ast.Assign([ast.Tuple()], ast.Name("arguments")):
                     pass  # named above
+                case ast.Assign(
+                    [ast.Name(name)],
+                    ast.Call(ast.Name("Workspace"), [_, ast.Constant(element), count, zeroed]),
+                ):
+                    self._add_workspace(name, str(element), count, ast.literal_eval(zeroed))
                 case ast.Assign([ast.Name(name)], value):
                     self._assign(name, value, uses)
                 case ast.Return(ast.Tuple(launches)) if all(map(_is_launch, launches)):
@@ -171,6 +186,20 @@ class _Host:
         else:
             self.values.append((name, self._checked(shown)))
 
+    def _add_workspace(self, name: str, element: str, count: ast.expr, zeroed: bool) -> None:
+        shown = f"workspace{len(self.workspaces)}"
+        self.workspaces.append(
+            {
+                "name": shown,
+                "element": element,
+                "dtype": DTYPE_OF_ELEMENT[element],
+                "elements": f"max(0, {self.text(count)})",
+                "alignment": ALIGNMENT,
+                "zeroed": zeroed,
+            }
+        )
+        self.known[name] = _parsed(shown)
+
     def text(self, node: ast.expr) -> str:
         """An expression over the arguments and `values`."""
         return self._checked(_Rewriter(self.known).visit(node))
@@ -183,6 +212,7 @@ class _Host:
     def _checked(self, shown: ast.expr) -> str:
         """The text of an expression that a reader can evaluate."""
         open_names = {*self.names, *(name for name, _ in self.values), *_RESERVED}
+        open_names |= {workspace["name"] for workspace in self.workspaces}
         for node in ast.walk(shown):
             if isinstance(node, ast.Name) and node.id not in open_names:
                 raise _without_words(shown)
@@ -279,7 +309,8 @@ def _argument_names(program: CompiledProgram) -> tuple[str, ...]:
     names: list[str] = []
     for index, parameter in enumerate(program.signature.parameters):
         name = parameter.name
-        if not name.isidentifier() or name in _RESERVED or name in names:
+        taken = name in _RESERVED or name in names or name.startswith("workspace")
+        if not name.isidentifier() or taken:
             name = f"argument{index}"
         names.append(name)
     return tuple(names)

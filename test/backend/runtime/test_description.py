@@ -56,6 +56,10 @@ class Reader:
             )
         for shared in self.kernel["values"]:
             self.scope[shared["name"]] = self.evaluate(shared["value"])
+        for space in self.kernel["workspaces"]:
+            count = self.evaluate(space["elements"])
+            fill = 0 if space["zeroed"] else 77  # what is in it before must not matter
+            self.scope[space["name"]] = np.full(count, fill, space["dtype"])
 
     @staticmethod
     def tensor(argument: dict[str, Any], array: np.ndarray) -> SimpleNamespace:
@@ -150,16 +154,20 @@ def small(shape: tuple[int, ...], dtype: Any, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "grid"),
+    "schedule",
     [
-        ("tile = (128,64,64), cluster = (2,1)", (4, 1, 1)),
-        ("tile = (64,32,64), cluster = (1,1)", (4, 1, 1)),
+        "tile = (128,64,64), cluster = (2,1)",
+        "tile = (64,32,64), cluster = (1,1)",
+        "tile = (128,64,64), cluster = (1,1), split_k = 3",
+        "tile = (128,64,64), cluster = (1,1), scheduler = stream",
     ],
 )
 def test_a_hopper_gemm_from_its_description(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], schedule: str, grid: tuple[int, ...]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], schedule: str
 ) -> None:
-    """Ragged sizes, tensor maps, a cluster, a persistent grid, a bias and a run-time factor."""
+    """Ragged sizes, tensor maps, a cluster, a persistent grid, a bias, a run-time factor, and
+    workspaces where CTAs share a tile.
+    """
     command = ["compile", "cute.gemm", "?x?:bf16", "?x?:bf16:1,?", "--arch", "sm_90a"]
     command += ["--schedule", schedule, "--set", "bias=?:f32", "--set", "out_dtype=f32"]
     assert main([*command, "-o", str(tmp_path)]) == 0
@@ -176,6 +184,8 @@ def test_a_hopper_gemm_from_its_description(
     ]
     assert {"A.pointer", "B.pointer"} <= {encoded["address"] for encoded in maps}
     assert kernel["arch"] == "sm_90a"
+    is_shared = "split_k" in schedule or "stream" in schedule
+    assert [space["zeroed"] for space in kernel["workspaces"]] == [True, False] * is_shared
     assert cute.Schedule.parse(kernel["schedule"]).merged(cute.Schedule.parse(schedule)) == (
         cute.Schedule.parse(kernel["schedule"])
     )
