@@ -30,7 +30,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, LaunchOp, MemRefType
-from cutedialect.dialects.cute_nvgpu import Sm90MmaType, TmaLoadType, TmaPrefetchOp
+from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, TmaLoadType, TmaPrefetchOp
 
 PLANS = ("uniform", "specialized", "alternate")
 ROLES = "roles"
@@ -144,6 +144,14 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
             f"got {used}: {registers[0]} for each loading thread and {registers[1]} for each of "
             f"{groups} warpgroups",
         )
+    for op in kernel.body.block.walk():
+        if isinstance(op, GemmOp) and isinstance(op.atom, Sm80MmaType):
+            raise PassFailedException(
+                op,
+                f"expected multiplies by warpgroups (wgmma) in the role plan '{plan}', got "
+                "mma.sync; take warps = (4,1) on sm_90a where the operands allow it, or the plan "
+                "uniform",
+            )
     by_threads = any(
         is_load(op) and not isinstance(op.atom, TmaLoadType)  # pyright: ignore[reportAttributeAccessIssue]
         for op in kernel.body.block.walk()

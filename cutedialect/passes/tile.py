@@ -78,6 +78,7 @@ class TilePass(ModulePass):
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
             _check_tile(kernel, given.merged(asked))
             schedule = complete(kernel, given.merged(asked), self.arch)
+            _check_target(kernel, schedule, self.arch)
             assert schedule.warps is not None
             threads = 32 * schedule.warps[0] * schedule.warps[1]
             kernel.properties["schedule"] = ScheduleAttr(schedule)
@@ -132,6 +133,24 @@ def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
     build.insert(CopyOp(out, view))
     gemm.detach()
     gemm.erase()
+
+
+def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
+    """What a schedule asks for is what the target and the role plan have."""
+    cluster = schedule.cluster or (1, 1)
+    # Twice the portable size is there with an attribute, which the launcher sets.
+    portable = target(arch).max_cluster
+    most = 2 * portable if portable > 1 else 1
+    if cluster[0] * cluster[1] > most:
+        raise PassFailedException(
+            kernel, f"expected a cluster of at most {most} CTAs on {arch}, got {cluster}"
+        )
+    if schedule.epilogue == "tma" and schedule.roles == "uniform":
+        raise PassFailedException(
+            kernel,
+            "expected the role plan specialized or alternate with epilogue = tma, got uniform on "
+            f"{arch}; take epilogue = smem",
+        )
 
 
 def _check_tile(kernel: KernelOp, given: Schedule) -> None:

@@ -44,6 +44,14 @@ READ_ONLY.flags.writeable = False
         ({"schedule": "tile = (256,128,64), stages = 12"}, CompileError, "bytes of shared memory"),
         ({"schedule": "atom = mma_m16n8k16_f32_f61"}, CompileError, "did you mean mma_m16n8k1"),
         ({"schedule": "warps = (16,8)"}, CompileError, "expected"),
+        ({"schedule": "cluster = (2,1)"}, CompileError, "at most 1 CTAs on sm_80, got"),
+        ({"schedule": "cluster = (16,2)", "arch": "sm_90a"}, CompileError, "at most 16 CTAs"),
+        ({"schedule": "epilogue = tma"}, CompileError, "with epilogue = tma, got uniform on sm_80"),
+        ({"schedule": "epilogue = tma, roles = uniform", "arch": "sm_90a"}, CompileError,
+         "with epilogue = tma, got uniform on sm_90a; take epilogue = smem"),
+        ({"schedule": "roles = specialized"}, CompileError, "'specialized', got mma.sync"),
+        ({"schedule": "tile = (64,64,64), warps = (2,2), roles = specialized", "arch": "sm_90a"},
+         CompileError, "got mma.sync; take warps"),
     ],
 )  # fmt: skip
 def test_gemm(change, kind, message):
