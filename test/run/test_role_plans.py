@@ -254,7 +254,7 @@ def test_assembly(schedule):
         ),
         (
             "tile = (64,64,64), roles = alternate, scheduler = single",
-            "expected one loop over work items .scheduler = persistent. for instances",
+            "expected one loop over work items .scheduler = persistent or stream. for instances",
         ),
         (
             "tile = (128,64,64), registers = (40,248)",
