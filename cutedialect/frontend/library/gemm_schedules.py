@@ -140,7 +140,8 @@ def choose_schedule(*problems: Problem) -> Schedule:
     skinny = [each for each in listed if _suits_skinny(widest, each)]
     listed = skinny or [each for each in listed if each.swap_ab == "no"]
     best = min(listed, key=lambda each: cycles(each, *problems))
-    return best.merged(Schedule(raster=raster_for(largest, best)))
+    raster = raster_for(largest, best, tall=len(problems) > 1)
+    return best.merged(Schedule(raster=raster))
 
 
 def _suits_skinny(problem: Problem, schedule: Schedule) -> bool:
@@ -226,9 +227,9 @@ def _tile_cycles(schedule: Schedule, problem: Problem) -> float:
     return _ceil(problem.k, depth) * step + ends
 
 
-def raster_for(problem: Problem, schedule: Schedule) -> int:
-    """Rows of blocks that are walked together: the fewest for which a wave of tiles, a rectangle as
-    nearly square as it can be, reads hardly more than it must.
+def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
+    """Rows of blocks that are walked together: the fewest (`tall`: the most) for which a wave of
+    tiles, a rectangle as nearly square as it can be, reads hardly more than it must.
     """
     (height, width), (m, n) = _block(schedule), _extents(schedule, problem)
     assert schedule.cluster is not None
@@ -242,7 +243,8 @@ def raster_for(problem: Problem, schedule: Schedule) -> int:
         return min(rows, resident / columns) * height + columns * width
 
     limit = min(map(read, _RASTERS)) * 1.05
-    return next(raster for raster in _RASTERS if read(raster) <= limit)
+    fitting = [raster for raster in _RASTERS if read(raster) <= limit]
+    return fitting[-1] if tall else fitting[0]
 
 
 def _ceil(value: int, step: int) -> int:
