@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.dtypes import i64 as i64
     from cutedialect.frontend.dtypes import u8 as u8
     from cutedialect.frontend.functions import abs_ as abs
+    from cutedialect.frontend.functions import any_ as any
     from cutedialect.frontend.functions import atomic_add as atomic_add
     from cutedialect.frontend.functions import column_max as column_max
     from cutedialect.frontend.functions import column_sum as column_sum
@@ -96,6 +97,7 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.functions": (
         "abs",
+        "any",
         "atomic_add",
         "column_max",
         "column_sum",
@@ -150,7 +152,7 @@ _PUBLIC = {
     ),
     "cutedialect.schedule": ("Schedule",),
 }
-_INSIDE = {"abs": "abs_", "map": "map_", "range": "range_"}
+_INSIDE = {"abs": "abs_", "any": "any_", "map": "map_", "range": "range_"}
 _EXPORTS = {name: module for module, names in _PUBLIC.items() for name in names}
 
 _SUBMODULES = ("atoms", "backend", "dialects", "frontend", "layout", "passes", "tools")

@@ -22,6 +22,7 @@ from cutedialect.dialects.cute import (
     GemmOp,
     PrintfOp,
     ReduceOp,
+    ScalarOp,
     SearchOp,
     TileIndexOp,
     TransposeOp,
@@ -210,6 +211,14 @@ def column_sum(tile: object) -> Tile:
 def column_max(tile: object) -> Tile:
     """Maximum of each column: (M,N) gives (1,N)."""
     return _reduce("max", tile, 0)
+
+
+def any_(condition: Tile) -> Scalar:
+    """Whether a condition holds for any element of a tile: a condition of the whole CTA."""
+    if not isinstance(condition, Tile) or condition.dtype.bits != 1:
+        raise error("expected a tile of conditions")
+    whole = column_max(row_max(condition.to(i32_dtype)))
+    return Scalar(current().insert(ScalarOp(whole.use())).results[0]) != 0
 
 
 def where(condition: Tile, yes: object, no: object) -> Tile:

@@ -44,6 +44,8 @@ class KernelBinding:
         self.threads = kernel.threads.value.data
         self.atoms: dict[GemmOp, MmaAtom] = {}
         self.staged: dict[SSAValue, SSAValue] = {}
+        # Conversions of tiles of one type take turns: each starts when all have left the last one.
+        self.scratch: dict[MemRefType, SSAValue] = {}
         self.maps = TensorMaps(kernel)
         self.is_specialized = self.schedule.roles in ("specialized", "alternate")
         first = kernel.body.block.first_op
@@ -99,9 +101,11 @@ class KernelBinding:
             return self.insert(ConvertOp(value, wanted), before).results[0]
         layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits)
         smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
-        alloc = AllocSmemOp(smem)
-        alloc.attributes["scratch"] = UnitAttr()
-        scratch = self.insert_top(alloc, before).results[0]
+        scratch = self.scratch.get(smem)
+        if scratch is None:
+            alloc = AllocSmemOp(smem)
+            alloc.attributes["scratch"] = UnitAttr()
+            scratch = self.scratch[smem] = self.insert_top(alloc, before).results[0]
         atom = UniversalCopyType.get(type_.element, 128)
         self.insert(BarrierOp(), before)
         self.insert(CopyOp(value, scratch, atom=atom), before)

@@ -309,10 +309,10 @@ class _Partition(KernelBinding):
         if promised.tv == natural:
             return
         uses = list(result.uses)
-        Rewriter.replace_value_with_new_type(result, promised.with_tv(natural))
+        made = Rewriter.replace_value_with_new_type(result, promised.with_tv(natural))
         after = op.next_op
         assert after is not None
-        converted = self.converted(result, promised.tv, after)
+        converted = self.converted(made, promised.tv, after)
         for use in uses:
             use.operation.operands[use.index] = converted
 

@@ -133,10 +133,29 @@ def test_packed_sequences(arch):
     assert (out[:, :, q_offsets[-1] :] == 7).all()
 
 
-def test_keys_that_no_row_of_a_tile_sees_do_not_leak():
-    q, k, v = operands(1, 1, 1, 128, 300, 64)
-    k[:, :, :64] = v[:, :, :64] = np.nan
-    check(*run(q, k, v, window=(100, 0)), q, k[:, :, 64:], v[:, :, 64:], window=(100, 0))
+def with_inf(array, key):
+    changed = array.copy()
+    changed[:, :, key] = np.inf
+    return changed
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_what_a_row_does_not_see_does_not_leak(arch):
+    q, k, v = operands(1, 1, 1, 64, 80, 32)
+    clean = v.copy()
+    v[:, :, 3], v[:, :, 40], v[:, :, 75, 5] = np.nan, np.nan, -np.inf
+    out, _ = run(q, with_inf(k, 78), v, window=(30, 0), arch=arch)
+    exact, _ = reference(q, k, clean, np.float64, window=(30, 0))
+    keys, rows = np.arange(80), np.arange(64)[:, None] + 16
+    sees = (keys <= rows) & (keys >= rows - 30)
+    whole = ~sees[:, [3, 40, 75, 78]].any(1)
+    assert whole.sum() == 10
+    assert np.abs(out[0, 0, whole] - exact[0, 0, whole]).max() < 2e-3
+    assert np.isnan(out[0, 0, sees[:, 40]]).all()
+    only = sees[:, 75] & ~sees[:, 78]
+    assert only.sum() == 3
+    assert np.isneginf(out[0, 0, only, 5]).all()
+    assert np.isfinite(np.delete(out[0, 0, only], 5, 1)).all()
 
 
 def test_views_in_and_out():

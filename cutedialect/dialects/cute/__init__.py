@@ -11,7 +11,7 @@ from xdsl.ir import Dialect
 
 from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
 from .cooperation import LastArrivalOp
-from .fragment_ops import ConvertOp, ExtractOp, FillOp
+from .fragment_ops import ConvertOp, ExtractOp, FillOp, ScalarOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, WorkspaceOp
 from .kernel_ops import (
@@ -82,6 +82,7 @@ Cute = Dialect(
         CopyOp,
         ConvertOp,
         ExtractOp,
+        ScalarOp,
         GemmOp,
         MapOp,
         YieldOp,
@@ -140,6 +141,7 @@ __all__ = [
     "PrintfOp",
     "ReadOp",
     "ReduceOp",
+    "ScalarOp",
     "ScheduleAttr",
     "SearchOp",
     "SliceOp",

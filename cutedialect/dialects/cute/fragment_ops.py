@@ -1,4 +1,4 @@
-"""Ops that set, rename or cut a register tile without computing: no element changes its thread."""
+"""Ops that set, rename, cut or read a register tile without computing: no element changes its thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from .attributes import check, with_attributes
-from .types import FragmentType
+from .types import FragmentType, element_bits
 from .views import element_of, same_element, same_tile, shape_of
 
 
@@ -164,4 +164,36 @@ class ExtractOp(IRDLOperation):
             len(origin) == len(whole) == len(part)
             and all(0 <= at <= w - p for at, w, p in zip(origin, whole, part, strict=True)),
             f"expected {part} at {tuple(origin)} to lie in {whole}",
+        )
+
+
+@irdl_op_definition
+class ScalarOp(IRDLOperation):
+    """The element of a register tile of one element, which every thread holds, as a scalar.
+
+    Example:
+
+        cute.kernel @k(%x: i32) {
+          %t = cute.alloc_fragment : !cute.fragment<i32, "(1,1)">
+          cute.fill %t, %x : !cute.fragment<i32, "(1,1)">
+          %s = cute.scalar %t : !cute.fragment<i32, "(1,1)"> -> i32
+        }
+    """
+
+    name = "cute.scalar"
+    source = operand_def(FragmentType)
+    result = result_def()
+    traits = traits_def(MemoryReadEffect())
+    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, source: SSAValue) -> None:
+        super().__init__(operands=[source], result_types=[element_of(source.type)])
+
+    def verify_(self) -> None:
+        shape, element = shape_of(self.source.type), element_of(self.source.type)
+        check(all(extent == 1 for extent in shape), f"expected a tile of one element, got {shape}")
+        check(element_bits(element) >= 32, f"expected an element of 32 or 64 bits, got {element}")
+        check(
+            self.result.type == element,
+            f"expected a result of type {element}, got {self.result.type}",
         )

@@ -8,6 +8,7 @@ of Q: `m` is the largest scaled score of a row so far, `total` the sum of its ex
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from cutedialect.frontend.kernel import kernel
@@ -49,11 +50,13 @@ def attention(
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.dtypes import f32
     from cutedialect.frontend.dtypes import i32 as cute_i32
-    from cutedialect.frontend.loops import range_, when
+    from cutedialect.frontend.loops import otherwise, range_, when
     from cutedialect.frontend.tile import local_tile
 
     bq, bk = tile
+    width = 16
     along = out.rank - 2
     if items is not None and q_offsets is not None and k_offsets is not None:
         item, *heads = cute.tile_index(items, (1,) * along)
@@ -71,6 +74,11 @@ def attention(
         lse = None if lse is None else lse.slice(along, *of_rows)
     else:
         *batch, i = cute.tile_index(out, (1,) * along + (bq,))
+        if right is not None:
+            # A tile sees the more keys the later it is: CTAs that take every n-th tile get equal
+            # shares where every other head is walked backward.
+            last = (Q.extent + (bq - 1)) // bq - 1
+            i = i + batch[-1] % 2 * (last - i - i)
     if lengths is not None:
         valid = lengths[batch[0]].to(cute_i32)
         K, V = K.slice(along, 0, valid), V.slice(along, 0, valid)
@@ -91,17 +99,41 @@ def attention(
         # The last work items of a sequence may lie behind it.
         end = end * (i * bq < rows).to(cute_i32)
 
+    def scaled(s: Tile) -> Tile:
+        """The scores that the largest is looked for among."""
+        if not is_scaled_first:
+            return s
+        return s * scale if cap is None else cute.tanh(s * scale) * cap
+
     def hides(at: Scalar) -> Scalar:
         """Whether a mask hides anything in the block of keys that begins there."""
         hidden = at + bk > (keys if right is None else cute.minimum(diagonal + right + 1, keys))
         return hidden if left is None else hidden | (at < diagonal - left + bq - 1)
 
     def visible(s: Tile, at: Scalar) -> Tile:
-        row, key = cute.coord(m, 0, diagonal), cute.coord(s, 1, at)
+        row, key = cute.coord(cute.zeros((bq,)), 0, diagonal), cute.coord(s, 1, at)
         seen = key < keys
         if right is not None:
             seen = seen & (key <= row + right)
         return seen if left is None else seen & (key >= row - left)
+
+    def one_by_one(part: Tile, m: Tile) -> None:
+        """Each row only touches the keys that it sees."""
+        # A slice is not stored by TMA: no shared memory is set aside for what hardly ever happens.
+        rare = out.slice(along, 0, rows)
+        base = cute.where(m == -cute.inf, 0.0, m)
+        for c in range_(dims[1] // width):
+            exact = cute.zeros((bq, width))
+            for t in range_(begin, end):
+                s = cute.zeros((bq, 1))
+                for x in range_(dims[0] // width):
+                    mine, key = ((bq, width), (*batch, i, x)), ((1, width), (*batch, t, x))
+                    s += cute.row_sum(local_tile(Q, *mine).to(f32) * local_tile(K, *key).to(f32))
+                s.assign(scaled(s))
+                p = cute.exp2((s if is_scaled_first else s * scale) - base)
+                row = local_tile(V, (1, width), (*batch, t, c)).to(f32)
+                exact += cute.where(visible(s, t), p * row, 0.0)
+            cute.copy((exact * part).to(out.dtype), local_tile(rare, (bq, width), (*batch, i, c)))
 
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
@@ -109,7 +141,7 @@ def attention(
         s = cute.zeros((bq, bk))
         cute.tile_gemm(q, k[j].T, s)
         if is_scaled_first:
-            s.assign(s * scale if cap is None else cute.tanh(s * scale) * cap)
+            s.assign(scaled(s))
         with when(hides(j * bk)):
             s.assign(cute.where(visible(s, j * bk), s, -cute.inf))
         top = cute.row_max(s)
@@ -123,8 +155,14 @@ def attention(
         cute.tile_gemm(p.to(V.dtype), v[j], o)
         m.assign(new)
     none = total == 0.0
-    result = o * cute.where(none, 0.0, 1.0 / total)
-    cute.copy(result.to(out.dtype), local_tile(out, (bq, dims[1]), (*batch, i, 0)))
+    part = cute.where(none, 0.0, 1.0 / total)
+    is_masked = left is not None or right is not None
+    with when(cute.any_(cute.row_sum(o * 0.0) != 0.0)) if is_masked else nullcontext():
+        # NaN or Inf in V, which a product of 0 does not hide.
+        if is_masked:
+            one_by_one(part, m)
+    with otherwise() if is_masked else nullcontext():
+        cute.copy((o * part).to(out.dtype), local_tile(out, (bq, dims[1]), (*batch, i, 0)))
     if lse is not None:
         logs = cute.where(none, -cute.inf, (m + cute.log2(total)) * _LN2)
         cute.copy(logs, local_tile(lse, (bq,), (*batch, i)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from cutedialect.atoms import target
-from cutedialect.dialects import cute
+from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import (
     Sm90MmaType,
 )
@@ -110,6 +110,11 @@ def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
     self.fragments[op.result] = lower_reduce(self.context, op, self.fragment(op, op.source))
 
 
+def _scalar(self: KernelLowering, op: cute.ScalarOp) -> None:
+    array = self.fragment(op, op.source).array
+    self.scalars[op.result] = self.builder.emit(ptx.GetOp(array, 0)).results[0]
+
+
 def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
     fragment = self.fragment(op, op.source)
     name = float_name(fragment.type.element)
@@ -136,5 +141,6 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute.GemmOp: _gemm,
     cute.MapOp: _map,
     cute.ReduceOp: _reduce,
+    cute.ScalarOp: _scalar,
     cute.AtomicOp: _atomic,
 }

@@ -166,3 +166,27 @@ func.func @a_cluster_of_too_many_ctas() {
   cute.launch @k grid(%one, %one, %one) cluster(8, 4, 1) args() {threads = 128 : i32}
   func.return
 }
+
+// -----
+
+cute.kernel @scalar_of_a_column() {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(4,1)">
+  // expected-error @+1 {{expected a tile of one element, got (4, 1)}}
+  %s = cute.scalar %t : !cute.fragment<i32, "(4,1)"> -> i32
+}
+
+// -----
+
+cute.kernel @scalar_of_half_a_register() {
+  %t = cute.alloc_fragment : !cute.fragment<f16, "(1,1)">
+  // expected-error @+1 {{expected an element of 32 or 64 bits, got f16}}
+  %s = cute.scalar %t : !cute.fragment<f16, "(1,1)"> -> f16
+}
+
+// -----
+
+cute.kernel @scalar_of_another_type() {
+  %t = cute.alloc_fragment : !cute.fragment<f32, "(1,1)">
+  // expected-error @+1 {{'cute.scalar': expected a result of type f32, got i32}}
+  %s = cute.scalar %t : !cute.fragment<f32, "(1,1)"> -> i32
+}

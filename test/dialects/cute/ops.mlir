@@ -339,3 +339,17 @@ cute.kernel @k(%a: !cute.memref<f32, gmem, align<4>, "(64,1):(1,64)">, %x: f32) 
 cute.kernel @k() {
   cute.barrier
 }
+
+// -----
+
+// cute.scalar
+// CHECK: cute.kernel @k(%x: i32) {
+// CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<i32, "(1,1)">
+// CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<i32, "(1,1)">
+// CHECK-NEXT:   %s = cute.scalar %t : !cute.fragment<i32, "(1,1)"> -> i32
+// CHECK-NEXT: }
+cute.kernel @k(%x: i32) {
+  %t = cute.alloc_fragment : !cute.fragment<i32, "(1,1)">
+  cute.fill %t, %x : !cute.fragment<i32, "(1,1)">
+  %s = cute.scalar %t : !cute.fragment<i32, "(1,1)"> -> i32
+}
