@@ -224,13 +224,23 @@ def test_tile_before_the_activation_in_8_bits():
     assert same(got, np.maximum(exact(a, b), 0))
 
 
-@pytest.mark.parametrize("arch", ARCHES)
-def test_everything_at_once_and_out_is_the_addend(arch):
-    a, b = operands()
-    c, bias = integers(SHAPE[:2], np.float32, 3), integers(SHAPE[1], np.float16, 4)
-    aux = in_columns(np.empty(SHAPE[:2], BF16))
+@pytest.mark.parametrize(
+    ("arch", "schedule"),
+    [
+        ("sm_80", SCHEDULES["sm_80"]),
+        ("sm_90a", SCHEDULES["sm_90a"]),
+        ("sm_90a", "tile = (128,256,64), cluster = (2,1)"),
+        ("sm_90a", "tile = (192,128,64)"),
+        ("sm_90a", "tile = (128,192,64), cluster = (1,2)"),
+    ],
+)
+def test_everything_at_once_and_out_is_the_addend(arch, schedule):
+    a, b = operands((200, 264, 40))
+    c, bias = integers((200, 264), np.float32, 3), integers(264, np.float16, 4)
+    aux = in_columns(np.empty((200, 264), BF16))
     sums = 2 * exact(a, b) + 3 * wide(c) + wide(bias)
-    run(a, b, arch, c=c, alpha=2.0, beta=3.0, bias=bias, activation="relu", aux=aux, out=c)
+    options = {"c": c, "alpha": 2.0, "beta": 3.0, "bias": bias, "aux": aux, "out": c}
+    run(a, b, arch, activation="relu", schedule=schedule, **options)
     assert same(aux, sums)
     assert same(c, np.maximum(sums, 0))
 

@@ -398,3 +398,34 @@ def test_default_schedule_assembles_with_nothing_lost(case, kinds):
         assembly = ptxas.assemble(kernel.ptx, "sm_90a")
         assert [message for message in assembly.messages if message.is_loss] == []
         assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)
+
+
+def test_order_of_a_step_with_block_scales():
+    """Scales are on their way before a step waits for its operands; these are free again as soon as
+    the tensor cores are done; then the sums are scaled and added.
+    """
+    kernel = cute.compile(
+        cute.gemm,
+        spec(M, K, dtype="e4m3"),
+        spec(K, N, dtype="e4m3", columns=True),
+        arch="sm_90a",
+        backend="emulator",
+        **ASSEMBLED["blocks"],
+    )
+    text = kernel.stages["cute-pipeline"]
+    loading, computing = text.split('pipeline.role "main"')
+    assert "cute.load" not in loading
+    step = computing[computing.index("cute.load %scale_a") :]
+    order = [
+        "cute.load %scale_a",
+        "cute.load %scale_b",
+        "pipeline.consumer_wait",
+        "cute_nvgpu.wgmma_fence",
+        "cute.gemm",
+        "cute_nvgpu.wgmma_commit",
+        "cute_nvgpu.wgmma_wait {pending = 0 : i32}",
+        "pipeline.consumer_release",
+        "math.fma",
+    ]
+    places = [step.index(each) for each in order]
+    assert places == sorted(places)
