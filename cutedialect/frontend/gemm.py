@@ -65,8 +65,9 @@ def gemm(
     Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead. Batch dimensions broadcast.
     bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and 8-bit integers (into
     int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled integers, int32 for 8-bit
-    integers; e4m3 and e5m2 outputs saturate and keep NaN. K = 0 gives beta C + bias; an empty
-    output launches nothing.
+    integers; e4m3 and e5m2 outputs saturate and keep NaN. Integer results take no alpha, beta or
+    gelu: only with an `out_dtype` of floats are sums of integers multiplied, in f32. K = 0 gives
+    beta C + bias; an empty output launches nothing.
 
     `scale_a` multiplies a and `scale_b` multiplies b before the product: a host number, or an f32
     array where the operands live. Of one element it scales the whole operand. (M,) or (M, 1) scale
@@ -260,6 +261,11 @@ class GemmCall:
                 f"activation: expected {', '.join(map(repr, _ACTIVATIONS))} or a function, "
                 f"got {activation!r}"
             )
+        if not self.takes_alpha and activation in ("gelu", "silu"):
+            raise TypeError(
+                f"activation: expected 'relu' or a function with results of {self.out_dtype.name} "
+                f"(an out_dtype of floats takes any), got {activation!r}"
+            )
         self._check_out("out", out, self.out_dtype)
         self._check_out("aux", aux, None)
         self.out, self.aux = out, aux
@@ -378,13 +384,13 @@ class GemmCall:
 
     @property
     def takes_alpha(self) -> bool:
-        """Whether the kernel multiplies by a run-time number: not where it only adds integers."""
-        return self.acc_dtype.kind == "f" or self.is_scaled
+        """Whether the kernel multiplies by a run-time number: not where results are integers."""
+        return self.acc_dtype.kind == "f" or self.is_scaled or self.out_dtype.kind == "f"
 
     @property
     def epilogue_dtype(self) -> DType:
         """The type in which the epilogue computes."""
-        if self.acc_dtype == f16 or (self.is_scaled and self.acc_dtype == i32):
+        if self.acc_dtype == f16 or (self.takes_alpha and self.acc_dtype == i32):
             return f32
         return self.acc_dtype
 
@@ -484,8 +490,12 @@ class GemmCall:
         """The program's arguments: batch dimensions broadcast to the output's."""
         batch = self.out_shape[:-2]
         scalar = alpha if self.takes_alpha else None
-        if scalar is None and (alpha != 1 or beta != 0):
-            raise ValueError(f"alpha: expected 1 for integers, got alpha = {alpha}, beta = {beta}")
+        for name, value, neutral in (("alpha", alpha, 1), ("beta", beta, 0)):
+            if scalar is None and value != neutral:
+                raise ValueError(
+                    f"{name}: expected {neutral} with results of {self.out_dtype.name} (an "
+                    f"out_dtype of floats takes any), got {value}"
+                )
         kind = f64 if self.acc_dtype == f64 else f32
 
         def number(value: float | None) -> ScalarSpec | None:

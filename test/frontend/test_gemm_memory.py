@@ -30,5 +30,5 @@ def test_arrays_die_with_their_owner(batch):
 def test_a_warm_call_checks_alpha_as_the_first_did():
     a, b = np.ones((16, 32), np.int8), np.ones((32, 16), np.int8, order="F")
     assert np.all(cute.gemm(a, b, arch="sm_80", backend="emulator") == 32)
-    with pytest.raises(ValueError, match="alpha: expected 1 for integers"):
+    with pytest.raises(ValueError, match="alpha: expected 1 with results of i32"):
         cute.gemm(a, b, alpha=2.0, arch="sm_80", backend="emulator")

@@ -281,6 +281,47 @@ BAD = {
 }
 
 
+BAD_INTEGERS = {
+    "alpha": ({"alpha": 2.0}, ValueError, "alpha: expected 1 with results of i32"),
+    "beta": (
+        {"c": np.zeros((72, 136), "i4"), "beta": 1.0},
+        ValueError,
+        "beta: expected 0 with results of i32",
+    ),
+    "activation": ({"activation": "gelu"}, TypeError, "activation: expected 'relu' or a function"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INTEGERS)
+def test_results_of_integers_stay_integers(case):
+    options, kind, message = BAD_INTEGERS[case]
+    with pytest.raises(kind, match=message):
+        run(*operands(dtype=np.int8), schedule=None, **options)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_sums_of_integers_become_floats(arch):
+    a, b = operands(dtype=np.int8)
+    c, bias = integers(SHAPE[:2], BF16, 3), integers(SHAPE[1], np.float32, 4)
+    options = {"alpha": 0.5, "c": c, "beta": 2.0, "bias": bias, "activation": "relu"}
+    want = np.maximum(exact(a, b) / 2 + 2 * wide(c) + wide(bias), 0)
+    assert same(run(a, b, arch, out_dtype="bf16", schedule=None, **options), want)
+
+
+BAD_ACTIVATIONS = {
+    "number": (lambda x: 3.0, "got float"),
+    "nothing": (lambda x: None, "got NoneType"),
+    "shape": (lambda x: cute.row_max(x), r"got one of shape \(64, 1\)"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ACTIVATIONS)
+def test_activation_gives_a_tile_of_the_same_shape(case):
+    activation, message = BAD_ACTIVATIONS[case]
+    with pytest.raises(TypeError, match=f"activation: expected .*{message}"):
+        run(*operands(), activation=activation)
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_names_the_argument(case):
     options, kind, message = BAD[case]

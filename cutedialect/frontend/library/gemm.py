@@ -97,10 +97,23 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             cute.copy(out.to(aux.dtype), local_tile(aux, (bm, bn), (*batch, m, n)))
         if activation is not None:
             apply = getattr(cute, activation) if isinstance(activation, str) else activation
-            out = apply(out)
+            out = applied(apply, out)
         cute.copy(out.to(D.dtype), local_tile(D, (bm, bn), (*batch, m, n)))
 
     return gemm
+
+
+def applied(activation: Activation, tile: Tile) -> Tile:
+    """The tile that an activation makes of another, of the same shape."""
+    from cutedialect.frontend.tile import Tile
+
+    made = activation(tile)
+    if not isinstance(made, Tile) or made.shape != tile.shape:
+        got = f"one of shape {made.shape}" if isinstance(made, Tile) else type(made).__name__
+        raise TypeError(
+            f"activation: expected a function that gives a tile of shape {tile.shape}, got {got}"
+        )
+    return made
 
 
 def scale_tile(
