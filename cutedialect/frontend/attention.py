@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cutedialect.backend.runtime.kernel import Kernel
@@ -14,6 +14,7 @@ from cutedialect.schedule import Schedule
 
 from .attention_views import new_array, share_heads, split_heads, work_items
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32, i64
+from .gemm import call_key
 from .gemm_operands import Operand, as_operand, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
@@ -61,21 +62,29 @@ def attention(
     (1, H, total, D), and sequence s has the rows q_offsets[s] to q_offsets[s + 1] - 1 of q and
     those of k_offsets of k and v. Rows outside of all sequences are not written.
 
-    A row that sees no key gives 0. Padding, keys that every row of a tile is shielded from, and
-    other sequences may hold NaN or Inf. Returns `out`, or a new array of `out_dtype` (q's type by
-    default) where q lives; with `return_lse` also the logarithms (natural, f32, (B, H, Sq)) of the
-    sums of exponentials, -inf for a row that sees no key. Wrong arguments raise TypeError or
-    ValueError naming the argument, and nothing is written.
+    A row that sees no key gives 0. Padding, other sequences, and what a mask hides from a row may
+    hold NaN or Inf; a tile in which some row sees such a value of v takes a slow way. Returns
+    `out`, or a new array of `out_dtype` (q's type by default) where q lives; with `return_lse` also
+    the logarithms (natural, f32, (B, H, Sq)) of the sums of exponentials, -inf for a row that sees
+    no key. Wrong arguments raise TypeError or ValueError naming the argument, and nothing is
+    written.
     """
-    call = _Call(
-        q, k, v, causal, scale, window, softcap, lengths, cu_seqlens, return_lse, out, out_dtype
+    offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
+    key = call_key(
+        (q, k, v, out, lengths, *offsets),
+        (causal, scale, window, softcap, return_lse, out_dtype, arch, schedule, backend),
     )
-    made = new_array(q, call.out_shape, call.out_dtype) if out is None else out
-    lse = new_array(q, call.out_shape[:-1], f32) if return_lse else None
-    if 0 not in call.out_shape:
-        kernel, args = call.prepare(made, lse, arch, schedule, backend)
-        kernel.launch(*[value for value in args if value is not None], stream=stream)
-    return (made, lse) if return_lse else made
+    ready = _calls.get(key) if key is not None else None
+    if ready is None:
+        call = _Call(
+            q, k, v, causal, scale, window, softcap, lengths, cu_seqlens, return_lse, out, out_dtype
+        )
+        ready = call.prepare(out, arch, schedule, backend)
+        if key is not None:
+            if len(_calls) >= _CALLS_KEPT:
+                _calls.clear()
+            _calls[key] = ready
+    return ready.run((q, k, v, out), lengths, offsets, stream)
 
 
 def compile_attention(
@@ -100,12 +109,60 @@ def compile_attention(
     call = _Call(
         q, k, v, causal, scale, window, softcap, lengths, cu_seqlens, return_lse, out, out_dtype
     )
-    made = TensorSpec(call.out_shape, call.out_dtype) if out is None else out
-    lse = TensorSpec(call.out_shape[:-1], f32) if return_lse else None
-    return call.prepare(made, lse, arch, schedule, backend)[0]
+    kernel = call.prepare(out, arch, schedule, backend).kernel
+    if kernel is None:
+        raise ValueError(f"q: expected an output with elements, got shape {shown(call.out_shape)}")
+    return kernel
 
 
 attention.compile = compile_attention  # type: ignore[attr-defined]
+
+
+# Calls by what their arguments look like: a warm call checks nothing twice.
+_CALLS_KEPT = 4096
+_calls: dict[tuple[object, ...], _ReadyCall] = {}
+
+
+@dataclass(frozen=True)
+class _ReadyCall:
+    """What a warm call needs, and none of the arrays that it was made from.
+
+    `numbers` are the scale, the cap, and the keys before and behind that a row sees; `items` the
+    work items of packed sequences.
+    """
+
+    kernel: Kernel | None
+    out_shape: tuple[int | None, ...]
+    out_dtype: DType
+    returns_lse: bool
+    heads: int
+    group: int
+    numbers: tuple[Any, ...]
+    items: tuple[int | None, ...] | None
+
+    def run(
+        self, arrays: tuple[Any, Any, Any, Any], lengths: Any, offsets: Sequence[Any], stream: Any
+    ) -> Any:
+        """Launch on arrays that look like those of `prepare`."""
+        q, k, v, out = arrays
+        if out is None:
+            out = new_array(q, self.out_shape, self.out_dtype)
+        lse = new_array(q, self.out_shape[:-1], f32) if self.returns_lse else None
+        if self.kernel is not None:
+            args = self.arguments((q, k, v, out, lse), lengths, offsets)
+            self.kernel.launch(*[value for value in args if value is not None], stream=stream)
+        return (out, lse) if self.returns_lse else out
+
+    def arguments(self, arrays: Sequence[Any], lengths: Any, offsets: Sequence[Any]) -> list[Any]:
+        """The program's arguments: heads that share keys are a mode of their own."""
+        q, k, v, out, lse = arrays
+        if self.group > 1:
+            q, out = split_heads(q, self.heads), split_heads(out, self.heads)
+            k, v = share_heads(k, self.group), share_heads(v, self.group)
+            lse = None if lse is None else split_heads(lse, self.heads)
+        items = None if self.items is None else work_items(offsets[0], self.items)
+        packing = [items, *offsets] if items is not None else [None] * 3
+        return [q, k, v, out, lse, *self.numbers, lengths, *packing]
 
 
 @dataclass(frozen=True)
@@ -233,14 +290,9 @@ class _Call:
             raise TypeError(f"out: expected {self.out_dtype.name}, got {given.dtype.name}")
 
     def prepare(
-        self,
-        out: Any,
-        lse: Any,
-        arch: str | None,
-        schedule: Schedule | str | None,
-        backend: str,
-    ) -> tuple[Kernel, list[Any]]:
-        """The kernel, and its arguments."""
+        self, out: Any, arch: str | None, schedule: Schedule | str | None, backend: str
+    ) -> _ReadyCall:
+        """Compile (or find) the kernel; an empty output has none."""
         target = arch or default_arch(backend)
         check_arch(target)
         dims = _rounded(self.q.shape[-1]), _rounded(self.v.shape[-1])
@@ -248,6 +300,21 @@ class _Call:
         if given is not None and given.tile is not None and len(given.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
         chosen = choose_schedule(dims, self.q.shape[-2], target, self.loads_boxes()).merged(given)
+        heads = self.heads or 1
+        group = (self.q.shape[1] or 0) // heads
+        rows = chosen.tile[0] if chosen.tile else 1
+        ready = _ReadyCall(
+            None,
+            self.out_shape,
+            self.out_dtype,
+            self.returns_lse,
+            heads,
+            group,
+            self.numbers(),
+            None if self.packing is None else self.items(rows, heads, group),
+        )
+        if 0 in self.out_shape:
+            return ready
         options = {
             "tile": chosen.tile,
             "dims": dims,
@@ -257,8 +324,29 @@ class _Call:
             "schedule": chosen,
             "backend": backend,
         }
-        args = self.arguments(out, lse, chosen.tile[0] if chosen.tile else 1)
-        return compile_kernel(program, args, options), args
+        made = out
+        if out is None:
+            made = TensorSpec(self.out_shape, self.out_dtype, align=self._new_alignment())
+        lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
+        arrays = self.q.value, self.k.value, self.v.value, made, lse
+        lengths = None if self.lengths is None else self.lengths.value
+        packing = self.packing
+        offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
+        args = ready.arguments(arrays, lengths, offsets)
+        return replace(ready, kernel=compile_kernel(program, args, options))
+
+    def numbers(self) -> tuple[Any, ...]:
+        """Scale, cap, and the keys that a row sees, as the program takes them."""
+        scale, cap = self.scale * _LOG2_E, None
+        if self.softcap is not None:
+            scale, cap = self.scale / self.softcap, self.softcap * _LOG2_E
+        left, right = self.window
+        return _scalar(scale, f32), _scalar(cap, f32), _scalar(left, i32), _scalar(right, i32)
+
+    def _new_alignment(self) -> int:
+        """Bytes that divide the rows of an output that is made for the call."""
+        row = (self.out_shape[-1] or 16) * self.out_dtype.bits // 8
+        return min(16, row & -row)
 
     def loads_boxes(self) -> bool:
         """Whether all of q, k and v are tensors that TMA loads as they are."""
@@ -267,37 +355,14 @@ class _Call:
         specs = [spec_of(each.value, each.name) for each in (self.q, self.k, self.v)]
         return all(isinstance(spec, TensorSpec) and spec.align == 16 for spec in specs)
 
-    def arguments(self, out: Any, lse: Any, rows: int) -> list[Any]:
-        """The program's arguments: heads that share keys are a mode of their own."""
-        heads = self.heads
-        assert heads is not None
-        group = (self.q.shape[1] or 0) // heads
-        q, k, v = self.q.value, self.k.value, self.v.value
-        if group > 1:
-            q, out = split_heads(q, heads), split_heads(out, heads)
-            k, v = share_heads(k, group), share_heads(v, group)
-            lse = None if lse is None else split_heads(lse, heads)
-        scale, cap = self.scale * _LOG2_E, None
-        if self.softcap is not None:
-            scale, cap = self.scale / self.softcap, self.softcap * _LOG2_E
-        left, right = self.window
-        items = q_offsets = k_offsets = None
-        if self.packing is not None:
-            q_offsets, k_offsets = self.packing.q_offsets.value, self.packing.k_offsets.value
-            items = self._items(rows, (heads, group) if group > 1 else (heads,))
-        lengths = None if self.lengths is None else self.lengths.value
-        numbers = [_scalar(scale, f32), _scalar(cap, f32), _scalar(left, i32), _scalar(right, i32)]
-        return [q, k, v, out, lse, *numbers, lengths, items, q_offsets, k_offsets]
-
-    def _items(self, rows: int, heads: tuple[int, ...]) -> Any:
-        """A view whose shape covers the work items of the packed sequences, which need not be
-        known: each has one tile of `rows` more than whole ones in it at most.
+    def items(self, rows: int, heads: int, group: int) -> tuple[int | None, ...]:
+        """A shape that covers the work items of the packed sequences, which need not be known: each
+        has one tile of `rows` more than whole ones in it at most.
         """
         assert self.packing is not None
-        offsets = self.packing.q_offsets
-        total, count = self.q.shape[2], offsets.shape[0]
+        total, count = self.q.shape[2], self.packing.q_offsets.shape[0]
         number = None if total is None or count is None else total // rows + count - 1
-        return work_items(offsets.value, (number, *heads))
+        return (number, heads, group) if group > 1 else (number, heads)
 
 
 def _rounded(depth: int | None) -> int:

@@ -215,7 +215,7 @@ def _cluster_modes(value: SSAValue) -> set[int] | None:
         if isinstance(each, BlockArgument):
             loop = each.owner.parent_op()
             if isinstance(loop, scf.ForOp):
-                pending += [loop.lb, loop.step]
+                pending += [loop.lb, loop.ub, loop.step]
             continue
         op = each.owner
         assert isinstance(op, Operation)

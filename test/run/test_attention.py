@@ -158,6 +158,22 @@ def test_what_a_row_does_not_see_does_not_leak(arch):
     assert np.isfinite(np.delete(out[0, 0, only], 5, 1)).all()
 
 
+@pytest.mark.parametrize("rows", [128, 300])
+def test_a_cluster_shares_keys_where_all_rows_see_the_same(rows):
+    q, k, v = operands(1, 2, 2, rows, 150, 64)
+    options = {"arch": "sm_90a", "schedule": "tile = (64,64), cluster = (2,1)"}
+    for masks in ({}, {"causal": True}):
+        check(*run(q, k, v, **options, **masks), q, k, v, **masks)
+        kernel = cute.compile(cute.attention, q, k, v, **options, **masks)
+        assert ("multicast" in kernel.ptx) == (not masks)
+
+
+def test_calls_with_other_arrays_that_look_alike():
+    first, second = (operands(1, 2, 1, 33, 40, 32), operands(1, 2, 1, 33, 40, 32, size=2.0))
+    for q, k, v in (first, second, first):
+        check(*run(q, k, v, causal=True, scale=0.3), q, k, v, causal=True, scale=0.3)
+
+
 def test_views_in_and_out():
     q, k, v = (x.transpose(0, 2, 1, 3) for x in operands(2, 50, 50, 4, 2, 64))
     out = np.zeros((2, 50, 4, 64), np.float16).transpose(0, 2, 1, 3)

@@ -76,9 +76,9 @@ def attention(
         *batch, i = cute.tile_index(out, (1,) * along + (bq,))
         if right is not None:
             # A tile sees the more keys the later it is: CTAs that take every n-th tile get equal
-            # shares where every other head is walked backward.
+            # shares where every other head is walked backward. (A cluster may reach beyond.)
             last = (Q.extent + (bq - 1)) // bq - 1
-            i = i + batch[-1] % 2 * (last - i - i)
+            i = i + batch[-1] % 2 * (i <= last).to(cute_i32) * (last - i - i)
     if lengths is not None:
         valid = lengths[batch[0]].to(cute_i32)
         K, V = K.slice(along, 0, valid), V.slice(along, 0, valid)
