@@ -101,7 +101,7 @@ class ResultStores:
 
     def __init__(self, binding: KernelBinding) -> None:
         self.binding = binding
-        self.bits = [type_.bits for type_ in results_by_tma(binding.kernel)]
+        self.results = results_by_tma(binding.kernel)
 
     def bind(self, stores: Sequence[CopyOp]) -> None:
         """Bind stores of register tiles, in program order."""
@@ -186,9 +186,10 @@ class ResultStores:
         line of all results (a small buffer leaves room for more stages of the operands), or less
         where the registers could not hold what is computed for them.
         """
-        columns = _shape(ops[0].source)[1]
+        shape = _shape(ops[0].source)
+        columns = shape[1]
         bits = [_fragment(op.source).bits for op in ops]
-        chunk = columns_at_once(columns, *(self.bits or bits))
+        chunk = columns_at_once(columns, *(bits_of_results(self.results, shape) or bits))
         room = (self.binding.schedule.registers or (0, 256))[1] - _OTHER_REGISTERS
         found = _Pieces(columns, columns, ops[-1])
         while all(_part(op.source, chunk) is not None for op in ops):
@@ -344,6 +345,11 @@ def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
                 if has_tensor_map(tensor):
                     found.append(type_)
     return found
+
+
+def bits_of_results(results: Sequence[MemRefType], shape: tuple[object, ...]) -> list[int]:
+    """Bits of an element of those results that have this shape: they share lines."""
+    return [type_.bits for type_ in results if type_.shape == shape]
 
 
 # What can be cut

@@ -15,7 +15,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.passes.layout_inference import contiguous_mode, takes_async_copy
 from cutedialect.passes.mma_choice import takes_wgmma
-from cutedialect.passes.result_stores import results_by_tma
+from cutedialect.passes.result_stores import bits_of_results, results_by_tma
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import box_of, has_tensor_map, tile_of_tensor
 from cutedialect.schedule import Schedule, replace_set
@@ -168,12 +168,11 @@ def _staged_result_bytes(kernel: KernelOp) -> int:
     """Shared memory of results that TMA stores: the columns at once, twice where they are even."""
     total = 0
     stores = results_by_tma(kernel)
-    bits = [type_.bits for type_ in stores]
     for type_ in stores:
         rows, columns = type_.shape
         assert isinstance(rows, int)
         assert isinstance(columns, int)
-        chunk = columns_at_once(columns, *bits)
+        chunk = columns_at_once(columns, *bits_of_results(stores, type_.shape))
         turns = 2 if columns // chunk % 2 == 0 else 1
         total += turns * rows * chunk * type_.bits // 8
     return total
