@@ -4,8 +4,9 @@ maps, where to put new ops, and the conversion between two thread-value layouts.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i8
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import MmaAtom
@@ -19,7 +20,9 @@ from cutedialect.dialects.cute import (
     FragmentType,
     GemmOp,
     KernelOp,
+    MapOp,
     MemRefType,
+    YieldOp,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.layout import Layout
@@ -99,6 +102,10 @@ class KernelBinding:
         wanted = type_.with_tv(tv)
         if same_elements(have, tv):
             return self.insert(ConvertOp(value, wanted), before).results[0]
+        if type_.element == i1:
+            # Conditions have no place in memory: they go as bytes.
+            bytes_ = self.converted(self._bytes_of(value, before), tv, before)
+            return self._conditions_of(bytes_, before)
         layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits)
         smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
         scratch = self.scratch.get(smem)
@@ -113,3 +120,26 @@ class KernelBinding:
         result = self.insert(AllocFragmentOp(wanted), before).results[0]
         self.insert(CopyOp(scratch, result, atom=atom), before)
         return result
+
+    def _bytes_of(self, conditions: SSAValue, before: Operation) -> SSAValue:
+        """1 where a condition holds, else 0."""
+        body = Block(arg_types=[i1])
+        wide = arith.ExtUIOp(body.args[0], i8)
+        body.add_ops([wide, YieldOp(wide.results[0])])
+        return self._mapped(conditions, i8, body, before)
+
+    def _conditions_of(self, values: SSAValue, before: Operation) -> SSAValue:
+        """Which values are not 0."""
+        body = Block(arg_types=[i8])
+        zero = arith.ConstantOp(IntegerAttr(0, i8))
+        differ = arith.CmpiOp(body.args[0], zero.results[0], "ne")
+        body.add_ops([zero, differ, YieldOp(differ.results[0])])
+        return self._mapped(values, i1, body, before)
+
+    def _mapped(
+        self, value: SSAValue, element: Attribute, body: Block, before: Operation
+    ) -> SSAValue:
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        made = FragmentType.get(element, type_.shape, type_.tv)
+        return self.insert(MapOp([value], made, body), before).results[0]

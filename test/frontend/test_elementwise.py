@@ -347,6 +347,16 @@ class TestShapes:
         program(x, v, y, backend="emulator")
         same(y, x * v[:, None])
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.float64])
+    def test_conditions_of_a_row_choose_from_a_column(self, dtype):
+        """The conditions go from the layout of one to that of the other, through shared memory."""
+        column = np.arange(16, dtype=dtype)[:, None] - 4
+        line = np.arange(8, dtype=dtype)[None] - 3
+        got = evaluate(lambda c, r: cute.where(r <= 1, r, c), column, line, out=dtype)
+        same(got, np.where(line <= 1, line, column))
+        got = evaluate(lambda c, r: cute.where((c > 2).T.T, r, c), column, line, out=dtype)
+        same(got, np.where(column > 2, line, column))
+
     def test_scalars_of_the_kernel(self):
         @cute.kernel
         def program(X, Y, s, n):
