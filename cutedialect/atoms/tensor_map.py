@@ -253,15 +253,22 @@ class TensorMap:
 
     def check_reduction(self, operation: str) -> None:
         """`ValueError` for a `cp.reduce.async.bulk.tensor` that hardware does not carry out."""
-        legal = _REDUCIBLE.get(operation)
-        if legal is None:
-            raise ValueError(f"expected a reduction of {', '.join(REDUCTIONS)}, got {operation!r}")
-        if _type(self.dtype).code not in legal:
-            names = [name for name, kind in _TYPES.items() if kind.code in legal]
-            raise ValueError(
-                f"expected a type that a tensor copy can {operation}: {', '.join(names)}; "
-                f"got {self.dtype}"
-            )
+        check_reduction(operation, self.dtype)
+
+
+def check_reduction(operation: str, dtype: str) -> None:
+    """`ValueError` for a reduction that a tensor copy does not carry out on elements of a type.
+
+    >>> check_reduction("add", "bf16")
+    """
+    legal = _REDUCIBLE.get(operation)
+    if legal is None:
+        raise ValueError(f"expected a reduction of {', '.join(REDUCTIONS)}, got {operation!r}")
+    if _type(dtype).code not in legal:
+        names = [name for name, kind in _TYPES.items() if kind.code in legal]
+        raise ValueError(
+            f"expected a type that a tensor copy can {operation}: {', '.join(names)}; got {dtype}"
+        )
 
 
 def _type(dtype: str) -> _Type:

@@ -9,8 +9,10 @@ from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import MmaAtom, mma_sync
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom, wgmma
 from cutedialect.dialects.element_names import element_name, operand_name
 
 from .syntax import expect, parse_key
@@ -120,6 +122,7 @@ class Sm80MmaType(MmaType):
 
 
 A_SOURCES = ("smem", "rmem")
+NEGATIONS = ("a", "b", "ab")
 
 
 @irdl_attr_definition
@@ -127,7 +130,9 @@ class Sm90MmaType(MmaType):
     """`wgmma`: `!cute_nvgpu.sm90.mma<64x256x16, elem_type = (f16, f16, f32), a = smem>`.
 
     B lies in shared memory, A there or in registers (`a = rmem`). Asynchronous: what it reads and
-    its accumulator belong to it until `cute_nvgpu.wgmma_wait`.
+    its accumulator belong to it until `cute_nvgpu.wgmma_wait`. With `negate = a` (`b`, `ab`) those
+    operands count with the other sign, which floats alone can; with `scale_d = 0` the products
+    take the place of what the accumulator holds, instead of being added to it.
     """
 
     name = "cute_nvgpu.sm90.mma"
@@ -140,36 +145,84 @@ class Sm90MmaType(MmaType):
         b: Attribute,
         c: Attribute,
         a_source: str = "smem",
+        negate: str | None = None,
+        scale_d: int = 1,
     ) -> Sm90MmaType:
-        return cls((tuple(shape), a, b, c, a_source))
+        return cls((tuple(shape), a, b, c, a_source, negate, scale_d))
 
     @property
     def a_source(self) -> str:
         """Where A is: `smem` or `rmem`."""
         return self.data[4]
 
+    @property
+    def negate(self) -> str | None:
+        """The operands whose sign changes: `a`, `b`, `ab` or None."""
+        return self.data[5]
+
+    @property
+    def scale_d(self) -> int:
+        """0 where the accumulator starts from nothing, else 1."""
+        return self.data[6]
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
+        negate, scale = None, 1
         with parser.in_angle_brackets():
             shape = cls._parse_shape(parser)
             parser.parse_punctuation(",")
             parse_key(parser, "a")
-            return (*shape, parser.parse_identifier())
+            source = parser.parse_identifier()
+            while parser.parse_optional_punctuation(","):
+                if parser.parse_optional_keyword("negate"):
+                    parser.parse_punctuation("=")
+                    negate = parser.parse_identifier()
+                else:
+                    parse_key(parser, "scale_d")
+                    scale = parser.parse_integer(allow_boolean=False)
+        return (*shape, source, negate, scale)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             self._print_shape(printer)
             printer.print_string(f", a = {self.a_source}")
+            if self.negate is not None:
+                printer.print_string(f", negate = {self.negate}")
+            if self.scale_d != 1:
+                printer.print_string(f", scale_d = {self.scale_d}")
 
     def verify(self) -> None:
         expect(
             self.a_source in A_SOURCES,
             f"expected operand a in {' or '.join(A_SOURCES)}, got {self.a_source}",
         )
+        expect(
+            self.negate is None or self.negate in NEGATIONS,
+            f"expected negate = {' or '.join(NEGATIONS)}, got {self.negate}",
+        )
+        expect(self.scale_d in (0, 1), f"expected scale_d = 0 or 1, got {self.scale_d}")
         super().verify()
+        try:
+            self.immediates("K", "K")
+        except ValueError as error:
+            raise VerifyException(str(error)) from error
+
+    def immediates(self, a_major: str, b_major: str) -> tuple[int, ...]:
+        """The integers after scale-d for operands of these majors.
+
+        Raises ValueError for what the instruction cannot do.
+        """
+        atom = self.entry()
+        assert isinstance(atom, WgmmaAtom)
+        negate = self.negate or ""
+        return atom.immediates(
+            a_space=self.a_source,
+            a_major=a_major,
+            b_major=b_major,
+            negate_a="a" in negate,
+            negate_b="b" in negate,
+        )
 
     @staticmethod
     def _registry() -> Sequence[MmaAtom]:
-        from cutedialect.atoms.wgmma_atoms import wgmma
-
         return wgmma()

@@ -19,6 +19,23 @@ def parse_bits(parser: AttrParser) -> int:
     return bits
 
 
+CACHE_HINTS = ("evict_first", "evict_last", "normal")
+
+
+def parse_cache(parser: AttrParser) -> str:
+    """`cache = evict_first`, after the word `cache`: how long L2 keeps what a bulk copy touches."""
+    parser.parse_punctuation("=")
+    return parser.parse_identifier()
+
+
+def check_cache(cache: str | None) -> None:
+    """Raise VerifyException for a hint that L2 does not know (PTX ISA 9.7.9.18)."""
+    expect(
+        cache is None or cache in CACHE_HINTS,
+        f"expected a cache hint {', '.join(CACHE_HINTS)}, got {cache}",
+    )
+
+
 def expect(condition: bool, message: str) -> None:
     """Raise VerifyException with `message` unless the condition holds."""
     if not condition:

@@ -22,13 +22,15 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
+from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.atoms.tensor_map import REDUCTIONS, check_reduction
+from cutedialect.dialects.element_names import element_name
 from cutedialect.layout import Swizzle
 
 from .copy_atoms import CopyType
-from .syntax import expect, parse_key
+from .syntax import check_cache, expect, parse_cache, parse_key
 
-REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 _SPANS = {1: 32, 2: 64, 3: 128}
 
 
@@ -101,19 +103,33 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
         )
 
 
+def _check_reduction(operation: str, element: Attribute) -> None:
+    """What encodes and assembles may still be an illegal instruction."""
+    try:
+        check_reduction(operation, element_name(element))
+    except ValueError as error:
+        raise VerifyException(str(error)) from error
+
+
 @irdl_attr_definition
 class TmaLoadType(CopyType):
     """`cp.async.bulk.tensor` into shared memory: `!cute_nvgpu.atom.tma_load<f16>`.
 
     With `multicast = n:s`, CTAs whose cluster ranks differ by multiples of s (n of them) want the
-    same tile: each loads one n-th of it for all of them.
+    same tile: each loads one n-th of it for all of them. `cache = evict_first` (or `evict_last`,
+    `normal`) tells L2 how long to keep what is read (PTX ISA 9.7.9.18).
     """
 
     name = "cute_nvgpu.atom.tma_load"
 
     @classmethod
-    def get(cls, element: Attribute, multicast: tuple[int, int] | None = None) -> TmaLoadType:
-        return cls((element, multicast))
+    def get(
+        cls,
+        element: Attribute,
+        multicast: tuple[int, int] | None = None,
+        cache: str | None = None,
+    ) -> TmaLoadType:
+        return cls((element, multicast, cache))
 
     @property
     def element(self) -> Attribute:
@@ -124,27 +140,39 @@ class TmaLoadType(CopyType):
         """(CTAs that share the tile, step between their ranks)."""
         return self.data[1]
 
+    @property
+    def cache(self) -> str | None:
+        """L2 hint; None leaves it to the hardware."""
+        return self.data[2]
+
     def entry_name(self, rank: int) -> str:
         return f"tma_load_{rank}d{'_multicast' if self.multicast else ''}"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
+        multicast, cache = None, None
         with parser.in_angle_brackets():
             element = parser.parse_type()
-            if not parser.parse_optional_punctuation(","):
-                return element, None
-            parse_key(parser, "multicast")
-            extent = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            parser.parse_punctuation(":")
-            return element, (extent, parser.parse_integer(allow_boolean=False))
+            while parser.parse_optional_punctuation(","):
+                if parser.parse_optional_keyword("cache"):
+                    cache = parse_cache(parser)
+                    continue
+                parse_key(parser, "multicast")
+                extent = parser.parse_integer(allow_boolean=False, allow_negative=False)
+                parser.parse_punctuation(":")
+                multicast = extent, parser.parse_integer(allow_boolean=False)
+        return element, multicast, cache
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.element)
             if self.multicast is not None:
                 printer.print_string(f", multicast = {self.multicast[0]}:{self.multicast[1]}")
+            if self.cache is not None:
+                printer.print_string(f", cache = {self.cache}")
 
     def verify(self) -> None:
+        check_cache(self.cache)
         if self.multicast is not None:
             extent, step = self.multicast
             expect(
@@ -159,16 +187,20 @@ class TmaStoreType(CopyType):
 
     `tma_store<f32, reduce = add>` combines with what is there (`cp.reduce.async.bulk.tensor`). With
     `warps = 4` every four warps store their own equal part of the rows: a thread of theirs starts
-    it, instead of one thread for all.
+    it, instead of one thread for all. `cache` is as of `tma_load`.
     """
 
     name = "cute_nvgpu.atom.tma_store"
 
     @classmethod
     def get(
-        cls, element: Attribute, reduce: str | None = None, warps: int | None = None
+        cls,
+        element: Attribute,
+        reduce: str | None = None,
+        warps: int | None = None,
+        cache: str | None = None,
     ) -> TmaStoreType:
-        return cls((element, reduce, warps))
+        return cls((element, reduce, warps, cache))
 
     @property
     def element(self) -> Attribute:
@@ -183,22 +215,29 @@ class TmaStoreType(CopyType):
         """Warps that store a part together; None is all of the role."""
         return self.data[2]
 
+    @property
+    def cache(self) -> str | None:
+        """L2 hint; None leaves it to the hardware."""
+        return self.data[3]
+
     def entry_name(self, rank: int) -> str:
         return f"tma_reduce_{self.reduce}_{rank}d" if self.reduce else f"tma_store_{rank}d"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
-        reduce, warps = None, None
+        reduce, warps, cache = None, None, None
         with parser.in_angle_brackets():
             element = parser.parse_type()
             while parser.parse_optional_punctuation(","):
                 if parser.parse_optional_keyword("warps"):
                     parser.parse_punctuation("=")
                     warps = parser.parse_integer(allow_boolean=False)
+                elif parser.parse_optional_keyword("cache"):
+                    cache = parse_cache(parser)
                 else:
                     parse_key(parser, "reduce")
                     reduce = parser.parse_identifier()
-        return element, reduce, warps
+        return element, reduce, warps, cache
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -207,16 +246,21 @@ class TmaStoreType(CopyType):
                 printer.print_string(f", reduce = {self.reduce}")
             if self.warps is not None:
                 printer.print_string(f", warps = {self.warps}")
+            if self.cache is not None:
+                printer.print_string(f", cache = {self.cache}")
 
     def verify(self) -> None:
         expect(
             self.reduce is None or self.reduce in REDUCTIONS,
             f"expected a reduction {', '.join(REDUCTIONS)}, got {self.reduce}",
         )
+        if self.reduce is not None:
+            _check_reduction(self.reduce, self.element)
         expect(
             self.warps is None or 1 <= self.warps <= 32,
             f"expected parts of 1 to 32 warps, got {self.warps}",
         )
+        check_cache(self.cache)
 
 
 @irdl_op_definition

@@ -48,6 +48,7 @@ def load_boxes(
     else:
         counts = [e // b for e, b in zip(source.shape, box, strict=True)]
     address, immediate = tile_address(builder, target)
+    policy = l2_policy(builder, atom.cache)
     for at in _starts(counts, box):
         shift: Scalar = 0
         moved: list[Scalar] = list(at)
@@ -67,6 +68,7 @@ def load_boxes(
                 dst_offset=immediate + _bytes_at(target, at),
                 barrier_offset=barrier[1],
                 multicast=mask,
+                policy=policy,
             )
         )
 
@@ -106,6 +108,7 @@ def store_boxes(
         group = context.group_index(atom.warps)
         shift = builder.pure("mul.lo.s32", group, _offset(source, 0, rows))
         address = builder.total([address, shift])
+    policy = l2_policy(builder, atom.cache)
     for at in _starts(counts, box):
         moved: list[Scalar] = list(at)
         moved[0] = builder.total([builder.pure("mul.lo.s32", group, rows), at[0]])
@@ -116,8 +119,19 @@ def store_boxes(
                 _coordinates(builder, target, moved),
                 src_offset=immediate + _bytes_at(source, at),
                 reduce=atom.reduce,
+                policy=policy,
             )
         )
+
+
+def l2_policy(builder: ScalarBuilder, cache: str | None) -> SSAValue | None:
+    """The L2 policy of a cache hint (PTX ISA 9.7.9.18); None for no hint."""
+    if cache is None:
+        return None
+    kind = cache if cache.startswith("evict") else f"evict_{cache}"
+    policy = builder.pure(f"createpolicy.fractional.L2::{kind}.b64", builder.imm(1.0, "f32"))
+    assert isinstance(policy, SSAValue)
+    return policy
 
 
 def tile_address(builder: ScalarBuilder, view: View) -> tuple[Scalar, int]:

@@ -53,17 +53,22 @@ def lower_wgmma(
                 f"expected A with repetitions {(rows, steps)} of the atom for each thread, got "
                 f"{_rests(op, 'A', a, atom.values[0])}",
             )
-        lhs, a_space, a_major = as_operand(context, a), "rmem", "K"
+        lhs, a_major = as_operand(context, a), "K"
+        if lhs is not a.array:
+            # Registers of another class have been written since the fence.
+            builder.emit(ptx.WgmmaFenceOp())
         width = atom.registers_a
         a_table: Sequence[Sequence[int]] = [
             [(row + rows * k) * width for k in range(steps)] for row in range(rows)
         ]
     else:
         lhs, a_major, a_table = _operand(context, op.a, a, am, ak, rows, across, group_m)
-        a_space, width = "smem", 0
+        width = 0
     order = [
         (k, row, column) for k in range(steps) for row in range(rows) for column in range(columns)
     ]
+    if type_.scale_d == 0:
+        keeps = False
     # Of each accumulator the first step alone may start anew.
     starts = [] if keeps is True else [builder.value(keeps, "pred")]
     scale = [0 if k == 0 else -1 for k, _, _ in order] if starts else None
@@ -79,7 +84,7 @@ def lower_wgmma(
             [b_table[column][k] for k, _, column in order],
             scale_d=starts,
             scale=scale,
-            immediates=atom.immediates(a_space=a_space, a_major=a_major, b_major=b_major),
+            immediates=type_.immediates(a_major, b_major),
         )
     )
 

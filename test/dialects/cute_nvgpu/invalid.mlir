@@ -86,3 +86,36 @@ cute.kernel @prefetch_of_smem(%t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4
   // expected-error @+1 {{expected a tile in gmem, got !cute.memref<f16, smem, align<128>, "(64,64):(64,1)">}}
   cute_nvgpu.tma_prefetch %s tma %t : !cute.memref<f16, smem, align<128>, "(64,64):(64,1)">, !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>
 }
+
+// -----
+
+// A hint that L2 does not know
+// expected-error @+1 {{expected a cache hint evict_first, evict_last, normal, got streaming}}
+func.func private @unknown_hint(!cute_nvgpu.atom.tma_load<f16, cache = streaming>)
+
+// -----
+
+// expected-error @+1 {{expected a cache hint evict_first, evict_last, normal, got ever}}
+func.func private @unknown_store_hint(!cute_nvgpu.atom.tma_store<f16, cache = ever>)
+
+// -----
+
+// A reduction that assembles, and that hardware does not carry out
+// expected-error @+1 {{expected a type that a tensor copy can min: u32, b32, s32, u64, b64, s64, f16, bf16; got f32}}
+func.func private @min_of_f32(!cute_nvgpu.atom.tma_store<f32, reduce = min>)
+
+// -----
+
+// Integers have no signs to change
+// expected-error @+1 {{expected no negation with integer types, got wgmma_m64n16k32_s32_s8_s8}}
+func.func private @negated_integers(!cute_nvgpu.sm90.mma<64x16x32, elem_type = (i8, i8, i32), a = smem, negate = a>)
+
+// -----
+
+// expected-error @+1 {{expected negate = a or b or ab, got c}}
+func.func private @negated_accumulator(!cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f32), a = smem, negate = c>)
+
+// -----
+
+// expected-error @+1 {{expected scale_d = 0 or 1, got 2}}
+func.func private @doubled(!cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f32), a = smem, scale_d = 2>)
