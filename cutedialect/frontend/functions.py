@@ -54,19 +54,31 @@ inf = math.inf
 
 
 @overload
-def tile_index(tensor: Tensor, tile: tuple[int | None]) -> Scalar: ...
+def tile_index(
+    tensor: Tensor, tile: tuple[int | None], work: tuple[Tensor | Group, int] | None = None
+) -> Scalar: ...
 
 
 @overload
-def tile_index(tensor: Tensor | Group, tile: Sequence[int | None]) -> tuple[Scalar, ...]: ...
+def tile_index(
+    tensor: Tensor | Group,
+    tile: Sequence[int | None],
+    work: tuple[Tensor | Group, int] | None = None,
+) -> tuple[Scalar, ...]: ...
 
 
-def tile_index(tensor: Tensor | Group, tile: Sequence[int | None]) -> Scalar | tuple[Scalar, ...]:
+def tile_index(
+    tensor: Tensor | Group,
+    tile: Sequence[int | None],
+    work: tuple[Tensor | Group, int] | None = None,
+) -> Scalar | tuple[Scalar, ...]:
     """Coordinates, in tiles, of the work item of this CTA: one for each extent of `tile`.
 
     `tile` speaks of the first modes of the tensor; later modes are whole. None is a whole mode too,
     whose coordinate is 0. A single coordinate comes as a scalar. For a group of tensors the
-    number of the tensor comes first.
+    number of the tensor comes first; `work=(other, mode)` then says that a tile takes time in
+    proportion to that extent of its problem's tensor in the group `other`, such as K, so that all
+    CTAs can be kept busy to the end. Tiles of one tensor have equal work.
     """
     if not isinstance(tensor, Tensor | Group):
         raise error(f"expected a tensor, got {type(tensor).__name__}")
@@ -76,7 +88,13 @@ def tile_index(tensor: Tensor | Group, tile: Sequence[int | None]) -> Scalar | t
         )
     extents = [-1 if extent is None else as_extent(extent) for extent in tile]
     extents += [-1] * (tensor.rank - len(tile))
-    op = current().insert(TileIndexOp(tensor.value, extents))
+    weight = None
+    if work is not None and isinstance(tensor, Group):
+        other, mode = work
+        if not isinstance(other, Group) or not -other.rank <= mode < other.rank:
+            raise error("expected work as (a group, one of its modes)")
+        weight = other.value, mode % other.rank
+    op = current().insert(TileIndexOp(tensor.value, extents, weight))
     given = len(tile) + isinstance(tensor, Group)
     coords = tuple(Scalar(result) for result in op.results[:given])
     return coords[0] if len(coords) == 1 else coords

@@ -3,7 +3,8 @@
 Tiles are dealt out in blocks of the cluster's shape, which are walked in the order of `raster.py`.
 The tiles of a group of tensors are one list, tensor by tensor. The scheduler `single` gives every
 CTA the work item of its block index; `persistent` wraps the program into a loop over work items, as
-many CTAs apart as the grid has. With `split_k` or the scheduler `stream`, CTAs share the reductions
+many CTAs apart as the grid has, or over a list that the host made where the program says how much
+work tiles are. With `split_k` or the scheduler `stream`, CTAs share the reductions
 of tiles (`split_reduction.py`).
 """
 
@@ -30,6 +31,7 @@ from cutedialect.dialects.cute import (
     SmCountOp,
     TileIndexOp,
     TileOffsetsOp,
+    TileSharesOp,
 )
 from cutedialect.passes.launch_arguments import add_argument, launched_with
 from cutedialect.passes.raster import walk
@@ -114,7 +116,15 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
             if parts > 1:
                 total = build.binary(arith.MuliOp, total, build.constant(parts))
             step = _work_items(build, launched.ctas)
+            shares = None
+            if offsets is not None and index.work is not None and parts == 1:
+                shares = _add_shares(kernel, index, launched)
+                # A list of items instead of every so many-th one.
+                total = _entry(build, shares, build.binary(arith.AddiOp, item, build.constant(1)))
+                item, step = _entry(build, shares, item), build.constant(1)
             build, item = _work_loop(kernel, index, build, item, total, step)
+            if shares is not None:
+                item = _entry(build, shares, item)
         if parts > 1:
             item, share = _split(build, item, parts, rank, launched)
     problem = None
@@ -349,6 +359,29 @@ def _add_offsets(
         return TileOffsetsOp(given, tile, cluster)
 
     return add_argument(kernel, GroupType(i32), "offsets", make)
+
+
+def _add_shares(kernel: KernelOp, index: TileIndexOp, launched: _Launched) -> BlockArgument:
+    """The kernel argument that says which work items each cluster takes."""
+    work, mode = index.work, index.mode
+    assert work is not None
+    assert mode is not None
+
+    def make(launch: LaunchOp) -> TileSharesOp:
+        build = ScalarBuilder(InsertPoint.before(launch), launch)
+        group = launched_with(kernel, launch, index.memref)
+        offsets = TileOffsetsOp(group, launched.tile, launched.cluster)
+        takers = launch.grid[0]
+        if launched.ctas > 1:
+            takers = build.binary(arith.DivSIOp, takers, build.constant(launched.ctas))
+        given = launched_with(kernel, launch, work)
+        return TileSharesOp(build.insert(offsets).results[0], given, mode.value.data, takers)
+
+    return add_argument(kernel, GroupType(i32), "shares", make)
+
+
+def _entry(build: ScalarBuilder, table: SSAValue, at: SSAValue) -> SSAValue:
+    return build.insert(MemberOp(table, at)).results[0]
 
 
 def _last(build: ScalarBuilder, offsets: SSAValue | None) -> SSAValue:

@@ -19,7 +19,7 @@ from cutedialect.backend.runtime.signature import (
     Signature,
     TensorParameter,
 )
-from cutedialect.backend.runtime.tables import Table, tile_offsets
+from cutedialect.backend.runtime.tables import Table, tile_offsets, tile_shares
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument
 from cutedialect.backend.runtime.workspaces import Workspace
 
@@ -66,6 +66,7 @@ def load(source: str) -> HostPlan:
         "TensorMap": TensorMapArgument,
         "Table": Table,
         "tile_offsets": tile_offsets,
+        "tile_shares": tile_shares,
         "Workspace": Workspace,
     }
     exec(compile(source, "<host part>", "exec"), names)
@@ -224,6 +225,11 @@ class _Writer:
         if op.name == "cute.tile_offsets":
             tile, cluster = (tuple(op.properties[key].get_values()) for key in ("tile", "cluster"))
             return f"tile_offsets({self.groups[op.operands[0]]}, {tile}, {cluster})"
+        if op.name == "cute.tile_shares":
+            offsets, work, takers = op.operands
+            mode = op.properties["mode"].value.data
+            names = f"{self.groups[offsets]}, {self.groups[work]}, {mode}, {self.names[takers]}"
+            return f"tile_shares({names})"
         if op.name == "cute.group_size":
             return f"len({self.groups[op.operands[0]]})"
         if op.name == "cute.member" and type_ in _INTEGERS:
@@ -492,7 +498,7 @@ def _location(op: Any) -> str | None:
 def _unsupported(op: Any) -> CompileError:
     return CompileError(
         "expected scalar integer arithmetic, cute.dim, cute.stride, cute.sm_count, "
-        "cute.tile_offsets, cute.group_size, cute.member of integers, "
+        "cute.tile_offsets, cute.tile_shares, cute.group_size, cute.member of integers, "
         f"cute_nvgpu.make_tma_descriptor or cute.launch in the host part, got {op.name}",
         code="CD-HOST",
         location=_location(op),

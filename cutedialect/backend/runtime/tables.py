@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from cutedialect.backend.runtime.tensor_maps import emulated, encoded
 
 # The largest alignment that an entry asks for, that of a tensor map in the driver's buffers.
 ALIGNMENT = 128
+# What a tile costs besides its steps, in elements of the extent that its steps cover.
+_TILE_ENDS = 128
 
 
 class Table(NamedTuple):
@@ -44,6 +47,34 @@ def tile_offsets(
     if offsets[-1] >= 1 << 31:
         raise ValueError(f"expected fewer than 2**31 tiles in a group, got {offsets[-1]}")
     return tuple(offsets)
+
+
+def tile_shares(
+    offsets: Sequence[int], tensors: Sequence[Any], mode: int, takers: int
+) -> tuple[int, ...]:
+    """Which tiles each of `takers` computes: `cute.tile_shares`. Tensor by tensor, a tile goes to
+    whoever would begin it first; neighbors in the walk begin at about the same time.
+    """
+    return _shares(tuple(offsets), tuple(shape[mode] for _, shape, _ in tensors), max(1, takers))
+
+
+@lru_cache(maxsize=256)
+def _shares(offsets: tuple[int, ...], extents: tuple[int, ...], takers: int) -> tuple[int, ...]:
+    busy = np.zeros(takers, np.int64)
+    owners = np.empty(offsets[-1], np.int64)
+    for first, end, extent in zip(offsets[:-1], offsets[1:], extents, strict=True):
+        count, cost = end - first, extent + _TILE_ENDS
+        if count == 0:
+            continue
+        # Whoever is free first gets at most this many more than the others.
+        rounds = count // takers + int(busy.max() - busy.min()) // cost + 2
+        begins = busy[:, None] + cost * np.arange(min(rounds, count))
+        taken = np.argsort(begins, axis=None, kind="stable")[:count] // begins.shape[1]
+        owners[first:end] = taken
+        busy += cost * np.bincount(taken, minlength=takers)
+    ends = takers + 1 + np.cumsum(np.bincount(owners, minlength=takers))
+    numbers = np.argsort(owners, kind="stable")
+    return (takers + 1, *ends.tolist(), *numbers.tolist())
 
 
 def packed(table: Table) -> bytes:

@@ -13,7 +13,7 @@ from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAtt
 from .cooperation import LastArrivalOp
 from .fragment_ops import ConvertOp, ExtractOp, FillOp, ScalarOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
-from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, WorkspaceOp
+from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
 from .kernel_ops import (
     BlockIdxOp,
     DimOp,
@@ -59,6 +59,7 @@ Cute = Dialect(
         LaunchOp,
         SmCountOp,
         TileOffsetsOp,
+        TileSharesOp,
         GroupSizeOp,
         MemberOp,
         FindOp,
@@ -153,6 +154,7 @@ __all__ = [
     "SwizzleType",
     "TileIndexOp",
     "TileOffsetsOp",
+    "TileSharesOp",
     "TransposeOp",
     "WorkspaceOp",
     "YieldOp",

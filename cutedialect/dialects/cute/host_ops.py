@@ -28,7 +28,7 @@ from cutedialect.layout import Dyn, flatten
 
 from .attributes import check, with_attributes
 from .groups import GroupType
-from .kernel_ops import parse_tile, print_tile
+from .kernel_ops import check_work, parse_tile, print_tile
 from .types import MemRefType
 
 # CTAs; more than 8 need the kernel's consent, which the launcher gives.
@@ -317,3 +317,67 @@ class TileOffsetsOp(IRDLOperation):
             self.result.type == GroupType(i32),
             f"expected a result of type {GroupType(i32)}, got {self.result.type}",
         )
+
+
+@irdl_op_definition
+class TileSharesOp(IRDLOperation):
+    """Which blocks of tiles of a group each of `takers` computes, so that all have about as much to
+    do: a tile takes time in proportion to an extent of a tensor of `work` (such as K of a matrix
+    multiply) and a constant. `offsets` is what `cute.tile_offsets` made.
+
+    A group of i32: where each taker's list begins, where the last one ends, and the lists.
+
+    Example:
+
+        func.func @launch(%a: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>, %n: i32) {
+          %o = cute.tile_offsets %a, [128, _] cluster(1, 1) : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
+          %s = cute.tile_shares %o, %a[1], %n : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
+          func.return
+        }
+    """
+
+    name = "cute.tile_shares"
+    offsets = operand_def(GroupType)
+    work = operand_def(GroupType)
+    takers = operand_def(i32)
+    mode = prop_def(IntegerAttr)
+    result = result_def(GroupType)
+    traits = traits_def(Pure())
+
+    def __init__(self, offsets: SSAValue, work: SSAValue, mode: int, takers: SSAValue) -> None:
+        super().__init__(
+            operands=[offsets, work, takers],
+            properties={"mode": IntegerAttr(mode, i64)},
+            result_types=[GroupType(i32)],
+        )
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TileSharesOp:
+        offsets = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        work = parser.parse_unresolved_operand()
+        with parser.in_square_brackets():
+            mode = parser.parse_integer(allow_boolean=False, allow_negative=False)
+        parser.parse_punctuation(",")
+        takers = parser.resolve_operand(parser.parse_unresolved_operand(), i32)
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        group = parser.resolve_operand(work, parser.parse_type())
+        op = cls(parser.resolve_operand(offsets, GroupType(i32)), group, mode, takers)
+        return with_attributes(op, attributes)
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.offsets)
+        printer.print_string(", ")
+        printer.print_ssa_value(self.work)
+        printer.print_string(f"[{self.mode.value.data}], ")
+        printer.print_ssa_value(self.takers)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.work.type)
+
+    def verify_(self) -> None:
+        assert isinstance(self.offsets.type, GroupType)
+        check(self.offsets.type.member == i32, f"expected offsets of i32, got {self.offsets.type}")
+        check_work(self.work.type, self.mode.value.data)

@@ -21,6 +21,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -264,6 +265,17 @@ def _verify_mode(op: DimOp | StrideOp) -> None:
     )
 
 
+def check_work(type_: Attribute, mode: int) -> None:
+    """Whether a mode of a group's tensors can say how much there is to do."""
+    member = type_.member if isinstance(type_, GroupType) else None
+    check(isinstance(member, MemRefType), f"expected a group of tensors for work, got {type_}")
+    assert isinstance(member, MemRefType)
+    check(
+        0 <= mode < member.rank,
+        f"expected a mode in 0..{member.rank - 1} of {member.layout} for work, got {mode}",
+    )
+
+
 @irdl_op_definition
 class TileIndexOp(IRDLOperation):
     """The coordinates, in tiles, of the work item that this CTA computes.
@@ -271,25 +283,39 @@ class TileIndexOp(IRDLOperation):
     One result for each mode of the tensor; `cute-tile` turns it into block indices and gives the
     host part the matching grid. The order of the work items is the schedule's choice. For a group
     of tensors the first result is the tensor's number; their tiles are walked tensor by tensor.
+    `work` names another group of as many tensors: a tile takes time in proportion to an extent of
+    its problem's tensor there, and the schedule may deal tiles out so that all CTAs end together.
 
     Example:
 
         cute.kernel @k(%c: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
           %m, %n = cute.tile_index %c, [128, 128] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
         }
+        cute.kernel @grouped(%a: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>, %c: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>) {
+          %i, %m, %n = cute.tile_index %c, [128, 128] work(%a[1]) : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>, !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
+        }
     """
 
     name = "cute.tile_index"
     memref = operand_def(MemRefType | GroupType)
+    work = opt_operand_def(GroupType)
     tile = prop_def(DenseArrayBase)
+    mode = opt_prop_def(IntegerAttr)
     coords = var_result_def(i32)
 
-    def __init__(self, memref: SSAValue, tile: Sequence[int] | DenseArrayBase) -> None:
+    def __init__(
+        self,
+        memref: SSAValue,
+        tile: Sequence[int] | DenseArrayBase,
+        work: tuple[SSAValue, int] | None = None,
+    ) -> None:
         if not isinstance(tile, DenseArrayBase):
             tile = DenseArrayBase.from_list(i64, list(tile))
         coords = len(tile.get_values()) + isinstance(memref.type, GroupType)
         super().__init__(
-            operands=[memref], properties={"tile": tile}, result_types=[[i32] * coords]
+            operands=[memref, [] if work is None else [work[0]]],
+            properties={"tile": tile, "mode": work and IntegerAttr(work[1], i64)},
+            result_types=[[i32] * coords],
         )
 
     @classmethod
@@ -297,21 +323,47 @@ class TileIndexOp(IRDLOperation):
         unresolved = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         tile = parse_tile(parser)
+        work, mode = None, 0
+        if parser.parse_optional_keyword("work"):
+            with parser.in_parens():
+                work = parser.parse_unresolved_operand()
+                with parser.in_square_brackets():
+                    mode = parser.parse_integer(allow_boolean=False, allow_negative=False)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
-        op = cls(parser.resolve_operand(unresolved, parser.parse_type()), tile)
-        return with_attributes(op, attributes)
+        memref = parser.resolve_operand(unresolved, parser.parse_type())
+        if work is None:
+            return with_attributes(cls(memref, tile), attributes)
+        parser.parse_punctuation(",")
+        group = parser.resolve_operand(work, parser.parse_type())
+        return with_attributes(cls(memref, tile, (group, mode)), attributes)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.memref)
         printer.print_string(", ")
         print_tile(printer, self.tile)
+        if self.work is not None and self.mode is not None:
+            printer.print_string(" work(")
+            printer.print_ssa_value(self.work)
+            printer.print_string(f"[{self.mode.value.data}])")
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
+        if self.work is not None:
+            printer.print_string(", ")
+            printer.print_attribute(self.work.type)
 
     def verify_(self) -> None:
+        if self.work is not None or self.mode is not None:
+            check(
+                isinstance(self.memref.type, GroupType) and None not in (self.work, self.mode),
+                "expected work, with a mode, for a group of tensors alone, got it for "
+                f"{self.memref.type}",
+            )
+            assert self.work is not None
+            assert self.mode is not None
+            check_work(self.work.type, self.mode.value.data)
         type_ = tensor_type(self.memref.type)
         check(isinstance(type_, MemRefType), f"expected a group of tensors, got {type_}")
         assert isinstance(type_, MemRefType)

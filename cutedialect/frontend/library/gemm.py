@@ -53,7 +53,7 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         from cutedialect.frontend.tile import local_tile
 
         bm, bn, bk = tile
-        *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn))
+        *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn), work=(A, -1))
         if isinstance(D, Group):
             problem, *batch = batch
             A, B, D = A[problem], B[problem], D[problem]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from importlib import import_module
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,7 @@ import cutedialect as cute
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.signature import Signature
-from cutedialect.backend.runtime.tables import Table, joined, packed, tile_offsets
+from cutedialect.backend.runtime.tables import Table, joined, packed, tile_offsets, tile_shares
 
 grouped = import_module("cutedialect.frontend.grouped_gemm")
 
@@ -179,3 +180,23 @@ def test_equal_calls_of_grouped_gemm_are_repeated(
     out[1] = DeviceArray(0x90000, (16, 16))
     with pytest.raises(TypeError):
         call()
+
+
+@pytest.mark.parametrize("takers", [1, 4, 132])
+def test_shares_take_every_tile_once_and_end_together(takers):
+    extents = (8192, 4096, 0, 4096, 2048, 64)
+    counts = (96, 133, 5, 0, 800, 40)
+    offsets = tuple(np.cumsum([0, *counts]).tolist())
+    tensors = [(0, (1, extent), (extent, 1)) for extent in extents]
+    shares = tile_shares(offsets, tensors, 1, takers)
+    begins, tiles = shares[: takers + 1], shares[takers + 1 :]
+    assert sorted(tiles) == list(range(offsets[-1]))
+    assert begins[0] == takers + 1
+    assert begins[-1] == len(shares)
+    cost = np.repeat(extents, counts) + 128
+    busy = [sum(int(cost[tile]) for tile in shares[begin:end]) for begin, end in pairwise(begins)]
+    assert max(busy) - min(busy) <= 2048 + 128, "no more than a tile of those dealt out last"
+
+
+def test_nothing_to_share():
+    assert tile_shares((0, 0), [(0, (0, 8), (8, 1))], 1, 3) == (4, 4, 4, 4)
