@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -53,6 +54,7 @@ from cutedialect.passes.thread_layouts import (
     columns_of,
     divides_rows,
     mma_accumulator,
+    modes_of,
     sector_efficiency,
 )
 
@@ -62,7 +64,7 @@ _GROUP = 4
 _MIN_SECTOR_EFFICIENCY = 0.5
 # Registers of a thread that do not hold tiles: addresses, predicates, what an element's formula
 # needs. Bits of the shortest line that is stored, a sector of memory.
-_OTHER_REGISTERS = 40
+_OTHER_REGISTERS = 60
 _LEAST_LINE = 256
 
 
@@ -92,6 +94,7 @@ class _Pieces:
     columns: int
     chunk: int
     before: Operation
+    loads_ahead: bool = False
     cut: set[Operation] = field(default_factory=set)
     made: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
 
@@ -169,8 +172,9 @@ class ResultStores:
                 self._prefetch(op, shape)
         for first in range(0, shape[1], chunk):
             self._load_columns(pieces, first)
-            # What the next columns need is on its way while these are computed.
-            self._load_columns(pieces, first + chunk)
+            if pieces.loads_ahead:
+                # What the next columns need is on its way while these are computed.
+                self._load_columns(pieces, first + chunk)
             for store in stores:
                 self._fill_stage(store, pieces, first)
             for store in stores:
@@ -196,8 +200,8 @@ class ResultStores:
             found = _Pieces(columns, chunk, ops[-1])
             if chunk < columns:
                 _find_cut(found, ops)
-            fits = _registers(found, ops) <= room
-            if fits or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
+            found.loads_ahead = _registers(found, ops) <= room
+            if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
             chunk //= 2
         return found
@@ -410,18 +414,26 @@ def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
 
 def _registers(pieces: _Pieces, ops: Sequence[CopyOp]) -> int:
     """Registers of a thread that hold tiles while columns are stored: what they are taken from,
-    what is loaded for two parts, and what is computed for one.
+    what is loaded for two parts (and the addresses of its rows), and what is computed for one.
     """
     whole = {op.source for op in ops if op.source.owner not in pieces.cut}
     parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
     for op in pieces.cut:
         if isinstance(op, LoadOp):
-            parts += 2 * _registers_of(op.result, pieces.chunk)
+            parts += 2 * _registers_of(op.result, pieces.chunk) + 2 * _rows_of(op.result)
             continue
         whole.update(each for each in op.operands if each.owner not in pieces.cut)
         if len({use.operation for use in op.results[0].uses}) > 1:
             parts += _registers_of(op.results[0], pieces.chunk)
     return parts + sum(_registers_of(each, pieces.columns) for each in whole)
+
+
+def _rows_of(value: SSAValue) -> int:
+    """How many rows of a tile a thread holds."""
+    type_ = _fragment(value)
+    assert type_.tv is not None
+    rows: int = type_.shape[0]  # pyright: ignore[reportAssignmentType]
+    return prod(extent for extent, stride in modes_of(type_.tv[1]) if stride < rows)
 
 
 def _registers_of(value: SSAValue, columns: int) -> int:
