@@ -32,6 +32,7 @@ _MOST_STAGES = 4
 _GROUP_ROWS = 64
 _MOST_RING = 8
 _BARRIER_BYTES = 1024
+_REPEAT = 1024
 _TMA_TARGET = 90
 # Registers for each thread of (loading, computing) warpgroups, by the number of the latter: the
 # sum over a CTA stays within the register file of 65,536.
@@ -102,8 +103,12 @@ def _streaming(
         isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in kernel.walk()
     ):
         return None
-    stage = sum(_bytes(op.source.type) for op in tiles)
-    return _plan(kernel, arch, _DEFAULT_WARPS, stage, given)
+    # A stage of a vector takes as much as the swizzle repeats in.
+    stage = sum(-(-_bytes(op.source.type) // _REPEAT) * _REPEAT for op in tiles)
+    # Results whose layout does not split into columns go through shared memory whole.
+    whole = sum(_bytes(type_) for type_ in results_by_tma(kernel))
+    once = max(0, whole - _staged_result_bytes(kernel))
+    return _plan(kernel, arch, _DEFAULT_WARPS, stage, given, once)
 
 
 def _plan(
