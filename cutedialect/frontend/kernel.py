@@ -29,13 +29,15 @@ class TensorSpec:
     shape: extents, None for a run-time value; extents are run-time values in the kernel anyway.
     dtype: element type (a DType, its name, or a NumPy or torch type).
     strides: in elements; None is row-major. align: largest power of two, up to 16, that divides
-    the base address and all non-unit strides in bytes.
+    the base address and all non-unit strides in bytes. has_tail: whether rows are no whole number
+    of 16 bytes, while `align` is 16: something else may lie behind them.
     """
 
     shape: tuple[int | None, ...]
     dtype: DType
     strides: tuple[int | None, ...] | None = None
     align: int = 16
+    has_tail: bool = False
 
     def __init__(
         self,
@@ -43,11 +45,13 @@ class TensorSpec:
         dtype: object,
         strides: Sequence[int | None] | None = None,
         align: int = 16,
+        has_tail: bool = False,
     ) -> None:
         object.__setattr__(self, "shape", tuple(shape))
         object.__setattr__(self, "dtype", memory_dtype(as_dtype(dtype), "a tensor"))
         object.__setattr__(self, "strides", None if strides is None else tuple(strides))
         object.__setattr__(self, "align", align)
+        object.__setattr__(self, "has_tail", has_tail)
         for what, values in (("extents", self.shape), ("strides", self.strides or ())):
             if any(
                 value is not None and (not hasattr(value, "__index__") or value < 0)

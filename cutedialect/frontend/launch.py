@@ -13,6 +13,7 @@ from cutedialect.backend.runtime.cupy import gpu_available
 from cutedialect.backend.runtime.devices import current_arch
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
+from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
 from cutedialect.schedule import Schedule
 
 from .dtypes import DType, as_dtype, memory_dtype
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 _OPTIONS = ("arch", "schedule", "backend", "stream")
+# Bytes of the unit that TMA stores.
+_LINE = 16
+_TENSOR_STORE = "d.global.shared::cta.tile.bulk_group"
+_TENSOR_REDUCTION = "cp.reduce.async.bulk.tensor"
 _kernels: dict[tuple[object, ...], Kernel] = {}
 
 
@@ -44,6 +49,46 @@ def compile_kernel(
             f"got {len(args)}"
         )
     specs = [spec_of(arg, name) for arg, name in zip(args, names, strict=True)]
+    found = _kernel(program, specs, options)
+    if any(isinstance(spec, TensorSpec | GroupSpec) and _has_tail(spec) for spec in specs):
+        kept = _keeping_tails(found, specs)
+        if kept is not None:
+            found = _kernel(program, kept, options)
+    return found
+
+
+def _has_tail(spec: TensorSpec | GroupSpec) -> bool:
+    return spec.has_tail if isinstance(spec, TensorSpec) else spec.member.has_tail
+
+
+def _keeping_tails(kernel: Kernel, specs: Sequence[Spec]) -> list[Spec] | None:
+    """Specs for a kernel that leaves alone what lies behind the rows of the tensors it stores to:
+    TMA stores write whole units of 16 bytes, whatever the tensor map says, so these are stored to
+    as if their rows were aligned to 8. None where the kernel leaves it alone as it is.
+    """
+    if _TENSOR_STORE not in kernel.ptx and _TENSOR_REDUCTION not in kernel.ptx:
+        return None
+    result: list[Spec] = []
+    parameters = iter(kernel.signature.parameters)
+    for spec in specs:
+        parameter = None if spec is None else next(parameters)
+        if isinstance(spec, GroupSpec) and isinstance(parameter, GroupParameter):
+            is_kept = spec.member.has_tail and parameter.member.written
+            result.append(GroupSpec(_in_halves(spec.member)) if is_kept else spec)
+        elif isinstance(spec, TensorSpec) and isinstance(parameter, TensorParameter):
+            is_kept = spec.has_tail and parameter.written
+            result.append(_in_halves(spec) if is_kept else spec)
+        else:
+            result.append(spec)
+    return None if result == list(specs) else result
+
+
+def _in_halves(spec: TensorSpec) -> TensorSpec:
+    """The spec of a tensor of which nothing is known to be aligned to more than 8 bytes."""
+    return TensorSpec(spec.shape, spec.dtype, spec.strides, min(spec.align, 8))
+
+
+def _kernel(program: KernelFunction, specs: Sequence[Spec], options: Mapping[str, Any]) -> Kernel:
     constants = program.constants({k: v for k, v in options.items() if k not in _OPTIONS})
     schedule = as_schedule(options.get("schedule"))
     backend = options.get("backend") or "auto"
@@ -225,7 +270,10 @@ def _group_spec(values: Sequence[object], name: str) -> GroupSpec:
         else 16
     )
     strides = tuple(1 if mode == contiguous else None for mode in range(len(specs[0].shape)))
-    return GroupSpec(TensorSpec((None,) * len(strides), specs[0].dtype, strides, align))
+    has_tail = align == _LINE and any(
+        _has_ragged_rows(array, contiguous, specs[0].dtype) for array in arrays
+    )
+    return GroupSpec(TensorSpec((None,) * len(strides), specs[0].dtype, strides, align, has_tail))
 
 
 def _merged(specs: Sequence[TensorSpec], name: str) -> GroupSpec:
@@ -253,7 +301,14 @@ def _tensor_spec(array: TensorArgument, name: str) -> TensorSpec:
     free = [d for d in range(rank) if array.shape[d] < 2]
     contiguous = real[-1] if real else free[-1] if free else None
     strides = tuple(1 if mode == contiguous else None for mode in range(rank))
-    return TensorSpec((None,) * rank, dtype, strides, _alignment(array, contiguous, dtype))
+    align = _alignment(array, contiguous, dtype)
+    has_tail = align == _LINE and _has_ragged_rows(array, contiguous, dtype)
+    return TensorSpec((None,) * rank, dtype, strides, align, has_tail)
+
+
+def _has_ragged_rows(array: TensorArgument, contiguous: int | None, dtype: DType) -> bool:
+    """Whether rows end within 16 bytes of memory."""
+    return contiguous is not None and array.shape[contiguous] * dtype.bits // 8 % _LINE != 0
 
 
 def _alignment(array: TensorArgument, contiguous: int | None, dtype: DType) -> int:

@@ -1,0 +1,82 @@
+"""Results whose rows are no whole number of 16 bytes, in a larger array: what lies behind them
+stays as it is, though TMA stores write whole units of 16 bytes. Other rows go by TMA all the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+STORE = "cp.async.bulk.tensor.2d.global.shared::cta"
+GUARD = 77
+
+
+def operands(m, n, k, dtype=np.float16):
+    rng = np.random.default_rng(m + n)
+    a = rng.integers(-3, 4, (m, k)).astype(dtype)
+    return a, np.asfortranarray(rng.integers(-3, 4, (k, n)).astype(dtype))
+
+
+def inside(shape, dtype=np.float16):
+    """A larger array of guards, and the part of it that is the result."""
+    whole = np.full((shape[0] + 2, -(-shape[1] // 16) * 16 + 16), GUARD, dtype)
+    return whole, whole[1:-1, : shape[1]]
+
+
+def untouched(whole, part):
+    copy = whole.copy()
+    copy[1:-1, : part.shape[1]] = GUARD
+    return bool((copy == GUARD).all())
+
+
+@pytest.mark.parametrize("n", [32, 33, 36, 40, 71])
+@pytest.mark.parametrize("m", [1, 70])
+def test_gemm(m, n) -> None:
+    a, b = operands(m, n, 48)
+    whole, out = inside((m, n))
+    cute.gemm(a, b, out=out, arch="sm_90a", backend="emulator")
+    assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32))
+    assert untouched(whole, out)
+    text = cute.compile(cute.gemm, a, b, out=out, arch="sm_90a", backend="emulator").ptx
+    assert (STORE in text) == (n % 8 == 0)
+
+
+def test_columns() -> None:
+    """The contiguous mode of the result is the other one."""
+    a, b = operands(33, 64, 32)
+    whole, out = inside((64, 33))
+    cute.gemm(a, b, out=out.T, arch="sm_90a", backend="emulator")
+    assert np.array_equal(out.T, a.astype(np.float32) @ b.astype(np.float32))
+    assert untouched(whole, out)
+
+
+def test_grouped_gemm() -> None:
+    problems = [operands(40, n, 32) for n in (32, 33)]
+    results = [inside((40, n)) for n in (32, 33)]
+    pairs = zip(*problems, strict=True)
+    outs = [part for _, part in results]
+    cute.grouped_gemm(*map(list, pairs), out=outs, arch="sm_90a", backend="emulator")
+    for (a, b), (whole, out) in zip(problems, results, strict=True):
+        assert np.array_equal(out, a.astype(np.float32) @ b.astype(np.float32))
+        assert untouched(whole, out)
+
+
+@cute.kernel
+def doubled(X, Y, *, tile=(32, 64)):
+    i, j = cute.tile_index(Y, tile)
+    cute.copy(cute.load(cute.local_tile(X, tile, (i, j))) * 2, cute.local_tile(Y, tile, (i, j)))
+
+
+@pytest.mark.parametrize("columns", [64, 67])
+def test_kernel_that_reads_and_writes_padded_arrays(columns) -> None:
+    x = np.random.default_rng(3).integers(-99, 99, (40, 96)).astype(np.float32)
+    whole, out = inside((40, columns), np.float32)
+    kernel = cute.compile(doubled, x[:, :columns], out, arch="sm_90a", backend="emulator")
+    kernel.launch(x[:, :columns], out)
+    assert np.array_equal(out, 2 * x[:, :columns])
+    assert untouched(whole, out)
+    # Loads take TMA either way: they are exact.
+    assert "cp.async.bulk.tensor.2d.shared::cluster.global" in kernel.ptx
+    assert (STORE in kernel.ptx) == (columns == 64)
