@@ -36,7 +36,8 @@ class Schedule:
         other one backward, or "hilbert", squares of the power of two in `raster` along Hilbert
         curves.
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
-        later, while that is computed.
+        later, while that is computed; with "turns" warpgroups also issue theirs one after the
+        other.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
     split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
         adds the parts and goes on with the sum.
@@ -134,7 +135,7 @@ _WORDS = {
     "scheduler": ("single", "persistent", "stream"),
     "reduction": ("ordered", "atomic"),
     "order": ("columns", "snake", "hilbert"),
-    "overlap": ("no", "yes"),
+    "overlap": ("no", "yes", "turns"),
     "swap_ab": ("no", "yes"),
     "epilogue": ("direct", "smem", "tma"),
 }

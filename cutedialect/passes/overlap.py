@@ -13,6 +13,8 @@ from the first one's accumulator, the second works one trip later, while that is
 Both groups begin and end in one trip: the assembler serializes multiplies that cross the back edge
 while another accumulator is read. What the second multiply reads or adds to is touched behind its
 wait; all other code stands between the waits, where the tensor cores work on the second group.
+With `overlap = turns` the role's warpgroups issue their multiplies one after the other, so that the
+tensor cores have those of one while another computes.
 """
 
 from __future__ import annotations
@@ -46,15 +48,24 @@ from cutedialect.dialects.cute_nvgpu import (
     WgmmaFenceOp,
     WgmmaWaitOp,
 )
-from cutedialect.dialects.pipeline import AdvanceOp, ConsumerReleaseOp, ConsumerWaitOp, IndexOp
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    IndexOp,
+    TurnPassOp,
+    TurnWaitOp,
+)
+from cutedialect.dialects.pipeline.roles import role_of
 
+_GROUP = 4
 # Values of a thread that cost little to hold on to.
 _FEW = 8
 
 
 @dataclass(frozen=True)
 class OverlapPass(ModulePass):
-    """Skew the loops of kernels whose schedule says `overlap = yes`."""
+    """Skew the loops of kernels whose schedule says `overlap = yes` or `overlap = turns`."""
 
     name = "cute-overlap"
 
@@ -62,12 +73,13 @@ class OverlapPass(ModulePass):
         for kernel in op.ops:
             if not isinstance(kernel, KernelOp) or kernel.schedule is None:
                 continue
-            if kernel.schedule.data.overlap != "yes":
+            overlap = kernel.schedule.data.overlap
+            if overlap not in ("yes", "turns"):
                 continue
             for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
                 chain = _chain(loop)
                 if chain is not None:
-                    _skew(loop, chain)
+                    _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
 
 
 @dataclass(frozen=True)
@@ -198,7 +210,22 @@ def _written(op: Operation) -> tuple[SSAValue, ...]:
     return (op.fragment,) if isinstance(op, FillOp) else ()
 
 
-def _skew(loop: scf.ForOp, chain: _Chain) -> None:
+def _opens_turns(loop: scf.ForOp) -> bool:
+    """Let the warpgroups of the loop's role take turns, if it has several."""
+    role = role_of(loop)
+    if role is None or len(role.warp_range) // role.teams <= _GROUP:
+        return False
+    block = role.body.block
+    first = block.first_op
+    assert first is not None
+    opens, ends = TurnPassOp(None, _GROUP, True), TurnWaitOp(None, _GROUP, True)
+    opens.location = ends.location = loop.location
+    block.insert_op_before(opens, first)
+    block.add_op(ends)
+    return True
+
+
+def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     """Replace a loop by its first trip, the skewed loop, and the last second multiply."""
     block = loop.parent
     assert block is not None
@@ -224,8 +251,14 @@ def _skew(loop: scf.ForOp, chain: _Chain) -> None:
     writer.add(again)
     trip = _Writer(inner, chain, kept.result)
     trip.values[loop.body.block.args[0]] = inner.args[0]
-    trip.clone(chain.before)
+    fence = chain.before.index(chain.first.start[-1])
+    trip.clone(chain.before[:fence])
+    if in_turns:
+        trip.add(TurnWaitOp(None, _GROUP))
+    trip.clone(chain.before[fence:])
     trip.start(chain.second)
+    if in_turns:
+        trip.add(TurnPassOp(None, _GROUP))
     trip.finish(chain.first, 1)
     trip.clone(chain.beside)
     trip.finish(chain.second, 0, _last_written(chain.beside))

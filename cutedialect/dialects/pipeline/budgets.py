@@ -79,6 +79,7 @@ def _barriers(role: RoleOp) -> int:
     team = max(1, len(role.warp_range) // role.teams)
     count = role.teams
     widths: set[int] = set()
+    turning: set[int] = set()
     turns = False
     for op in role.body.walk():
         if isinstance(op, BarrierOp) and is_whole(op) and op.warps is not None:
@@ -90,6 +91,10 @@ def _barriers(role: RoleOp) -> int:
                 )
             if width < team:
                 widths.add(width)
-        turns = turns or isinstance(op, TurnPassOp | TurnWaitOp)
-    count += sum(team // width for width in widths) * role.teams
+        if isinstance(op, TurnPassOp | TurnWaitOp) and is_whole(op):
+            if op.warps is None:
+                turns = True
+            else:
+                turning.add(max(1, op.warps.value.data))
+    count += sum(team // width for each in (widths, turning) for width in each) * role.teams
     return count + role.teams if turns else count

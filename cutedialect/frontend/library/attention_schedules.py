@@ -33,4 +33,6 @@ def choose_schedule(
         # The output alone takes half of a thread's registers: none are left for an operand that
         # waits for the next trip.
         return Schedule(tile=(bq, keys), overlap="no")
+    if arch in _WARPGROUP_TARGETS and widest <= 128:
+        return Schedule(tile=(bq, keys), overlap="turns")
     return Schedule(tile=(bq, keys))

@@ -140,6 +140,31 @@ class Context:
         # Two instances meet at each barrier: whose turn it was, and whose it will be.
         self.builder.emit(kind(self._name(mine, self.turns), 2 * self.threads))
 
+    def group_turn(self, passes: bool, warps: int, outside: bool) -> None:
+        """Groups of so many warps take turns as instances do; `outside` the last one passes the
+        first turn on, or the first one takes back the last.
+        """
+        groups = self.threads // (warps * _WARP)
+        key = self.barrier_id, -warps
+        first = self.group_barriers.get(key)
+        if first is None:
+            first = self.group_barriers[key] = self.take_barriers(groups * self.instances)
+        builder = self.builder
+        mine = self.group_index(warps)
+        base = builder.pure("mul.lo.s32", self.instance, groups)
+        at = mine
+        if passes:
+            following = builder.pure("add.s32", mine, 1)
+            at = builder.pure("rem.u32", following, groups)
+        kind = ptx.BarArriveOp if passes else ptx.BarSyncOp
+
+        def step() -> None:
+            name = self._name(builder.pure("add.s32", at, first), base)
+            builder.emit(kind(name, 2 * warps * _WARP))
+
+        alone = builder.pure("setp.eq.s32", mine, groups - 1 if passes else 0)
+        self.when(alone if outside else True, step)
+
     def _name(self, first: Scalar, more: Scalar) -> int | SSAValue:
         """The sum of two numbers as the operand of a barrier."""
         name = self.builder.pure("add.s32", first, more)

@@ -102,7 +102,12 @@ def _instance(self: KernelLowering, op: pipeline.InstanceOp) -> None:
 def _turn(self: KernelLowering, op: pipeline.TurnWaitOp | pipeline.TurnPassOp) -> None:
     condition: Scalar = True if op.pred is None else self.scalars[op.pred]
     passes = isinstance(op, pipeline.TurnPassOp)
-    self.context.when(condition, lambda: self.context.turn(passes))
+    context = self.context
+    if op.warps is None:
+        context.when(condition, lambda: context.turn(passes))
+        return
+    warps, outside = op.warps.value.data, op.outside is not None
+    context.when(condition, lambda: context.group_turn(passes, warps, outside))
 
 
 def _emits(make: Callable[[Operation], Operation]) -> Callable[[KernelLowering, Operation], None]:

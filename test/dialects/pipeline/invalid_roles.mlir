@@ -180,6 +180,24 @@ cute.kernel @turn_of_one() {
 
 // -----
 
+cute.kernel @turns_of_all_warps() {
+  pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
+    // expected-error @+1 {{expected a part of the 4 warps to take turns, got 4}}
+    pipeline.turn_wait {warps = 4 : i32}
+  }
+}
+
+// -----
+
+cute.kernel @turn_outside_of_no_group() {
+  pipeline.role "main" attributes {first = 4 : i32, warps = 8 : i32, instances = 2 : i32} {
+    // expected-error @+1 {{expected the warps of a group with 'outside', got none}}
+    pipeline.turn_pass {outside}
+  }
+}
+
+// -----
+
 // expected-error @+1 {{expected 1 to 64 stages, got 65}}
 func.func private @stages(!pipeline.ring<65>)
 

@@ -162,3 +162,23 @@ cute.kernel @teams(%more: i1) {
     pipeline.turn_pass if %more
   }
 }
+
+// -----
+
+// turns of warpgroups
+// CHECK: cute.kernel @groups() {
+// CHECK-NEXT:   pipeline.role "main" attributes {first = 4 : i32, warps = 8 : i32} {
+// CHECK-NEXT:     pipeline.turn_pass {warps = 4 : i32, outside}
+// CHECK-NEXT:     pipeline.turn_wait {warps = 4 : i32}
+// CHECK-NEXT:     pipeline.turn_pass {warps = 4 : i32}
+// CHECK-NEXT:     pipeline.turn_wait {warps = 4 : i32, outside}
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+cute.kernel @groups() {
+  pipeline.role "main" attributes {first = 4 : i32, warps = 8 : i32} {
+    pipeline.turn_pass {warps = 4 : i32, outside}
+    pipeline.turn_wait {warps = 4 : i32}
+    pipeline.turn_pass {warps = 4 : i32}
+    pipeline.turn_wait {warps = 4 : i32, outside}
+  }
+}

@@ -66,6 +66,40 @@ def test_bits_are_those_of_the_program_order(keys):
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.parametrize("keys", [0, 130, 300])
+def test_warpgroups_that_take_turns_give_the_same_bits(keys):
+    rng = np.random.default_rng(keys)
+    q, k, v = (rng.standard_normal((1, 2, s, 64)).astype(np.float16) for s in (200, keys, keys))
+    found = [
+        cute.attention(
+            q,
+            k,
+            v,
+            causal=True,
+            arch="sm_90a",
+            backend="emulator",
+            schedule=f"tile = (128,64), overlap = {overlap}",
+        )
+        for overlap in ("yes", "turns")
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+def test_turns_are_for_several_warpgroups():
+    text = main_role(compiled("turns"), "cute-overlap")
+    steps = re.findall(r"pipeline\.turn_\w+ \{[^}]*\}|scf\.for|rmem|wgmma_fence", text)
+    around = ["pipeline.turn_pass {warps = 4 : i32, outside}", "scf.for"]
+    assert steps[:2] == around
+    assert steps[-1] == "pipeline.turn_wait {warps = 4 : i32, outside}"
+    at = steps.index("pipeline.turn_wait {warps = 4 : i32}")
+    inside = ["wgmma_fence", "wgmma_fence", "rmem", "pipeline.turn_pass {warps = 4 : i32}"]
+    assert steps[at - 1] == "scf.for"
+    assert steps[at + 1 : at + 5] == inside
+    q, k = np.zeros((1, 1, 64, 64), np.float16), np.zeros((1, 1, 128, 64), np.float16)
+    alone = cute.compile(cute.attention, q, k, k, arch="sm_90a", schedule="overlap = turns")
+    assert "turn_" not in alone.stages["cute-overlap"]
+
+
 def test_a_kernel_with_one_multiply_is_left_alone():
     specs = [cute.TensorSpec((None, None), cute.f16)] * 2
     kernel = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap = yes")
