@@ -18,6 +18,7 @@ from cutedialect.backend.runtime.arguments import Bound, Packer, packers, tensor
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.device_memory import DeviceMemory, Placed
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
+from cutedialect.backend.runtime.occupancy import active_clusters
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.staging import staged
 from cutedialect.backend.runtime.streams import (
@@ -36,6 +37,7 @@ _MAX_DYNAMIC_SMEM = 8
 _NON_PORTABLE_CLUSTER = 14
 _PORTABLE_CLUSTER = 8
 _MULTIPROCESSOR_COUNT = 16
+_MAX_THREADS_PER_BLOCK = 0
 _DEFAULT_DYNAMIC_SMEM = 48 * 1024
 
 
@@ -64,7 +66,7 @@ def _planned(value: Any) -> Any:
 
 @dataclass
 class _Loaded:
-    """A program on one device: its functions, the device's multiprocessor count, what launches
+    """A program on one device: its functions, on how many multiprocessors they can be, what they
     point to beside arrays, and the shared memory that the functions have opted in to.
     """
 
@@ -239,7 +241,23 @@ class CupyLauncher:
             if prod(cluster) > _PORTABLE_CLUSTER:
                 cuda.driver.funcSetAttribute(functions[kernel].ptr, _NON_PORTABLE_CLUSTER, 1)
         sm_count = cuda.runtime.deviceGetAttribute(_MULTIPROCESSOR_COUNT, device)
-        return _Loaded(functions, sm_count, DeviceMemory(cuda, program.name))
+        loaded = _Loaded(functions, sm_count, DeviceMemory(cuda, program.name))
+        for kernel, cluster in program.plan.clusters.items():
+            if prod(cluster) > 1:
+                self._fit(loaded, kernel, cluster)
+        return loaded
+
+    def _fit(self, loaded: _Loaded, kernel: str, cluster: tuple[int, int, int]) -> None:
+        """Count no more multiprocessors than clusters of a kernel can be on at one time."""
+        function, smem = loaded.functions[kernel], self._program.plan.smem[kernel]
+        if smem > _DEFAULT_DYNAMIC_SMEM:
+            _cuda().driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SMEM, smem)
+            loaded.smem[kernel] = smem
+        # What `.reqntid` in the PTX says.
+        threads = _cuda().driver.funcGetAttribute(_MAX_THREADS_PER_BLOCK, function.ptr)
+        clusters = active_clusters(function.ptr, cluster, threads, smem)
+        if clusters is not None:
+            loaded.sm_count = min(loaded.sm_count, clusters * prod(cluster))
 
     def _refuse_capture(self, runtime: Any, handle: int, first: bool) -> None:
         if not runtime.streamIsCapturing(handle):

@@ -143,7 +143,9 @@ class FakeMemoryCuda:
             freeAsync=lambda pointer, stream: self.calls.append(("free", stream)),
         )
         self.function = SimpleNamespace(Module=lambda: self)
-        self.driver = SimpleNamespace(funcSetAttribute=lambda *args: None)
+        self.driver = SimpleNamespace(
+            funcSetAttribute=lambda *args: None, funcGetAttribute=lambda *args: 384
+        )
         self.memory = SimpleNamespace(Memory=self.alloc)
 
     def is_available(self) -> bool:

@@ -43,7 +43,8 @@ class FakeCuda:
             streamSynchronize=lambda stream: self.calls.append(("synchronize", stream)),
         )
         self.driver = SimpleNamespace(
-            funcSetAttribute=lambda *args: self.calls.append(("attribute", *args))
+            funcSetAttribute=lambda *args: self.calls.append(("attribute", *args)),
+            funcGetAttribute=lambda attribute, function: {0: 384}[attribute],
         )
         self.function = SimpleNamespace(Module=lambda: FakeModule(self))
 
@@ -481,6 +482,17 @@ def test_a_tensor_map_goes_by_value(cuda: FakeCuda, mapped: CompiledProgram) -> 
         ]
         * 2
     )
+
+
+def test_a_persistent_grid_has_the_clusters_that_run_at_one_time(
+    cuda: FakeCuda, mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = import_module("cutedialect.backend.runtime.cupy")
+    asked: list[Any] = []
+    monkeypatch.setattr(launcher, "active_clusters", lambda *args: asked.append(args) or 7)
+    Kernel(mapped).launch(DeviceArray(0x1000, (5, 132)))
+    assert asked == [(4711, (4, 4, 1), 384, 0)]
+    assert cuda.launches[0]["grid"] == (7 * 16, 7 * 16, 5)
 
 
 def test_a_repeated_call_encodes_nothing(
