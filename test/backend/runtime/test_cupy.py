@@ -487,7 +487,6 @@ def test_a_tensor_map_goes_by_value(cuda: FakeCuda, mapped: CompiledProgram) -> 
 def test_a_persistent_grid_has_the_clusters_that_run_at_one_time(
     cuda: FakeCuda, mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    launcher = import_module("cutedialect.backend.runtime.cupy")
     asked: list[Any] = []
     monkeypatch.setattr(launcher, "active_clusters", lambda *args: asked.append(args) or 7)
     Kernel(mapped).launch(DeviceArray(0x1000, (5, 132)))
