@@ -5,6 +5,7 @@ thread holds the addresses of few values at one time.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from math import prod
 
 from xdsl.ir import Block
@@ -58,11 +59,12 @@ def _cut(source: View, target: View, tv: Layout, most: int) -> tuple[int, int, L
     for a tile that is small, or that does not fall into such parts.
     """
     values = prod(flatten(tv.shape[1]))  # type: ignore[index]
-    parts = -(-values // most)
+    least = -(-values // most)
     shape = source.shape
-    if parts == 1 or len(shape) != 2:
+    if least == 1 or len(shape) != 2:
         return None
-    for mode in (0, 1):
+    # Three parts of a tile with 64 columns there are none, but four.
+    for parts, mode in product(range(least, 2 * least), (0, 1)):
         extent, rest = divmod(shape[mode], parts)
         if rest or any(len(view.modes[mode]) != 1 for view in (source, target)):
             continue
