@@ -231,6 +231,8 @@ class ResultStores:
         if contiguous is None or binding.schedule.epilogue != "tma":
             return
         part = (source.shape[0], chunk)
+        if binding.atoms and min(part) == 1:  # pyright: ignore[reportArgumentType]
+            return
         layout, swizzle, alignment = staging_layout(part, contiguous, source.bits)  # pyright: ignore[reportArgumentType]
         smem = MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
         buffer = AllocSmemOp(smem)
@@ -338,12 +340,17 @@ class ResultStores:
 
 
 def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
-    """The tiles of global memory to which TMA can store the kernel's register tiles."""
+    """The tiles of global memory to which TMA can store the kernel's register tiles. Vectors go
+    there from registers at once where products want the shared memory.
+    """
     found: list[MemRefType] = []
+    multiplies = any(isinstance(op, GemmOp) for op in kernel.walk())
     for op in kernel.walk():
         if isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType):
             type_, tile = op.destination.type, tile_of_tensor(op.destination)
             if isinstance(type_, MemRefType) and type_.rank == 2 and tile is not None:
+                if multiplies and 1 in type_.shape:
+                    continue
                 tensor = tile.tensor.type
                 assert isinstance(tensor, MemRefType)
                 if has_tensor_map(tensor):

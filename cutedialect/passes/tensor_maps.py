@@ -44,7 +44,8 @@ _MOST_EXTENT = 256
 
 @dataclass(frozen=True)
 class TensorTile:
-    """A tile of a kernel's tensor: the tensor's mode that each mode of the tile runs along.
+    """A tile of a kernel's tensor: the tensor's mode that each mode of the tile runs along, -1 for
+    the mode of extent 1 that a vector gets to be a row or a column.
 
     `tensor` is an argument of the kernel or a member of one that is a group.
     """
@@ -79,9 +80,10 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         return tile_of_tensor(owner.source)
     if isinstance(owner, TransposeOp):
         source = tile_of_tensor(owner.source)
-        if source is None or len(source.modes) != 2:
+        if source is None:
             return None
-        return TensorTile(source.tensor, source.modes[::-1])
+        modes = source.modes if len(source.modes) == 2 else (*source.modes, -1)
+        return TensorTile(source.tensor, modes[::-1])
     return None
 
 
@@ -122,7 +124,8 @@ class TensorMaps:
         assert isinstance(type_, MemRefType)
         extents = [1] * type_.rank
         for mode, extent in zip(tile.modes, box, strict=True):
-            extents[mode] = extent
+            if mode >= 0:
+                extents[mode] = extent
         described = TmaDescriptorType.get(element or type_.element, tuple(extents), swizzle)
         found = self.known.get((tensor, described))
         if found is None:
