@@ -16,7 +16,7 @@ _KIND = {1: "b8", 2: "b16", 4: "b32", 8: "b64"}
 
 def kernel_text(body: str, params: str = "", target: str = "sm_90") -> str:
     """A module with the kernel ``k`` and a generous register file."""
-    return f""".version 8.6
+    return f""".version 8.7
 .target {target}
 .address_size 64
 .visible .entry k({params})

@@ -187,6 +187,8 @@ def _signed_zero(r: Array, a: Array, b: Array, c: Array, mode: str) -> Array:
 def _fma_fraction(a: float, b: float, c: float, mode: str) -> float:
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
+        if mode == "rm" and a * b != 0:
+            return -0.0
         return a * b + c
     return round_fraction(exact, mode)
 
