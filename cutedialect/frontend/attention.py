@@ -12,7 +12,7 @@ from typing import Any
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
-from .attention_views import new_array, share_heads, split_heads, work_items
+from .attention_views import heads_as_rows, new_array, share_heads, split_heads, work_items
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32, i64
 from .gemm import call_key
 from .gemm_operands import Operand, as_operand, shown
@@ -128,7 +128,7 @@ class _ReadyCall:
     """What a warm call needs, and none of the arrays that it was made from.
 
     `numbers` are the scale, the cap, and the keys before and behind that a row sees; `items` the
-    work items of packed sequences.
+    work items of packed sequences. With `folds` heads that share keys are rows.
     """
 
     kernel: Kernel | None
@@ -139,6 +139,7 @@ class _ReadyCall:
     group: int
     numbers: tuple[Any, ...]
     items: tuple[int | None, ...] | None
+    folds: bool
 
     def run(
         self, arrays: tuple[Any, Any, Any, Any], lengths: Any, offsets: Sequence[Any], stream: Any
@@ -156,7 +157,10 @@ class _ReadyCall:
     def arguments(self, arrays: Sequence[Any], lengths: Any, offsets: Sequence[Any]) -> list[Any]:
         """The program's arguments: heads that share keys are a mode of their own."""
         q, k, v, out, lse = arrays
-        if self.group > 1:
+        if self.folds:
+            q, out = heads_as_rows(q, self.heads), heads_as_rows(out, self.heads)
+            lse = None if lse is None else heads_as_rows(lse, self.heads)
+        elif self.group > 1:
             q, out = split_heads(q, self.heads), split_heads(out, self.heads)
             k, v = share_heads(k, self.group), share_heads(v, self.group)
             lse = None if lse is None else split_heads(lse, self.heads)
@@ -299,9 +303,12 @@ class _Call:
         given = as_schedule(schedule)
         if given is not None and given.tile is not None and len(given.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
-        chosen = choose_schedule(dims, self.q.shape[-2], target, self.loads_boxes()).merged(given)
         heads = self.heads or 1
         group = (self.q.shape[1] or 0) // heads
+        # A single row sees what the mask leaves of all keys, and so do those of other heads.
+        folds = group > 1 and self.q.shape[2] == 1 and self.window[0] is None and not self.packing
+        many = group if folds else self.q.shape[2]
+        chosen = choose_schedule(dims, many, target, self.loads_boxes()).merged(given)
         rows = chosen.tile[0] if chosen.tile else 1
         ready = _ReadyCall(
             None,
@@ -310,8 +317,9 @@ class _Call:
             self.returns_lse,
             heads,
             group,
-            self.numbers(),
+            self.numbers(folds),
             None if self.packing is None else self.items(rows, heads, group),
+            folds,
         )
         if 0 in self.out_shape:
             return ready
@@ -335,12 +343,12 @@ class _Call:
         args = ready.arguments(arrays, lengths, offsets)
         return replace(ready, kernel=compile_kernel(program, args, options))
 
-    def numbers(self) -> tuple[Any, ...]:
+    def numbers(self, sees_all: bool) -> tuple[Any, ...]:
         """Scale, cap, and the keys that a row sees, as the program takes them."""
         scale, cap = self.scale * _LOG2_E, None
         if self.softcap is not None:
             scale, cap = self.scale / self.softcap, self.softcap * _LOG2_E
-        left, right = self.window
+        left, right = (None, None) if sees_all else self.window
         return _scalar(scale, f32), _scalar(cap, f32), _scalar(left, i32), _scalar(right, i32)
 
     def _new_alignment(self) -> int:

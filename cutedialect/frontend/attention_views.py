@@ -27,6 +27,20 @@ def split_heads(value: Any, heads: int) -> Any:
     return value.reshape(split)
 
 
+def heads_as_rows(value: Any, heads: int) -> Any:
+    """(B, H, 1, ...) as (B, heads, H / heads, ...): a view in which heads that share keys are the
+    rows of one.
+    """
+    shape = tuple(value.shape)
+    rows = (shape[0], heads, shape[1] // heads, *shape[3:])
+    if isinstance(value, TensorSpec):
+        strides = _strides(value)
+        return TensorSpec(
+            rows, value.dtype, (strides[0], None, strides[1], *strides[3:]), value.align
+        )
+    return value.reshape(rows)
+
+
 def share_heads(value: Any, group: int) -> Any:
     """(B, Hk, ...) as (B, Hk, group, ...) with stride 0 along the group: a view."""
     shape = tuple(value.shape)

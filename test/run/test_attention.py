@@ -89,7 +89,8 @@ CASES = {
     "negative_scale": (operands(1, 1, 1, 33, 65, 64), {"scale": -0.3}),
     "scale_of_zero": (operands(1, 1, 1, 33, 20, 64), {"scale": 0.0, "causal": True}),
     "large_scores": (operands(1, 1, 1, 64, 130, 64, size=30.0), {}),
-    "one_row": (operands(2, 2, 1, 1, 67, 64), {"causal": True}),
+    "one_row": (operands(2, 6, 2, 1, 67, 64), {"causal": True}),
+    "one_row_window": (operands(1, 2, 1, 1, 67, 64), {"causal": True, "window": (9, -1)}),
     "one_key": (operands(1, 1, 1, 5, 1, 40), {}),
     "unaligned": (operands(1, 1, 1, 40, 70, 33), {"causal": True}),
 }
@@ -104,6 +105,7 @@ ONCE = {
     "scale_of_zero": "sm_90a",
     "large_scores": "sm_80",
     "one_key": "sm_90a",
+    "one_row_window": "sm_80",
     "unaligned": "sm_80",
 }
 
@@ -193,6 +195,18 @@ def test_a_cluster_shares_keys_where_all_rows_see_the_same(rows):
         check(*run(q, k, v, **options, **masks), q, k, v, **masks)
         kernel = cute.compile(cute.attention, q, k, v, **options, **masks)
         assert ("multicast" in kernel.ptx) == (not masks)
+
+
+def test_rows_of_heads_that_share_keys_are_one_tile():
+    q, k, v = operands(2, 8, 2, 1, 300, 64)
+    lengths = np.array([300, 41])
+    out = np.zeros((2, 1, 8, 64), np.float16).transpose(0, 2, 1, 3)
+    out, lse = run(q, k, v, lengths=lengths, causal=True, arch="sm_90a", out=out)
+    for entry, length in enumerate(lengths):
+        at = slice(entry, entry + 1)
+        check(out[at], lse[at], q[at], k[at, :, :length], v[at, :, :length])
+    kernel = cute.compile(cute.attention, q, k, v, arch="sm_90a")
+    assert "?,?,?,?,?" not in kernel.stages["cute-tile"]
 
 
 def test_calls_with_other_arrays_that_look_alike():
