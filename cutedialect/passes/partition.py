@@ -21,6 +21,7 @@ from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
+    AtomicOp,
     CopyOp,
     ExtractOp,
     FragmentType,
@@ -59,6 +60,7 @@ from cutedialect.passes.smem_layouts import staging_layout
 from cutedialect.passes.tensor_maps import (
     sharing,
 )
+from cutedialect.passes.tensor_reductions import as_store, reduces_by_tma
 from cutedialect.passes.thread_layouts import (
     mma_accumulator,
     mma_operand,
@@ -122,6 +124,11 @@ class _Partition(KernelBinding):
                     stores.append(op)
                 case CopyOp() if op.atom is None:
                     self._bind_copy(op)
+                case AtomicOp() if self.schedule.epilogue == "tma" and reduces_by_tma(op):
+                    stores.append(as_store(op))
+                    self.insert(stores[-1], op)
+                    op.detach()
+                    op.erase()
                 case _:
                     pass
         ResultStores(self).bind(stores)

@@ -24,6 +24,7 @@ from xdsl.traits import is_side_effect_free
 from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AllocSmemOp,
+    AtomicOp,
     CoordOp,
     CopyOp,
     ExtractOp,
@@ -50,6 +51,7 @@ from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import coalesced_for, contiguous_mode, vector_bytes
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import has_tensor_map, tile_of_tensor
+from cutedialect.passes.tensor_reductions import reduces_by_tma, reduction_of
 from cutedialect.passes.thread_layouts import (
     columns_of,
     divides_rows,
@@ -128,6 +130,10 @@ class ResultStores:
             self._bind_plain(op)
 
     def _bind_plain(self, op: CopyOp) -> None:
+        if (kind := reduction_of(op)) is not None:
+            self.binding.insert(AtomicOp(kind, op.source, op.destination), op)
+            _erase(op)
+            return
         source, destination = op.source.type, op.destination.type
         assert isinstance(source, FragmentType)
         assert isinstance(destination, MemRefType)
@@ -162,9 +168,9 @@ class ResultStores:
             self._stage(store, chunk, groups)
             destination = store.op.destination.type
             assert isinstance(destination, MemRefType)
-            if (
-                store.described is None
-                and _share(store.type, store.type.tv, destination) < _MIN_SECTOR_EFFICIENCY
+            if store.described is None and (
+                reduction_of(store.op) is not None
+                or _share(store.type, store.type.tv, destination) < _MIN_SECTOR_EFFICIENCY
             ):
                 return False
         for op in _in_order(pieces.cut):
@@ -244,7 +250,8 @@ class ResultStores:
         store.described = described
         store.staged = binding.insert_top(buffer, op).results[0]
         store.staged.name_hint = f"s{op.destination.name_hint or ''}"
-        store.atom = TmaStoreType.get(source.element, warps=_GROUP if groups > 1 else None)
+        warps = _GROUP if groups > 1 else None
+        store.atom = TmaStoreType.get(source.element, reduction_of(op), warps)
 
     def _fill_stage(self, store: _Store, pieces: _Pieces, first: int) -> None:
         """Compute some columns and write them to their buffer, or to where they go."""
@@ -346,7 +353,8 @@ def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
     found: list[MemRefType] = []
     multiplies = any(isinstance(op, GemmOp) for op in kernel.walk())
     for op in kernel.walk():
-        if isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType):
+        adds = isinstance(op, AtomicOp) and reduces_by_tma(op)
+        if adds or (isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType)):
             type_, tile = op.destination.type, tile_of_tensor(op.destination)
             if isinstance(type_, MemRefType) and type_.rank == 2 and tile is not None:
                 if multiplies and 1 in type_.shape:
@@ -372,6 +380,8 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
     """
     last = group[-1]
     if last.parent is not op.parent or _shape(last.source) != _shape(op.source):
+        return False
+    if reduction_of(last) != reduction_of(op):
         return False
     between = last.next_op
     while between is not op:
