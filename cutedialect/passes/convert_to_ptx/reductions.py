@@ -26,6 +26,9 @@ Combine = Callable[[Scalar, Scalar], Scalar]
 _FLOATS = {"add": "add.{0}", "mul": "mul.{0}", "max": "max.NaN.{0}", "min": "min.NaN.{0}"}
 _INTEGERS = {"add": "add.{0}", "mul": "mul.lo.{0}", "max": "max.{0}", "min": "min.{0}"}
 _ALL_LANES = -1
+# Operations side by side that hide what each takes, and the shortest rows worth cutting.
+_MOST_CHAINS = 8
+_LEAST_CHAIN = 8
 
 
 def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
@@ -67,19 +70,10 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
     results = result_layout.value_coords()
     if set(results) != set(members):
         raise fail(op, f"expected the result {type_} to hold the rows of {source.type}")
-    accumulator = context.registers(cls, len(results))
     rows = [members[coord] for coord in results]
     every = range(len(rows))
-    context.move(values, [row[0] for row in rows], accumulator, every)
+    accumulator = _within_threads(context, values, rows, combine, cls)
     builder = context.builder
-    rest = [(u, row[i]) for i in range(1, len(rows[0])) for u, row in enumerate(rows)]
-    if rest:
-        context.foreach(
-            len(rest),
-            [(accumulator, [u for u, _ in rest]), (values, [v for _, v in rest])],
-            [(accumulator, [u for u, _ in rest])],
-            lambda args: [combine(args[0], args[1])],
-        )
     for digit in digits:
         if not digit.steps[mode] or digit.divisor >= 32:
             continue
@@ -102,6 +96,45 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
     if half:
         return from_elements(context, accumulator, type_)
     return Fragment(type_, accumulator)
+
+
+def _within_threads(
+    context: Context, values: SSAValue, rows: list[list[int]], combine: Combine, cls: str
+) -> SSAValue:
+    """One register for each row of a thread. Few long rows are combined in several parts side by
+    side, since one operation on a sum has to wait for the one before.
+    """
+    length = len(rows[0])
+    ways = max(1, min(_MOST_CHAINS // len(rows), length // _LEAST_CHAIN))
+    ways = 1 << (ways.bit_length() - 1)
+    count = len(rows)
+    parts = context.registers(cls, count * ways)
+    first = [row[w] for w in range(ways) for row in rows]
+    context.move(values, first, parts, range(count * ways))
+    steps = [
+        (u + count * (i % ways), row[i]) for i in range(ways, length) for u, row in enumerate(rows)
+    ]
+    if steps:
+        context.foreach(
+            len(steps),
+            [(parts, [u for u, _ in steps]), (values, [v for _, v in steps])],
+            [(parts, [u for u, _ in steps])],
+            lambda args: [combine(args[0], args[1])],
+        )
+    while ways > 1:
+        ways //= 2
+        half = range(count * ways)
+        context.foreach(
+            len(half),
+            [(parts, half), (parts, [u + count * ways for u in half])],
+            [(parts, half)],
+            lambda args: [combine(args[0], args[1])],
+        )
+    if parts.type.count == count:  # type: ignore[union-attr]
+        return parts
+    accumulator = context.registers(cls, count)
+    context.move(parts, range(count), accumulator, range(count))
+    return accumulator
 
 
 def _widened(context: Context, source: Fragment, name: str) -> SSAValue:
