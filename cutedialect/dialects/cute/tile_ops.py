@@ -41,6 +41,7 @@ from xdsl.traits import (
 )
 
 from cutedialect.dialects.cute_nvgpu import (
+    BulkCopyType,
     CopyType,
     MmaType,
     TmaDescriptorType,
@@ -144,6 +145,12 @@ class CopyOp(IRDLOperation):
             map_ = self.descriptor.type if self.descriptor is not None else None
             rank = len(map_.box) if isinstance(map_, TmaDescriptorType) else 2
             self.atom.entry(source, destination, _arch_of(self), rank)
+        if isinstance(self.atom, BulkCopyType):
+            check(
+                self.descriptor is None,
+                "expected no tensor map with a bulk copy (TMA atoms take one), got one",
+            )
+            self.atom.check_tiles(self.source.type, self.destination.type)
 
 
 @irdl_op_definition

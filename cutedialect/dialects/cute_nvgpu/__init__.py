@@ -3,14 +3,15 @@ the ops that bracket asynchronous ones.
 
 An atom's facts (layouts, registers, targets) are data in `cutedialect.atoms`; a type here names one
 entry of it, in the spelling of NVIDIA's CuTe IR where that has one. `copy_atoms.py`: what threads
-copy with; `mma_atoms.py`: multiplies; `tma.py`: the tensor memory accelerator; `wgmma.py`: groups of
-warpgroup multiplies.
+copy with; `mma_atoms.py`: multiplies; `tma.py`: the tensor memory accelerator; `bulk.py`: copies
+of contiguous tiles without a tensor map; `wgmma.py`: groups of warpgroup multiplies.
 """
 
 from __future__ import annotations
 
 from xdsl.ir import Dialect
 
+from .bulk import BulkCopyType, BulkLoadType, BulkStoreType
 from .copy_atoms import (
     CopyType,
     LdsmType,
@@ -56,10 +57,15 @@ CuteNvgpu = Dialect(
         TmaDescriptorType,
         TmaLoadType,
         TmaStoreType,
+        BulkLoadType,
+        BulkStoreType,
     ],
 )
 
 __all__ = [
+    "BulkCopyType",
+    "BulkLoadType",
+    "BulkStoreType",
     "CopyType",
     "CuteNvgpu",
     "FenceTensorMapsOp",

@@ -9,6 +9,7 @@ from xdsl.ir import Operation
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
+    BulkCopyType,
     LdsmType,
     SimtAsyncCopyType,
     StsmType,
@@ -47,7 +48,7 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
             predicate,
         )
         return
-    if isinstance(atom, TmaLoadType | TmaStoreType):
+    if isinstance(atom, TmaLoadType | TmaStoreType | BulkCopyType):
         tensor_copy(self, op, predicate)
         return
     self.context.when(predicate, lambda: _plain_copy(self, op))

@@ -1,12 +1,19 @@
-"""TMA copies as steps of a kernel: which thread issues them, closes their groups, and waits."""
+"""TMA and bulk copies as steps of a kernel: which thread issues them, closes groups, waits."""
 
 from __future__ import annotations
 
 from xdsl.ir import Operation
 
 from cutedialect.dialects import cute, cute_nvgpu, ptx
-from cutedialect.dialects.cute_nvgpu import TmaDescriptorType, TmaLoadType, TmaStoreType
+from cutedialect.dialects.cute_nvgpu import (
+    BulkLoadType,
+    BulkStoreType,
+    TmaDescriptorType,
+    TmaLoadType,
+    TmaStoreType,
+)
 
+from .bulk_copies import bulk_load, bulk_store
 from .context import fail
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
@@ -14,21 +21,23 @@ from .tensor_copies import load_boxes, prefetch_boxes, store_boxes
 
 
 def tensor_copy(self: KernelLowering, op: cute.CopyOp, predicate: Scalar) -> None:
-    """Issue a TMA copy, where `predicate` (the same for all threads) holds."""
-    if isinstance(op.atom, TmaStoreType):
+    """Issue a TMA or bulk copy, where `predicate` (the same for all threads) holds."""
+    if isinstance(op.atom, TmaStoreType | BulkStoreType):
         _storing(self, op)
         return
-    assert isinstance(op.atom, TmaLoadType)
-    self.context.when(predicate, lambda: self.context.by_one_thread(lambda: _load_boxes(self, op)))
+    self.context.when(predicate, lambda: self.context.by_one_thread(lambda: _load_tile(self, op)))
 
 
-def _load_boxes(self: KernelLowering, op: cute.CopyOp) -> None:
-    assert isinstance(op.atom, TmaLoadType)
+def _load_tile(self: KernelLowering, op: cute.CopyOp) -> None:
     if op.barrier is None or op.barrier not in self.barriers:
         raise fail(op, "expected the barrier that the load signals, got none")
     source, target = self.view(op, op.source), self.view(op, op.destination)
-    map_, described = _map_of(self, op)
     barrier = self.barriers[op.barrier]
+    if isinstance(op.atom, BulkLoadType):
+        bulk_load(self.context, op, source, target, op.atom, barrier)
+        return
+    assert isinstance(op.atom, TmaLoadType)
+    map_, described = _map_of(self, op)
     load_boxes(self.context, op, source, target, map_, described, op.atom, barrier)
 
 
@@ -49,7 +58,7 @@ def _prefetch(self: KernelLowering, op: cute_nvgpu.TmaPrefetchOp) -> None:
 def _is_storing(op: Operation | None) -> bool:
     """Whether an op is one that the storing thread alone executes."""
     if isinstance(op, cute.CopyOp):
-        return isinstance(op.atom, TmaStoreType)
+        return isinstance(op.atom, TmaStoreType | BulkStoreType)
     return isinstance(op, cute_nvgpu.TmaStoreCommitOp | cute_nvgpu.TmaStoreWaitOp)
 
 
@@ -74,8 +83,7 @@ def _storing(self: KernelLowering, op: Operation) -> None:
 def _storing_warps(op: Operation) -> int | None:
     """How many warps have a storing thread of their own; None: the whole role."""
     if isinstance(op, cute.CopyOp):
-        assert isinstance(op.atom, TmaStoreType)
-        return op.atom.warps
+        return op.atom.warps if isinstance(op.atom, TmaStoreType) else None
     assert isinstance(op, cute_nvgpu.TmaStoreCommitOp | cute_nvgpu.TmaStoreWaitOp)
     return None if op.warps is None else op.warps.value.data
 
@@ -90,10 +98,13 @@ def _store_step(self: KernelLowering, op: Operation) -> None:
         return
     assert isinstance(op, cute.CopyOp)
     atom = op.atom
-    assert isinstance(atom, TmaStoreType)
     source, target = self.view(op, op.source), self.view(op, op.destination)
-    map_, described = _map_of(self, op)
     predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
+    if isinstance(atom, BulkStoreType):
+        self.context.when(predicate, lambda: bulk_store(self.context, op, source, target, atom))
+        return
+    assert isinstance(atom, TmaStoreType)
+    map_, described = _map_of(self, op)
     self.context.when(
         predicate,
         lambda: store_boxes(self.context, op, source, target, map_, described, atom),

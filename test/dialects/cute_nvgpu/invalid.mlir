@@ -119,3 +119,37 @@ func.func private @negated_accumulator(!cute_nvgpu.sm90.mma<64x16x16, elem_type 
 
 // expected-error @+1 {{expected scale_d = 0 or 1, got 2}}
 func.func private @doubled(!cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f32), a = smem, scale_d = 2>)
+
+// -----
+
+// expected-error @+1 {{expected a reduction add, min, max, inc, dec, and, or, xor, got mul}}
+func.func private @bulk_product(!cute_nvgpu.atom.bulk_store<f32, reduce = mul>)
+
+// -----
+
+// expected-error @+1 {{expected a type that a bulk copy can min: u32, s32, u64, s64, f16, bf16; got f32}}
+func.func private @bulk_min_of_f32(!cute_nvgpu.atom.bulk_store<f32, reduce = min>)
+
+// -----
+
+// expected-error @+1 {{expected a cache hint evict_first, evict_last, normal, got soon}}
+func.func private @bulk_hint(!cute_nvgpu.atom.bulk_load<f32, cache = soon>)
+
+// -----
+
+// A bulk copy counts addresses, not coordinates
+cute.kernel @bulk_with_map(%a: !cute.memref<f32, gmem, align<16>, "(64):(1)">, %t: !cute_nvgpu.tma_descriptor<f32, (64)>) {
+  %s = cute.alloc_smem : !cute.memref<f32, smem, align<128>, "(64):(1)">
+  // expected-error @+1 {{expected no tensor map with a bulk copy (TMA atoms take one), got one}}
+  cute.copy %a, %s tma %t : !cute_nvgpu.tma_descriptor<f32, (64)> {atom = !cute_nvgpu.atom.bulk_load<f32>} : !cute.memref<f32, gmem, align<16>, "(64):(1)"> -> !cute.memref<f32, smem, align<128>, "(64):(1)">
+}
+
+// -----
+
+module attributes {cute.arch = "sm_80"} {
+  cute.kernel @bulk_too_new(%a: !cute.memref<f32, gmem, align<16>, "(64):(1)">) {
+    %s = cute.alloc_smem : !cute.memref<f32, smem, align<128>, "(64):(1)">
+    // expected-error @+1 {{expected a copy from gmem to smem that sm_80 has (cp.async, ld and st), got bulk_load, which needs sm_90+}}
+    cute.copy %a, %s {atom = !cute_nvgpu.atom.bulk_load<f32>} : !cute.memref<f32, gmem, align<16>, "(64):(1)"> -> !cute.memref<f32, smem, align<128>, "(64):(1)">
+  }
+}

@@ -86,3 +86,9 @@ cute.kernel @k() {
 // Atoms with all that they may say
 // CHECK: func.func private @atoms(!cute_nvgpu.atom.tma_load<f16, multicast = 2:1, cache = evict_last>, !cute_nvgpu.atom.tma_load<f16, cache = normal>, !cute_nvgpu.atom.tma_store<f32, reduce = add, warps = 4, cache = evict_first>, !cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f16), a = rmem, negate = ab, scale_d = 0>) -> ()
 func.func private @atoms(!cute_nvgpu.atom.tma_load<f16, multicast = 2:1, cache = evict_last>, !cute_nvgpu.atom.tma_load<f16, cache = normal>, !cute_nvgpu.atom.tma_store<f32, reduce = add, warps = 4, cache = evict_first>, !cute_nvgpu.sm90.mma<64x16x16, elem_type = (f16, f16, f16), a = rmem, negate = ab, scale_d = 0>) -> ()
+
+// -----
+
+// Bulk copies
+// CHECK: func.func private @bulk(!cute_nvgpu.atom.bulk_load<f16>, !cute_nvgpu.atom.bulk_load<i8, cache = evict_first>, !cute_nvgpu.atom.bulk_store<bf16, reduce = add, cache = evict_last>, !cute_nvgpu.atom.bulk_store<i64, reduce = xor>) -> ()
+func.func private @bulk(!cute_nvgpu.atom.bulk_load<f16>, !cute_nvgpu.atom.bulk_load<i8, cache = evict_first>, !cute_nvgpu.atom.bulk_store<bf16, reduce = add, cache = evict_last>, !cute_nvgpu.atom.bulk_store<i64, reduce = xor>) -> ()
