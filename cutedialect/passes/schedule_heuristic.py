@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.ir import Attribute, Block, SSAValue
 
 from cutedialect.atoms import target
@@ -25,8 +27,10 @@ from cutedialect.schedule import Schedule, replace_set
 _WARP_BLOCK = (64, 64)
 _DEFAULT_WARPS = (4, 1)
 _MOST_WARPS = 8
-# Accumulators of a thread beside which operands and addresses still find registers.
+# Accumulators of a thread beside which operands and addresses still find registers, and elements
+# of the next operands that it copies one by one.
 _MOST_VALUES = 128
+_MOST_COPIED = 64
 _MOST_STAGES = 4
 # A warpgroup multiplies blocks of 64 rows; more stages than this hide no more latency.
 _GROUP_ROWS = 64
@@ -61,7 +65,11 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
         choices["warps"] = (
             _row_warps(acc.shape)
             if _is_chained(gemms)
-            else _thread_warps(acc.shape, len({op.acc for op in gemms}))
+            else _thread_warps(
+                acc.shape,
+                len({op.acc for op in gemms}) + _has_addend(kernel, acc),
+                _copied_values(gemms),
+            )
         )
         choices["stages"] = _stages(gemms, arch)
     else:
@@ -225,11 +233,31 @@ def _stages(gemms: list[GemmOp], arch: str) -> int:
     return max(2, min(_MOST_STAGES, free // max(1, _stage_bytes(gemms))))
 
 
-def _thread_warps(tile: tuple[int, ...], accumulators: int) -> tuple[int, int]:
-    """`gemm_warps`, with more rows of warps where a thread would hold too many accumulators."""
+def _has_addend(kernel: KernelOp, acc: FragmentType) -> bool:
+    """Whether tiles like the accumulator are loaded to registers: there they lie beside it."""
+    return any(
+        isinstance(op, LoadOp)
+        and isinstance(op.result.type, FragmentType)
+        and op.result.type.shape == acc.shape
+        for op in kernel.walk()
+    )
+
+
+def _copied_values(gemms: list[GemmOp]) -> int:
+    """Elements of one stage that pass through registers."""
+    types = [tile.type for tile in {tile for op in gemms for tile in (op.a, op.b)}]
+    return sum(
+        prod(type_.shape)  # pyright: ignore[reportArgumentType]
+        for type_ in types
+        if isinstance(type_, MemRefType) and not takes_async_copy(type_)
+    )
+
+
+def _thread_warps(tile: tuple[int, ...], tiles: int, copied: int) -> tuple[int, int]:
+    """`gemm_warps`, with more rows of warps where a thread would hold too much of its tiles."""
     rows, columns = gemm_warps(tile)
     while (
-        accumulators * tile[0] * tile[1] > _MOST_VALUES * 32 * rows * columns
+        max(tiles * tile[0] * tile[1] / _MOST_VALUES, copied / _MOST_COPIED) > 32 * rows * columns
         and tile[0] % (2 * rows * 16) == 0
         and 2 * rows * columns <= _MOST_WARPS
     ):
