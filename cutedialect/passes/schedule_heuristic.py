@@ -36,6 +36,8 @@ _MOST_STAGES = 4
 _GROUP_ROWS = 64
 _MOST_RING = 8
 _BARRIER_BYTES = 1024
+# Where threads meet between chained multiplies: reductions, columns that change their layout.
+_MEETING_BYTES = 2048
 _REPEAT = 1024
 _TMA_TARGET = 90
 # Registers for each thread of (loading, computing) warpgroups, by the number of the latter: the
@@ -91,6 +93,8 @@ def _multiplying(
     tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
     registers = _REGISTERS if all(_comes_by_tma(tile) for tile in tiles) else _COPYING_REGISTERS
     stage, once = _stage_bytes(gemms), _stage_bytes(gemms, once=True)
+    if _is_chained(gemms):
+        once += _MEETING_BYTES
     plan = _plan(kernel, arch, warps, stage, given, once)
     if _is_chained(gemms):
         plan["overlap"] = "yes"
@@ -230,6 +234,8 @@ def _row_warps(tile: tuple[int, ...]) -> tuple[int, int]:
 def _stages(gemms: list[GemmOp], arch: str) -> int:
     """As many stages as shared memory holds, up to 4; a ring of 2 fits or the tile is too large."""
     free = target(arch).smem_per_cta - _stage_bytes(gemms, once=True)
+    if _is_chained(gemms):
+        free -= 2 * _MEETING_BYTES
     return max(2, min(_MOST_STAGES, free // max(1, _stage_bytes(gemms))))
 
 

@@ -247,3 +247,9 @@ def test_default_schedules_assemble_without_spills(d, dv, masks, arch):
     specs = [cute.TensorSpec((4, 8, None, x), cute.bf16) for x in (d, d, dv)]
     kernel = cute.compile(cute.attention, *specs, return_lse=True, arch=arch, **masks)
     assert kernel.resources.spills == 0
+
+
+@pytest.mark.parametrize("d", [96, 256])
+def test_a_target_with_little_shared_memory_gets_smaller_tiles(d):
+    q, k, v = operands(1, 1, 1, 40, 70, d)
+    check(*run(q, k, v, causal=True, arch="sm_89"), q, k, v, causal=True)

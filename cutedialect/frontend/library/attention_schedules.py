@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from cutedialect.atoms import target
 from cutedialect.schedule import Schedule
 
 _WARPGROUP_TARGETS = ("sm_90a",)
+# Shared memory beside a tile of q and two stages of k and v, of 16-bit elements.
+_MEETING_BYTES = 4096
 # A warp multiplies 16 rows at once, a warpgroup 64.
 _ROWS, _GROUP_ROWS = 16, 64
 
@@ -29,6 +32,9 @@ def choose_schedule(
     bq = unit
     while bq < min(most, needed):
         bq *= 2
+    free = target(arch).smem_per_cta - _MEETING_BYTES
+    while bq > unit and 2 * (bq * dims[0] + 2 * keys * sum(dims)) > free:
+        bq //= 2
     if arch in _WARPGROUP_TARGETS and widest > 192:
         # The output alone takes half of a thread's registers: none are left for an operand that
         # waits for the next trip.
