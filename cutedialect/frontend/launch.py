@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _OPTIONS = ("arch", "schedule", "backend", "stream")
 # Bytes of the unit that TMA stores.
 _LINE = 16
-_TENSOR_STORE = "d.global.shared::cta.tile.bulk_group"
-_TENSOR_REDUCTION = "cp.reduce.async.bulk.tensor"
 _kernels: dict[tuple[object, ...], Kernel] = {}
 
 
@@ -66,17 +64,15 @@ def _keeping_tails(kernel: Kernel, specs: Sequence[Spec]) -> list[Spec] | None:
     TMA stores write whole units of 16 bytes, whatever the tensor map says, so these are stored to
     as if their rows were aligned to 8. None where the kernel leaves it alone as it is.
     """
-    if _TENSOR_STORE not in kernel.ptx and _TENSOR_REDUCTION not in kernel.ptx:
-        return None
     result: list[Spec] = []
     parameters = iter(kernel.signature.parameters)
     for spec in specs:
         parameter = None if spec is None else next(parameters)
         if isinstance(spec, GroupSpec) and isinstance(parameter, GroupParameter):
-            is_kept = spec.member.has_tail and parameter.member.written
+            is_kept = spec.member.has_tail and parameter.member.whole_rows
             result.append(GroupSpec(_in_halves(spec.member)) if is_kept else spec)
         elif isinstance(spec, TensorSpec) and isinstance(parameter, TensorParameter):
-            is_kept = spec.has_tail and parameter.written
+            is_kept = spec.has_tail and parameter.whole_rows
             result.append(_in_halves(spec) if is_kept else spec)
         else:
             result.append(spec)

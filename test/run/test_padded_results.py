@@ -80,3 +80,40 @@ def test_kernel_that_reads_and_writes_padded_arrays(columns) -> None:
     # Loads take TMA either way: they are exact.
     assert "cp.async.bulk.tensor.2d.shared::cluster.global" in kernel.ptx
     assert (STORE in kernel.ptx) == (columns == 64)
+
+
+def test_a_kernel_for_whole_rows_refuses_others() -> None:
+    x = np.ones((40, 96), np.float32)
+    kernel = cute.compile(doubled, x[:, :64], x[:, :64].copy(), arch="sm_90a", backend="emulator")
+    whole, out = inside((40, 67), np.float32)
+    with pytest.raises(ValueError, match=r"Y: expected rows of a multiple of 16 bytes, .* 268"):
+        kernel.launch(x[:, :67], out)
+    assert untouched(whole, out)
+    whole, out = inside((40, 68), np.float32)
+    kernel.launch(x[:, :67], out)
+    assert np.array_equal(out[:, :67], 2 * x[:, :67])
+    assert untouched(whole, out)
+
+
+def test_vectors_that_threads_store_beside_it() -> None:
+    """Only what TMA stores to is asked for whole rows."""
+    a, b = operands(37, 64, 32)
+    rows = np.zeros((37,), np.float32)
+    c = np.zeros((37, 64), np.float32)
+    kernel = cute.compile(sums, a[:32], b, c[:32], rows[:32], arch="sm_90a", backend="emulator")
+    assert STORE in kernel.ptx
+    kernel.launch(a, b, c, rows)
+    assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+    assert np.array_equal(rows, c.sum(1))
+
+
+@cute.kernel
+def sums(A, B, C, S, *, tile=(64, 64, 32)):
+    bm, bn, bk = tile
+    m, n = cute.tile_index(C, (bm, bn))
+    a, b = cute.local_tile(A, (bm, bk), (m, None)), cute.local_tile(B, (bk, bn), (None, n))
+    acc = cute.zeros((bm, bn), cute.f32)
+    for k in cute.range(a.tiles):
+        cute.gemm(a[k], b[k], acc)
+    cute.copy(acc, cute.local_tile(C, (bm, bn), (m, n)))
+    cute.atomic_add(cute.row_sum(acc), cute.local_tile(S, (bm,), (m,)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
+from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype, tensor_argument
 from cutedialect.backend.runtime.host import POINTER, TABLE, TENSOR_MAP
 from cutedialect.backend.runtime.signature import (
     GroupParameter,
@@ -23,6 +23,8 @@ from cutedialect.backend.runtime.signature import (
 from cutedialect.backend.runtime.tensor_maps import encoded
 
 _EXTENT_LIMIT = 1 << 31
+# Bytes that TMA stores at once.
+_STORED = 16
 _REMEMBERED = 1024
 _FLOATS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 _INTEGER_RANGES = {
@@ -175,6 +177,8 @@ def check_tensor(parameter: TensorParameter, tensor: TensorArgument) -> tuple[in
                 f"{name}: expected an array whose elements do not overlap, as the kernel writes "
                 f"it, got strides {tensor.strides} of shape {tensor.shape}"
             )
+    if parameter.whole_rows and not empty:
+        _check_rows(parameter, tensor)
     if tensor.pointer % parameter.alignment and not empty:
         raise ValueError(
             f"{name}: expected memory aligned to {parameter.alignment} bytes, got address "
@@ -184,6 +188,18 @@ def check_tensor(parameter: TensorParameter, tensor: TensorArgument) -> tuple[in
         raise ValueError(f"{name}: expected a writable array, got a read-only one")
     result = tuple(strides)
     return tensor.strides if result == tensor.strides else result
+
+
+def _check_rows(parameter: TensorParameter, tensor: TensorArgument) -> None:
+    """Rows that TMA stores are multiples of 16 bytes: what lies behind others would be lost."""
+    mode = parameter.stride.index(1)
+    size = tensor.shape[mode] * numpy_dtype(tensor.dtype).itemsize
+    if size % _STORED:
+        raise ValueError(
+            f"{parameter.name}: expected rows of a multiple of {_STORED} bytes, as the kernel "
+            f"stores to them by TMA, got {size} bytes in shape {tensor.shape}; compile the kernel "
+            "for this array"
+        )
 
 
 def scalar(parameter: ScalarParameter, value: Any) -> int | float:
@@ -238,8 +254,6 @@ def _packer(type_: str, size: int) -> Packer:
         return np.int64
     unsigned = np.dtype(f"u{size}").type
     if type_ in _FLOATS:
-        from cutedialect.backend.runtime.arrays import numpy_dtype
-
         narrow = numpy_dtype(_FLOATS[type_])
         bits = np.dtype(f"u{narrow.itemsize}")
         return lambda value: unsigned(np.array(value, narrow).view(bits)[()])

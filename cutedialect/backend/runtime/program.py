@@ -30,6 +30,7 @@ from cutedialect.backend.runtime.host import (
 )
 from cutedialect.backend.runtime.ptx_text import Entry, canonical, entries
 from cutedialect.backend.runtime.signature import Signature
+from cutedialect.backend.runtime.tensor_stores import with_tensor_stores
 
 # Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
 # wider one is filled up.
@@ -68,8 +69,9 @@ class CompiledProgram:
         Raises CompileError when the host part and the kernels disagree about parameters.
         """
         host = find_host(module)
+        signature = with_tensor_stores(signature_of(host), module, host)
         program = CompiledProgram(
-            name, arch, ptx, host_source(host), signature_of(host), schedule, ops or {}
+            name, arch, ptx, host_source(host), signature, schedule, ops or {}
         )
         program.check()
         return program

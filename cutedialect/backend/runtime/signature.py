@@ -25,7 +25,8 @@ class TensorParameter:
     """A tensor argument. `shape` and `stride` (in elements) list the leaves left to right: an int
     is fixed, None is a run-time value, then a multiple of its entry in `shape_divisor` or
     `stride_divisor`. `modes` counts the leaves of each top-level mode, `alignment` is in bytes,
-    `written` says whether the kernel may store to it.
+    `written` says whether the kernel may store to it, `whole_rows` whether it does so in units of
+    16 bytes, so that rows have to be multiples of them.
     """
 
     name: str
@@ -37,6 +38,7 @@ class TensorParameter:
     stride_divisor: tuple[int, ...] = ()
     modes: tuple[int, ...] = ()
     written: bool = True
+    whole_rows: bool = False
 
     def __post_init__(self) -> None:
         ones = (1,) * len(self.shape)
