@@ -123,11 +123,6 @@ def current() -> Trace:
     return _traces.stack[-1]
 
 
-def is_tracing() -> bool:
-    """Whether a kernel is being traced."""
-    return bool(_traces.stack)
-
-
 @contextmanager
 def tracing(trace: Trace) -> Iterator[Trace]:
     """Make `trace` the current one."""

@@ -152,15 +152,6 @@ def columns_of(tv: Layout, rows: int, chunk: int) -> Layout | None:
     return _layout(modes_of(tv[0]), tuple(kept))
 
 
-def values_in_columns(tv: Layout, rows: int, first: int, chunk: int) -> list[int]:
-    """Which values of a thread lie in the columns from `first` on, in their order."""
-    return [
-        value
-        for value, offset in enumerate(_offsets(modes_of(tv[1])))
-        if first <= offset // rows < first + chunk
-    ]
-
-
 def divides_rows(tv: Layout, rows: int, groups: int) -> bool:
     """Whether the threads, cut into `groups` of neighbors, hold an equal block of rows each."""
     offsets = _offsets(modes_of(tv[0]))

@@ -11,7 +11,7 @@ import numpy as np
 
 from .lanes import Array, Lanes
 from .module import Reg
-from .types import STORAGE, ScalarType
+from .types import STORAGE
 
 
 class Register:
@@ -70,8 +70,3 @@ class Register:
         if self.origin is not None:
             return self.origin
         return "CD-I4", f"register {self.name} was never written"
-
-
-def compatible(register: ScalarType, wanted: ScalarType) -> bool:
-    """May a register of one type be an operand of the other (PTX ISA 9.4: same size)?"""
-    return register.bits == wanted.bits

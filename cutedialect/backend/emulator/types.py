@@ -36,10 +36,6 @@ class ScalarType:
     def is_signed(self) -> bool:
         return self.kind == "s"
 
-    @property
-    def is_integer(self) -> bool:
-        return self.kind in "bus"
-
 
 def _types() -> dict[str, ScalarType]:
     table = {"pred": ScalarType("pred", "b", 1, STORAGE[1])}
