@@ -119,7 +119,7 @@ def test_against_float64(name, arch):
     check(*run(q, k, v, arch=arch, **masks), q, k, v, **masks)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_copies_that_complete_late(seed, monkeypatch):
     monkeypatch.setattr(emulator, "launch", partial(emulator.launch, seed=seed))
     q, k, v = operands(1, 3, 1, 200, 300, 64)

@@ -50,8 +50,9 @@ TYPES = {
 def test_types_and_majors(kind, majors):
     dtype, schedule = TYPES[kind]
     low = 0 if kind == "u8" else -3
-    a = in_major(integers((80, 96), dtype, 1, low), majors[0] == "T")
-    b = in_major(integers((96, 48), dtype, 2, low), majors[1] == "T")
+    m, n, k = (40, 24, 48) if kind == "f64" else (80, 48, 96)
+    a = in_major(integers((m, k), dtype, 1, low), majors[0] == "T")
+    b = in_major(integers((k, n), dtype, 2, low), majors[1] == "T")
     got = run(a, b, schedule=schedule)
     want = exact(a, b)
     assert got.dtype == (np.int32 if kind in ("s8", "u8") else dtype)

@@ -28,11 +28,11 @@ EVERY = [
 EDGES = [(0, 0), (0, 1), (1, -1), (1, 0), (1, 1), (2, 1)]
 
 
-def problem(schedule, dtype, depth, more=8):
-    """Operands that want two clusters along M and N, the second nearly empty; B is K-major."""
+def problem(schedule, dtype, depth, more=(0, 0)):
+    """Operands of one cluster's tiles and `more` rows and columns; B is K-major."""
     rows, columns = (
-        extent * ctas + more
-        for extent, ctas in zip(schedule.tile[:2], schedule.cluster, strict=True)
+        extent * ctas + beyond
+        for extent, ctas, beyond in zip(schedule.tile[:2], schedule.cluster, more, strict=True)
     )
     if schedule.swap_ab == "yes":
         rows, columns = columns, rows
@@ -61,7 +61,9 @@ def test_the_list_can_be_read_and_compiled_whole():
 @pytest.mark.parametrize(("schedule", "dtype"), EVERY)
 def test_schedule(schedule, dtype):
     """Compiled as `cute.gemm` compiles it, assembled without a word, run on ragged tiles."""
-    a, b = problem(schedule, dtype, 2 * schedule.tile[2] + 16)
+    # A second cluster has 8 rows or 8 columns of results; the other mode lacks 8 of its last tile.
+    more = (8, -8) if schedule.tile[0] <= schedule.tile[1] else (-8, 8)
+    a, b = problem(schedule, dtype, schedule.tile[2] + 16, more)
     kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=schedule, backend="emulator")
     assert "wgmma.mma_async" in kernel.ptx
     made = cute.Schedule.parse(kernel.schedule)
@@ -88,4 +90,4 @@ def test_trip_counts(schedule, dtype):
     for times, more in EDGES:
         depth = schedule.tile[2] * (times * stages + more)
         for less in {0, min(depth, ragged)}:
-            check(*problem(schedule, dtype, depth - less, more=0), schedule)
+            check(*problem(schedule, dtype, depth - less), schedule)

@@ -62,7 +62,14 @@ def carried_on(text, passes):
     return out.getvalue()
 
 
-@pytest.mark.parametrize("name", KERNELS)
+# Kernels whose passes the others go through too.
+LONG = ("attention on sm_80", "gemm of two teams")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=pytest.mark.long if each in LONG else ()) for each in KERNELS],
+)
 def test_stages_lead_to_the_same_ptx(name):
     kernel = KERNELS[name]()
     arch = next(line.split()[1] for line in kernel.ptx.split("\n") if line.startswith(".target"))
