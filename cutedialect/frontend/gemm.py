@@ -400,7 +400,9 @@ class GemmCall:
         rows = self.out_shape[-2]
         single = rows == 1 and all(extent == 1 for extent in self.out_shape[:-2])
         align = 16 if single else min(16, row & -row)
-        return TensorSpec(self.out_shape, self.out_dtype, align=align)
+        # Other rows than a single one are no whole number of 16 bytes where they are not aligned.
+        has_tail = single and (self.out_shape[-1] is None or row % 16 != 0)
+        return TensorSpec(self.out_shape, self.out_dtype, align=align, has_tail=has_tail)
 
     def schedule(self, given: Schedule | None, arch: str) -> Schedule | None:
         """`given`, on top of what suits the problem where warpgroups multiply."""
