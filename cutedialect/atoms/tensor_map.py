@@ -51,8 +51,6 @@ _SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 _INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 _PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
 _FILLS = {"zero": 0, "nan": 1}
-# What one mbarrier phase can count: tx-count is at most 2^20 - 1.
-MAX_BOX_BYTES = (1 << 20) - 1
 REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 # The reductions that an H100 carries out; others encode and assemble, and then are an illegal
 # instruction. Types by the driver's code.

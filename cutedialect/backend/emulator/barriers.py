@@ -35,7 +35,6 @@ class Waiter:
 @dataclass
 class _State:
     expected: int
-    by_default: bool
     arrived: set[int] = field(default_factory=set[int])
     warps: set[int] = field(default_factory=set[int])
     waiters: list[Waiter] = field(default_factory=list[Waiter])
@@ -107,7 +106,7 @@ class Barriers:
             state = self._states.get((cta, number))
             count = machine.warps * 32 if expected is None else expected
             if state is None:
-                state = self._states[cta, number] = _State(count, expected is None)
+                state = self._states[cta, number] = _State(count)
             elif state.expected != count:
                 raise EmulatorError(
                     f"barrier {number} of CTA {machine.describe_cta(cta)} is used with thread "

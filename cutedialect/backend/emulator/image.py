@@ -22,8 +22,8 @@ LOCAL_START = 16
 class Image:
     """What is fixed for a launch: where each variable lies and the memories that all CTAs share.
 
-    ``offsets`` maps a variable's uid to its address in its own space; ``param_variables`` are those
-    of device functions (one instance a thread), the kernel's own parameters lie in ``params``.
+    ``offsets`` maps a variable's uid to its address in its own space. The kernel's own parameters
+    are ``entry_params``, in ``param_memory``; those of device functions have one instance a thread.
     """
 
     module: Module

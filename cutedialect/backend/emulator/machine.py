@@ -89,7 +89,6 @@ class Machine:
         self.lane_thread = lane % (self.warps * 32)
         self.lane_id = lane & 31
         self.alive = self.lane_thread < threads
-        self.born = self.alive.copy()
         self.registers: list[Register | None] = [None] * len(image.module.registers)
         self.shared = BankedMemory("shared", ctas, image.shared_size, SHARED_START)
         self._local: BankedMemory | None = None

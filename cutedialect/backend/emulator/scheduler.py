@@ -8,7 +8,6 @@ at random.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .barriers import compact
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from .machine import Machine
 
 Stack = tuple[Any, ...]
-Control = Callable[["Scheduler", Lanes, int, Stack], None]
 
 QUANTUM = 20_000
 STALLED_ROUNDS = 20_000
