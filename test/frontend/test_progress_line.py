@@ -56,6 +56,8 @@ def test_a_log_gets_no_line(clock):
 
 # `tune` on a device where a round takes a while; it says when the first is done.
 SEARCH = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
 import sys, time
 from cutedialect.__main__ import main
 from cutedialect.backend.runtime.arrays import TensorArgument
