@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
@@ -81,9 +82,7 @@ def attention(
         )
         ready = call.prepare(out, arch, schedule, backend)
         if key is not None:
-            if len(_calls) >= _CALLS_KEPT:
-                _calls.clear()
-            _calls[key] = ready
+            _calls.keep(key, ready)
     return ready.run((q, k, v, out), lengths, offsets, stream)
 
 
@@ -120,7 +119,7 @@ attention.compile = compile_attention  # type: ignore[attr-defined]
 
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
-_calls: dict[tuple[object, ...], _ReadyCall] = {}
+_calls: Kept[tuple[object, ...], _ReadyCall] = Kept(_CALLS_KEPT)
 
 
 @dataclass(frozen=True)

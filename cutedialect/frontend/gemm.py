@@ -14,6 +14,7 @@ from typing import Any
 
 from cutedialect.backend.runtime.cupy import gpu_available
 from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
@@ -117,9 +118,7 @@ def gemm(
         )  # fmt: skip
         ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
-            if len(_calls) >= _CALLS_KEPT:
-                _calls.clear()
-            _calls[key] = ready
+            _calls.keep(key, ready)
     return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
 
 
@@ -135,7 +134,7 @@ def fold_numbers(alpha: float, scale_a: Any, scale_b: Any) -> tuple[float, Any, 
 
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
-_calls: dict[tuple[object, ...], ReadyCall] = {}
+_calls: Kept[tuple[object, ...], ReadyCall] = Kept(_CALLS_KEPT)
 
 
 def call_key(arrays: Sequence[Any], options: tuple[object, ...]) -> tuple[object, ...] | None:

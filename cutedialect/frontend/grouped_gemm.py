@@ -12,6 +12,7 @@ from typing import Any
 
 from cutedialect.backend.runtime.arrays import call_key as argument_key
 from cutedialect.backend.runtime.cupy import PreparedCall
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
@@ -81,14 +82,10 @@ def grouped_gemm(
         _check_alike(calls)
         ready = _prepare(calls, alpha, beta, arch, schedule, backend)
         if key is not None:
-            if len(_calls) >= _CALLS_KEPT:
-                _calls.clear()
-            _calls[key] = ready
+            _calls.keep(key, ready)
     results, prepared = ready.run(lists, alpha, beta, stream)
     if same is not None and prepared is not None:
-        if len(_repeated) >= _CALLS_KEPT:
-            _repeated.clear()
-        _repeated[same] = prepared
+        _repeated.keep(same, prepared)
     return results
 
 
@@ -137,9 +134,9 @@ _LISTS = {
 }  # fmt: skip
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 1024
-_calls: dict[tuple[object, ...], _ReadyGroup] = {}
+_calls: Kept[tuple[object, ...], _ReadyGroup] = Kept(_CALLS_KEPT)
 # Calls on the same device arrays: each array is looked at once.
-_repeated: dict[object, PreparedCall] = {}
+_repeated: Kept[object, PreparedCall] = Kept(_CALLS_KEPT)
 
 
 def _equal_call(arguments: Sequence[Any], options: tuple[object, ...]) -> object:

@@ -14,6 +14,7 @@ import numpy as np
 
 from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype, tensor_argument
 from cutedialect.backend.runtime.host import POINTER, TABLE, TENSOR_MAP
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.signature import (
     GroupParameter,
     ScalarParameter,
@@ -55,7 +56,7 @@ class ArgumentChecker:
     def __init__(self, signature: Signature) -> None:
         self._parameters = signature.parameters
         self._signature = signature
-        self._checked: dict[tuple[object, ...], tuple[int, ...]] = {}
+        self._checked: Kept[tuple[object, ...], tuple[int, ...]] = Kept(_REMEMBERED)
 
     def bind(self, arguments: Sequence[Any]) -> Bound:
         """The arguments as a launch takes them.
@@ -113,9 +114,7 @@ class ArgumentChecker:
         strides = self._checked.get(known)
         if strides is None:
             strides = check_tensor(parameter, tensor)
-            if len(self._checked) >= _REMEMBERED:
-                self._checked.clear()
-            self._checked[known] = strides
+            self._checked.keep(known, strides)
         return tensor if strides is tensor.strides else tensor._replace(strides=strides)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cutedialect.backend.runtime.host import Launch
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.tables import Table, joined
 from cutedialect.backend.runtime.workspaces import Workspace, layout
 
@@ -41,7 +42,7 @@ class DeviceMemory:
         self._cuda = cuda
         self._runtime = cuda.runtime
         self._name = name
-        self._tables: dict[bytes, Any] = {}
+        self._tables: Kept[bytes, Any] = Kept(_TABLES_KEPT)
         self._captured_tables: set[Any] = set()
         self._workspaces: dict[tuple[int, bool], Any] = {}
 
@@ -114,9 +115,7 @@ class DeviceMemory:
             source = np.frombuffer(data, np.uint8).ctypes.data
             self._runtime.memcpyAsync(found.ptr, source, len(data), _TO_DEVICE, handle)
             self._runtime.streamSynchronize(handle)
-            if len(self._tables) >= _TABLES_KEPT:
-                self._tables.clear()
-            self._tables[data] = found
+            self._tables.keep(data, found)
         elif capturing:
             # The graph may run as long as the program is there.
             self._captured_tables.add(found)

@@ -15,6 +15,7 @@ from cutedialect.backend.runtime.arrays import call_key
 from cutedialect.backend.runtime.cupy import CupyLauncher, PreparedCall, gpu_available
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import Signature
@@ -51,7 +52,7 @@ class Kernel:
         self.backend: Backend = checked_backend(backend)
         self._make_stages = stages
         self._checker = ArgumentChecker(program.signature)
-        self._prepared: dict[tuple[Any, ...] | None, PreparedCall] = {}
+        self._prepared: Kept[tuple[Any, ...] | None, PreparedCall] = Kept(_REMEMBERED)
         self._emulated: EmulatedLauncher | None = None
         self._cuda: CupyLauncher | None = None
 
@@ -137,9 +138,7 @@ class Kernel:
         bound = self._checker.bind(args)
         prepared = self._launcher(bound).launch(bound, stream)
         if key is not None and prepared is not None:
-            if len(self._prepared) >= _REMEMBERED:
-                self._prepared.clear()
-            self._prepared[key] = prepared
+            self._prepared.keep(key, prepared)
 
     def prepare(self, *args: Any, stream: Any = None) -> PreparedCall | None:
         """Launch, and return the call to repeat while the arrays live; None for host arrays."""

@@ -9,6 +9,8 @@ import ctypes
 from functools import cache
 from typing import Any
 
+from cutedialect.backend.runtime.tensor_maps import DRIVER
+
 # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 _CLUSTER_DIMENSION = 4
 
@@ -63,6 +65,6 @@ def active_clusters(
 @cache
 def _query() -> Any:
     try:
-        return ctypes.CDLL("libcuda.so.1").cuOccupancyMaxActiveClusters
+        return ctypes.CDLL(DRIVER).cuOccupancyMaxActiveClusters
     except (OSError, AttributeError):  # no driver, or one from before clusters
         return None

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cutedialect.backend.runtime.kept import Kept
+
 if TYPE_CHECKING:
     from cutedialect.atoms.tensor_map import TensorMap
 
@@ -23,6 +25,8 @@ BYTES = 128
 OPAQUE = np.dtype([("opaque", "<u8", (BYTES // 8,))])
 _ALIGNMENT = 128
 _REMEMBERED = 4096
+# The CUDA driver's library.
+DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 # A map needs an address even if its tensor has no elements; nothing is ever read there.
 _NOWHERE = 1 << 12
 _SUCCESS, _NOT_INITIALIZED, _NO_CONTEXT = 0, 3, 201
@@ -85,7 +89,7 @@ def emulated(argument: TensorMapArgument) -> dict[str, Any]:
     return {"array": array} | {field: getattr(found, field) for field in _FIELDS}
 
 
-_encoded: dict[TensorMapArgument, np.ndarray] = {}
+_encoded: Kept[TensorMapArgument, np.ndarray] = Kept(_REMEMBERED)
 
 
 def encoded(argument: TensorMapArgument) -> np.ndarray:
@@ -98,9 +102,7 @@ def encoded(argument: TensorMapArgument) -> np.ndarray:
     if found is None:
         address = argument.pointer if 0 not in argument.shape else _NOWHERE
         found = encode(checked_map(argument, address), address)
-        if len(_encoded) >= _REMEMBERED:
-            _encoded.clear()
-        _encoded[argument] = found
+        _encoded.keep(argument, found)
     return found
 
 
@@ -151,17 +153,16 @@ _ERRORS = {
 @cache
 def _encoder() -> Any:
     """`cuTensorMapEncodeTiled` of the CUDA driver, typed as in cuda.h."""
-    name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
-        function = ctypes.CDLL(name).cuTensorMapEncodeTiled
+        function = ctypes.CDLL(DRIVER).cuTensorMapEncodeTiled
     except OSError:
         raise RuntimeError(
-            f"expected the CUDA driver ({name}) for a tensor map, got none"
+            f"expected the CUDA driver ({DRIVER}) for a tensor map, got none"
         ) from None
     except AttributeError:
         raise RuntimeError(
             "expected a CUDA driver of version 12.0 or later, which can encode tensor maps, got an "
-            f"older {name}"
+            f"older {DRIVER}"
         ) from None
     u32, address = ctypes.c_uint32, ctypes.c_void_p
     function.argtypes = (

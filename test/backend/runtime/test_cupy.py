@@ -17,6 +17,7 @@ from cutedialect.backend import emulator
 from cutedialect.backend.runtime import cupy as launcher
 from cutedialect.backend.runtime import ptxas, tensor_maps
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
 
@@ -438,7 +439,7 @@ def mapped(parse_module: Any, memref: str, monkeypatch: pytest.MonkeyPatch) -> C
         return 0
 
     monkeypatch.setattr(tensor_maps, "_encoder", lambda: encode)
-    monkeypatch.setattr(tensor_maps, "_encoded", {})
+    monkeypatch.setattr(tensor_maps, "_encoded", Kept(4096))
     made = "!cute_nvgpu.tma_descriptor<f32, (64,32), S<3,4,3>>"
     module = parse_module(
         f"""

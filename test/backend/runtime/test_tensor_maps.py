@@ -18,6 +18,7 @@ import pytest
 from cutedialect.backend.runtime import tensor_maps
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.host import find_host, host_source, load
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, emulated, encoded
 
 Parse = Callable[[str], object]
@@ -75,7 +76,7 @@ class FakeDriver:
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     fake = FakeDriver()
     monkeypatch.setattr(tensor_maps.ctypes, "CDLL", lambda name: fake)
-    monkeypatch.setattr(tensor_maps, "_encoded", {})
+    monkeypatch.setattr(tensor_maps, "_encoded", Kept(4096))
     tensor_maps._encoder.cache_clear()
     yield fake
     tensor_maps._encoder.cache_clear()
@@ -164,7 +165,7 @@ def test_equal_maps_are_encoded_once(driver: FakeDriver, monkeypatch: pytest.Mon
     ]
     assert len({encoded(other).tobytes() for other in others}) == len(others)
     assert len(driver.calls) == 1 + len(others)
-    monkeypatch.setattr(tensor_maps, "_REMEMBERED", 4)
+    monkeypatch.setattr(tensor_maps, "_encoded", Kept(4))
     for pointer in range(0x1000, 0x3000, 0x100):
         encoded(ROWS._replace(pointer=pointer))
         assert len(tensor_maps._encoded) <= 4
@@ -222,7 +223,7 @@ def test_no_driver_and_an_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise OSError(name)
 
-    monkeypatch.setattr(tensor_maps, "_encoded", {})
+    monkeypatch.setattr(tensor_maps, "_encoded", Kept(4096))
     tensor_maps._encoder.cache_clear()
     monkeypatch.setattr(tensor_maps.ctypes, "CDLL", missing)
     with pytest.raises(RuntimeError, match=r"expected the CUDA driver .* got none"):
