@@ -7,7 +7,7 @@ is reported at the character that is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import ClassVar, TypeVar, cast
 
 from xdsl.ir import Attribute, Data, Operation
 from xdsl.irdl import irdl_attr_definition
@@ -36,16 +36,15 @@ def parse_quoted(parser: AttrParser, read: Callable[[str], _T]) -> _T:
         parser.raise_error(str(error), start, parser.pos)
 
 
-@irdl_attr_definition
-class LayoutAttr(Data[Layout]):
-    """A layout: `#cute.layout<"(4,8):(8,1)">`; leaves may be dynamic (`?`)."""
+class QuotedData(Data[_T]):
+    """What is one string token in angle brackets; `read` parses it, `str` prints it."""
 
-    name = "cute.layout"
+    read: ClassVar[Callable[[str], object]]
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Layout:
+    def parse_parameter(cls, parser: AttrParser) -> _T:
         with parser.in_angle_brackets():
-            return parse_quoted(parser, layout_text.parse_layout)
+            return cast(_T, parse_quoted(parser, cls.read))
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -53,37 +52,29 @@ class LayoutAttr(Data[Layout]):
 
 
 @irdl_attr_definition
-class ComposedLayoutAttr(Data[ComposedLayout]):
+class LayoutAttr(QuotedData[Layout]):
+    """A layout: `#cute.layout<"(4,8):(8,1)">`; leaves may be dynamic (`?`)."""
+
+    name = "cute.layout"
+    read = staticmethod(layout_text.parse_layout)
+
+
+@irdl_attr_definition
+class ComposedLayoutAttr(QuotedData[ComposedLayout]):
     """A composed layout: `#cute.composed_layout<"S<3,4,3> o 0 o (8,64):(64,1)">`, whose swizzle acts
     on element offsets.
     """
 
     name = "cute.composed_layout"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> ComposedLayout:
-        with parser.in_angle_brackets():
-            return parse_quoted(parser, layout_text.parse_composed_layout)
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(str(self.data))
+    read = staticmethod(layout_text.parse_composed_layout)
 
 
 @irdl_attr_definition
-class SwizzleAttr(Data[Swizzle]):
+class SwizzleAttr(QuotedData[Swizzle]):
     """A swizzle of byte addresses: `#cute.swizzle<"S<3,4,3>">`."""
 
     name = "cute.swizzle"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Swizzle:
-        with parser.in_angle_brackets():
-            return parse_quoted(parser, layout_text.parse_swizzle)
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string_literal(str(self.data))
+    read = staticmethod(layout_text.parse_swizzle)
 
 
 @irdl_attr_definition

@@ -20,7 +20,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from .attributes import check, with_attributes
 from .types import FragmentType, element_bits
-from .views import element_of, same_element, same_tile, shape_of
+from .views import element_of, parse_types, print_types, same_element, same_tile, shape_of
 
 
 @irdl_op_definition
@@ -133,11 +133,7 @@ class ExtractOp(IRDLOperation):
         origin = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
         )
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        source = parser.parse_type()
-        parser.parse_punctuation("->")
-        result = parser.parse_type()
+        attributes, source, result = parse_types(parser)
         return cls.create(
             operands=[parser.resolve_operand(unresolved, source)],
             properties={"origin": DenseArrayBase.from_list(i64, origin)},
@@ -149,11 +145,7 @@ class ExtractOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_ssa_value(self.source)
         printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ")")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.source.type)
-        printer.print_string(" -> ")
-        printer.print_attribute(self.result.type)
+        print_types(printer, self, self.source)
 
     def verify_(self) -> None:
         source, result = self.source.type, self.result.type

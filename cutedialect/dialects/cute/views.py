@@ -75,7 +75,7 @@ def local_tile_type(type_: MemRefType, tile: Sequence[int]) -> MemRefType:
     return type_.with_layout(Layout(shape, tuple(type_.stride[mode] for mode in kept)))
 
 
-def _parse_types(parser: Parser) -> tuple[dict[str, Attribute], Attribute, Attribute]:
+def parse_types(parser: Parser) -> tuple[dict[str, Attribute], Attribute, Attribute]:
     """Attributes, then the types of the source and the result."""
     attributes = parser.parse_optional_attr_dict()
     parser.parse_punctuation(":")
@@ -84,7 +84,7 @@ def _parse_types(parser: Parser) -> tuple[dict[str, Attribute], Attribute, Attri
     return attributes, source, parser.parse_type()
 
 
-def _print_types(printer: Printer, op: Operation, source: SSAValue) -> None:
+def print_types(printer: Printer, op: Operation, source: SSAValue) -> None:
     printer.print_op_attributes(op.attributes)
     printer.print_string(" : ")
     printer.print_attribute(source.type)
@@ -143,7 +143,7 @@ class LocalTileOp(IRDLOperation):
         coords = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
         )
-        attributes, source, result = _parse_types(parser)
+        attributes, source, result = parse_types(parser)
         pos = parser.pos
         return cls.create(
             operands=[
@@ -163,7 +163,7 @@ class LocalTileOp(IRDLOperation):
         printer.print_string(", (")
         printer.print_list(self.coords, printer.print_ssa_value)
         printer.print_string(")")
-        _print_types(printer, self, self.memref)
+        print_types(printer, self, self.memref)
 
     def verify_(self) -> None:
         type_ = self.memref.type
@@ -341,7 +341,7 @@ class SubviewOp(IRDLOperation):
         origin = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, lambda: parser.parse_integer(allow_boolean=False)
         )
-        attributes, source, result = _parse_types(parser)
+        attributes, source, result = parse_types(parser)
         return cls.create(
             operands=[parser.resolve_operand(unresolved, source)],
             properties={"origin": DenseArrayBase.from_list(i64, origin)},
@@ -353,7 +353,7 @@ class SubviewOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_ssa_value(self.source)
         printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ")")
-        _print_types(printer, self, self.source)
+        print_types(printer, self, self.source)
 
     def verify_(self) -> None:
         source, result = self.source.type, self.result.type
@@ -406,7 +406,7 @@ class StageOp(IRDLOperation):
         unresolved = parser.parse_unresolved_operand()
         with parser.in_square_brackets():
             index = parser.parse_unresolved_operand()
-        attributes, source, result = _parse_types(parser)
+        attributes, source, result = parse_types(parser)
         return cls.create(
             operands=[
                 parser.resolve_operand(unresolved, source),
@@ -421,7 +421,7 @@ class StageOp(IRDLOperation):
         printer.print_ssa_value(self.source)
         with printer.in_square_brackets():
             printer.print_ssa_value(self.index)
-        _print_types(printer, self, self.source)
+        print_types(printer, self, self.source)
 
     def verify_(self) -> None:
         expected = stage_type(self.source.type)
