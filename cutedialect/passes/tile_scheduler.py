@@ -99,7 +99,7 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
             f"{schedule.split_k}",
         )
     reduction = reduction_of(kernel) if is_shared(schedule) else None
-    launched = _Launched(kernel, index.memref, tile, cluster)
+    launched = _Launched(kernel, index.memref, tile, cluster, offsets)
     share = None
     if schedule.scheduler == "stream":
         assert reduction is not None
@@ -182,6 +182,7 @@ class _Launched:
     memref: SSAValue
     tile: tuple[int, ...]
     cluster: tuple[int, int]
+    offsets: BlockArgument | None
 
     @property
     def ctas(self) -> int:
@@ -190,11 +191,10 @@ class _Launched:
 
     def tiles(self, build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
         """Tiles of whole clusters, as host code in front of a launch."""
-        given = launched_with(self.kernel, launch, self.memref)
-        if isinstance(given.type, GroupType):
-            made = build.insert(TileOffsetsOp(given, self.tile, self.cluster)).results[0]
-            total = _last(build, made)
+        if self.offsets is not None:
+            total = _last(build, launched_with(self.kernel, launch, self.offsets))
         else:
+            given = launched_with(self.kernel, launch, self.memref)
             total = _product(build, count_blocks(build, given, self.tile, self.cluster))
         return (
             total
@@ -363,19 +363,18 @@ def _add_offsets(
 
 def _add_shares(kernel: KernelOp, index: TileIndexOp, launched: _Launched) -> BlockArgument:
     """The kernel argument that says which work items each cluster takes."""
-    work, mode = index.work, index.mode
+    work, mode, offsets = index.work, index.mode, launched.offsets
     assert work is not None
     assert mode is not None
+    assert offsets is not None
 
     def make(launch: LaunchOp) -> TileSharesOp:
         build = ScalarBuilder(InsertPoint.before(launch), launch)
-        group = launched_with(kernel, launch, index.memref)
-        offsets = TileOffsetsOp(group, launched.tile, launched.cluster)
         takers = launch.grid[0]
         if launched.ctas > 1:
             takers = build.binary(arith.DivSIOp, takers, build.constant(launched.ctas))
-        given = launched_with(kernel, launch, work)
-        return TileSharesOp(build.insert(offsets).results[0], given, mode.value.data, takers)
+        made, given = (launched_with(kernel, launch, each) for each in (offsets, work))
+        return TileSharesOp(made, given, mode.value.data, takers)
 
     return add_argument(kernel, GroupType(i32), "shares", make)
 
