@@ -338,14 +338,7 @@ def as_bits(context: Context, source: Fragment) -> SSAValue:
     """The registers of a tile, those of f32 as plain bits."""
     if array_class(source.array) != "f32":
         return source.array
-    array = context.registers("b32", source.values)
-    count = range(source.values)
-
-    def body(args: list[SSAValue]) -> list[Scalar]:
-        return [context.builder.pure("mov.b32", args[0])]
-
-    context.foreach(len(count), [(source.array, count)], [(array, count)], body)
-    return array
+    return _in_bits(context, source, "mov.b32")
 
 
 def as_operand(context: Context, source: Fragment) -> SSAValue:
@@ -355,11 +348,16 @@ def as_operand(context: Context, source: Fragment) -> SSAValue:
     """
     if not isinstance(source.type.element, Float32Type):
         return source.array
+    return _in_bits(context, source, "cvt.rna.tf32.f32")
+
+
+def _in_bits(context: Context, source: Fragment, mnemonic: str) -> SSAValue:
+    """New registers of 32 bits, each made of one of a tile."""
     array = context.registers("b32", source.values)
     count = range(source.values)
 
     def body(args: list[SSAValue]) -> list[Scalar]:
-        return [context.builder.pure("cvt.rna.tf32.f32", args[0])]
+        return [context.builder.pure(mnemonic, args[0])]
 
     context.foreach(len(count), [(source.array, count)], [(array, count)], body)
     return array
