@@ -38,6 +38,8 @@ class Schedule:
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
         later, while that is computed; with "turns" warpgroups also issue theirs one after the
         other.
+    split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
+        that take a branch, such as that around a mask.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
     split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
         adds the parts and goes on with the sum.
@@ -59,6 +61,7 @@ class Schedule:
     raster: int | None = None
     order: str | None = None
     overlap: str | None = None
+    split_loops: str | None = None
     swap_ab: str | None = None
     split_k: int | None = None
     reduction: str | None = None
@@ -136,6 +139,7 @@ _WORDS = {
     "reduction": ("ordered", "atomic"),
     "order": ("columns", "snake", "hilbert"),
     "overlap": ("no", "yes", "turns"),
+    "split_loops": ("no", "yes"),
     "swap_ab": ("no", "yes"),
     "epilogue": ("direct", "smem", "tma"),
 }

@@ -17,6 +17,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
     from cutedialect.passes.overlap import OverlapPass
     from cutedialect.passes.partition import PartitionPass
     from cutedialect.passes.pipeline import PipelinePass
+    from cutedialect.passes.split_loops import SplitLoopsPass
     from cutedialect.passes.tile import TilePass
 
     return (
@@ -26,6 +27,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
         AssignWarpRolesPass(),
         PipelinePass(),
         OverlapPass(),
+        SplitLoopsPass(),
         ConvertToPtxPass(arch=arch),
     )
 

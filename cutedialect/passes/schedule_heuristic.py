@@ -97,7 +97,7 @@ def _multiplying(
         once += _MEETING_BYTES
     plan = _plan(kernel, arch, warps, stage, given, once)
     if _is_chained(gemms):
-        plan["overlap"] = "yes"
+        plan |= {"overlap": "yes", "split_loops": "yes"}
     return plan | {"registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]}
 
 

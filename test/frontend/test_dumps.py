@@ -15,7 +15,8 @@ STAGES = [
     "04-cute-assign-warp-roles.mlir",
     "05-cute-pipeline.mlir",
     "06-cute-overlap.mlir",
-    "07-convert-to-ptx.mlir",
+    "07-cute-split-loops.mlir",
+    "08-convert-to-ptx.mlir",
 ]
 
 
@@ -32,7 +33,7 @@ def fresh(shift):
 
 
 def test_dump_writes_every_stage(tmp_path):
-    (tmp_path / "08-old.mlir").write_text("an earlier dump")
+    (tmp_path / "09-old.mlir").write_text("an earlier dump")
     x = np.zeros((16, 16), np.float32)
     kernel = cute.compile(fresh(1.0), x, x, arch="sm_80", backend="emulator")
     files = cute.dump(kernel, tmp_path)

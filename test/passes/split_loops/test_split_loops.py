@@ -1,0 +1,127 @@
+"""A loop whose branch is taken in its first or last trips becomes loops in which that is decided,
+and every trip does what it did.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+CONDITIONS = {
+    "above": (lambda j, x, y: j * 3 + 2 > x, 2),
+    "at_least": (lambda j, x, y: x <= j * 3, 2),
+    "below": (lambda j, x, y: j * 2 < x + 1, 2),
+    "at_most": (lambda j, x, y: j - 1 <= x - y, 2),
+    "falling_index": (lambda j, x, y: 5 - j * 2 > x, 2),
+    "index_on_both_sides": (lambda j, x, y: j + x < j * 4 - 3, 2),
+    "outside_of_two": (lambda j, x, y: (j * 2 + 2 > x) | (j < y), 3),
+    "one_of_two_that_rise": (lambda j, x, y: (j * 2 + 2 > x) | (j > y), 2),
+    "between_two": (lambda j, x, y: (j * 2 <= x) & (j >= y), 3),
+    "both_of_two_that_fall": (lambda j, x, y: (j * 2 <= x) & (j < y), 2),
+    "made_inside": (lambda j, x, y: j * 2 > cute.minimum(x + y, 6) - x, 2),
+}
+WHOLE = {
+    "the_same_in_all_trips": lambda j, x, y: x > y,
+    "equal": lambda j, x, y: j == x,
+    "of_both_kinds": lambda j, x, y: ((j > x) | (j < y)) & (j > 2),
+    "squared": lambda j, x, y: j * j > x,
+}
+
+
+def kernel_of(condition):
+    @cute.kernel
+    def walk(A, B, sums, taken, first, last, x, y):
+        tile = cute.local_tile(A, (16, 16), (0, 0)), cute.local_tile(B, (16, 8), (0, 0))
+        acc, steps = cute.zeros((16, 8)), cute.zeros((16, 8))
+        for j in cute.range(first, last):
+            cute.gemm(*tile, acc)
+            # The trips so far as the digits of a number.
+            with cute.when(condition(j, x, y)):
+                steps.assign(steps * 3.0 + 2.0)
+            with cute.otherwise():
+                steps.assign(steps * 3.0 + 1.0)
+        cute.copy(acc, cute.local_tile(sums, (16, 8), (0, 0)))
+        cute.copy(steps, cute.local_tile(taken, (16, 8), (0, 0)))
+
+    return walk
+
+
+def compiled(condition, split="yes"):
+    half, single = np.ones((16, 16), np.float16), np.zeros((16, 8), np.float32)
+    arrays = half, half[:, :8].copy(), single, single.copy()
+    numbers = (np.int32(0),) * 4
+    options = {"arch": "sm_80", "backend": "emulator", "schedule": f"split_loops = {split}"}
+    return cute.compile(kernel_of(condition), *arrays, *numbers, **options), arrays
+
+
+def loops(kernel):
+    """How many loops multiply: a trip has one multiply."""
+    return kernel.stages["cute-split-loops"].count("cute.gemm")
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_every_trip_takes_its_branch(name):
+    condition, parts = CONDITIONS[name]
+    kernel, arrays = compiled(condition)
+    assert loops(kernel) == parts
+    assert "scf.if" not in kernel.stages["cute-split-loops"]
+    bounds = [(0, 5), (2, 7), (3, 3), (4, 2)]
+    for first, last in bounds:
+        for x, y in [(-9, 2), (3, 3), (4, 1), (5, 4), (6, -3), (40, 40)]:
+            kernel.launch(*arrays, *map(np.int32, (first, last, x, y)))
+            digits = 0
+            for j in range(first, last):
+                digits = digits * 3 + 1 + bool(plain(condition, j, x, y))
+            assert (arrays[3] == digits).all(), (first, last, x, y)
+            assert (arrays[2] == 16 * max(0, last - first)).all()
+
+
+def plain(condition, *numbers):
+    """A condition on Python's numbers."""
+    minimum = cute.minimum
+    cute.minimum = min
+    try:
+        return condition(*numbers)
+    finally:
+        cute.minimum = minimum
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_other_conditions_stay(name):
+    kernel, _ = compiled(WHOLE[name])
+    assert loops(kernel) == 1
+    assert "scf.if" in kernel.stages["cute-split-loops"]
+
+
+def test_without_it_the_loop_stays():
+    kernel, _ = compiled(CONDITIONS["above"][0], "no")
+    assert kernel.stages["cute-split-loops"] == kernel.stages["cute-overlap"]
+
+
+def parts_of_attention(**masks):
+    """The loops of the multiplying role, each with whether it masks scores."""
+    specs = [cute.TensorSpec((2, 4, None, 64), cute.bf16)] * 3
+    kernel = cute.compile(cute.attention, *specs, arch="sm_90a", **masks)
+    text = kernel.stages["cute-split-loops"].split('pipeline.role "main"')[1].split("func.func")[0]
+    found = []
+    for loop in re.split(r"scf\.for", text)[2:]:
+        body = loop.split("\n        }\n")[0]
+        if "cute.gemm" in body:
+            found.append("cmpi" in re.sub(r"(?s)^.*?wgmma_wait", "", body, count=1))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("masks", "expected"),
+    [
+        ({}, [False, True]),
+        ({"causal": True}, [False, True]),
+        ({"window": (100, 5)}, [True, False, True]),
+    ],
+)
+def test_blocks_that_all_rows_see_have_a_loop_without_mask(masks, expected):
+    assert parts_of_attention(**masks) == expected
