@@ -13,7 +13,14 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
-from .attention_views import heads_as_rows, new_array, share_heads, split_heads, work_items
+from .attention_views import (
+    follow_each_other,
+    heads_as_rows,
+    new_array,
+    share_heads,
+    split_heads,
+    work_items,
+)
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32, i64
 from .gemm import call_key
 from .gemm_operands import Operand, as_operand, shown
@@ -24,6 +31,8 @@ from .library.attention_schedules import choose_schedule
 
 _LOG2_E = math.log2(math.e)
 _ELEMENTS = (f16, bf16)
+# With so many rows or fewer, those of heads that share keys are the rows of one tile.
+_MOST_FOLDED = 8
 _MOST_DIMS = 256
 # No sequence is longer; sums of a few such numbers stay within 32 bits.
 _UNBOUNDED = 1 << 29
@@ -127,7 +136,8 @@ class _ReadyCall:
     """What a warm call needs, and none of the arrays that it was made from.
 
     `numbers` are the scale, the cap, and the keys before and behind that a row sees; `items` the
-    work items of packed sequences. With `folds` heads that share keys are rows.
+    work items of packed sequences. With `folds` the rows of heads that share keys are those of one;
+    `queries` is how many a head has, where it matters.
     """
 
     kernel: Kernel | None
@@ -139,6 +149,7 @@ class _ReadyCall:
     numbers: tuple[Any, ...]
     items: tuple[int | None, ...] | None
     folds: bool
+    queries: Any
 
     def run(
         self, arrays: tuple[Any, Any, Any, Any], lengths: Any, offsets: Sequence[Any], stream: Any
@@ -165,7 +176,7 @@ class _ReadyCall:
             lse = None if lse is None else split_heads(lse, self.heads)
         items = None if self.items is None else work_items(offsets[0], self.items)
         packing = [items, *offsets] if items is not None else [None] * 3
-        return [q, k, v, out, lse, *self.numbers, lengths, *packing]
+        return [q, k, v, out, lse, *self.numbers, lengths, *packing, self.queries]
 
 
 @dataclass(frozen=True)
@@ -304,9 +315,9 @@ class _Call:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
         heads = self.heads or 1
         group = (self.q.shape[1] or 0) // heads
-        # A single row sees what the mask leaves of all keys, and so do those of other heads.
-        folds = group > 1 and self.q.shape[2] == 1 and self.window[0] is None and not self.packing
-        many = group if folds else self.q.shape[2]
+        queries = self.q.shape[2]
+        folds = self.folds(out)
+        many = group * queries if folds and queries is not None else queries
         chosen = choose_schedule(dims, many, target, self.loads_boxes()).merged(given)
         rows = chosen.tile[0] if chosen.tile else 1
         ready = _ReadyCall(
@@ -316,9 +327,10 @@ class _Call:
             self.returns_lse,
             heads,
             group,
-            self.numbers(folds),
+            self.numbers(),
             None if self.packing is None else self.items(rows, heads, group),
             folds,
+            _scalar(queries, i32) if folds and self.masks() != (None, None) else None,
         )
         if 0 in self.out_shape:
             return ready
@@ -342,12 +354,29 @@ class _Call:
         args = ready.arguments(arrays, lengths, offsets)
         return replace(ready, kernel=compile_kernel(program, args, options))
 
-    def numbers(self, sees_all: bool) -> tuple[Any, ...]:
+    def folds(self, out: Any) -> bool:
+        """Whether rows of heads that share keys are made the rows of one tile: where they are few
+        and one stride leads from each to the next.
+        """
+        heads, rows = self.heads or 1, self.q.shape[2]
+        if self.packing or rows is None or not 1 <= rows <= _MOST_FOLDED:
+            return False
+        if self.q.shape[1] == heads:
+            return False
+        arrays = (self.q.value,) if out is None else (self.q.value, out)
+        return all(follow_each_other(each, heads) for each in arrays)
+
+    def masks(self) -> Window:
+        """The keys before and behind that a row sees; a single row sees all of those behind."""
+        left, right = self.window
+        return left, (None if self.q.shape[2] == 1 and not self.packing else right)
+
+    def numbers(self) -> tuple[Any, ...]:
         """Scale, cap, and the keys that a row sees, as the program takes them."""
         scale, cap = self.scale * _LOG2_E, None
         if self.softcap is not None:
             scale, cap = self.scale / self.softcap, self.softcap * _LOG2_E
-        left, right = (None, None) if sees_all else self.window
+        left, right = self.masks()
         return _scalar(scale, f32), _scalar(cap, f32), _scalar(left, i32), _scalar(right, i32)
 
     def _new_alignment(self) -> int:

@@ -28,17 +28,32 @@ def split_heads(value: Any, heads: int) -> Any:
 
 
 def heads_as_rows(value: Any, heads: int) -> Any:
-    """(B, H, 1, ...) as (B, heads, H / heads, ...): a view in which heads that share keys are the
-    rows of one.
+    """(B, H, S, ...) as (B, heads, H / heads * S, ...): a view in which the rows of heads that
+    share keys are those of one, head by head.
     """
     shape = tuple(value.shape)
-    rows = (shape[0], heads, shape[1] // heads, *shape[3:])
+    rows = (shape[0], heads, shape[1] // heads * shape[2], *shape[3:])
     if isinstance(value, TensorSpec):
         strides = _strides(value)
-        return TensorSpec(
-            rows, value.dtype, (strides[0], None, strides[1], *strides[3:]), value.align
-        )
+        step = strides[1] if shape[2] == 1 else strides[2]
+        return TensorSpec(rows, value.dtype, (strides[0], None, step, *strides[3:]), value.align)
     return value.reshape(rows)
+
+
+def follow_each_other(value: Any, heads: int) -> bool:
+    """Whether an array (B, H, S, ...) can be seen as `heads_as_rows`: the rows of a head follow
+    those of the head before, or there is one row or one head.
+    """
+    shape = tuple(value.shape)
+    if shape[1] == heads or shape[2] == 1:
+        return True
+    if isinstance(value, TensorSpec):
+        strides = value.strides
+        return strides is None or (
+            None not in strides[1:3] and strides[1] == shape[2] * (strides[2] or 0)
+        )
+    array = tensor_argument(value)
+    return array is not None and array.strides[1] == shape[2] * array.strides[2]
 
 
 def share_heads(value: Any, group: int) -> Any:

@@ -35,6 +35,7 @@ def attention(
     items: Tensor | None,
     q_offsets: Tensor | None,
     k_offsets: Tensor | None,
+    queries: Scalar | None = None,
     *,
     tile: tuple[int, int] = (128, 64),
     dims: tuple[int, int] = (64, 64),
@@ -47,6 +48,9 @@ def attention(
     Padded keys: of batch entry b the first lengths[b] count. Packed sequences: s has the rows from
     q_offsets[s] and the keys from k_offsets[s] on. Its tiles are the work items from number
     q_offsets[s] // bq + s on, of which `items` (work items, heads...) has enough for all.
+
+    With `queries` the rows of Q are those of several heads, so many of each: row r is the query
+    r mod `queries` of its head.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
@@ -74,7 +78,7 @@ def attention(
         lse = None if lse is None else lse.slice(along, *of_rows)
     else:
         *batch, i = cute.tile_index(out, (1,) * along + (bq,))
-        if right is not None:
+        if right is not None and queries is None:
             # A tile sees the more keys the later it is: CTAs that take every n-th tile get equal
             # shares where every other head is walked backward. (A cluster may reach beyond.)
             last = (Q.extent + (bq - 1)) // bq - 1
@@ -86,12 +90,16 @@ def attention(
     k = local_tile(K, (bk, dims[0]), (*batch, None, 0))
     v = local_tile(V, (bk, dims[1]), (*batch, None, 0))
 
-    # The keys that a row of the tile sees, and those that all of them see.
+    # The keys that a row of the tile sees, and those that all of them see: the first row is aligned
+    # with the key `diagonal`, the last one with `diagonal` + `more`.
     rows, keys = Q.dim(along), K.dim(along)
-    diagonal = i * bq + (keys - rows)
+    if queries is None:
+        diagonal, more = i * bq + (keys - rows), bq - 1
+    else:
+        diagonal, more = keys - queries, queries - 1
     begin, end = 0, keys
     if right is not None:
-        end = cute.minimum(diagonal + right + bq, keys)
+        end = cute.minimum(diagonal + right + more + 1, keys)
     if left is not None:
         begin = cute.maximum(diagonal - left, 0)
 
@@ -108,10 +116,14 @@ def attention(
     def hides(at: Scalar) -> Scalar:
         """Whether a mask hides anything in the block of keys that begins there."""
         hidden = at + bk > (keys if right is None else cute.minimum(diagonal + right + 1, keys))
-        return hidden if left is None else hidden | (at < diagonal - left + bq - 1)
+        return hidden if left is None else hidden | (at < diagonal - left + more)
 
     def visible(s: Tile, at: Scalar) -> Tile:
-        row, key = cute.coord(cute.zeros((bq,)), 0, diagonal), cute.coord(s, 1, at)
+        if queries is None:
+            row = cute.coord(cute.zeros((bq,)), 0, diagonal)
+        else:
+            row = cute.coord(cute.zeros((bq,)), 0, i * bq) % queries + diagonal
+        key = cute.coord(s, 1, at)
         seen = key < keys
         if right is not None:
             seen = seen & (key <= row + right)

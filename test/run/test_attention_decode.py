@@ -1,0 +1,108 @@
+"""Attention of few rows on the emulator against float64: the rows of heads that share keys in one
+tile.
+"""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+BF16 = ml_dtypes.bfloat16
+ARCHS = ["sm_80", "sm_90a"]
+
+
+def normal(*shape, dtype=np.float16, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def operands(b, h, hk, sq, sk, d, dtype=np.float16):
+    shapes = (b, h, sq, d), (b, hk, sk, d), (b, hk, sk, d)
+    return tuple(normal(*shape, dtype=dtype, seed=i) for i, shape in enumerate(shapes))
+
+
+def reference(q, k, v, precision, causal=False, window=(-1, -1)):
+    """(output, lse) computed in `precision`, what is multiplied and stored in the type of q."""
+    store = (lambda x: x) if precision is np.float64 else lambda x: x.astype(q.dtype)
+    group, rows, keys = q.shape[1] // k.shape[1], q.shape[2], k.shape[2]
+    q_, k_, v_ = (x.astype(precision) for x in (q, np.repeat(k, group, 1), np.repeat(v, group, 1)))
+    behind = np.arange(keys)[None] - np.arange(rows)[:, None] - (keys - rows)
+    left, right = window[0], 0 if causal else window[1]
+    seen = ((right < 0) | (behind <= right)) & ((left < 0) | (behind >= -left))
+    s = np.where(seen, q_ @ k_.swapaxes(-1, -2) / precision(math.sqrt(q.shape[-1])), -np.inf)
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isinf(top), precision(0), top)
+    p = np.exp(s - top)
+    total = p.sum(-1, keepdims=True)
+    out = store(p).astype(precision) @ v_ / np.where(total == 0, precision(1), total)
+    with np.errstate(divide="ignore"):
+        return store(np.where(total == 0, precision(0), out)), (top + np.log(total))[..., 0]
+
+
+def check(out, lse, q, k, v, **masks):
+    """FlashAttention's rule, and the logarithms."""
+    exact, exact_lse = reference(q, k, v, np.float64, **masks)
+    same, _ = reference(q, k, v, np.float32, **masks)
+    error, allowed = (np.abs(x.astype(np.float64) - exact) for x in (out, same))
+    assert error.max(initial=0) <= 2 * allowed.max(initial=0) + 1e-7
+    assert error.mean() <= 2 * allowed.mean() + 1e-7
+    empty = np.isneginf(exact_lse)
+    np.testing.assert_array_equal(np.isneginf(lse), empty)
+    assert not out[empty].any()
+    np.testing.assert_allclose(lse[~empty], exact_lse[~empty], rtol=2e-6, atol=4e-6)
+
+
+def run(q, k, v, **options):
+    return cute.attention(q, k, v, return_lse=True, backend="emulator", **options)
+
+
+FEW = [
+    (2, 1, {"causal": True}, np.float16),
+    (8, 2, {"causal": True}, BF16),
+    (4, 3, {"causal": True, "window": (20, -1)}, np.float16),
+    (1, 4, {"window": (50, 1)}, np.float16),
+    (8, 8, {}, BF16),
+    (4, 1, {"window": (9, 0)}, BF16),
+]
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("group", "rows", "masks", "dtype"), FEW)
+def test_rows_of_heads_that_share_keys_are_one_tile(group, rows, masks, dtype, arch):
+    q, k, v = operands(1, 2 * group, 2, rows, 149, 64, dtype)
+    check(*run(q, k, v, arch=arch, **masks), q, k, v, **masks)
+
+
+def test_more_rows_of_heads_than_a_tile_has():
+    q, k, v = operands(1, 18, 1, 8, 100, 32)
+    check(*run(q, k, v, causal=True, arch="sm_90a"), q, k, v, causal=True)
+
+
+def test_rows_that_do_not_follow_each_other_are_tiles_of_their_own():
+    q, k, v = operands(1, 4, 2, 3, 70, 64)
+    apart = np.ascontiguousarray(q.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+    out = np.empty_like(apart)
+    assert out.strides != q.strides
+    check(*run(apart, k, v, causal=True), q, k, v, causal=True)
+    check(*run(q, k, v, causal=True, out=out), q, k, v, causal=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "folds"),
+    [
+        ((2, 8, 4, 64), None, True),
+        ((2, 8, 4, 64), (2048, 64, 512, 1), False),
+        ((2, 8, 1, 64), (2048, 64, 512, 1), True),
+        ((2, 8, 9, 64), None, False),
+    ],
+)
+def test_which_rows_are_folded(shape, strides, folds):
+    q = cute.TensorSpec(shape, cute.f16, strides)
+    k = cute.TensorSpec((2, 2, None, 64), cute.f16)
+    kernel = cute.compile(cute.attention, q, k, k, arch="sm_90a", causal=True)
+    assert ("?,?,?,?,?" in kernel.stages["cute-tile"]) != folds
+    assert kernel.resources.spills == 0
