@@ -1,67 +1,13 @@
-"""The problems of `benchmarks.gemm` as data: sizes, types, majors, gates and goals.
-
-Sizes are MxNxK, majors as in BLAS: TN has both operands contiguous along K. A gate is the least
-ratio to cuBLAS that passes, a goal the ratio aimed at.
-"""
+"""The problems of `benchmarks.gemm` and `benchmarks.attention` as data, with gates and goals."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from math import prod
+from typing import Any
 
-# Bytes of an element of the inputs and of the output.
-_BYTES = {"bf16": (2, 2), "f16": (2, 2), "tf32": (4, 4), "e4m3": (1, 2), "s8": (1, 4)}
-
-
-@dataclass(frozen=True)
-class Case:
-    """One row: `sizes` is (M, N, K); `batch` problems of it, or the uneven problems of `group`.
-
-    `values` is "normal" or "integers", those in -2..2, on which the multipliers draw little power.
-    """
-
-    section: str
-    dtype: str
-    sizes: tuple[int, int, int] = (0, 0, 0)
-    majors: str = "TN"
-    batch: int = 1
-    group: tuple[tuple[int, int, int], ...] = ()
-    values: str = "normal"
-    gate: float = 0.97
-    goal: float = 1.05
-    quick: bool = False
-
-    @property
-    def name(self) -> str:
-        if self.group:
-            size = f"{len(self.group)} uneven problems"
-        else:
-            m, n, k = self.sizes
-            size = f"{m}^3" if m == n == k else f"{m}x{n}x{k}"
-            size = size if self.batch == 1 else f"{self.batch} x {size}"
-        integers = " integers" if self.values == "integers" else ""
-        return f"{size} {self.dtype} {self.majors}{integers}"
-
-    @property
-    def problems(self) -> tuple[tuple[int, int, int], ...]:
-        """(M, N, K) of each product that one call computes."""
-        return self.group or (self.sizes,) * self.batch
-
-    @property
-    def flops(self) -> int:
-        return sum(2 * prod(sizes) for sizes in self.problems)
-
-    @property
-    def bytes(self) -> int:
-        """The least traffic of one call: inputs read once, the output written once."""
-        read, written = _BYTES[self.dtype]
-        return sum(read * (m * k + k * n) + written * m * n for m, n, k in self.problems)
-
-    @property
-    def starved(self) -> bool:
-        """Whether memory bounds the time; such a row is judged by its bandwidth as well."""
-        return self.flops < 200 * self.bytes
+from .attention_case import Attention
+from .case import Case
+from .gemm_case import Gemm
 
 
 def _cube(edge: int) -> tuple[int, int, int]:
@@ -92,38 +38,104 @@ _UNEVEN = (
     (128, 4096, 4096),
 )
 
-CASES: tuple[Case, ...] = (
-    *[Case("main", "bf16", sizes, quick=quick) for sizes, quick in _SIZES],
-    *[Case("main", "f16", sizes) for sizes, _ in _SIZES],
-    Case("integers", "f16", _cube(4096), values="integers", gate=1.0, goal=1.03, quick=True),
-    Case("integers", "f16", _cube(8192), values="integers", gate=1.1, goal=1.2, quick=True),
+GEMMS: tuple[Gemm, ...] = (
+    *[Gemm("main", "bf16", sizes, quick=quick) for sizes, quick in _SIZES],
+    *[Gemm("main", "f16", sizes) for sizes, _ in _SIZES],
+    Gemm("integers", "f16", _cube(4096), values="integers", gate=1.0, goal=1.03, quick=True),
+    Gemm("integers", "f16", _cube(8192), values="integers", gate=1.1, goal=1.2, quick=True),
     *[
-        Case("majors", "bf16", _cube(edge), majors, quick=edge == 4096)
+        Gemm("majors", "bf16", _cube(edge), majors, quick=edge == 4096)
         for edge in (4096, 8192)
         for majors in ("TT", "NT", "NN")
     ],
     *[
-        Case("skinny", "bf16", (m, n, 4096), gate=1.0, goal=1.2, quick=n == 14336 and m != 64)
+        Gemm("skinny", "bf16", (m, n, 4096), gate=1.0, goal=1.2, quick=n == 14336 and m != 64)
         for n in (14336, 4096)
         for m in (1, 16, 64, 128)
     ],
     *[
-        Case("fp8", "e4m3", sizes, quick=quick)
+        Gemm("fp8", "e4m3", sizes, quick=quick)
         for sizes, quick in (
             (_cube(4096), False),
             (_cube(8192), True),
             ((4096, 14336, 4096), False),
         )
     ],
-    Case("other", "s8", _cube(8192), gate=1.0, goal=1.1, quick=True),
-    Case("other", "tf32", _cube(4096), gate=1.0, goal=1.1, quick=True),
-    Case("other", "bf16", _cube(2048), batch=16, gate=1.0, goal=1.1, quick=True),
-    Case("other", "bf16", group=_UNEVEN, gate=1.0, goal=1.1, quick=True),
+    Gemm("other", "s8", _cube(8192), gate=1.0, goal=1.1, quick=True),
+    Gemm("other", "tf32", _cube(4096), gate=1.0, goal=1.1, quick=True),
+    Gemm("other", "bf16", _cube(2048), batch=16, gate=1.0, goal=1.1, quick=True),
+    Gemm("other", "bf16", group=_UNEVEN, gate=1.0, goal=1.1, quick=True),
 )
 
 
-def select(only: str | None = None, *, quick: bool = False) -> tuple[Case, ...]:
-    """The cases whose name, or `section name`, matches a regular expression.
+# In all problems but those of `gqa` and `decode` as many tokens, and heads times depth.
+_TOKENS, _WIDTH = 16384, 2048
+
+
+def _square(
+    section: str, length: int, depth: int, heads: tuple[int, int] | None = None, **more: Any
+) -> Attention:
+    """As many rows as keys, and as many sequences as make the usual number of tokens."""
+    many = heads or (_WIDTH // depth, _WIDTH // depth)
+    return Attention(
+        section, more.pop("dtype", "bf16"), batch=_TOKENS // length, heads=many, rows=length,
+        keys=length, depth=depth, **more,
+    )  # fmt: skip
+
+
+_LENGTHS = (1024, 2048, 4096, 8192, 16384)
+_PACKED = (4096, 64, 777, 2600, 512, 1024, 96, 1536, 385, 640, 160, 1984, 257, 896, 1277, 80)
+
+ATTENTIONS: tuple[Attention, ...] = (
+    *[
+        _square("d128 full", length, 128, gate=0.95, goal=1.05, quick=length in (1024, 4096, 16384))
+        for length in _LENGTHS
+    ],
+    *[
+        _square("d128 causal", length, 128, causal=True, gate=0.95, goal=1.08,
+                quick=length in (1024, 4096, 16384))
+        for length in _LENGTHS
+    ],
+    *[
+        _square(f"d64 {name}", length, 64, causal=name == "causal", gate=0.95, goal=1.08,
+                quick=length in (1024, 8192))
+        for name in ("full", "causal")
+        for length in (512, *_LENGTHS)
+    ],
+    *[
+        _square("d256", length, 256, causal=causal, gate=0.93, goal=1.0, quick=length == 4096)
+        for causal in (False, True)
+        for length in (4096, 16384)
+    ],
+    *[
+        _square("gqa", length, 128, (32, 8), causal=True, gate=0.97, goal=1.05,
+                quick=length == 4096)
+        for length in (4096, 8192)
+    ],
+    _square("window", 16384, 128, causal=True, window=1024, gate=0.8, goal=0.9, quick=True),
+    *[
+        Attention("packed", "bf16", packed=_PACKED, causal=causal, gate=0.9, goal=0.97,
+                  quick=not causal)
+        for causal in (False, True)
+    ],
+    *[
+        Attention("decode", "bf16", batch=16, heads=(32, 8), rows=1, keys=keys, page=page,
+                  gate=0.7, goal=0.88, quick=keys == 8192 and page != 16)
+        for keys in (8192, 65536)
+        for page in (0, 16, 64)
+    ],
+    *[
+        _square("e4m3", length, 128, dtype="e4m3", gate=1.2, goal=1.5, quick=length == 4096)
+        for length in (4096, 16384)
+    ],
+)  # fmt: skip
+
+CASES: tuple[Case, ...] = (*GEMMS, *ATTENTIONS)
+
+
+def select(only: str | None = None, *, kind: str = "", quick: bool = False) -> tuple[Case, ...]:
+    """The cases of a kind (all, if empty) whose name, or `section name` with or without the kind
+    before it, matches a regular expression.
 
     Raises ValueError for a bad expression and for one that nothing matches.
     """
@@ -131,15 +143,17 @@ def select(only: str | None = None, *, quick: bool = False) -> tuple[Case, ...]:
         pattern = re.compile(only or "")
     except re.error as error:
         raise ValueError(f"expected a regular expression, got '{only}': {error}") from None
-    chosen = tuple(
-        case
-        for case in CASES
-        if pattern.search(f"{case.section} {case.name}") and (case.quick or not quick)
-    )
+    among = [case for case in CASES if kind in ("", case.kind) and (case.quick or not quick)]
+    chosen = tuple(case for case in among if any(map(pattern.search, _titles(case))))
     if not chosen:
-        names = "\n  ".join(case.name for case in CASES if case.quick or not quick)
+        names = "\n  ".join(f"{case.section}: {case.name}" for case in among)
         raise ValueError(f"expected to match a case, got '{only}'; the cases are\n  {names}")
     return chosen
+
+
+def _titles(case: Case) -> tuple[str, str]:
+    title = f"{case.section} {case.name}"
+    return title, f"{case.kind} {title}"
 
 
 def named(name: str) -> Case:

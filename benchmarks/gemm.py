@@ -10,119 +10,15 @@ rotated past three times L2. A ratio is cuBLAS's GPU time over ours, the median 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
-from .cases import Case, select
-from .contenders import OURS
-from .kernels import Compilation
-from .plot import svg
-from .progress import Progress
-from .report import HEADER, line_of, summary, write_json
-from .rows import Row, row_of
-from .supervisor import NoDeviceError, Supervisor, WorkerError
-from .telemetry import Telemetry, driver
-from .timing import Plan
-
-_COMPILE_SECONDS = 40.0
+from .supervisor import Supervisor
+from .table import run
 
 
 def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gemm",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--only", metavar="REGEX", help="cases whose section and name match")
-    parser.add_argument("--quick", action="store_true", help="few rounds, the rows that tell most")
-    parser.add_argument("--rounds", type=_count, metavar="N", help="pairs for each row")
-    parser.add_argument("--runs", type=_count, default=1, metavar="N", help="passes, pooled")
-    parser.add_argument("--schedule", metavar="S", help="use this schedule for every case")
-    parser.add_argument("--json", metavar="FILE", help="write the results")
-    parser.add_argument("--plot", metavar="FILE", help="write an SVG")
-    parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
-    parser.add_argument("--peers", action="store_true", help="time Triton and pyptx as well")
-    parser.add_argument(
-        "--patience", type=float, default=60, metavar="S", help="seconds until a kernel hangs"
-    )
-    options = parser.parse_args(arguments)
-    try:
-        cases = select(options.only, quick=options.quick)
-    except ValueError as error:
-        parser.error(f"--only: {error}")
-    plan = Plan(rounds=10, cool_down=0.0, batch_ms=4.0) if options.quick else Plan()
-    if options.rounds:
-        plan = Plan(**asdict(plan) | {"rounds": options.rounds})
-    rows: dict[str, Row] = {}
-    machine: dict[str, Any] = {}
-    interrupted = False
-    try:
-        work = [] if supervisor else [(case, options.schedule) for case in cases]
-        with (
-            Compilation(work) as compilation,
-            supervisor or Supervisor(options.patience) as worker,
-            Telemetry() as telemetry,
-        ):
-            done, begun = compilation.finish(_COMPILE_SECONDS)
-            if begun:
-                print(f"{done} of {begun} kernels compiled ahead")
-            machine = worker.machine | driver()
-            print(", ".join(f"{key} {value}" for key, value in machine.items() if value))
-            print(HEADER)
-            progress = Progress(options.runs * len(cases))
-            for _ in range(options.runs):
-                for case in cases:
-                    progress.step(case.name)
-                    row = _row(worker, case, plan, options, progress)
-                    row.mhz, row.watts = telemetry.between(row.started, row.stopped) or (
-                        None,
-                        None,
-                    )
-                    if case.name in rows:
-                        row = rows[case.name].pooled(row)
-                    rows[case.name] = row
-                    progress.clear()
-                    print(line_of(row), flush=True)
-                    if options.json:
-                        write_json(options.json, machine, asdict(plan), list(rows.values()))
-    except (NoDeviceError, WorkerError) as error:
-        print(f"benchmarks.gemm: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        interrupted = True
-    print("\n".join(summary(list(rows.values()))))
-    if options.plot:
-        with open(options.plot, "w", encoding="utf-8") as file:
-            file.write(svg(list(rows.values()), str(machine.get("device", "?"))))
-    if interrupted:
-        return 130
-    return 1 if options.check and not all(row.passed for row in rows.values()) else 0
-
-
-def _row(
-    worker: Supervisor, case: Case, plan: Plan, options: argparse.Namespace, progress: Progress
-) -> Row:
-    request = {
-        "case": case.name,
-        "schedules": {OURS: options.schedule},
-        "peers": options.peers,
-        "plan": asdict(plan),
-        "resources": True,
-    }
-    try:
-        return row_of(case, worker.ask(request, progress.note))
-    except WorkerError as error:
-        return Row(case, failure=str(error))
-
-
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, got {text}")
-    return number
+    return run("gemm", "GEMM, ratio to cuBLAS", __doc__, arguments, supervisor, has_peers=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Our kernel of a case without a device: what it takes, and many of them compiled at once. A
+"""Our kernels of cases without a device: what each takes, and many of them compiled at once. A
 compilation takes longer than a measurement, and the disk cache carries it to the worker.
 """
 
@@ -10,47 +10,20 @@ from concurrent.futures import ProcessPoolExecutor, wait
 from multiprocessing import active_children, get_context
 from typing import Any
 
-from .cases import Case
-from .inputs import TYPES
+from .case import Case
 from .telemetry import capability
 
 _PROCESSES = 12
 
 
-def compiled(case: Case, schedule: str | None, arch: str | None = None) -> Any:
-    """The `cute.Kernel` of a case that is not grouped, for `arch` or the current device.
-
-    Raises what `cute.compile` raises.
-    """
-    import cutedialect as cute
-
-    inputs, output = TYPES[case.dtype]
-    m, n, k = case.sizes
-    batch = (case.batch,) if case.batch > 1 else ()
-    outer = (None,) * len(batch)
-
-    def spec(rows: int, columns: int, *, contiguous_rows: bool) -> cute.TensorSpec:
-        strides = (None, 1) if contiguous_rows else (1, None)
-        return cute.TensorSpec((*batch, rows, columns), inputs, (*outer, *strides))
-
-    return cute.compile(
-        cute.gemm,
-        spec(m, k, contiguous_rows=case.majors[0] == "T"),
-        spec(k, n, contiguous_rows=case.majors[1] == "T"),
-        out_dtype=output,
-        schedule=schedule,
-        **({} if arch is None else {"arch": arch}),
-    )
-
-
 def resources(case: Case, schedule: str | None) -> str:
     """Registers, spilled bytes and shared memory of the kernel, and the heuristic's schedule where
-    none was given; empty for a grouped case.
+    none was given; empty where a call takes several kernels.
     """
-    if case.group:
-        return ""
     try:
-        kernel = compiled(case, schedule)
+        kernel = case.compiled(schedule)
+        if kernel is None:
+            return ""
         found = kernel.resources
     except Exception as error:
         return f"{type(error).__name__}: {error}".splitlines()[0]
@@ -65,7 +38,9 @@ class Compilation:
     """
 
     def __init__(self, work: Iterable[tuple[Case, str | None]]) -> None:
-        self._work = [one for one in work if not one[0].group]
+        self._work = list(work)
+        for case in dict.fromkeys(case for case, _ in self._work):
+            self._work += [(other, None) for other in case.companions]
         self._pool: ProcessPoolExecutor | None = None
         self._futures: list[Any] = []
 
@@ -94,7 +69,8 @@ class Compilation:
 
 def assemble(case: Case, schedule: str | None, arch: str) -> int:
     """The size in bytes of a case's cubin, which is in the disk cache afterwards."""
-    return len(compiled(case, schedule, arch).cubin)
+    kernel = case.compiled(schedule, arch)
+    return 0 if kernel is None else len(kernel.cubin)
 
 
 def _arch() -> str | None:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .accuracy import Reference, errors, reference
-from .cases import Case
-from .contenders import Call
-from .inputs import Operands, make_operands, poison, rotation
+from .case import Call, Case, Maker, Operands
+from .inputs import poison, rotation
 from .timing import Plan, interleave, launches_for, make_batches
 
 
@@ -23,14 +22,15 @@ class DeviceLostError(Exception):
 
 @dataclass
 class Result:
-    """What one contender did: `ms` of a launch for each round, errors of each product right after
-    its first call and, if it `writes` its output in place, again after the timed launches.
-    `failure` is why there are no times.
+    """What one contender did: `ms` of a launch for each round, errors right after its first call
+    and, if it `writes` its output in place, again after the timed launches; `allowance` is what
+    they are compared with. `failure` is why there are no times.
     """
 
     name: str
     ms: list[float] = field(default_factory=list)
     errors: list[float] = field(default_factory=list)
+    allowance: list[float] = field(default_factory=list)
     later_errors: list[float] = field(default_factory=list)
     failure: str | None = None
     writes: bool = True
@@ -43,7 +43,7 @@ class Result:
 def measure(
     torch: Any,
     case: Case,
-    makers: dict[str, Callable[[], Call]],
+    makers: dict[str, Maker],
     plan: Plan,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Result]:
@@ -52,8 +52,8 @@ def measure(
     Raises DeviceLostError, with the results so far, when the context does not survive a contender.
     """
     tell("inputs")
-    sets = [make_operands(torch, case, seed) for seed in range(rotation(torch, case))]
-    ref = reference(torch, sets[0])
+    sets = [case.make_operands(torch, seed) for seed in range(rotation(torch, case))]
+    ref = reference(torch, case, sets[0])
     results: list[Result] = []
     calls: dict[str, Call] = {}
     for name, make in makers.items():
@@ -83,18 +83,16 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def _checked(
-    torch: Any, make: Callable[[], Call], sets: list[Operands], ref: Reference, result: Result
-) -> Call:
+def _checked(torch: Any, make: Maker, sets: list[Operands], ref: Reference, result: Result) -> Call:
     """The call of a contender that went through every set and left its errors on the first."""
     call = make()
     poison(sets[0])
     made = call(sets[0])
     if made is not None:
         result.writes = False
-        sets[0].out.copy_(made)
+        sets[0].outputs[0].copy_(made)
     torch.cuda.synchronize()
-    result.errors = list(errors(torch, ref))
+    result.errors, result.allowance = list(errors(torch, ref)), list(ref.allowance)
     for operands in sets[1:]:
         call(operands)
     torch.cuda.synchronize()

@@ -7,20 +7,20 @@ A maker raises where the case is none that the peer is written for.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .cases import Case
-from .contenders import Call
-from .inputs import Operands
+from .case import Call, Maker
+
+if TYPE_CHECKING:
+    from .gemm_case import Gemm, Products
 
 # What the tiles and clusters of pyptx's kernel divide, in M, N and K.
 _PYPTX_TILE = (256, 256, 64)
 _PYPTX_EXAMPLE = "examples.hopper.gemm_highperf_hopper"
 
 
-def peers_of(torch: Any, case: Case) -> dict[str, Callable[[], Call]]:
+def peers_of(torch: Any, case: Gemm) -> dict[str, Maker]:
     """Name to maker of each peer that is installed."""
     known = {"Triton": ("triton", _triton), "pyptx": ("pyptx", _pyptx)}
     return {
@@ -30,14 +30,14 @@ def peers_of(torch: Any, case: Case) -> dict[str, Callable[[], Call]]:
     }
 
 
-def _triton(torch: Any, case: Case) -> Call:
+def _triton(torch: Any, case: Gemm) -> Call:
     if case.batch > 1 or case.group:
         raise NotImplementedError("one product only")
     matmul = import_module("benchmarks.triton_matmul").matmul
     return lambda operands: matmul(operands.a, operands.b, operands.out)
 
 
-def _pyptx(torch: Any, case: Case) -> Call:
+def _pyptx(torch: Any, case: Gemm) -> Call:
     plain = case.dtype == "bf16" and case.majors == "TN" and case.batch == 1 and not case.group
     if not plain or any(
         extent % tile for extent, tile in zip(case.sizes, _PYPTX_TILE, strict=True)
@@ -48,7 +48,7 @@ def _pyptx(torch: Any, case: Case) -> Call:
     tiles = example.create_hilbert_schedule(m // _PYPTX_TILE[0], n // _PYPTX_TILE[1])
     order = torch.tensor(tiles, device="cuda", dtype=torch.int32)
 
-    def call(operands: Operands) -> Any:
+    def call(operands: Products) -> Any:
         # The kernel takes b as (N, K) and gives the transposed product in an array of its own.
         return example.gemm_warp_specialized(
             operands.a, operands.b.transpose(-1, -2), order

@@ -1,4 +1,4 @@
-"""The table as an SVG: a bar for each row's ratio to cuBLAS, its gate and its goal as marks."""
+"""The table as an SVG: a bar for each row's ratio to its yardstick, gate and goal as marks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLORS = {
 }
 
 
-def svg(rows: Sequence[Row], device: str) -> str:
+def svg(rows: Sequence[Row], title: str) -> str:
     """An SVG document; the axis ends past the largest ratio, at most at 2.5."""
     largest = max([1.25, *(row.ratio for row in rows if row.ratio is not None)])
     end = min(2.5, 1.02 * largest)
@@ -30,7 +30,7 @@ def svg(rows: Sequence[Row], device: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_LEFT + _BARS + 190}" '
         f'height="{height}" font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="12" y="22" font-size="15">GEMM, ratio to cuBLAS on {escape(device)}</text>',
+        f'<text x="12" y="22" font-size="15">{escape(title)}</text>',
         '<text x="12" y="40" fill="#666">above 1 is faster; short mark: gate, long: goal</text>',
     ]
     for tick in range(int(end / 0.25) + 1):

@@ -1,4 +1,4 @@
-"""One row of the table: what ours and cuBLAS did in a case, and whether that is enough."""
+"""One row of the table: what ours and the yardstick did in a case, and whether that is enough."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from math import exp, isfinite, log
 from typing import Any
 
 from .accuracy import within
-from .cases import Case
-from .contenders import CUBLAS, OURS
+from .case import Case
+from .contenders import OURS
 
 # HBM3 of an H100 SXM5, and the share of it that a memory-bound row aims at.
 PEAK_BANDWIDTH = 3.35e12
@@ -19,17 +19,19 @@ BANDWIDTH_GOAL = 0.8
 
 @dataclass
 class Row:
-    """Paired times of one case, ours and cuBLAS's of the same round, in milliseconds a launch.
+    """Paired times of one case, ours and the yardstick's of the same round, in milliseconds a
+    launch.
 
-    `failure` is why ours has no times; `right` is None when nothing was computed. `peers` maps a
-    peer to its median ratio to cuBLAS, or to why it has none.
+    `yardstick` is the name of the fastest one, empty where it is the memory; `allowance` the error
+    that ours may have twice. `failure` is why ours has no times; `right` is None when nothing was
+    computed. `peers` maps a peer to its median ratio to the yardstick, or to why it has none.
     """
 
     case: Case
     ours_ms: list[float] = field(default_factory=list)
-    cublas_ms: list[float] = field(default_factory=list)
+    yardstick_ms: list[float] = field(default_factory=list)
     error: float | None = None
-    cublas_error: float | None = None
+    allowance: float | None = None
     right: bool | None = None
     failure: str | None = None
     peers: dict[str, float | str] = field(default_factory=dict)
@@ -40,11 +42,16 @@ class Row:
     mhz: float | None = None
     watts: float | None = None
     resources: str = ""
+    yardstick: str = ""
 
     @property
     def ratios(self) -> list[float]:
-        """cuBLAS's time over ours, round by round: above 1 ours is faster."""
-        return ratios(self.cublas_ms, self.ours_ms)
+        """The yardstick's time over ours, round by round, for equal work: above 1 ours is faster.
+        Without a yardstick the share of the peak bandwidth.
+        """
+        if not self.case.yardsticks:
+            return [1e3 * self.case.bytes / PEAK_BANDWIDTH / ms for ms in self.ours_ms]
+        return [self.case.share * one for one in ratios(self.yardstick_ms, self.ours_ms)]
 
     @property
     def ratio(self) -> float | None:
@@ -61,8 +68,8 @@ class Row:
         return _rate(self.case.flops, self.ours_ms)
 
     @property
-    def cublas_tflops(self) -> float | None:
-        return _rate(self.case.flops, self.cublas_ms)
+    def yardstick_tflops(self) -> float | None:
+        return _rate(self.case.flops / self.case.share, self.yardstick_ms)
 
     @property
     def bandwidth(self) -> float | None:
@@ -92,7 +99,7 @@ class Row:
         assert self.case == other.case
         merged = Row(**{name: getattr(other, name) for name in self.__dataclass_fields__})
         merged.ours_ms = self.ours_ms + other.ours_ms
-        merged.cublas_ms = self.cublas_ms + other.cublas_ms
+        merged.yardstick_ms = self.yardstick_ms + other.yardstick_ms
         merged.failure = self.failure or other.failure
         merged.right = None if None in (self.right, other.right) else self.right and other.right
         return merged
@@ -103,10 +110,10 @@ class Row:
         data["case"] = self.case.name
         data["section"] = self.case.section
         data["gate"], data["goal"] = self.case.gate, self.case.goal
-        for name in ("ratio", "spread", "tflops", "cublas_tflops", "bandwidth", "verdict"):
+        for name in ("ratio", "spread", "tflops", "yardstick_tflops", "bandwidth", "verdict"):
             data[name] = getattr(self, name)
         # JSON has no infinity; the verdict says what such an error means.
-        for name in ("error", "cublas_error"):
+        for name in ("error", "allowance"):
             data[name] = data[name] if data[name] is not None and isfinite(data[name]) else None
         return data
 
@@ -115,30 +122,41 @@ def row_of(case: Case, answer: dict[str, Any], name: str = OURS) -> Row:
     """The row that the worker's answer holds for the contender `name`."""
     results = {result["name"]: result for result in answer["results"]}
     row = Row(case, resources=answer.get("resources", {}).get(name, ""))
-    mine, theirs = results.get(name), results.get(CUBLAS)
-    if mine is None or theirs is None:
+    mine, theirs = results.get(name), _yardstick(case, results)
+    if mine is None or (theirs is None and case.yardsticks):
         row.failure = answer.get("failure") or "not reached"
         return row
     for field_name in ("launches", "captured", "started", "stopped"):
         setattr(row, field_name, mine[field_name])
-    row.ours_ms, row.cublas_ms = mine["ms"], theirs["ms"]
-    row.failure = mine["failure"]
-    if row.failure is None and theirs["failure"] is not None:
-        row.failure = f"cuBLAS: {theirs['failure']}"
-    if mine["errors"] and theirs["errors"]:
-        row.error, row.cublas_error = max(mine["errors"]), max(theirs["errors"])
-        row.right = within(tuple(mine["errors"]), tuple(theirs["errors"]))
+    row.ours_ms, row.failure = mine["ms"], mine["failure"]
+    if theirs is not None:
+        row.yardstick, row.yardstick_ms = theirs["name"], theirs["ms"]
+        if row.failure is None and theirs["failure"] is not None:
+            row.failure = f"{theirs['name']}: {theirs['failure']}"
+    allowance = mine["allowance"] or (theirs["errors"] if theirs is not None else [])
+    if mine["errors"] and allowance:
+        row.error, row.allowance = max(mine["errors"]), max(allowance)
+        row.right = within(mine["errors"], allowance)
         if mine["later_errors"]:
-            row.right &= within(tuple(mine["later_errors"]), tuple(theirs["errors"]))
+            row.right &= within(mine["later_errors"], allowance)
             row.error = max(row.error, *mine["later_errors"])
     for peer, result in results.items():
-        if peer in (CUBLAS, OURS, name):
+        if peer in (*case.yardsticks, OURS, name):
             continue
-        found = ratios(theirs["ms"], result["ms"])
+        found = ratios(row.yardstick_ms, result["ms"])
         row.peers[peer] = statistics.median(found) if found else result["failure"] or "no times"
-        if found and not within(tuple(result["errors"]), tuple(theirs["errors"])):
+        if found and not within(result["errors"], allowance):
             row.peers[peer] = "wrong"
     return row
+
+
+def _yardstick(case: Case, results: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
+    """The fastest of the case's yardsticks; where none has times the first that was reached."""
+    reached = [results[name] for name in case.yardsticks if name in results]
+    timed = [result for result in reached if result["ms"] and result["failure"] is None]
+    if timed:
+        return min(timed, key=lambda result: statistics.median(result["ms"]))
+    return reached[0] if reached else None
 
 
 def ratios(slower: Sequence[float], faster: Sequence[float]) -> list[float]:
@@ -159,5 +177,5 @@ def geometric_mean(rows: Sequence[Row]) -> float | None:
     return exp(sum(map(log, found)) / len(found)) if found else None
 
 
-def _rate(flops: int, ms: Sequence[float]) -> float | None:
+def _rate(flops: float, ms: Sequence[float]) -> float | None:
     return flops / statistics.median(ms) / 1e9 if ms else None

@@ -1,4 +1,4 @@
-"""Schedules of one case against each other and against cuBLAS, for tuning.
+"""Schedules of one case against each other and against its yardstick, for tuning.
 
     python -m benchmarks.sweep CASE_REGEX 'SCHEDULE' 'SCHEDULE' ... [--rounds N] [--json FILE]
 
@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from .cases import Case, select
-from .contenders import CUBLAS
+from .case import Case
+from .cases import select
 from .kernels import Compilation
 from .progress import Progress
 from .rows import Row, row_of
@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
             supervisor or Supervisor(options.patience) as worker,
         ):
             compilation.finish(_COMPILE_SECONDS)
-            print(f"{worker.machine.get('device', '?')}; ratio > 1 is faster than cuBLAS")
+            print(f"{worker.machine.get('device', '?')}; ratio > 1 is faster than the yardstick")
             progress = Progress(len(cases))
             for case in cases:
                 progress.step(case.name)
@@ -85,6 +85,7 @@ def sweep(
     rows: dict[str, Row] = {}
     left = list(schedules)
     while left:
+        before = len(left)
         request = {
             "case": case.name,
             "schedules": {name: _text(name) for name in left},
@@ -110,21 +111,23 @@ def sweep(
                 continue
             rows[name] = row_of(case, answer, name)
             left.remove(name)
-        if not reached:
+        if len(left) == before:  # a yardstick took the device along
             for name in left:
                 rows[name] = row_of(case, answer, name)
-            left = []
-        elif CUBLAS in reached and reached[CUBLAS]["failure"] is not None:
-            for name in left:
-                rows[name] = Row(case, failure=f"cuBLAS: {reached[CUBLAS]['failure']}")
+                rows[name].failure = rows[name].failure or _last_failure(answer)
             left = []
     return {name: rows[name] for name in schedules}
 
 
+def _last_failure(answer: dict[str, Any]) -> str:
+    failures = [result["failure"] for result in answer["results"] if result["failure"]]
+    return failures[-1] if failures else "no times"
+
+
 def lines_of(case: Case, rows: dict[str, Row]) -> list[str]:
     """The fastest first, what failed last."""
-    timed = [row for row in rows.values() if row.cublas_tflops is not None]
-    theirs = f", cuBLAS {timed[0].cublas_tflops:.1f} TFLOP/s" if timed else ""
+    timed = [row for row in rows.values() if row.yardstick_tflops is not None]
+    theirs = f", {timed[0].yardstick} {timed[0].yardstick_tflops:.1f} TFLOP/s" if timed else ""
     lines = [f"{case.name}{theirs}, gate {case.gate:.2f}, goal {case.goal:.2f}"]
     for name, row in sorted(rows.items(), key=lambda item: -(item[1].ratio or 0)):
         if row.failure is not None or row.ratio is None:

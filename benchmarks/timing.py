@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .cases import Case
-from .contenders import Call
-from .inputs import Operands
+from .case import Call, Case, Operands
 
 # Estimates that decide the number of launches only: rates below what an H100 reaches.
 _FLOPS = {"bf16": 6e14, "f16": 6e14, "tf32": 3e14, "e4m3": 12e14, "s8": 8e14}
@@ -64,8 +62,8 @@ class Rounds:
 def launches_for(case: Case, plan: Plan) -> int:
     """How many launches fill a batch."""
     seconds = max(case.flops / _FLOPS[case.dtype], case.bytes / _BYTES)
-    seconds += _OVERHEAD * (len(case.group) or 1)
-    most = _CAPTURED_LAUNCHES // (len(case.group) or 1)
+    seconds += _OVERHEAD * case.calls
+    most = _CAPTURED_LAUNCHES // case.calls
     return max(1, min(most, round(1e-3 * plan.batch_ms / seconds)))
 
 

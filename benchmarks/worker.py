@@ -1,7 +1,7 @@
 """The process that holds the GPU: reads requests and writes results, JSON lines both ways.
 
-It stays for all cases, so that ours and cuBLAS share one context; `supervisor.py` starts it and
-replaces it when a kernel hangs or takes the context along.
+It stays for all cases, so that ours and the yardstick share one context; `supervisor.py` starts it
+and replaces it when a kernel hangs or takes the context along.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def main() -> int:
 def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> bool:
     """Answer one request; False when the context is gone."""
     case = named(request["case"])
-    makers = make_contenders(torch, case, request["schedules"], peers=request["peers"])
     answer: dict[str, Any] = {"results": []}
     alive = True
     try:
+        makers = make_contenders(torch, case, request["schedules"], peers=request["peers"])
         results = measure(
             torch, case, makers, Plan(**request["plan"]), lambda what: say({"doing": what})
         )
@@ -79,6 +79,7 @@ def machine(torch: Any) -> dict[str, object]:
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "cublas": _cublas_version(),
+        "cudnn": torch.backends.cudnn.version(),
         "cupy": next(filter(None, map(_version, ("cupy-cuda13x", "cupy-cuda12x", "cupy"))), None),
         "triton": _version("triton"),
     }

@@ -69,7 +69,7 @@ def share_heads(value: Any, group: int) -> Any:
 def work_items(value: Any, shape: Sequence[int | None]) -> Any:
     """A view of any shape on the first element of an array: only its extents are looked at."""
     if isinstance(value, TensorSpec):
-        return TensorSpec(shape, value.dtype, (None,) * (len(shape) - 1) + (1,), 4)
+        return TensorSpec(shape, value.dtype, (None,) * len(shape), 4)
     return expanded(value[:1].reshape((1,) * len(shape)), shape)
 
 

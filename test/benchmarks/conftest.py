@@ -2,6 +2,7 @@
 device's time by what the test says, and graphs replay what was captured.
 """
 
+import contextlib
 import sys
 import types
 from pathlib import Path
@@ -37,6 +38,28 @@ class Tensor:
     def float(self):
         return self.to(np.float32)
 
+    def long(self):
+        return self.to(np.int64)
+
+    def reshape(self, *shape):
+        return Tensor(self.array.reshape(*shape))
+
+    def repeat_interleave(self, count, dim):
+        return Tensor(np.repeat(self.array, count, dim))
+
+    def masked_fill(self, mask, value):
+        assert mask.dtype == bool
+        return Tensor(np.where(mask.array, np.asarray(value, self.dtype), self.array))
+
+    def exp(self):
+        return Tensor(np.exp(self.array))
+
+    def amax(self, dim, keepdim):
+        return Tensor(np.max(self.array, dim, keepdims=keepdim))
+
+    def sum(self, dim=None, keepdim=False):
+        return Tensor(np.sum(self.array, dim, keepdims=keepdim))
+
     def transpose(self, one, other):
         return Tensor(np.swapaxes(self.array, one, other))
 
@@ -65,13 +88,35 @@ class Tensor:
         return self.array.item()
 
     def __getitem__(self, key):
-        return Tensor(self.array[key])
+        return Tensor(self.array[key.array if isinstance(key, Tensor) else key])
+
+    def __add__(self, other):
+        return Tensor(self.array + self._like(other))
 
     def __sub__(self, other):
-        return Tensor(self.array - other.array)
+        return Tensor(self.array - self._like(other))
 
-    def __mul__(self, number):
-        return Tensor(self.array * np.asarray(number, self.array.dtype))
+    def __mul__(self, other):
+        return Tensor(self.array * self._like(other))
+
+    def __truediv__(self, other):
+        return Tensor(self.array / self._like(other))
+
+    def __or__(self, other):
+        return Tensor(self.array | other.array)
+
+    def __lt__(self, other):
+        return Tensor(self.array < self._like(other))
+
+    def __gt__(self, other):
+        return Tensor(self.array > self._like(other))
+
+    def _like(self, other):
+        """An operand of the same type, or a number: other types have to be converted first."""
+        if not isinstance(other, Tensor):
+            return np.asarray(other, self.array.dtype)
+        assert other.dtype == self.dtype, (self.dtype, other.dtype)
+        return other.array
 
     def __eq__(self, other):
         return Tensor(self.array == (other.array if isinstance(other, Tensor) else other))
@@ -158,6 +203,79 @@ def product(device, name, seconds, scale=1.0):
     return call
 
 
+def matmul(a, b):
+    """As on the device: one type, sums in more than 16 bits, rounded once."""
+    assert a.dtype == b.dtype
+    assert a.element_size() > 1
+    wide = np.promote_types(np.float32, a.dtype) if a.is_floating_point() else a.dtype
+    return Tensor((a.array.astype(wide) @ b.array.astype(wide)).astype(a.dtype))
+
+
+def softmax(x, dim):
+    weights = np.exp(x.array - x.array.max(dim, keepdims=True))
+    return Tensor(weights / weights.sum(dim, keepdims=True))
+
+
+def cat(parts, dim):
+    assert all(part.element_size() > 1 for part in parts)
+    return Tensor(np.concatenate([part.array for part in parts], dim))
+
+
+def _attended(q, k, v, causal, window=None, scales=(1, 1, 1)):
+    """Attention of NumPy arrays (heads, rows, depth) in float64; heads of k and v repeated."""
+    q, k, v = (
+        each.astype(np.float64) * np.asarray(scale).reshape(-1, 1, 1)
+        for each, scale in zip((q, k, v), scales, strict=True)
+    )
+    k, v = (np.repeat(each, len(q) // len(each), 0) for each in (k, v))
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    rows, keys = scores.shape[-2:]
+    apart = np.arange(keys) - np.arange(rows)[:, None] - (keys - rows)
+    hidden = (apart > 0) if causal else np.zeros_like(apart, bool)
+    if window is not None:
+        hidden |= apart < -window
+    scores = np.where(hidden, -np.inf, scores)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+class Libraries:
+    """torch.nn: one library at a time computes attention, unless it is among those that refuse."""
+
+    def __init__(self, device):
+        self.device = device
+        self.backend = None
+        self.refusing = set()
+        self.attention = types.SimpleNamespace(
+            SDPBackend=types.SimpleNamespace(CUDNN_ATTENTION="cuDNN", FLASH_ATTENTION="flash"),
+            sdpa_kernel=self.only,
+        )
+        self.functional = types.SimpleNamespace(scaled_dot_product_attention=self.compute)
+        self.seconds = {"cuDNN": 1e-6, "flash": 2e-6}
+
+    @contextlib.contextmanager
+    def only(self, backend):
+        self.backend = backend
+        yield
+        self.backend = None
+
+    def compute(self, q, k, v, *, is_causal, enable_gqa):
+        name = self.backend
+        if name in self.refusing or ("shared heads" in self.refusing and enable_gqa):
+            raise RuntimeError("No available kernel. Aborting execution.")
+        assert q.element_size() == 2
+        assert enable_gqa == (q.shape[1] != k.shape[1])
+        out = Tensor(np.empty(q.shape, q.dtype))
+
+        def work():
+            for one in range(q.shape[0]):
+                exact = _attended(q.array[one], k.array[one], v.array[one], is_causal)
+                out.array[one] = exact.astype(q.dtype)
+
+        self.device.launch(name, self.seconds[name], work)
+        return out
+
+
 @pytest.fixture
 def device():
     return Device()
@@ -214,8 +332,14 @@ def torch(device):
         ),
         empty=lambda shape, *, dtype, device: Tensor(np.zeros(shape, dtype)),
         ones=lambda shape, *, dtype, device: Tensor(np.ones(shape, dtype)),
-        matmul=lambda a, b: Tensor(a.array @ b.array),
-        cat=lambda parts, dim: Tensor(np.concatenate([part.array for part in parts], dim)),
+        matmul=matmul,
+        cat=cat,
+        softmax=softmax,
+        arange=lambda *numbers, device: Tensor(np.arange(*numbers)),
+        tensor=lambda values, *, dtype, device: Tensor(np.array(values, dtype)),
+        rand=lambda shape, *, generator, device: Tensor(generator.random.random(shape, np.float32)),
+        randperm=lambda count, *, generator, device: Tensor(generator.random.permutation(count)),
+        nn=Libraries(device),
         mm=plain,
         bmm=plain,
         _int_mm=plain,
@@ -238,3 +362,8 @@ def contender(device):
         return lambda: call
 
     return make
+
+
+@pytest.fixture
+def attended():
+    return _attended

@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.cases import CASES, Case, named, select
+from benchmarks.cases import CASES, named, select
+from benchmarks.gemm_case import Gemm
 
 
 def test_names_are_unique():
@@ -29,20 +30,20 @@ def test_sections(section, rows, gates):
 
 
 def test_names_say_what_a_case_is():
-    assert Case("main", "bf16", (8192, 8192, 8192)).name == "8192^3 bf16 TN"
-    assert Case("main", "bf16", (1, 2, 3), "NT").name == "1x2x3 bf16 NT"
-    assert Case("main", "bf16", (2, 2, 2), batch=16).name == "16 x 2^3 bf16 TN"
-    assert Case("main", "f16", (2, 2, 2), values="integers").name == "2^3 f16 TN integers"
-    assert Case("main", "f16", group=((1, 2, 3), (4, 5, 6))).name == "2 uneven problems f16 TN"
+    assert Gemm("main", "bf16", (8192, 8192, 8192)).name == "8192^3 bf16 TN"
+    assert Gemm("main", "bf16", (1, 2, 3), "NT").name == "1x2x3 bf16 NT"
+    assert Gemm("main", "bf16", (2, 2, 2), batch=16).name == "16 x 2^3 bf16 TN"
+    assert Gemm("main", "f16", (2, 2, 2), values="integers").name == "2^3 f16 TN integers"
+    assert Gemm("main", "f16", group=((1, 2, 3), (4, 5, 6))).name == "2 uneven problems f16 TN"
 
 
 def test_work_and_traffic():
-    case = Case("main", "s8", (10, 20, 30), batch=2)
+    case = Gemm("main", "s8", (10, 20, 30), batch=2)
     assert case.flops == 2 * 2 * 10 * 20 * 30
     assert case.bytes == 2 * (10 * 30 + 30 * 20 + 4 * 10 * 20)
-    group = Case("main", "bf16", group=((1, 2, 3), (4, 5, 6)))
+    group = Gemm("main", "bf16", group=((1, 2, 3), (4, 5, 6)))
     assert group.flops == 2 * (6 + 120)
-    assert all(case.starved == (case.section == "skinny") for case in CASES)
+    assert all(case.starved == (case.section in ("skinny", "decode")) for case in CASES)
 
 
 def test_select():

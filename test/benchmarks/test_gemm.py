@@ -5,7 +5,9 @@ import json
 import pytest
 
 from benchmarks import gemm, sweep
-from benchmarks.contenders import CUBLAS, OURS
+from benchmarks.contenders import OURS
+from benchmarks.gemm_case import CUBLAS, Gemm
+from benchmarks.rows import row_of
 from benchmarks.supervisor import NoDeviceError, WorkerError
 from benchmarks.telemetry import Telemetry, sample_of
 from benchmarks.worker import serve
@@ -41,8 +43,8 @@ class FakeSupervisor:
         ms = 1.0 if name == CUBLAS else self.ours
         return {
             "name": name, "ms": [] if refused else [ms] * rounds, "errors": [] if refused else [1],
-            "later_errors": [], "failure": "ValueError: no" if refused else None, "launches": 1,
-            "captured": True, "started": 0, "stopped": 0,
+            "later_errors": [], "allowance": [], "failure": "ValueError: no" if refused else None,
+            "launches": 1, "captured": True, "started": 0, "stopped": 0,
         }  # fmt: skip
 
 
@@ -149,7 +151,7 @@ def test_the_worker_answers_a_request(torch, device, monkeypatch, contender):
     import cutedialect as cute
     from benchmarks import cases
 
-    case = cases.Case("main", "f16", (40, 24, 16), batch=2)
+    case = Gemm("main", "f16", (40, 24, 16), batch=2)
     monkeypatch.setattr(cases, "CASES", (case,))
     device.l2 = 1 << 12
     call = contender("ours", 5e-7)()
@@ -166,7 +168,7 @@ def test_the_worker_answers_a_request(torch, device, monkeypatch, contender):
     }  # fmt: skip
     assert serve(torch, json.loads(json.dumps(request)), said.append)
     assert [message["doing"] for message in said[:-1]] == ["inputs", CUBLAS, OURS, "timing"]
-    row = gemm.row_of(case, json.loads(json.dumps(said[-1])))
+    row = row_of(case, json.loads(json.dumps(said[-1])))
     assert row.ratio == pytest.approx(1e-3 / 5e-7, rel=0.01)
     assert row.right
     assert row.failure is None

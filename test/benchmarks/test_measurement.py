@@ -2,14 +2,13 @@
 
 import pytest
 
-from benchmarks.cases import Case
-from benchmarks.contenders import cublas
-from benchmarks.inputs import make_operands, rotation
+from benchmarks.gemm_case import Gemm
+from benchmarks.inputs import rotation
 from benchmarks.measurement import DeviceLostError, measure
 from benchmarks.timing import Plan, launches_for
 
 PLAN = Plan(rounds=5, batch_ms=1.0, warmup=1, cool_down=0.0)
-SMALL = Case("main", "bf16", (40, 24, 16))
+SMALL = Gemm("main", "bf16", (40, 24, 16))
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +76,7 @@ def test_what_is_never_written_is_infinitely_wrong(torch, contender):
         return lambda operands: None
 
     for dtype in ("bf16", "s8"):
-        case = Case("main", dtype, (40, 24, 16))
+        case = Gemm("main", dtype, (40, 24, 16))
         found = by_name(measure(torch, case, {"cuBLAS": contender("c", 1e-6), "lazy": lazy}, PLAN))
         assert found["lazy"].errors == [float("inf")]
         assert found["cuBLAS"].errors[0] < 1
@@ -127,17 +126,17 @@ def test_a_lost_device_stops_the_process(torch, device, contender):
 @pytest.mark.parametrize(
     "case",
     [
-        Case("other", "s8", (40, 24, 16)),
-        Case("other", "tf32", (40, 24, 16)),
-        Case("other", "e4m3", (40, 24, 16)),
-        Case("other", "bf16", (8, 24, 16), batch=3),
-        Case("other", "bf16", group=((8, 24, 16), (70, 16, 32))),
-        Case("majors", "f16", (40, 24, 16), "NT", values="integers"),
+        Gemm("other", "s8", (40, 24, 16)),
+        Gemm("other", "tf32", (40, 24, 16)),
+        Gemm("other", "e4m3", (40, 24, 16)),
+        Gemm("other", "bf16", (8, 24, 16), batch=3),
+        Gemm("other", "bf16", group=((8, 24, 16), (70, 16, 32))),
+        Gemm("majors", "f16", (40, 24, 16), "NT", values="integers"),
     ],
     ids=lambda case: case.name,
 )
 def test_cublas_computes_every_kind_of_case(torch, case):
-    (result,) = measure(torch, case, {"cuBLAS": lambda: cublas(torch, case)}, PLAN)
+    (result,) = measure(torch, case, case.theirs(torch), PLAN)
     assert result.failure is None
     assert len(result.errors) == len(case.group or [case])
     assert max(result.errors) < 0.1
@@ -149,7 +148,7 @@ def test_cublas_computes_every_kind_of_case(torch, case):
     [("TN", True, False), ("TT", True, True), ("NT", False, True), ("NN", False, False)],
 )
 def test_majors_decide_what_is_contiguous(torch, majors, a_rows, b_rows):
-    made = make_operands(torch, Case("majors", "f16", (40, 24, 16), majors), 0)
+    made = Gemm("majors", "f16", (40, 24, 16), majors).make_operands(torch, 0)
     assert made.a.shape == (40, 16)
     assert made.b.shape == (16, 24)
     assert made.out.shape == (40, 24)
@@ -158,21 +157,21 @@ def test_majors_decide_what_is_contiguous(torch, majors, a_rows, b_rows):
 
 
 def test_inputs_differ_between_sets_and_integers_are_small(torch):
-    case = Case("integers", "f16", (40, 24, 64), values="integers")
-    one, two = (make_operands(torch, case, seed).a.array for seed in (0, 1))
+    case = Gemm("integers", "f16", (40, 24, 64), values="integers")
+    one, two = (case.make_operands(torch, seed).a.array for seed in (0, 1))
     assert (one != two).any()
     assert set(one.ravel().tolist()) == {-2.0, -1.0, 0.0, 1.0, 2.0}
 
 
 def test_sets_turn_past_the_cache(torch, device):
     device.l2 = 50 << 20
-    small, large = Case("main", "bf16", (1024,) * 3), Case("main", "bf16", (16384,) * 3)
+    small, large = Gemm("main", "bf16", (1024,) * 3), Gemm("main", "bf16", (16384,) * 3)
     assert (rotation(torch, small) - 1) * small.bytes >= 3 * device.l2
     assert rotation(torch, large) == 2
 
 
 def test_a_batch_lasts_about_as_long_as_planned():
     plan = Plan(batch_ms=6.0)
-    assert launches_for(Case("main", "bf16", (16384,) * 3), plan) == 1
-    assert 25 <= launches_for(Case("main", "bf16", (4096,) * 3), plan) <= 40
-    assert 800 <= launches_for(Case("main", "bf16", (1024,) * 3), plan) <= 1000
+    assert launches_for(Gemm("main", "bf16", (16384,) * 3), plan) == 1
+    assert 25 <= launches_for(Gemm("main", "bf16", (4096,) * 3), plan) <= 40
+    assert 800 <= launches_for(Gemm("main", "bf16", (1024,) * 3), plan) <= 1000

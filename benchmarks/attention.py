@@ -1,0 +1,29 @@
+"""Attention on the GPU against torch's: correctness against float64, then paired timings.
+
+    python -m benchmarks.attention [--only REGEX] [--quick] [--rounds N] [--runs N] [--schedule S]
+                                   [--json FILE] [--plot FILE] [--check]
+
+Ours and the yardstick, the faster of cuDNN and flash through scaled_dot_product_attention, run
+interleaved in one process, as CUDA graphs over random inputs rotated past three times L2. A ratio
+is their GPU time over ours, the median of the rounds; above 1 ours is faster. A case that fails is
+a row with the reason. Other yardsticks: for `window` our whole causal time and for `packed` our
+time on sequences of equal lengths, both for equal work; for `decode` 3.35 TB/s; for `e4m3` cuDNN
+on bf16.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from .supervisor import Supervisor
+from .table import run
+
+
+def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None = None) -> int:
+    title = "Attention, ratio to the better of cuDNN and flash"
+    return run("attention", title, __doc__, arguments, supervisor)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,174 @@
+"""Attention in float64 on sampled rows, and in the precision of the inputs: every 61st row of each
+sequence and the last, in all heads, so that each tile of 64 rows has a row in the sample.
+
+Errors are two figures, the largest and the mean. What is right by them is FlashAttention's rule: at
+most twice those of a computation that rounds the scores and the probabilities to the input's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from .accuracy import double
+
+if TYPE_CHECKING:
+    from .attention_case import Attention, Tensors
+
+_STEP = 61
+# Of the scores, or of the keys, of as many heads as are computed at once in float64.
+_MOST_BYTES = 1 << 28
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Sampled rows of some heads of one sequence, (heads, rows or keys, depth); `hidden` (rows,
+    keys) is what a row does not see, None for nothing. A scale is (heads, 1, 1), or None.
+    """
+
+    q: Any
+    k: Any
+    v: Any
+    out: Any
+    scales: tuple[Any, Any, Any]
+    hidden: Any
+
+
+def exact(torch: Any, case: Attention, operands: Tensors) -> list[Any]:
+    """The sampled rows of each piece, in float64."""
+    return [_exact(torch, piece) for piece in _pieces(torch, case, operands)]
+
+
+def deviations(
+    torch: Any, case: Attention, operands: Tensors, exact: Sequence[Any]
+) -> tuple[float, float]:
+    """(largest, mean) absolute error of the output in the sampled rows."""
+    return _errors(torch, case, operands, exact, lambda piece: piece.out)
+
+
+def rounded(
+    torch: Any, case: Attention, operands: Tensors, exact: Sequence[Any]
+) -> tuple[float, float]:
+    """(largest, mean) absolute error of a plain computation in the inputs' precision."""
+    return _errors(torch, case, operands, exact, lambda piece: _plain(torch, piece))
+
+
+def _errors(
+    torch: Any,
+    case: Attention,
+    operands: Tensors,
+    exact: Sequence[Any],
+    result: Callable[[_Piece], Any],
+) -> tuple[float, float]:
+    largest, total, count = [], [], 0
+    for piece, wanted in zip(_pieces(torch, case, operands), exact, strict=True):
+        apart = (double(result(piece)) - wanted).abs()
+        largest.append(apart.max())
+        total.append(apart.sum())
+        heads, rows, depth = wanted.shape
+        count += heads * rows * depth
+    return max(float(each.item()) for each in largest), sum(
+        float(each.item()) for each in total
+    ) / count
+
+
+def _exact(torch: Any, piece: _Piece) -> Any:
+    of_q, of_k, of_v = (None if each is None else double(each) for each in piece.scales)
+    q, k, v = (
+        _scaled(double(each), scale)
+        for each, scale in ((piece.q, of_q), (piece.k, of_k), (piece.v, of_v))
+    )
+    scores = _times(torch, q, k.transpose(-1, -2)) * q.shape[-1] ** -0.5
+    return _times(torch, torch.softmax(_masked(scores, piece.hidden), -1), v)
+
+
+def _plain(torch: Any, piece: _Piece) -> Any:
+    """Scores and probabilities of the inputs' type. Of 8 bits only probabilities are, before they
+    are divided by their sum: those of long rows are below the least number otherwise.
+    """
+    factor = piece.q.shape[-1] ** -0.5
+    if piece.k.element_size() > 1:
+        scores = _times(torch, piece.q, piece.k.transpose(-1, -2)) * factor
+        weights = torch.softmax(_masked(scores, piece.hidden).float(), -1).to(piece.v.dtype)
+        return _times(torch, weights, piece.v)
+    of_q, of_k, of_v = piece.scales
+    q, k = _scaled(piece.q.float(), of_q), _scaled(piece.k.float(), of_k)
+    scores = _masked(_times(torch, q, k.transpose(-1, -2)) * factor, piece.hidden)
+    weights = (scores - scores.amax(-1, True)).exp()
+    products = _times(torch, weights.to(piece.v.dtype).float(), _scaled(piece.v.float(), of_v))
+    return (products / weights.sum(-1, True)).to(piece.out.dtype)
+
+
+def _pieces(torch: Any, case: Attention, operands: Tensors) -> Iterator[_Piece]:
+    """All of the sample, as few heads at a time as fit."""
+    scales = [operands.options.get(name) for name in ("scale_q", "scale_k", "scale_v")]
+    start = 0
+    for number, (rows, keys) in enumerate(case.sequences):
+        q, k, v, out = _sequence(case, operands, number, slice(start, start + rows))
+        start += rows
+        hidden, sampled = _hidden(torch, case, rows, keys), 2 + rows // _STEP
+        most = 8 * keys * max(case.depth, case.group * sampled)
+        count = max(1, min(case.heads[1], _MOST_BYTES // most))
+        for first in range(0, case.heads[1], count):
+            narrow = slice(first, min(first + count, case.heads[1]))
+            wide = slice(narrow.start * case.group, narrow.stop * case.group)
+            chosen = (
+                None if scale is None else scale[heads].reshape(-1, 1, 1)
+                for scale, heads in zip(scales, (wide, narrow, narrow), strict=True)
+            )
+            of_q, of_k, of_v = chosen
+            yield _Piece(
+                _sample(torch, q[wide]), k[narrow], v[narrow], _sample(torch, out[wide]),
+                (of_q, of_k, of_v), hidden,
+            )  # fmt: skip
+
+
+def _sequence(
+    case: Attention, operands: Tensors, number: int, span: slice
+) -> tuple[Any, Any, Any, Any]:
+    """q, k, v and out of one sequence, heads first."""
+    q, k, v, out = operands.q, operands.k, operands.v, operands.out
+    if case.packed:
+        return q[0][:, span], k[0][:, span], v[0][:, span], out[0][:, span]
+    if not case.page:
+        return q[number], k[number], v[number], out[number]
+    pages = operands.options["block_table"][number].long()
+    shape = (case.heads[1], case.keys, case.depth)
+    k, v = (each[pages].transpose(0, 1).reshape(*shape) for each in (k, v))
+    return q[number], k, v, out[number]
+
+
+def _sample(torch: Any, matrices: Any) -> Any:
+    """The sampled rows, of a type that can be concatenated."""
+    wide = matrices.float() if matrices.element_size() == 1 else matrices
+    return torch.cat([wide[:, ::_STEP], wide[:, wide.shape[1] - 1 :]], 1)
+
+
+def _hidden(torch: Any, case: Attention, rows: int, keys: int) -> Any:
+    """What each sampled row does not see."""
+    if not case.causal and case.window is None:
+        return None
+
+    def along(*numbers: int) -> Any:
+        return torch.arange(*numbers, device="cuda")
+
+    at = torch.cat([along(0, rows, _STEP), along(rows - 1, rows)], 0) + (keys - rows)
+    apart = along(0, keys).reshape(1, -1) - at.reshape(-1, 1)
+    return apart > 0 if case.window is None else (apart > 0) | (apart < -case.window)
+
+
+def _times(torch: Any, many: Any, few: Any) -> Any:
+    """Matrices of many heads, some after each other, by one of few heads each."""
+    heads, rows, depth = many.shape
+    together = many.reshape(few.shape[0], -1, depth)
+    return torch.matmul(together, few).reshape(heads, rows, few.shape[-1])
+
+
+def _scaled(matrices: Any, scale: Any) -> Any:
+    return matrices if scale is None else matrices * scale
+
+
+def _masked(scores: Any, hidden: Any) -> Any:
+    return scores if hidden is None else scores.masked_fill(hidden, -inf)

@@ -1,0 +1,248 @@
+"""Attention as cases: references, yardsticks and what ours gets, on a device that a test plays."""
+
+import json
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from benchmarks import attention, cases
+from benchmarks.attention_case import Attention
+from benchmarks.contenders import OURS, make_contenders
+from benchmarks.measurement import measure
+from benchmarks.rows import row_of
+from benchmarks.timing import Plan
+from benchmarks.worker import serve
+
+PLAN = Plan(rounds=4, batch_ms=0.01, warmup=1, cool_down=0.0)
+SQUARE = Attention("d", "bf16", batch=2, heads=(2, 2), rows=130, keys=130, depth=16)
+CAUSAL = Attention("d", "f16", batch=2, heads=(2, 2), rows=65, keys=70, depth=16, causal=True)
+SHARED = Attention("d", "bf16", batch=1, heads=(4, 2), rows=64, keys=64, depth=16, causal=True)
+WINDOW = Attention(
+    "d", "bf16", batch=1, heads=(2, 2), rows=100, keys=100, depth=16, causal=True, window=7
+)
+PACKED = Attention("d", "bf16", heads=(4, 2), depth=16, packed=(5, 130, 1, 64))
+DECODE = Attention("d", "bf16", batch=3, heads=(4, 2), rows=1, keys=64, depth=16)
+PAGED = Attention("d", "bf16", batch=3, heads=(4, 2), rows=1, keys=64, depth=16, page=16)
+SMALL = Attention("d", "e4m3", batch=2, heads=(4, 2), rows=70, keys=70, depth=16)
+EVERY = (SQUARE, CAUSAL, SHARED, WINDOW, PACKED, DECODE, PAGED, SMALL)
+
+
+@pytest.fixture(autouse=True)
+def small_cache(device):
+    device.l2 = 1 << 12
+
+
+@pytest.fixture
+def ours(device, attended, monkeypatch):
+    """`cute.attention`, 0.5 us long; `wrong` is added to what it writes."""
+
+    class Ours:
+        wrong = 0.0
+        calls = []
+
+        def __call__(self, q, k, v, *, out, causal, window, schedule, **options):
+            self.calls.append(options | {"schedule": schedule, "window": window})
+
+            def work():
+                self.compute(*(x.array for x in (q, k, v, out)), causal, window, options)
+
+            device.launch("ours", 5e-7, work)
+
+        def compute(self, q, k, v, out, causal, window, options):
+            left = None if window is None else window[0]
+            scales = [
+                options[name].array if name in options else 1
+                for name in ("scale_q", "scale_k", "scale_v")
+            ]
+            spans = [(one, slice(None)) for one in range(len(q))]
+            if "cu_seqlens" in options:
+                bounds = options["cu_seqlens"][0].array
+                spans = [(0, slice(*pair)) for pair in pairwise(bounds)]
+            for one, span in spans:
+                keys, values = k[one % len(k), :, span], v[one % len(v), :, span]
+                if "block_table" in options:
+                    pages = options["block_table"].array[one]
+                    keys, values = (np.concatenate(list(each[pages]), axis=1) for each in (k, v))
+                exact = attended(q[one, :, span], keys, values, causal, left, scales)
+                out[one, :, span] = (exact + self.wrong).astype(out.dtype)
+
+    made = Ours()
+    made.calls = []
+    monkeypatch.setattr(cute, "attention", made)
+    return made
+
+
+def results_of(torch, case):
+    makers = make_contenders(torch, case, {OURS: "tile = (64,64)"}, peers=False)
+    results = measure(torch, case, makers, PLAN)
+    return {result.name: result for result in results}
+
+
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name)
+def test_what_is_right_passes_and_what_is_not_does_not(torch, ours, case):
+    """The references against attention written once more, in NumPy."""
+    found = results_of(torch, case)
+    assert {name: result.failure for name, result in found.items() if result.failure} == {
+        name: "NotImplementedError: " + name.split(",")[0] + " takes shared heads as they are"
+        for name in found
+        if "repeated" in name
+    }
+    mine = found[OURS]
+    assert len(mine.ms) == 4
+    assert all(0 < one <= 2 * other for one, other in zip(mine.errors, mine.allowance, strict=True))
+    assert mine.later_errors == mine.errors
+    ours.wrong = 0.03
+    mine = results_of(torch, case)[OURS]
+    assert mine.errors[1] > 2 * mine.allowance[1]
+
+
+def test_a_mean_that_is_off_is_wrong_though_the_largest_error_is_not(torch, ours):
+    ours.wrong = 0.0012
+    mine = results_of(torch, SQUARE)[OURS]
+    assert mine.errors[0] < 2 * mine.allowance[0]
+    assert mine.errors[1] > 2 * mine.allowance[1]
+
+
+def row(torch, case, name=OURS):
+    request = {
+        "case": case.name, "schedules": {name: None}, "peers": False,
+        "plan": {"rounds": 4, "batch_ms": 0.01, "cool_down": 0.0},
+    }  # fmt: skip
+    said = []
+    assert serve(torch, json.loads(json.dumps(request)), said.append)
+    return row_of(case, json.loads(json.dumps(said[-1])), name)
+
+
+@pytest.fixture
+def table(monkeypatch):
+    monkeypatch.setattr(cases, "CASES", EVERY)
+
+
+def test_the_yardstick_is_the_faster_library(torch, ours, table):
+    made = row(torch, SQUARE)
+    assert (made.yardstick, made.right, made.failure) == ("cuDNN", True, None)
+    assert made.ratio == pytest.approx(2, rel=0.01)
+    torch.nn.seconds["flash"] = 7.5e-7
+    assert row(torch, SQUARE).yardstick == "flash"
+    assert row(torch, SQUARE).ratio == pytest.approx(1.5, rel=0.01)
+
+
+def test_a_library_that_refuses_leaves_the_other(torch, ours, table):
+    torch.nn.refusing = {"cuDNN"}
+    assert row(torch, SQUARE).yardstick == "flash"
+    torch.nn.refusing = {"cuDNN", "flash"}
+    made = row(torch, SQUARE)
+    assert made.verdict == "FAILED"
+    assert made.failure == "cuDNN: RuntimeError: No available kernel. Aborting execution."
+
+
+def test_heads_are_repeated_only_where_sharing_is_refused(torch, ours, table):
+    assert row(torch, SHARED).yardstick == "cuDNN"
+    torch.nn.refusing = {"shared heads"}
+    made = row(torch, SHARED)
+    assert made.yardstick == "cuDNN, heads repeated"
+    assert made.ratio == pytest.approx(2, rel=0.01)
+
+
+def test_windows_and_packing_are_compared_for_equal_work(torch, ours, table):
+    made = row(torch, WINDOW)
+    assert made.yardstick == "full causal"
+    seen = sum(min(i + 1, 8) for i in range(100))
+    assert made.ratio == pytest.approx(seen / (100 * 100 / 2), rel=0.01)
+    made = row(torch, PACKED)
+    assert made.yardstick == "equal lengths"
+    assert made.ratio == pytest.approx((25 + 130**2 + 1 + 64**2) / (4 * 50**2), rel=0.01)
+    equal = [call for call in ours.calls if "cu_seqlens" not in call]
+    assert equal
+
+
+def test_decoding_is_compared_with_the_memory(torch, ours, table):
+    made = row(torch, DECODE)
+    assert made.yardstick == ""
+    assert made.ratio == pytest.approx(made.bandwidth)
+    assert DECODE.bytes == 2 * 3 * 2 * 64 * 16 * 2
+    assert made.ratio == pytest.approx(DECODE.bytes / 5e-7 / 3.35e12, rel=0.01)
+
+
+def test_an_argument_that_is_not_there_is_a_row(torch, table, monkeypatch):
+    def without(q, k, v, *, out, causal, window, schedule):
+        raise AssertionError
+
+    monkeypatch.setattr(cute, "attention", without)
+    assert "unexpected keyword argument 'block_table'" in row(torch, PAGED).failure
+
+
+def test_eight_bits_are_compared_with_sixteen_of_the_same_values(torch, ours, table):
+    made = row(torch, SMALL)
+    assert (made.yardstick, made.right) == ("cuDNN", True)
+    operands = SMALL.make_operands(torch, 0)
+    assert operands.q.element_size() == 1
+    scale = operands.options["scale_q"].array.reshape(1, -1, 1, 1)
+    wide = operands.plain[0].array.astype(np.float32)
+    assert np.allclose(wide, operands.q.array.astype(np.float32) * scale, rtol=2**-8)
+
+
+def test_pages_are_in_random_order_and_used_once(torch):
+    operands = PAGED.make_operands(torch, 1)
+    table = operands.options["block_table"].array
+    assert operands.k.shape == (12, 2, 16, 16)
+    assert table.shape == (3, 4)
+    assert sorted(table.ravel()) == list(range(12))
+    assert list(table.ravel()) != list(range(12))
+
+
+@pytest.mark.parametrize(
+    "case", [SQUARE, CAUSAL, SHARED, WINDOW, PACKED, DECODE], ids=lambda c: c.name
+)
+def test_kernels_compiled_ahead_are_those_of_the_call(torch, case):
+    operands = case.make_operands(torch, 0)
+    arrays = [getattr(operands, name).array for name in ("q", "k", "v", "out")]
+    options = {
+        name: tuple(each.array for each in value) for name, value in operands.options.items()
+    }
+    same = cute.compile(
+        cute.attention, *arrays[:3], out=arrays[3], causal=case.causal,
+        window=None if case.window is None else (case.window, 0), arch="sm_90a", **options,
+    )  # fmt: skip
+    assert case.compiled(None, "sm_90a").ptx == same.ptx
+
+
+def test_the_command_prints_its_table(capsys):
+    assert attention.main is not None
+    with pytest.raises(SystemExit):
+        attention.main(["--only", "8192.3 bf16"])
+    assert "expected to match a case" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("section", "rows", "gate", "goal"),
+    [
+        ("d128 full", 5, 0.95, 1.05),
+        ("d128 causal", 5, 0.95, 1.08),
+        ("d64 full", 6, 0.95, 1.08),
+        ("d64 causal", 6, 0.95, 1.08),
+        ("d256", 4, 0.93, 1.0),
+        ("gqa", 2, 0.97, 1.05),
+        ("window", 1, 0.8, 0.9),
+        ("packed", 2, 0.9, 0.97),
+        ("decode", 6, 0.7, 0.88),
+        ("e4m3", 2, 1.2, 1.5),
+    ],
+)
+def test_sections(section, rows, gate, goal):
+    inside = cases.select(f"attention {section}")
+    assert len(inside) == rows
+    assert {(case.gate, case.goal) for case in inside} == {(gate, goal)}
+    if section[0] == "d" and section != "decode":
+        assert {case.batch * case.keys for case in inside} == {16384}
+        assert {case.heads[0] * case.depth for case in inside} == {2048}
+
+
+def test_packed_sequences_are_as_many_tokens_as_equal_ones():
+    (case, _) = cases.select("attention packed")
+    (other,) = case.companions
+    assert len(case.packed) == 16
+    assert (min(case.packed), max(case.packed)) == (64, 4096)
+    assert sum(case.packed) == other.batch * other.keys
