@@ -386,8 +386,6 @@ class _Call:
 
     def loads_boxes(self) -> bool:
         """Whether all of q, k and v are tensors that TMA loads as they are."""
-        if self.lengths is not None or self.packing is not None:
-            return False
         specs = [spec_of(each.value, each.name) for each in (self.q, self.k, self.v)]
         return all(isinstance(spec, TensorSpec) and spec.align == 16 for spec in specs)
 

@@ -28,7 +28,13 @@ from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.layout import Layout
 from cutedialect.passes.layout_inference import contiguous_mode
 from cutedialect.passes.smem_layouts import staging_layout
-from cutedialect.passes.tensor_maps import TensorMaps, box_of, has_tensor_map, tile_of_tensor
+from cutedialect.passes.tensor_maps import (
+    TensorMaps,
+    box_of,
+    has_tensor_map,
+    takes_boxes,
+    tile_of_tensor,
+)
 from cutedialect.passes.thread_layouts import same_elements
 
 
@@ -88,6 +94,8 @@ class KernelBinding:
             return None
         box = box_of(type_.shape, staged.modes, contiguous, share)
         if box is None or box[contiguous] * type_.bits % 128:
+            return None
+        if not takes_boxes(found, box, contiguous):
             return None
         return self.maps.descriptor(found, box, staged.swizzle, element)
 

@@ -50,7 +50,7 @@ from cutedialect.layout import Layout, flatten
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import coalesced_for, contiguous_mode, vector_bytes
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
-from cutedialect.passes.tensor_maps import has_tensor_map, tile_of_tensor
+from cutedialect.passes.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
 from cutedialect.passes.tensor_reductions import reduces_by_tma, reduction_of
 from cutedialect.passes.thread_layouts import (
     columns_of,
@@ -234,7 +234,7 @@ class ResultStores:
         destination = op.destination.type
         assert isinstance(destination, MemRefType)
         contiguous = contiguous_mode(destination)
-        if contiguous is None or binding.schedule.epilogue != "tma":
+        if contiguous is None or binding.schedule.epilogue != "tma" or is_exception(op):
             return
         part = (source.shape[0], chunk)
         if binding.atoms and min(part) == 1:  # pyright: ignore[reportArgumentType]
@@ -357,7 +357,7 @@ def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
         if adds or (isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType)):
             type_, tile = op.destination.type, tile_of_tensor(op.destination)
             if isinstance(type_, MemRefType) and type_.rank == 2 and tile is not None:
-                if multiplies and 1 in type_.shape:
+                if (multiplies and 1 in type_.shape) or is_exception(op):
                     continue
                 tensor = tile.tensor.type
                 assert isinstance(tensor, MemRefType)

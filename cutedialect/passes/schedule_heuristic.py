@@ -19,7 +19,12 @@ from cutedialect.passes.layout_inference import contiguous_mode, takes_async_cop
 from cutedialect.passes.mma_choice import takes_wgmma
 from cutedialect.passes.result_stores import bits_of_results, results_by_tma
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
-from cutedialect.passes.tensor_maps import box_of, has_tensor_map, tile_of_tensor
+from cutedialect.passes.tensor_maps import (
+    box_of,
+    has_tensor_map,
+    takes_boxes,
+    tile_of_tensor,
+)
 from cutedialect.schedule import Schedule, replace_set
 
 # Warp grids by accumulator extent: each warp gets a block of up to 64 x 64 (m16n8 atoms reuse
@@ -163,7 +168,9 @@ def _comes_by_tma(tile: SSAValue) -> bool:
     modes = layout.shape
     assert isinstance(modes, tuple)
     box = box_of(type_.shape, modes, contiguous, 1)
-    return box is not None and box[contiguous] * type_.bits % 128 == 0
+    if box is None or box[contiguous] * type_.bits % 128:
+        return False
+    return takes_boxes(found, box, contiguous)
 
 
 def _teams(given: Schedule) -> int:

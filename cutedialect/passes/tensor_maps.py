@@ -7,7 +7,7 @@ the maps of a group of tensors are a group too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
@@ -21,6 +21,8 @@ from cutedialect.dialects.cute import (
     LocalTileOp,
     MemberOp,
     MemRefType,
+    ScalarOp,
+    SliceOp,
     SubviewOp,
     TransposeOp,
 )
@@ -47,11 +49,13 @@ class TensorTile:
     """A tile of a kernel's tensor: the tensor's mode that each mode of the tile runs along, -1 for
     the mode of extent 1 that a vector gets to be a row or a column.
 
-    `tensor` is an argument of the kernel or a member of one that is a group.
+    `tensor` is an argument of the kernel or a member of one that is a group; `sliced` the mode of
+    it along which the tile is one of a slice.
     """
 
     tensor: SSAValue
     modes: tuple[int, ...]
+    sliced: int | None = None
 
 
 def tile_of_tensor(value: SSAValue) -> TensorTile | None:
@@ -67,6 +71,12 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         if isinstance(owner.group, BlockArgument) and isinstance(type_, MemRefType):
             return TensorTile(value, tuple(range(type_.rank)))
         return None
+    if isinstance(owner, SliceOp):
+        source = tile_of_tensor(owner.source)
+        mode = owner.mode.value.data
+        if source is None or source.sliced not in (None, source.modes[mode]):
+            return None
+        return replace(source, sliced=source.modes[mode])
     if isinstance(owner, LocalTileOp):
         source = tile_of_tensor(owner.memref)
         type_ = value.type
@@ -75,7 +85,7 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         tile = owner.tile.get_values()
         kept = [mode for mode, extent in enumerate(tile) if extent != 0]
         dropped = len(kept) - type_.rank
-        return TensorTile(source.tensor, tuple(source.modes[mode] for mode in kept[dropped:]))
+        return replace(source, modes=tuple(source.modes[mode] for mode in kept[dropped:]))
     if isinstance(owner, SubviewOp):
         return tile_of_tensor(owner.source)
     if isinstance(owner, TransposeOp):
@@ -83,8 +93,45 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         if source is None:
             return None
         modes = source.modes if len(source.modes) == 2 else (*source.modes, -1)
-        return TensorTile(source.tensor, modes[::-1])
+        return replace(source, modes=modes[::-1])
     return None
+
+
+def takes_boxes(tile: TensorTile, box: tuple[int, ...], contiguous: int) -> bool:
+    """Whether a tensor map copies such boxes of a tile: those of a slice are rows along it."""
+    if tile.sliced is None:
+        return True
+    along = [tile.modes[mode] for mode, extent in enumerate(box) if extent > 1]
+    return tile.modes[contiguous] != tile.sliced and set(along) <= {
+        tile.modes[contiguous],
+        tile.sliced,
+    }
+
+
+def is_exception(op: Operation) -> bool:
+    """Whether an op stands in a loop in a branch that values of tiles decide: what hardly ever
+    happens gets no shared memory of its own.
+    """
+    in_loop = False
+    around = op.parent_op()
+    while around is not None and not isinstance(around, KernelOp):
+        if isinstance(around, scf.ForOp):
+            in_loop = True
+        elif isinstance(around, scf.IfOp) and in_loop and _asks_tiles(around.cond):
+            return True
+        around = around.parent_op()
+    return False
+
+
+def _asks_tiles(condition: SSAValue) -> bool:
+    pending = [condition]
+    while pending:
+        op = pending.pop().owner
+        if isinstance(op, ScalarOp):
+            return True
+        if isinstance(op, Operation):
+            pending += op.operands
+    return False
 
 
 def has_tensor_map(type_: MemRefType) -> bool:
@@ -126,7 +173,9 @@ class TensorMaps:
         for mode, extent in zip(tile.modes, box, strict=True):
             if mode >= 0:
                 extents[mode] = extent
-        described = TmaDescriptorType.get(element or type_.element, tuple(extents), swizzle)
+        described = TmaDescriptorType.get(
+            element or type_.element, tuple(extents), swizzle, tile.sliced
+        )
         found = self.known.get((tensor, described))
         if found is None:
             found = self.known[tensor, described] = self._add(tensor, described)

@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from cutedialect.atoms.tensor_map import TensorMap, dim_order, tensor_map_of
+from cutedialect.atoms.tensor_map import TensorMap, dim_order, slice_map_of, tensor_map_of
 from cutedialect.layout import Swizzle
 
 GOOD = TensorMap("f16", (4096, 512), (8192,), (64, 128), swizzle="128B")
@@ -209,6 +209,47 @@ def test_map_of_a_tensor() -> None:
     single.check()
     with pytest.raises(ValueError, match="got 2, 2 and 1"):
         tensor_map_of("f16", (8, 64), (64, 1), (64,))
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "mode"),
+    [
+        ((3, 50, 64), (3200, 64, 1), 1),
+        ((50, 64), (128, 1), 0),
+        ((1, 3, 40, 16), (8, 640, 16, 1), 2),
+    ],
+)
+def test_map_of_slices(shape, strides, mode) -> None:
+    """The address of each row of each slice is the tensor's, and rows behind its end are out."""
+    box = tuple(8 if each == mode else 1 for each in range(len(shape) - 1)) + (16,)
+    found = slice_map_of("f16", shape, strides, box, Swizzle(1, 4, 3), sliced=mode)
+    found.check()
+    assert found.box == (16, 8, 1, 1, 1)
+    base = 1 << 47
+    for first, end, row in [(0, 5, 0), (3, 40, 36), (39, 40, 0), (7, 9, 2)]:
+        outer = 2 * strides[0] * 2 if shape[0] > 1 and mode else 0
+        units = (end * strides[mode] * 2 + outer) // 16
+        place = (8, (1 << 30) - (end - first) + row, 1 << 30, units % (1 << 31), units >> 31)
+        found.check_coordinates(place, store=True)
+        at = sum(x * s for x, s in zip(place, (2, *found.strides), strict=True))
+        assert (base + at) % (1 << 64) == base + 16 + (first + row) * strides[mode] * 2 + outer
+        assert (place[1] < found.dims[1]) == (row < end - first)
+        assert all(x < n for x, n in zip(place[2:], found.dims[2:], strict=True))
+
+
+def test_slices_that_have_no_map() -> None:
+    def made(shape, strides):
+        slice_map_of("f16", shape, strides, (1, 8, 16), sliced=1).check()
+
+    made((4, 1, 16), (16, 3, 1))
+    with pytest.raises(ValueError, match="stride of mode 0 that is a multiple of 16 bytes"):
+        made((4, 50, 16), (15, 16, 1))
+    with pytest.raises(ValueError, match=r"at most 2\^30 rows, got 1073741825"):
+        made((4, (1 << 30) + 1, 16), (16, 64, 1))
+    with pytest.raises(ValueError, match=r"less than 2\^34 bytes apart, got 17179869184"):
+        made((4, 50, 16), (16, 1 << 33, 1))
+    with pytest.raises(ValueError, match="stride of mode 1 that is a multiple of 16"):
+        made((4, 50, 16), (16, 17, 1))
 
 
 @cache

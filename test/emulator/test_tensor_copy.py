@@ -156,6 +156,38 @@ def test_strided_tensors_and_views(run_maps, rng):
     assert (found == expected_load({**described, "array": view}, (16, 3, 5))).all()
 
 
+def around(base, rows):
+    """Dimensions of which the second's last rows and the third's one step make a whole turn."""
+    row = base.strides[0]
+    return tensor_map(
+        base,
+        (16, rows, 1, 1),
+        dims=(base.shape[1], 1 << 30, 1 << 31, 1 << 31),
+        strides=(row, (1 << 34) - row, 16),
+        element_strides=(1, 1, 1, 1),
+    )
+
+
+@pytest.mark.parametrize(("first", "end"), [(0, 12), (3, 7), (5, 5), (11, 12)])
+def test_addresses_are_sums_modulo_two_to_the_64(run_maps, rng, first, end):
+    """Rows first to end of a tensor, from the second one of these on: what is behind the end is out
+    of bounds."""
+    base = numbers(rng, (12, 32), np.float16)
+    described = around(base, 6)
+    start = (16, (1 << 30) - (end - first) + 1, 1 << 30, end * base.strides[0] // 16)
+    found = load(run_maps, described, start)
+    part = base[first:end]
+    alone = tensor_map(part if len(part) else base[:0].reshape(0, 32), (16, 6))
+    assert (found == expected_load(alone, (16, 1))).all()
+
+
+def test_a_part_that_is_in_no_array(run_maps, rng):
+    base = numbers(rng, (12, 32), np.float16)
+    start = (16, (1 << 30) - 4, 1 << 30, 14 * base.strides[0] // 16)
+    with pytest.raises(EmulatorError, match=r"CD-I1.*does not lie in one array"):
+        load(run_maps, around(base, 6), start)
+
+
 @pytest.mark.parametrize(
     ("name", "bits"),
     [("f16", 0x7FF7), ("bf16", 0x7FF7), ("f32", 0x7FF77FF7), ("f64", 0x7FF77FF77FF77FF7)],

@@ -54,6 +54,7 @@ _ALIASES = {
     "f32_ftz": "f32ftz", "tf32_ftz": "tf32ftz",
 }  # fmt: skip
 _SPANS = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
+_ADDRESSES = 1 << 64
 # Which address bits select the 16-byte chunk within a row's span: ``bits ^= bits >> 3``.
 _XOR = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}
 ATTRIBUTES = ("array", "dtype", "dims", "strides", "box")
@@ -126,9 +127,9 @@ class TensorMap:
             box.append(slice(low, high))
         return tuple(tensor[::-1]), tuple(box[::-1])
 
-    def fetch(self, tensor: Array, start: tuple[int, ...]) -> Array:
+    def fetch(self, tensor: Any, start: tuple[int, ...]) -> Array:
         """The box at ``start`` as ``[rows, row bytes]`` uint8; fill where it is out of bounds.
-        ``tensor`` is from ``elements``."""
+        ``tensor`` is from ``elements``, or takes the same indices."""
         shape = self.counts[::-1]
         inside = self.window(start)
         part = None if inside is None else tensor[inside[0]]
@@ -164,6 +165,22 @@ class TensorMap:
         """Bytes from the address to the end of the last element."""
         steps = (self.element_bytes, *self.strides)
         return sum((n - 1) * s for n, s in zip(self.dims, steps, strict=True)) + steps[0]
+
+    @property
+    def goes_around(self) -> bool:
+        """Whether coordinates reach all addresses: those of a copy add up modulo 2^64."""
+        return self.reach >= _ADDRESSES
+
+    def place(self, parts: tuple[slice, ...]) -> tuple[int, int, tuple[int, ...], tuple[int, ...]]:
+        """Address, bytes, shape and steps of a part of the tensor, outermost dimension first."""
+        steps = (*self.strides[::-1], self.element_bytes)
+        shape = tuple(len(range(p.start, p.stop, p.step)) for p in parts)
+        first = sum(p.start * step for p, step in zip(parts, steps, strict=True))
+        moves = tuple(
+            step * p.step if n > 1 else 0 for p, n, step in zip(parts, shape, steps, strict=True)
+        )
+        size = sum((n - 1) * move for n, move in zip(shape, moves, strict=True))
+        return (self.address + first) % _ADDRESSES, size + self.element_bytes, shape, moves
 
     def chunks(self, address: int) -> Array:
         """Where the 16-byte chunks of a box lie in shared memory, ``[rows * row bytes / 16]``, as
@@ -270,7 +287,8 @@ def from_argument(what: str, value: Any, address: int, size: int) -> TensorMap:
             f"got {row}")  # fmt: skip
     _expect(what, address % 16 == 0, f"an array at a multiple of 16 bytes, got {address:#x}")
     found = TensorMap(address, kind, dims, strides, box, steps, span, fill == "nan")
-    _expect(what, found.reach <= size, f"a tensor within the array's {size} bytes, "
+    inside = found.goes_around or found.reach <= size
+    _expect(what, inside, f"a tensor within the array's {size} bytes, "
             f"got one that reaches to byte {found.reach}")  # fmt: skip
     return found
 

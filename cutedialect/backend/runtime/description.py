@@ -10,6 +10,7 @@ from dataclasses import asdict
 from math import prod
 from typing import Any
 
+from cutedialect.atoms.tensor_map import SLICE_TURN
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.host import TENSOR_MAP
 from cutedialect.backend.runtime.program import CompiledProgram
@@ -223,21 +224,29 @@ def _tensor_map(call: ast.Call) -> dict[str, Any]:
     """The arguments of cuTensorMapEncodeTiled, in its order."""
     name, element, box, swizzle = (ast.literal_eval(node) for node in call.args[:4])
     shape, strides, pointer = call.args[4:]
+    sliced = ast.literal_eval(call.keywords[0].value) if call.keywords else None
     assert isinstance(shape, ast.Tuple)
     assert isinstance(strides, ast.Tuple)
     # What does not depend on the extents, read off the map of a tensor as large as the box.
     steps = tuple(16 * prod(box[mode + 1 :]) for mode in range(len(box) - 1))
-    like = TensorMapArgument(name, element, box, swizzle, box, (*steps, 1), 0)
+    like = TensorMapArgument(name, element, box, swizzle, box, (*steps, 1), 0, sliced)
     found = checked_map(like, 0)
     dtype, interleave, kind, promotion, fill = found.codes
     size = found.element_bytes
     extents = [ast.unparse(node) for node in shape.elts][::-1]
+    dims = [extent if extent.isdigit() else f"max(1, {extent})" for extent in extents]
+    bytes_ = [f"{ast.unparse(node)} * {size}" for node in strides.elts[:-1]][::-1]
+    if sliced is not None:
+        # Rows of the slice, and those of its end, as in `slice_map_of`.
+        row = bytes_[len(bytes_) - 1 - sliced]
+        dims = [dims[0], *map(str, found.dims[1:])]
+        bytes_ = [row, f"{SLICE_TURN} - {row}", *map(str, found.strides[2:])]
     return {
         "data_type": dtype,
         "rank": found.rank,
         "address": ast.unparse(pointer),
-        "dims": [extent if extent.isdigit() else f"max(1, {extent})" for extent in extents],
-        "strides": [f"{ast.unparse(node)} * {size}" for node in strides.elts[:-1]][::-1],
+        "dims": dims,
+        "strides": bytes_,
         "box": found.box,
         "element_strides": found.element_strides,
         "interleave": interleave,

@@ -50,6 +50,7 @@ class TensorMapArgument(NamedTuple):
     `box`, `shape` and `strides` (elements) go by mode, the contiguous one last, so `strides` ends
     in 1; `swizzle` is (bits, base, shift) on byte addresses or None; `element` is MLIR's name.
     `pointer` is an address, or in the emulator the NumPy array. `name` is the tensor's, for errors.
+    `sliced` is the mode along which copies are of slices.
     """
 
     name: str
@@ -59,20 +60,23 @@ class TensorMapArgument(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     pointer: Any
+    sliced: int | None = None
 
 
 def checked_map(argument: TensorMapArgument, address: int) -> TensorMap:
     """The map as data; raises ValueError that names the tensor for a rule that it breaks."""
-    from cutedialect.atoms.tensor_map import tensor_map_of
+    from cutedialect.atoms.tensor_map import slice_map_of, tensor_map_of
     from cutedialect.layout import Swizzle
 
-    name, element, box, swizzle, shape, strides, _ = argument
+    name, element, box, bits, shape, strides, _, sliced = argument
     try:
         if element not in _DTYPES:
             raise ValueError(f"expected an element type of a tensor map, got {element}")
-        found = tensor_map_of(
-            _DTYPES[element], shape, strides, box, None if swizzle is None else Swizzle(*swizzle)
-        )
+        dtype, swizzle = _DTYPES[element], None if bits is None else Swizzle(*bits)
+        if sliced is None:
+            found = tensor_map_of(dtype, shape, strides, box, swizzle)
+        else:
+            found = slice_map_of(dtype, shape, strides, box, swizzle, sliced=sliced)
         found.check(address)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None

@@ -6,6 +6,8 @@ box, which ends in an mbarrier (loads) or in a bulk group of that thread (stores
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.dialects.builtin import Float32Type, FloatTF32Type, IntegerAttr, UnitAttr, i32
 from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import (
@@ -40,16 +42,21 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
 
     Element, the box's extent in each mode of the tensor, and the swizzle of byte addresses in
     shared memory (left out: none). PTX ISA 5.5. A map of `tf32` of a tensor of `f32` rounds to
-    nearest as it loads.
+    nearest as it loads. With `slice 0` at the end it is one for tiles of slices along mode 0: what
+    lies behind a slice's end is out of bounds.
     """
 
     name = "cute_nvgpu.tma_descriptor"
 
     @classmethod
     def get(
-        cls, element: Attribute, box: tuple[int, ...], swizzle: Swizzle | None = None
+        cls,
+        element: Attribute,
+        box: tuple[int, ...],
+        swizzle: Swizzle | None = None,
+        sliced: int | None = None,
     ) -> TmaDescriptorType:
-        return cls((element, tuple(box), swizzle))
+        return cls((element, tuple(box), swizzle, sliced))
 
     @property
     def element(self) -> Attribute:
@@ -64,6 +71,11 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
     def swizzle(self) -> Swizzle | None:
         return self.data[2]
 
+    @property
+    def sliced(self) -> int | None:
+        """The mode along which tiles are those of slices."""
+        return self.data[3]
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
         with parser.in_angle_brackets():
@@ -73,8 +85,9 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
                 parser.Delimiter.PAREN,
                 lambda: parser.parse_integer(allow_boolean=False, allow_negative=False),
             )
-            swizzle = None
-            if parser.parse_optional_punctuation(","):
+            swizzle = sliced = None
+            more = parser.parse_optional_punctuation(",") is not None
+            if more and parser.parse_optional_keyword("slice") is None:
                 parser.parse_keyword("S")
                 with parser.in_angle_brackets():
                     numbers = parser.parse_comma_separated_list(
@@ -83,7 +96,12 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
                 if len(numbers) != 3:
                     parser.raise_error(f"expected S<bits,base,shift>, got {len(numbers)} numbers")
                 swizzle = Swizzle(*numbers)
-            return element, tuple(box), swizzle
+                more = parser.parse_optional_punctuation(",") is not None
+                if more:
+                    parser.parse_keyword("slice")
+            if more:
+                sliced = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            return element, tuple(box), swizzle, sliced
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -91,9 +109,15 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
             printer.print_string(", (" + ",".join(map(str, self.box)) + ")")
             if self.swizzle is not None:
                 printer.print_string(f", {self.swizzle}")
+            if self.sliced is not None:
+                printer.print_string(f", slice {self.sliced}")
 
     def verify(self) -> None:
         expect(1 <= len(self.box) <= 5, f"expected a box of rank 1 to 5, got {len(self.box)}")
+        expect(
+            self.sliced is None or self.sliced < len(self.box),
+            f"expected a slice along one of {len(self.box)} modes, got {self.sliced}",
+        )
         wrong = [extent for extent in self.box if not 1 <= extent <= 256]
         expect(not wrong, f"expected box extents in 1..256, got {wrong[:1]}")
         swizzle = self.swizzle
@@ -318,6 +342,14 @@ class MakeTmaDescriptorOp(IRDLOperation):
             bool(contiguous) and type_.alignment >= 16,
             f"expected a tensor with a contiguous mode, aligned to 16 bytes, got {type_}",
         )
+        sliced = made.sliced
+        if sliced is not None:
+            across = [extent for mode, extent in enumerate(made.box) if mode not in contiguous]
+            expect(
+                sliced not in contiguous and prod(across) == made.box[sliced],
+                f"expected boxes of rows of slices, along the contiguous mode {contiguous[0]} and "
+                f"mode {sliced}, got ({','.join(map(str, made.box))})",
+            )
         row = made.box[contiguous[0]] * type_.bits // 8
         span = _SPANS[made.swizzle.bits] if made.swizzle is not None else 1 << 20
         expect(

@@ -1,4 +1,6 @@
-"""TMA copies: one instruction for each box, its coordinates counted in the tensor's own modes."""
+"""TMA copies: one instruction for each box, its coordinates counted in the tensor's own modes, or
+those of the map of a slice.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from itertools import product as every
 
 from xdsl.ir import Operation, SSAValue
 
-from cutedialect.atoms.tensor_map import dim_order
+from cutedialect.atoms.tensor_map import SLICE_ROWS, SLICE_UNIT, SLICE_UNITS, dim_order
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType, TmaLoadType, TmaStoreType
 from cutedialect.layout import Layout, crd2idx
 
 from .context import Context, fail
 from .scalar_builder import Scalar, ScalarBuilder
-from .views import View
+from .views import DynamicStride, View
 
 
 def load_boxes(
@@ -193,4 +195,50 @@ def _coordinates(builder: ScalarBuilder, view: View, at: list[Scalar]) -> list[S
         if mode >= 0:
             totals[mode].append(coordinate)
     order = dim_order(view.root_strides)
-    return [builder.value(builder.total(totals[mode]), "b32") for mode in order]
+    coords = [builder.total(totals[mode]) for mode in order]
+    if view.sliced is not None:
+        others = dict(zip(order[1:], coords[1:], strict=True))
+        coords = [coords[0], *_coordinates_in_slice(builder, view, others)]
+    return [builder.value(coord, "b32") for coord in coords]
+
+
+def _coordinates_in_slice(
+    builder: ScalarBuilder, view: View, at: dict[int, Scalar]
+) -> list[Scalar]:
+    """The coordinates behind the first one in the map of a slice (`atoms.tensor_map.slice_map_of`):
+    the row among SLICE_ROWS of which the slice has the last, and how far the slice's end lies
+    behind the tensor's address. A place outside of the tensor has a slice without rows.
+    """
+    assert view.sliced is not None
+    mode, first, extent = view.sliced
+    row = at.pop(mode)
+    distance: list[Scalar] = [_bytes_along(builder, view, mode, builder.total([first, extent]))]
+    inside: list[Scalar] = []
+    for other, coord in at.items():
+        distance.append(_bytes_along(builder, view, other, coord))
+        if coord != 0:
+            ((size, _),) = view.root_leaves[other]
+            inside.append(builder.pure("setp.lt.s32", coord, size))
+    if inside:
+        extent = builder.pure("selp.b32", extent, 0, builder.both(*inside))
+    back = builder.pure("sub.s32", SLICE_ROWS, extent)
+    units = builder.pure("shr.u64", builder.total(distance, "s64"), SLICE_UNIT.bit_length() - 1)
+    digits = [
+        builder.pure("and.b64", units, SLICE_UNITS - 1),
+        builder.pure("shr.u64", units, SLICE_UNITS.bit_length() - 1),
+    ]
+    return [
+        builder.total([back, row]),
+        SLICE_ROWS,
+        *(builder.pure("cvt.u32.u64", digit) for digit in digits),
+    ]
+
+
+def _bytes_along(builder: ScalarBuilder, view: View, mode: int, coord: Scalar) -> Scalar:
+    """How many bytes so many elements along a mode of the tensor are."""
+    ((_, stride),) = view.root_leaves[mode]
+    if isinstance(stride, DynamicStride):
+        return builder.product64(
+            coord, builder.pure("mul.lo.s64", stride.value, view.element_bytes)
+        )
+    return builder.product64(coord, stride * view.element_bytes)

@@ -76,6 +76,9 @@ class View:
     root_strides: tuple[object, ...] = ()
     origin: tuple[tuple[int, Scalar, int], ...] = ()
     root_modes: tuple[int, ...] = ()
+    # The leaves of the tensor's modes, and (mode, first element, extent) of the slice of it.
+    root_leaves: tuple[tuple[Leaf, ...], ...] = ()
+    sliced: tuple[int, Scalar, Scalar] | None = None
 
     @property
     def bits(self) -> int:
@@ -141,6 +144,7 @@ def memref_view(
         tuple(bounds),
         root_strides=type_.stride,
         root_modes=tuple(range(type_.rank)),
+        root_leaves=modes,
     )
 
 
@@ -163,7 +167,9 @@ def slice_(builder: ScalarBuilder, view: View, mode: int, first: Scalar, end: Sc
     modes[mode] = ((extent, stride),)
     bounds[mode] = Bound(extent, 1)
     terms = view.terms if first == 0 else (*view.terms, Term(first, 1, stride))
-    return replace(view, modes=tuple(modes), bounds=tuple(bounds), terms=terms)
+    before = 0 if view.sliced is None else view.sliced[1]
+    sliced = (view.root_modes[mode], builder.total([before, first]), extent)
+    return replace(view, modes=tuple(modes), bounds=tuple(bounds), terms=terms, sliced=sliced)
 
 
 def local_tile(

@@ -153,3 +153,16 @@ module attributes {cute.arch = "sm_80"} {
     cute.copy %a, %s {atom = !cute_nvgpu.atom.bulk_load<f32>} : !cute.memref<f32, gmem, align<16>, "(64):(1)"> -> !cute.memref<f32, smem, align<128>, "(64):(1)">
   }
 }
+
+// -----
+
+func.func @slice_across(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)">) {
+  // expected-error @+1 {{expected boxes of rows of slices, along the contiguous mode 2 and mode 0, got (1,128,64)}}
+  %t = cute_nvgpu.make_tma_descriptor %a : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute_nvgpu.tma_descriptor<f16, (1,128,64), S<3,4,3>, slice 0>
+  func.return
+}
+
+// -----
+
+// expected-error @+1 {{expected a slice along one of 2 modes, got 2}}
+func.func @slice_of_no_mode(%t: !cute_nvgpu.tma_descriptor<f16, (128,64), slice 2>)

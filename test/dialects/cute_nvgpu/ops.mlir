@@ -13,6 +13,18 @@ func.func @launch(%a: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)
 
 // -----
 
+// cute_nvgpu.make_tma_descriptor for slices, with a swizzle and without
+// CHECK: func.func @launch(
+// CHECK-NEXT:   %t = cute_nvgpu.make_tma_descriptor %a : {{.*}} -> !cute_nvgpu.tma_descriptor<f16, (1,128,64), S<3,4,3>, slice 1>
+// CHECK-NEXT:   %u = cute_nvgpu.make_tma_descriptor %a : {{.*}} -> !cute_nvgpu.tma_descriptor<f16, (8,1,16), slice 0>
+func.func @launch(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)">) {
+  %t = cute_nvgpu.make_tma_descriptor %a : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute_nvgpu.tma_descriptor<f16, (1,128,64), S<3,4,3>, slice 1>
+  %u = cute_nvgpu.make_tma_descriptor %a : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute_nvgpu.tma_descriptor<f16, (8,1,16), slice 0>
+  func.return
+}
+
+// -----
+
 // cute_nvgpu.tma_prefetch
 // CHECK: cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) {
 // CHECK-NEXT:   cute_nvgpu.tma_prefetch %a tma %t : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>

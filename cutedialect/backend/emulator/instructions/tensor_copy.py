@@ -95,8 +95,10 @@ class _Boxes:
             self._known[address] = tensor
         return tensor
 
-    def elements(self, tensor: TensorMap, writes: bool) -> Array:
+    def elements(self, tensor: TensorMap, writes: bool) -> Array | _Around:
         """The whole tensor in global memory."""
+        if tensor.goes_around:
+            return _Around(self.ins, self.machine, tensor, writes)
         known = self._views.get(tensor)
         if known is not None:
             return known
@@ -113,6 +115,34 @@ class _Boxes:
         view = tensor.elements(allocation.data, tensor.address - allocation.base)
         self._views[tensor] = view
         return view
+
+
+class _Around:
+    """A tensor whose coordinates reach all addresses: where a part of it lies is looked up as an
+    index asks for it."""
+
+    def __init__(self, ins: Instruction, machine: Machine, tensor: TensorMap, writes: bool) -> None:
+        self._ins, self._machine, self._tensor, self._writes = ins, machine, tensor, writes
+        self.dtype = np.dtype(f"u{tensor.element_bytes}")
+
+    def __getitem__(self, parts: tuple[slice, ...]) -> Array:
+        address, size, shape, steps = self._tensor.place(parts)
+        memory = self._machine.global_memory
+        allocation = memory.find(address, size)
+        if allocation is None:
+            raise self._ins.error(
+                "CD-I1", f"a box at {memory.describe(address)} of {size} bytes does not lie in one "
+                "array",
+            )  # fmt: skip
+        if self._writes and not allocation.writable:
+            raise self._ins.error("CD-I1", f"write to {allocation.name}, which is read-only")
+        first = address - allocation.base
+        word = allocation.data[first : first + self.dtype.itemsize].view(self.dtype)
+        writable = bool(allocation.data.flags.writeable)
+        return np.lib.stride_tricks.as_strided(word, shape, steps, writeable=writable)
+
+    def __setitem__(self, parts: tuple[slice, ...], values: Array) -> None:
+        self[parts][...] = values
 
 
 def _chunks(ins: Instruction, machine: Machine, tensor: TensorMap, at: int) -> Array:
@@ -187,7 +217,7 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
 
 
 def _fetch(
-    machine: Machine, tensor: TensorMap, view: Array, start: tuple[int, ...]
+    machine: Machine, tensor: TensorMap, view: Array | _Around, start: tuple[int, ...]
 ) -> Callable[[], Array]:
     def fetch() -> Array:
         machine.global_memory.read_bytes += tensor.copy_bytes
@@ -258,8 +288,8 @@ def _store(ins: Instruction, machine: Machine, head: str, operation: str | None)
 
 
 def _write(
-    machine: Machine, boxes: _Boxes, tensor: TensorMap, view: Array, start: tuple[int, ...],
-    box: Array, operation: str | None,
+    machine: Machine, boxes: _Boxes, tensor: TensorMap, view: Array | _Around,
+    start: tuple[int, ...], box: Array, operation: str | None,
 ) -> Callable[[], None]:  # fmt: skip
     def write() -> None:
         inside = tensor.window(start)
@@ -298,7 +328,7 @@ def _write_tail(
     ]
     memory = machine.global_memory
     for row, steps in zip(rows, itertools.product(*along), strict=True):
-        at = tensor.address + sum(steps) + end
+        at = (tensor.address + sum(steps) + end) % (1 << 64)
         allocation = memory.find(at, extra)
         if allocation is not None and allocation.writable:
             place = slice(at - allocation.base, at - allocation.base + extra)
