@@ -28,7 +28,8 @@ class Schedule:
         and `instances` teams of `warps` that take work items in turns (ping-pong).
     instances: how many teams alternate.
     registers: for each thread of (the loading warpgroup, the computing ones).
-    scheduler: "single", a CTA for each tile, "persistent", CTAs that stay and walk over tiles, or
+    scheduler: "single", a CTA for each tile, "persistent", CTAs that stay and walk over tiles,
+        "dynamic", CTAs that stay and take the next tile whenever they are done with one, or
         "stream", CTAs that stay and take equal shares of all steps along K of all tiles; those that
         meet in a tile share it as with split_k.
     raster: how many tiles (clusters) of M are walked before N advances (L2 reuse).
@@ -135,7 +136,7 @@ _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers":
 _COUNTS = {"stages": 12, "instances": 3, "raster": 64, "split_k": 256}
 _WORDS = {
     "roles": ("uniform", "specialized", "alternate"),
-    "scheduler": ("single", "persistent", "stream"),
+    "scheduler": ("single", "persistent", "dynamic", "stream"),
     "reduction": ("ordered", "atomic"),
     "order": ("columns", "snake", "hilbert"),
     "overlap": ("no", "yes", "turns"),

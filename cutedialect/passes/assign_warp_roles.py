@@ -29,7 +29,15 @@ from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, LaunchOp, MemRefType
+from cutedialect.dialects.cute import (
+    ClaimOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LaunchOp,
+    MemRefType,
+)
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, TmaLoadType, TmaPrefetchOp
 
 PLANS = ("uniform", "specialized", "alternate")
@@ -103,8 +111,10 @@ class AssignWarpRolesPass(ModulePass):
 
 
 def _does_something(op: Operation) -> bool:
-    """Whether an op has an effect or works on a register tile: scalar code is every role's."""
-    if isinstance(op, scf.ForOp | scf.IfOp):
+    """Whether an op has an effect or works on a register tile: scalar code is every role's, and so
+    is the next work item.
+    """
+    if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp | ClaimOp):
         return False
     values = (*op.operands, *op.results)
     return not is_side_effect_free(op) or any(

@@ -51,6 +51,7 @@ from cutedialect.passes.mbarrier_rings import insert_rings
 from cutedialect.passes.ring_buffers import ring_type
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.split_roles import split_roles
+from cutedialect.passes.work_loops import share_claims
 from cutedialect.schedule import Schedule
 
 
@@ -75,6 +76,7 @@ class PipelinePass(ModulePass):
             if roles:
                 insert_rings(kernel, roles, stages)
                 split_roles(kernel, roles)
+                share_claims(kernel)
                 for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
                     if role.teams > 1:
                         alternate_instances(kernel, role)

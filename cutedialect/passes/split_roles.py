@@ -55,7 +55,7 @@ def _clone(
         given = op.attributes.get("role")
         if isinstance(given, StringAttr) and given.data != role:
             continue
-        if isinstance(op, scf.ForOp | scf.IfOp):
+        if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
             if _concerns(op, role):
                 into.add_op(_clone_control(op, role, values))
             continue
@@ -66,7 +66,7 @@ def _clone(
 
 
 def _clone_control(
-    op: scf.ForOp | scf.IfOp, role: str, values: dict[SSAValue, SSAValue]
+    op: scf.ForOp | scf.IfOp | scf.WhileOp, role: str, values: dict[SSAValue, SSAValue]
 ) -> Operation:
     """A loop or branch with the role's part of its body."""
     regions: list[Region] = []
@@ -82,10 +82,12 @@ def _clone_control(
         regions.append(Region(body))
     made = type(op).create(
         operands=[values.get(operand, operand) for operand in op.operands],
+        result_types=[result.type for result in op.results],
         regions=regions,
         attributes=op.attributes,
         properties=op.properties,
     )
+    values.update(zip(op.results, made.results, strict=True))
     made.location = op.location
     return made
 

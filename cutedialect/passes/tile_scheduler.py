@@ -4,22 +4,21 @@ Tiles are dealt out in blocks of the cluster's shape, which are walked in the or
 The tiles of a group of tensors are one list, tensor by tensor. The scheduler `single` gives every
 CTA the work item of its block index; `persistent` wraps the program into a loop over work items, as
 many CTAs apart as the grid has, or over a list that the host made where the program says how much
-work tiles are. With `split_k` or the scheduler `stream`, CTAs share the reductions
-of tiles (`split_reduction.py`).
+work tiles are; `dynamic` into one that claims them (`work_loops.py`). With `split_k` or the
+scheduler `stream`, CTAs share the reductions of tiles (`split_reduction.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import arith, scf
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
-    AllocSmemOp,
     BlockIdxOp,
     FindOp,
     GridDimOp,
@@ -45,6 +44,7 @@ from cutedialect.passes.split_reduction import (
     share_reduction,
 )
 from cutedialect.passes.tensor_maps import mark_cluster_mode, mark_cluster_uniform
+from cutedialect.passes.work_loops import claim_loop, work_loop
 from cutedialect.schedule import Schedule
 
 
@@ -111,20 +111,14 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         build, item, share = _stream(kernel, index, build, total, reduction, item, rank, launched)
     else:
         parts = schedule.split_k or 1
-        if schedule.scheduler == "persistent":
+        if schedule.scheduler in ("persistent", "dynamic"):
             total = _last(build, offsets) if blocks is None else _product(build, blocks)
             if parts > 1:
                 total = build.binary(arith.MuliOp, total, build.constant(parts))
-            step = _work_items(build, launched.ctas)
-            shares = None
-            if offsets is not None and index.work is not None and parts == 1:
-                shares = _add_shares(kernel, index, launched)
-                # A list of items instead of every so many-th one.
-                total = _entry(build, shares, build.binary(arith.AddiOp, item, build.constant(1)))
-                item, step = _entry(build, shares, item), build.constant(1)
-            build, item = _work_loop(kernel, index, build, item, total, step)
-            if shares is not None:
-                item = _entry(build, shares, item)
+            if schedule.scheduler == "dynamic":
+                build, item = claim_loop(kernel, index, item, total)
+            else:
+                build, item = _persistent(build, index, item, total, parts, launched)
         if parts > 1:
             item, share = _split(build, item, parts, rank, launched)
     problem = None
@@ -161,7 +155,7 @@ def grid_size(
     if schedule.scheduler != "stream" and (schedule.split_k or 1) > 1:
         total = build.binary(arith.MuliOp, total, build.constant(schedule.split_k or 1))
     size = build.constant(ctas) if ctas > 1 else None
-    if schedule.scheduler in ("persistent", "stream"):
+    if schedule.scheduler in ("persistent", "dynamic", "stream"):
         resident = build.insert(SmCountOp()).results[0]
         if size is not None:
             resident = build.binary(arith.DivSIOp, resident, size)
@@ -201,6 +195,24 @@ class _Launched:
             if self.ctas == 1
             else build.binary(arith.MuliOp, total, build.constant(self.ctas))
         )
+
+
+def _persistent(
+    build: ScalarBuilder,
+    index: TileIndexOp,
+    mine: SSAValue,
+    total: SSAValue,
+    parts: int,
+    launched: _Launched,
+) -> tuple[ScalarBuilder, SSAValue]:
+    """A loop over every so many-th work item, or over a list of them; returns the item's number."""
+    if launched.offsets is not None and index.work is not None and parts == 1:
+        shares = _add_shares(launched.kernel, index, launched)
+        first = _entry(build, shares, mine)
+        last = _entry(build, shares, build.binary(arith.AddiOp, mine, build.constant(1)))
+        build, at = work_loop(index, build, first, last, build.constant(1))
+        return build, _entry(build, shares, at)
+    return work_loop(index, build, mine, total, _work_items(build, launched.ctas))
 
 
 def _split(
@@ -266,7 +278,7 @@ def _stream(
         early = build.binary(arith.DivSIOp, step, more)
         return build.insert(arith.SelectOp(is_long, early, rest)).results[0]
 
-    build, tile = _work_loop(kernel, index, build, low, high, one)
+    build, tile = work_loop(index, build, low, high, one)
     begin = build.binary(arith.MuliOp, tile, length)
     last = build.binary(arith.AddiOp, begin, build.binary(arith.SubiOp, length, one))
     head = owner(build, begin)
@@ -389,32 +401,6 @@ def _last(build: ScalarBuilder, offsets: SSAValue | None) -> SSAValue:
     size = build.insert(GroupSizeOp(offsets)).results[0]
     last = build.binary(arith.SubiOp, size, build.constant(1))
     return build.insert(MemberOp(offsets, last)).results[0]
-
-
-def _work_loop(
-    kernel: KernelOp,
-    index: TileIndexOp,
-    build: ScalarBuilder,
-    first: SSAValue,
-    total: SSAValue,
-    step: SSAValue,
-) -> tuple[ScalarBuilder, SSAValue]:
-    """Move everything from `index` on into a loop over work items; returns the item's number."""
-    body = Block(arg_types=[i32])
-    build.insert(scf.ForOp(first, total, step, [], body))
-    moved: list[Operation] = []
-    op: Operation | None = index
-    while op is not None:
-        if not isinstance(op, AllocSmemOp):
-            moved.append(op)
-        op = op.next_op
-    for op in moved:
-        op.detach()
-        body.add_op(op)
-    ending = scf.YieldOp()
-    ending.location = kernel.location
-    body.add_op(ending)
-    return ScalarBuilder(InsertPoint.before(index), index), body.args[0]
 
 
 def _coordinates(

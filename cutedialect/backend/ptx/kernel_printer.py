@@ -14,11 +14,13 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.ptx import (
+    AgainOp,
     ForeachOp,
     ForOp,
     IfOp,
     KernelOp,
     PrintfOp,
+    RepeatOp,
     ReturnOp,
     ScalarOp,
     SetMaxRegsOp,
@@ -60,7 +62,9 @@ class KernelPrinter:
             **ASYNC_LINES,
             ForeachOp: self._foreach,
             ForOp: self._for,
+            RepeatOp: self._repeat,
             IfOp: self._if,
+            AgainOp: lambda body, op: None,
             ReturnOp: lambda body, op: body.lines.append("\tret;"),
             TrapOp: lambda body, op: body.lines.append("\ttrap;"),
             PrintfOp: self._printf,
@@ -229,6 +233,14 @@ class KernelPrinter:
             f"\t@{again} bra {start};",
             f"{end}:",
         ]
+
+    def _repeat(self, body: Body, op: RepeatOp) -> None:
+        start = f"$L_{body.name}_again_{body.label()}"
+        body.lines += [f"{start}:", '\t.pragma "nounroll";']
+        last = op.body.block.last_op
+        assert isinstance(last, AgainOp)
+        self._block(op.body.block)
+        body.lines.append(f"\t@{body.values[last.pred]} bra {start};")
 
     def _if(self, body: Body, op: IfOp) -> None:
         number = body.label()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
-from .cooperation import LastArrivalOp
+from .cooperation import ClaimOp, LastArrivalOp
 from .fragment_ops import ConvertOp, ExtractOp, FillOp, ScalarOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
@@ -91,6 +91,7 @@ Cute = Dialect(
         ReduceOp,
         AtomicOp,
         LastArrivalOp,
+        ClaimOp,
         WorkspaceOp,
         BarrierOp,
     ],
@@ -114,6 +115,7 @@ __all__ = [
     "AtomicOp",
     "BarrierOp",
     "BlockIdxOp",
+    "ClaimOp",
     "ComposedLayoutAttr",
     "ComposedLayoutType",
     "ConvertOp",

@@ -1,4 +1,6 @@
-"""CTAs that work on one result: how the last of them knows that the others are done."""
+"""CTAs that share work: who takes the next work item, and how the last of those that work on one
+result knows that the others are done.
+"""
 
 from __future__ import annotations
 
@@ -42,3 +44,36 @@ class LastArrivalOp(IRDLOperation):
         assert isinstance(type_, MemRefType)
         fits = type_.element == i32 and type_.space == "gmem" and type_.stride == (1,)
         check(fits, f"expected counters of i32 in gmem, one behind the other, got {type_}")
+
+
+@irdl_op_definition
+class ClaimOp(IRDLOperation):
+    """The next work item of a CTA: a number that no other CTA of the launch gets, the same for all
+    threads (or for those of the role). CTAs begin with the item of their block index; when `total`
+    items are gone each gets a number of at least `total`, once, and claims no more.
+
+    The counter starts at 0 and is 0 again when all CTAs have claimed their last (`atom.inc`, PTX ISA
+    9.7.13.5), so that the next launch finds it as this one did.
+
+    Example:
+
+        cute.kernel @k(%claims: !cute.memref<i32, gmem, align<4>, "(1):(1)">, %n: i32) {
+          %next = cute.claim %claims of %n : !cute.memref<i32, gmem, align<4>, "(1):(1)">
+        }
+    """
+
+    name = "cute.claim"
+    counter = operand_def(MemRefType)
+    total = operand_def(i32)
+    result = result_def(i32)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$counter `of` $total attr-dict `:` type($counter)"
+
+    def __init__(self, counter: SSAValue, total: SSAValue) -> None:
+        super().__init__(operands=[counter, total], result_types=[i32])
+
+    def verify_(self) -> None:
+        type_ = self.counter.type
+        assert isinstance(type_, MemRefType)
+        fits = type_.element == i32 and type_.space == "gmem" and type_.rank == 1
+        check(fits, f"expected a counter of i32 in gmem, got {type_}")

@@ -3,13 +3,14 @@ the roles that warps play.
 
 A ring is named, not stored: what a verb becomes (commit groups, mbarriers) follows from its kind.
 `rings.py` holds rings and their states, `verbs.py` what producer and consumer say, `roles.py` the
-roles, `turns.py` the order of a role's instances.
+roles, `turns.py` the order of a role's instances, `messages.py` numbers that roles tell each other.
 """
 
 from __future__ import annotations
 
 from xdsl.ir import Dialect
 
+from .messages import ReceiveOp, SendOp
 from .rings import (
     AdvanceOp,
     BarrierOp,
@@ -45,6 +46,8 @@ Pipeline = Dialect(
         InstanceOp,
         TurnWaitOp,
         TurnPassOp,
+        SendOp,
+        ReceiveOp,
     ],
     [RingType, StateType, BarrierType],
 )
@@ -61,8 +64,10 @@ __all__ = [
     "Pipeline",
     "ProducerAcquireOp",
     "ProducerCommitOp",
+    "ReceiveOp",
     "RingType",
     "RoleOp",
+    "SendOp",
     "StateOp",
     "StateType",
     "TurnPassOp",

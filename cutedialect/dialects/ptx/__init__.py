@@ -21,7 +21,7 @@ from .cluster import (
     MapaOp,
     SetMaxRegsOp,
 )
-from .control import ForOp, IfOp, KernelOp, PrintfOp, ReturnOp, TrapOp
+from .control import AgainOp, ForOp, IfOp, KernelOp, PrintfOp, RepeatOp, ReturnOp, TrapOp
 from .mbarrier import (
     CpAsyncMbarrierArriveOp,
     MbarrierArriveOp,
@@ -95,6 +95,8 @@ Ptx = Dialect(
         LdScalarOp,
         StScalarOp,
         ForOp,
+        RepeatOp,
+        AgainOp,
         IfOp,
         ShflOp,
         BarSyncOp,
@@ -150,6 +152,7 @@ __all__ = [
     "PRED",
     "SCALAR_OPS",
     "TENSOR_MAP",
+    "AgainOp",
     "AtomOp",
     "BarArriveOp",
     "BarSyncOp",
@@ -194,6 +197,7 @@ __all__ = [
     "RegArrayOp",
     "RegType",
     "RegsType",
+    "RepeatOp",
     "ReturnOp",
     "ScalarOp",
     "SetMaxRegsOp",

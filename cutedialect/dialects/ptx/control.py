@@ -239,6 +239,73 @@ class ForOp(IRDLOperation):
 
 
 @irdl_op_definition
+class RepeatOp(IRDLOperation):
+    """A loop tested at its end: its last op, `ptx.again`, says whether there is another trip.
+
+    Example:
+
+        ptx.kernel @k(%n: b32) attributes {target = "sm_80", threads = 32 : i32} {
+          %zero = ptx.imm 0 : b32
+          ptx.repeat {
+            ptx.bar.sync 0
+            %p = ptx.setp "gt.s32" %n, %zero : (b32, b32) -> pred
+            ptx.again %p
+          }
+        }
+    """
+
+    name = "ptx.repeat"
+    body = region_def("single_block")
+    traits = traits_def(NoTerminator())
+
+    def __init__(self, body: Block | Region) -> None:
+        super().__init__(regions=[body if isinstance(body, Region) else Region(body)])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> RepeatOp:
+        extra = parse_keyword_extra(parser)
+        made = cls(parser.parse_region())
+        made.attributes |= extra
+        return made
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        print_keyword_extra(printer, self.attributes)
+        printer.print_region(self.body, print_empty_block=False)
+
+    def verify_(self) -> None:
+        last = self.body.block.last_op
+        check(isinstance(last, AgainOp), f"expected ptx.again at the end, got {last and last.name}")
+
+
+@irdl_op_definition
+class AgainOp(IRDLOperation):
+    """The end of a trip of `ptx.repeat`: another one where the predicate holds.
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+          ptx.repeat {
+            %p = ptx.imm 0 : pred
+            ptx.again %p
+          }
+        }
+    """
+
+    name = "ptx.again"
+    pred = operand_def(PRED)
+    assembly_format = "$pred attr-dict"
+
+    def __init__(self, pred: SSAValue) -> None:
+        super().__init__(operands=[pred])
+
+    def verify_(self) -> None:
+        around = self.parent_op()
+        good = isinstance(around, RepeatOp) and self.next_op is None
+        check(good, "expected to be the last op of a ptx.repeat, got another place")
+
+
+@irdl_op_definition
 class IfOp(IRDLOperation):
     """A branch on a predicate.
 

@@ -79,10 +79,10 @@ def attention(
     else:
         *batch, i = cute.tile_index(out, (1,) * along + (bq,))
         if right is not None and queries is None:
-            # A tile sees the more keys the later it is: CTAs that take every n-th tile get equal
-            # shares where every other head is walked backward. (A cluster may reach beyond.)
+            # A tile sees the more keys the later it is: the longest go first, so that none is left
+            # for the end. (A cluster may reach beyond.)
             last = (Q.extent + (bq - 1)) // bq - 1
-            i = i + batch[-1] % 2 * (i <= last).to(cute_i32) * (last - i - i)
+            i = i + (i <= last).to(cute_i32) * (last - i - i)
     if lengths is not None:
         valid = lengths[batch[0]].to(cute_i32)
         K, V = K.slice(along, 0, valid), V.slice(along, 0, valid)

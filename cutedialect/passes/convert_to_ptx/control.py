@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import scf
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.dialects import cute, ptx
@@ -15,6 +16,7 @@ from .context import (
     scalar_class,
 )
 from .lowering import Handler, KernelLowering
+from .scalar_builder import Scalar
 from .scalars import to_f32
 
 
@@ -42,6 +44,43 @@ def _for(self: KernelLowering, op: scf.ForOp) -> None:
             body,
         )
     )
+
+
+def _while(self: KernelLowering, op: scf.WhileOp) -> None:
+    """The values of the loop are registers: a first test in front, then one behind each trip."""
+    before, after = op.before_region.block, op.after_region.block
+    check, end = before.last_op, after.last_op
+    if not isinstance(check, scf.ConditionOp) or any(arg.type != i32 for arg in after.args):
+        raise fail(op, "expected a loop over values of i32")
+    assert isinstance(end, scf.YieldOp)
+    builder, context = self.builder, self.context
+    kept = context.registers("b32", max(1, len(after.args)))
+
+    def test(values: Sequence[Scalar]) -> Scalar:
+        """Whether there is a trip, whose values are put into the registers."""
+        for arg, value in zip(before.args, values, strict=True):
+            self.scalars[arg] = value
+        self.run(before)
+        for number, value in enumerate(check.args):
+            builder.emit(ptx.SetOp(kept, number, builder.value(self.scalars[value], "b32")))
+        return self.scalars[check.condition]
+
+    def trips() -> None:
+        body = Block()
+        builder.push(body, repeats=True)
+        for number, arg in enumerate(after.args):
+            self.scalars[arg] = builder.emit(ptx.GetOp(kept, number)).results[0]
+        self.run(after)
+        builder.at(op)
+        again = test([self.scalars[value] for value in end.operands])
+        builder.emit(ptx.AgainOp(builder.value(again, "pred")))
+        builder.pop()
+        builder.emit(ptx.RepeatOp(body))
+
+    runs = test([self.scalars[value] for value in op.arguments])
+    context.when(runs, trips)
+    for number, result in enumerate(op.results):
+        self.scalars[result] = builder.emit(ptx.GetOp(kept, number)).results[0]
 
 
 def _if(self: KernelLowering, op: scf.IfOp) -> None:
@@ -87,6 +126,8 @@ def _printf(self: KernelLowering, op: cute.PrintfOp) -> None:
 HANDLERS: dict[type[Operation], Handler] = {
     scf.ForOp: _for,
     scf.IfOp: _if,
+    scf.WhileOp: _while,
+    scf.ConditionOp: _nothing,
     scf.YieldOp: _nothing,
     cute.PrintfOp: _printf,
 }

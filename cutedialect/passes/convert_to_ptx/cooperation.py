@@ -1,12 +1,15 @@
-"""CTAs that count each other: one thread arrives for all, and tells the others what it saw."""
+"""CTAs that count each other, or take work items: one thread does it for all, and tells the others
+what it saw.
+"""
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
-from cutedialect.dialects import cute, ptx
+from cutedialect.dialects import cute, pipeline, ptx
 
 from .lowering import Handler, KernelLowering
+from .scalar_builder import Scalar
 
 _COUNTER = 4
 
@@ -47,8 +50,66 @@ def _last_arrival(self: KernelLowering, op: cute.LastArrivalOp) -> None:
     self.scalars[op.result] = builder.pure("setp.eq.s32", seen, last)
 
 
+def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
+    """One thread counts. As often as there are items, some CTA does: the last count wraps to 0."""
+    builder, context = self.builder, self.context
+    counter, total = self.view(op, op.counter), self.scalars[op.total]
+    last = builder.value(builder.pure("sub.s32", total, 1), "b32")
+    at = builder.value(counter.root, "b64")
+
+    def count() -> Scalar:
+        old = builder.emit(ptx.AtomOp("relaxed.gpu.global.inc.u32", at, 0, [last])).results[0]
+        return builder.pure("add.s32", old, builder.special("nctaid.x"))
+
+    if context.elected:
+        self.scalars[op.result] = count()
+        return
+    root, moved = context.scratch_at(_COUNTER)
+    place = builder.value(builder.total([builder.smem_base(), moved]), "b32")
+
+    def tell() -> None:
+        builder.emit(ptx.StScalarOp("shared.b32", builder.value(count(), "b32"), place, root))
+
+    # All have read what was told before.
+    context.barrier()
+    context.when(builder.pure("setp.eq.s32", builder.thread_index(), 0), tell)
+    context.barrier()
+    told = builder.emit(ptx.LdScalarOp("shared.b32", place, root, "b32")).results[0]
+    self.scalars[op.result] = told
+
+
+def _slot(self: KernelLowering, op: pipeline.SendOp | pipeline.ReceiveOp) -> tuple[SSAValue, int]:
+    """Address of the slot of a stage: register and offset."""
+    builder, slots = self.builder, self.view(op, op.slots)
+    moved = builder.pure("mul.lo.s32", self.scalars[op.index], _COUNTER)
+    address = builder.total([builder.smem_base(), moved])
+    assert isinstance(slots.root, int)
+    return builder.value(address, "b32"), slots.root
+
+
+def _send(self: KernelLowering, op: pipeline.SendOp) -> None:
+    at, offset = _slot(self, op)
+    value = self.builder.value(self.scalars[op.value], "b32")
+
+    def store() -> None:
+        _emit(self, ptx.StScalarOp("shared.b32", value, at, offset))
+
+    self.context.by_one_thread(store)
+
+
+def _receive(self: KernelLowering, op: pipeline.ReceiveOp) -> None:
+    at, offset = _slot(self, op)
+    load = ptx.LdScalarOp("shared.b32", at, offset, "b32")
+    self.scalars[op.result] = self.builder.emit(load).results[0]
+
+
 def _emit(self: KernelLowering, op: Operation) -> None:
     self.builder.emit(op)
 
 
-HANDLERS: dict[type[Operation], Handler] = {cute.LastArrivalOp: _last_arrival}
+HANDLERS: dict[type[Operation], Handler] = {
+    cute.LastArrivalOp: _last_arrival,
+    cute.ClaimOp: _claim,
+    pipeline.SendOp: _send,
+    pipeline.ReceiveOp: _receive,
+}

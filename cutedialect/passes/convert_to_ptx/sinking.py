@@ -14,7 +14,7 @@ def sink_past_loops(block: Block) -> None:
     for loop in [op for op in block.ops if isinstance(op, scf.ForOp)]:
         _sink_past(block, loop)
     for op in block.ops:
-        if isinstance(op, scf.ForOp | scf.IfOp):
+        if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
             for region in op.regions:
                 for inner in region.blocks:
                     sink_past_loops(inner)
