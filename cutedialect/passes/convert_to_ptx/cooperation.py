@@ -75,7 +75,7 @@ def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
     context.when(builder.pure("setp.eq.s32", builder.thread_index(), 0), tell)
     context.barrier()
     told = builder.emit(ptx.LdScalarOp("shared.b32", place, root, "b32")).results[0]
-    self.scalars[op.result] = told
+    self.scalars[op.result] = builder.uniform(told)
 
 
 def _slot(self: KernelLowering, op: pipeline.SendOp | pipeline.ReceiveOp) -> tuple[SSAValue, int]:
@@ -100,7 +100,7 @@ def _send(self: KernelLowering, op: pipeline.SendOp) -> None:
 def _receive(self: KernelLowering, op: pipeline.ReceiveOp) -> None:
     at, offset = _slot(self, op)
     load = ptx.LdScalarOp("shared.b32", at, offset, "b32")
-    self.scalars[op.result] = self.builder.emit(load).results[0]
+    self.scalars[op.result] = self.builder.uniform(self.builder.emit(load).results[0])
 
 
 def _emit(self: KernelLowering, op: Operation) -> None:

@@ -34,8 +34,10 @@ def entry_bytes(type_: cute.GroupType) -> int:
     return -(-(_POINTER + _STRIDE * strides + _EXTENT * extents) // 8) * 8
 
 
-def is_unused_load(op: Operation) -> bool:
-    """Whether an op reads a table: where nothing uses what it gives, it may go."""
+def only_reads_table(op: Operation) -> bool:
+    """Whether an op reads a table, or tells what one lane read: it may go where nothing uses it."""
+    if isinstance(op, ptx.ShflOp):
+        return isinstance(op.operands[0].owner, ptx.LdScalarOp)
     return isinstance(op, ptx.LdScalarOp) and op.modifiers.data.startswith("global.nc.")
 
 
@@ -50,7 +52,8 @@ def _dynamic_leaves(type_: cute.MemRefType) -> tuple[int, int]:
 
 def _load(builder: ScalarBuilder, at: Scalar, offset: int, cls: str) -> SSAValue:
     base = builder.value(at, "b64")
-    return builder.emit(ptx.LdScalarOp(f"global.nc.{cls}", base, offset, cls)).results[0]
+    value = builder.emit(ptx.LdScalarOp(f"global.nc.{cls}", base, offset, cls)).results[0]
+    return builder.uniform(value) if cls == "b32" else value
 
 
 def _entry(builder: ScalarBuilder, group: Group, index: Scalar, size: int) -> Scalar:

@@ -72,7 +72,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
             f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; "
             f"take a smaller tile or fewer stages",
         )
-    erase_unused(entry, lambda each: isinstance(each, _ERASABLE) or groups.is_unused_load(each))
+    erase_unused(entry, lambda each: isinstance(each, _ERASABLE) or groups.only_reads_table(each))
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
     # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.

@@ -220,6 +220,17 @@ class ScalarBuilder:
             self.nonnegative.add(found)
         return found
 
+    def uniform(self, value: SSAValue) -> SSAValue:
+        """A loaded b32 that is the same in all lanes of a warp. One lane tells it to all: ptxas
+        takes what depends on a load for different in each, and moves the descriptors of multiplies
+        in a loop of so many trips through a register of each lane before every one.
+        """
+        if self.thread == 0:  # one lane works for the role
+            return value
+        zero, clamp, members = (self.imm(each, "b32") for each in (0, 31, 0xFFFFFFFF))
+        shuffle = ptx.ShflOp("sync.idx.b32", value, zero, clamp, members)
+        return self.emit(shuffle).results[0]
+
     def mapped(self, address: Scalar, rank: Scalar) -> SSAValue:
         """The same address of shared memory in another CTA of the cluster."""
         operands = (self.value(address, "b32"), self.value(rank, "b32"))

@@ -16,6 +16,7 @@ from .context import (
     float_name,
     pack_factor,
     register_class,
+    scalar_class,
 )
 from .copies import reduce_tile
 from .elementwise import lower_map
@@ -112,7 +113,9 @@ def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
 
 def _scalar(self: KernelLowering, op: cute.ScalarOp) -> None:
     array = self.fragment(op, op.source).array
-    self.scalars[op.result] = self.builder.emit(ptx.GetOp(array, 0)).results[0]
+    value = self.builder.emit(ptx.GetOp(array, 0)).results[0]
+    is_word = scalar_class(op.result.type) == "b32"
+    self.scalars[op.result] = self.builder.uniform(value) if is_word else value
 
 
 def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:

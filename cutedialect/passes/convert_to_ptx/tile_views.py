@@ -73,7 +73,8 @@ def _read(self: KernelLowering, op: cute.ReadOp) -> None:
         raise fail(op, f"expected elements of 32 or 64 bits, got {op.result.type}")
     base = self.builder.value(address.base, "b64")
     load = ptx.LdScalarOp(f"global.nc.{cls}", base, address.immediate, cls)
-    self.scalars[op.result] = self.builder.emit(load).results[0]
+    value = self.builder.emit(load).results[0]
+    self.scalars[op.result] = self.builder.uniform(value) if cls == "b32" else value
 
 
 def _search(self: KernelLowering, op: cute.SearchOp) -> None:
