@@ -24,3 +24,13 @@ func.func @launch(%n: i32) {
   %s = cute.workspace() : !cute.memref<i32, gmem, align<16>, "(8):(1)">
   func.return
 }
+
+// -----
+
+// cute.claim
+// CHECK: cute.kernel @k(%claims: !cute.memref<i32, gmem, align<16>, "(1):(1)">, %n: i32) {
+// CHECK-NEXT:   %next = cute.claim %claims of %n : !cute.memref<i32, gmem, align<16>, "(1):(1)">
+// CHECK-NEXT: }
+cute.kernel @k(%claims: !cute.memref<i32, gmem, align<16>, "(1):(1)">, %n: i32) {
+  %next = cute.claim %claims of %n : !cute.memref<i32, gmem, align<16>, "(1):(1)">
+}

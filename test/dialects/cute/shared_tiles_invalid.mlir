@@ -36,3 +36,10 @@ func.func @workspace_of_run_time_strides(%n: i32) {
   %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,4):(?{i64},1)">
   func.return
 }
+
+// -----
+
+cute.kernel @claims_of_floats(%claims: !cute.memref<f32, gmem, align<16>, "(1):(1)">, %n: i32) {
+  // expected-error @+1 {{expected a counter of i32 in gmem, got !cute.memref<f32}}
+  %next = cute.claim %claims of %n : !cute.memref<f32, gmem, align<16>, "(1):(1)">
+}

@@ -205,3 +205,11 @@ cute.kernel @back_without_state() {
   // expected-error @+1 {{expected a state with back or a condition, got none}}
   pipeline.consumer_release %q {back = 1 : i32} : !pipeline.ring<2>
 }
+
+// -----
+
+cute.kernel @slots_of_floats(%x: i32, %i: i32) {
+  %slots = cute.alloc_smem : !cute.memref<f32, smem, align<8>, "(2):(1)">
+  // expected-error @+1 {{expected slots of i32 in smem, one for each stage, got !cute.memref<f32}}
+  pipeline.send %x to %slots[%i] : !cute.memref<f32, smem, align<8>, "(2):(1)">
+}

@@ -182,3 +182,17 @@ cute.kernel @groups() {
     pipeline.turn_wait {warps = 4 : i32, outside}
   }
 }
+
+// -----
+
+// pipeline.send, pipeline.receive
+// CHECK: cute.kernel @messages(%x: i32, %i: i32) {
+// CHECK-NEXT:   %slots = cute.alloc_smem : !cute.memref<i32, smem, align<8>, "(2):(1)">
+// CHECK-NEXT:   pipeline.send %x to %slots[%i] : !cute.memref<i32, smem, align<8>, "(2):(1)">
+// CHECK-NEXT:   %y = pipeline.receive %slots[%i] : !cute.memref<i32, smem, align<8>, "(2):(1)">
+// CHECK-NEXT: }
+cute.kernel @messages(%x: i32, %i: i32) {
+  %slots = cute.alloc_smem : !cute.memref<i32, smem, align<8>, "(2):(1)">
+  pipeline.send %x to %slots[%i] : !cute.memref<i32, smem, align<8>, "(2):(1)">
+  %y = pipeline.receive %slots[%i] : !cute.memref<i32, smem, align<8>, "(2):(1)">
+}

@@ -421,3 +421,20 @@ ptx.kernel @cluster_rank() attributes {target = "sm_90a", threads = 32 : i32, cl
 
 // expected-error @+1 {{expected a fence such as 'acq_rel.gpu', 'proxy.async', 'proxy.async.shared::cta' or 'mbarrier_init.release.cluster', got 'proxy.async.shared'}}
 ptx.fence "proxy.async.shared"
+
+// -----
+
+ptx.kernel @no_end_of_a_trip() attributes {target = "sm_80", threads = 32 : i32} {
+  // expected-error @+1 {{expected ptx.again at the end, got ptx.bar.sync}}
+  ptx.repeat {
+    ptx.bar.sync 0
+  }
+}
+
+// -----
+
+ptx.kernel @again_outside_of_a_loop() attributes {target = "sm_80", threads = 32 : i32} {
+  %p = ptx.imm 0 : pred
+  // expected-error @+1 {{expected to be the last op of a ptx.repeat, got another place}}
+  ptx.again %p
+}

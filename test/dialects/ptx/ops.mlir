@@ -993,3 +993,19 @@ ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
 ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
   ptx.trap
 }
+
+// -----
+
+// ptx.repeat, ptx.again
+// CHECK: ptx.kernel @k() attributes{target = "sm_80", threads = 32 : i32} {
+// CHECK-NEXT:   ptx.repeat {
+// CHECK-NEXT:     %p = ptx.imm 0 : pred
+// CHECK-NEXT:     ptx.again %p
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+  ptx.repeat {
+    %p = ptx.imm 0 : pred
+    ptx.again %p
+  }
+}
