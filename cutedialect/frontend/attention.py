@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cutedialect.atoms import target as target_of
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
+from .attention_scales import HeadScales, head_scales, split_scales
 from .attention_views import (
     follow_each_other,
     heads_as_rows,
@@ -21,7 +23,7 @@ from .attention_views import (
     split_heads,
     work_items,
 )
-from .dtypes import DType, as_dtype, bf16, f16, f32, i32, i64
+from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, i32, i64
 from .gemm import call_key
 from .gemm_operands import Operand, as_operand, shown
 from .kernel import TensorSpec
@@ -30,10 +32,14 @@ from .library.attention import attention as program
 from .library.attention_schedules import choose_schedule
 
 _LOG2_E = math.log2(math.e)
-_ELEMENTS = (f16, bf16)
+_ELEMENTS = (f16, bf16, e4m3, e5m2)
+# Of 8-bit elements a multiply takes 32 of the depth at once, of others 16.
+_DEPTH_BITS = 256
 # With so many rows or fewer, those of heads that share keys are the rows of one tile.
 _MOST_FOLDED = 8
 _MOST_DIMS = 256
+# The first target that multiplies 8-bit floats.
+_FIRST_8BIT = 89
 # No sequence is longer; sums of a few such numbers stay within 32 bits.
 _UNBOUNDED = 1 << 29
 
@@ -51,6 +57,9 @@ def attention(
     softcap: float | None = None,
     lengths: Any = None,
     cu_seqlens: tuple[Any, Any] | None = None,
+    scale_q: Any = None,
+    scale_k: Any = None,
+    scale_v: Any = None,
     return_lse: bool = False,
     out: Any = None,
     out_dtype: object = None,
@@ -61,9 +70,11 @@ def attention(
 ) -> Any:
     """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
 
-    Elements are f16 or bf16, the last dimension is contiguous, head dimensions are up to 256, and
-    H is a multiple of Hk: neighboring heads of q share a head of k and v. `scale` is 1/sqrt(D) by
-    default, `softcap` c makes the scores c tanh(score / c).
+    Elements are f16, bf16, e4m3 or e5m2, the last dimension is contiguous, head dimensions are up
+    to 256, and H is a multiple of Hk: neighboring heads of q share a head of k and v. `scale` is
+    1/sqrt(D) by default, `softcap` c makes the scores c tanh(score / c). `scale_q`, `scale_k` and
+    `scale_v` multiply the elements of q, k and v: positive numbers, or arrays of f32, one for each
+    head (H,), (Hk,), or for each head of each batch entry (B, H), (B, Hk).
 
     Row i of q is aligned with key j = i + Sk - Sq. `causal` hides the keys behind j, `window=(left,
     right)` those more than `left` before or `right` behind it; -1 is unbounded. `lengths` (B,), of
@@ -74,25 +85,40 @@ def attention(
 
     A row that sees no key gives 0. Padding, other sequences, and what a mask hides from a row may
     hold NaN or Inf; a tile in which some row sees such a value of v takes a slow way. Returns
-    `out`, or a new array of `out_dtype` (q's type by default) where q lives; with `return_lse` also
+    `out`, or a new array of `out_dtype` where q lives (q's type by default, bf16 where that has 8
+    bits); with `return_lse` also
     the logarithms (natural, f32, (B, H, Sq)) of the sums of exponentials, -inf for a row that sees
     no key. Wrong arguments raise TypeError or ValueError naming the argument, and nothing is
     written.
     """
     offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
+    scales = scale_q, scale_k, scale_v
+    arrays, factors = split_scales(scales)
     key = call_key(
-        (q, k, v, out, lengths, *offsets),
-        (causal, scale, window, softcap, return_lse, out_dtype, arch, schedule, backend),
+        (q, k, v, out, lengths, *arrays, *offsets),
+        (causal, scale, window, softcap, *factors, return_lse, out_dtype, arch, schedule, backend),
     )
     ready = _calls.get(key) if key is not None else None
     if ready is None:
         call = _Call(
-            q, k, v, causal, scale, window, softcap, lengths, cu_seqlens, return_lse, out, out_dtype
+            q,
+            k,
+            v,
+            causal,
+            scale,
+            window,
+            softcap,
+            lengths,
+            cu_seqlens,
+            scales,
+            return_lse,
+            out,
+            out_dtype,
         )
         ready = call.prepare(out, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
-    return ready.run((q, k, v, out), lengths, offsets, stream)
+    return ready.run((q, k, v, out), arrays, lengths, offsets, stream)
 
 
 def compile_attention(
@@ -106,6 +132,9 @@ def compile_attention(
     softcap: float | None = None,
     lengths: Any = None,
     cu_seqlens: tuple[Any, Any] | None = None,
+    scale_q: Any = None,
+    scale_k: Any = None,
+    scale_v: Any = None,
     return_lse: bool = False,
     out: Any = None,
     out_dtype: object = None,
@@ -115,7 +144,19 @@ def compile_attention(
 ) -> Kernel:
     """The kernel of `attention` for arrays or `TensorSpec`s, without running it."""
     call = _Call(
-        q, k, v, causal, scale, window, softcap, lengths, cu_seqlens, return_lse, out, out_dtype
+        q,
+        k,
+        v,
+        causal,
+        scale,
+        window,
+        softcap,
+        lengths,
+        cu_seqlens,
+        (scale_q, scale_k, scale_v),
+        return_lse,
+        out,
+        out_dtype,
     )
     kernel = call.prepare(out, arch, schedule, backend).kernel
     if kernel is None:
@@ -147,12 +188,18 @@ class _ReadyCall:
     heads: int
     group: int
     numbers: tuple[Any, ...]
+    scales: HeadScales
     items: tuple[int | None, ...] | None
     folds: bool
     queries: Any
 
     def run(
-        self, arrays: tuple[Any, Any, Any, Any], lengths: Any, offsets: Sequence[Any], stream: Any
+        self,
+        arrays: tuple[Any, Any, Any, Any],
+        scales: Sequence[Any],
+        lengths: Any,
+        offsets: Sequence[Any],
+        stream: Any,
     ) -> Any:
         """Launch on arrays that look like those of `prepare`."""
         q, k, v, out = arrays
@@ -160,11 +207,13 @@ class _ReadyCall:
             out = new_array(q, self.out_shape, self.out_dtype)
         lse = new_array(q, self.out_shape[:-1], f32) if self.returns_lse else None
         if self.kernel is not None:
-            args = self.arguments((q, k, v, out, lse), lengths, offsets)
+            args = self.arguments((q, k, v, out, lse), scales, lengths, offsets)
             self.kernel.launch(*[value for value in args if value is not None], stream=stream)
         return (out, lse) if self.returns_lse else out
 
-    def arguments(self, arrays: Sequence[Any], lengths: Any, offsets: Sequence[Any]) -> list[Any]:
+    def arguments(
+        self, arrays: Sequence[Any], scales: Sequence[Any], lengths: Any, offsets: Sequence[Any]
+    ) -> list[Any]:
         """The program's arguments: heads that share keys are a mode of their own."""
         q, k, v, out, lse = arrays
         if self.folds:
@@ -176,7 +225,10 @@ class _ReadyCall:
             lse = None if lse is None else split_heads(lse, self.heads)
         items = None if self.items is None else work_items(offsets[0], self.items)
         packing = [items, *offsets] if items is not None else [None] * 3
-        return [q, k, v, out, lse, *self.numbers, lengths, *packing, self.queries]
+        factors = self.scales.arguments(
+            scales, self.out_shape[0], self.heads, 1 if self.folds else self.group
+        )
+        return [q, k, v, out, lse, *self.numbers, *factors, lengths, *packing, self.queries]
 
 
 @dataclass(frozen=True)
@@ -201,6 +253,7 @@ class _Call:
         softcap: float | None,
         lengths: Any,
         cu_seqlens: tuple[Any, Any] | None,
+        scales: tuple[Any, Any, Any],
         return_lse: bool,
         out: Any,
         out_dtype: object,
@@ -213,6 +266,9 @@ class _Call:
         self.window = _window(window, causal)
         depth = self.q.shape[-1]
         self.scale = 1 / math.sqrt(depth or 1) if scale is None else _number("scale", scale)
+        heads = self.q.shape[1], self.heads, self.heads
+        self.given_scales = scales
+        self.scales = head_scales(scales, self.q.shape[0], heads)
         self.softcap = None if not softcap else _number("softcap", softcap)
         if self.softcap is not None and self.softcap < 0:
             raise ValueError(f"softcap: expected a positive number, got {softcap}")
@@ -222,7 +278,8 @@ class _Call:
             _check_extent("lengths", self.lengths, self.q.shape[0])
         if cu_seqlens is not None:
             self.packing = self._packed(cu_seqlens)
-        default = self.q.dtype if out is None else as_operand(out, "out").dtype
+        default = self.q.dtype if self.q.dtype.bits > 8 else bf16
+        default = default if out is None else as_operand(out, "out").dtype
         self.out_dtype = default if out_dtype is None else as_dtype(out_dtype, "out_dtype")
         self._check_out(out)
         self.returns_lse = return_lse
@@ -235,7 +292,9 @@ class _Call:
                     f"got shape {shown(each.shape)}"
                 )
             if each.dtype not in _ELEMENTS:
-                raise TypeError(f"{each.name}: expected f16 or bf16, got {each.dtype.name}")
+                raise TypeError(
+                    f"{each.name}: expected f16, bf16, e4m3 or e5m2, got {each.dtype.name}"
+                )
             if each.dtype != self.q.dtype:
                 raise TypeError(
                     f"{each.name}: expected {self.q.dtype.name} as in q, got {each.dtype.name}"
@@ -309,7 +368,13 @@ class _Call:
         """Compile (or find) the kernel; an empty output has none."""
         target = arch or default_arch(backend)
         check_arch(target)
-        dims = _rounded(self.q.shape[-1]), _rounded(self.v.shape[-1])
+        if self.q.dtype.bits == 8 and target_of(target).number < _FIRST_8BIT:
+            raise ValueError(
+                f"q: expected f16 or bf16 on {target} (multiplies of {self.q.dtype.name} need "
+                f"sm_{_FIRST_8BIT}), got {self.q.dtype.name}"
+            )
+        depth, columns = (_rounded(each.shape[-1], each.dtype) for each in (self.q, self.v))
+        dims = depth, columns
         given = as_schedule(schedule)
         if given is not None and given.tile is not None and len(given.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
@@ -318,7 +383,8 @@ class _Call:
         queries = self.q.shape[2]
         folds = self.folds(out)
         many = group * queries if folds and queries is not None else queries
-        chosen = choose_schedule(dims, many, target, self.loads_boxes()).merged(given)
+        bits = self.k.dtype.bits
+        chosen = choose_schedule(dims, many, target, self.loads_boxes(), bits).merged(given)
         rows = chosen.tile[0] if chosen.tile else 1
         ready = _ReadyCall(
             None,
@@ -328,6 +394,7 @@ class _Call:
             heads,
             group,
             self.numbers(),
+            self.scales,
             None if self.packing is None else self.items(rows, heads, group),
             folds,
             _scalar(queries, i32) if folds and self.masks() != (None, None) else None,
@@ -351,15 +418,17 @@ class _Call:
         lengths = None if self.lengths is None else self.lengths.value
         packing = self.packing
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
-        args = ready.arguments(arrays, lengths, offsets)
+        args = ready.arguments(arrays, self.given_scales, lengths, offsets)
         return replace(ready, kernel=compile_kernel(program, args, options))
 
     def folds(self, out: Any) -> bool:
-        """Whether rows of heads that share keys are made the rows of one tile: where they are few
-        and one stride leads from each to the next.
+        """Whether rows of heads that share keys are made the rows of one tile: where they are few,
+        one stride leads from each to the next, and one scale is that of them all.
         """
         heads, rows = self.heads or 1, self.q.shape[2]
         if self.packing or rows is None or not 1 <= rows <= _MOST_FOLDED:
+            return False
+        if self.scales.of_rows:
             return False
         if self.q.shape[1] == heads:
             return False
@@ -372,12 +441,17 @@ class _Call:
         return left, (None if self.q.shape[2] == 1 and not self.packing else right)
 
     def numbers(self) -> tuple[Any, ...]:
-        """Scale, cap, and the keys that a row sees, as the program takes them."""
-        scale, cap = self.scale * _LOG2_E, None
+        """Scale, cap, the keys that a row sees, and v's scale, as the program takes them."""
+        of_q, of_k, of_v = self.scales.numbers
+        scale, cap = self.scale * of_q * of_k * _LOG2_E, None
         if self.softcap is not None:
-            scale, cap = self.scale / self.softcap, self.softcap * _LOG2_E
+            scale, cap = self.scale * of_q * of_k / self.softcap, self.softcap * _LOG2_E
         left, right = self.masks()
-        return _scalar(scale, f32), _scalar(cap, f32), _scalar(left, i32), _scalar(right, i32)
+        return (
+            *(_scalar(each, f32) for each in (scale, cap)),
+            *(_scalar(each, i32) for each in (left, right)),
+            None if of_v == 1 else _scalar(of_v, f32),
+        )
 
     def _new_alignment(self) -> int:
         """Bytes that divide the rows of an output that is made for the call."""
@@ -399,10 +473,11 @@ class _Call:
         return (number, heads, group) if group > 1 else (number, heads)
 
 
-def _rounded(depth: int | None) -> int:
+def _rounded(depth: int | None, dtype: DType) -> int:
     """A head dimension as the tiles have it."""
     assert depth is not None
-    return -(-depth // 16) * 16
+    unit = _DEPTH_BITS // dtype.bits
+    return -(-depth // unit) * unit
 
 
 def _scalar(value: float | None, dtype: DType) -> Any:

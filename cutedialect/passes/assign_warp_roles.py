@@ -4,8 +4,9 @@ A plan maps kinds of ops to roles, and roles to warps. The plan `uniform` has on
 by every warp: what Ampere's multistage kernels do. In the plan `specialized` a warpgroup of its own
 loads (`load`), one warp of it where TMA takes every tile and all four where threads copy some, and
 the warps of the schedule do the rest (`main`): together on one tile, which they divide, or, in the
-plan `alternate`, as several teams that take work items in turns. The kernel then lists its roles as
-`name = [first warp, warps, registers, instances]`.
+plan `alternate`, as several teams that take work items in turns. Where multiplies want an operand
+transposed in shared memory, the last warps of the loading warpgroup do that (`transpose`). The
+kernel then lists its roles as `name = [first warp, warps, registers, instances]`.
 """
 
 from __future__ import annotations
@@ -38,13 +39,22 @@ from cutedialect.dialects.cute import (
     LaunchOp,
     MemRefType,
 )
-from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, TmaLoadType, TmaPrefetchOp
+from cutedialect.dialects.cute_nvgpu import (
+    Sm80MmaType,
+    Sm90MmaType,
+    TmaLoadType,
+    TmaPrefetchOp,
+    TransposeCopyType,
+)
 
 PLANS = ("uniform", "specialized", "alternate")
 ROLES = "roles"
 """The kernel's attribute with its roles, where it has more than one."""
 MAIN = "main"
 LOAD = "load"
+TRANSPOSE = "transpose"
+TRANSPOSING_WARPS = 2
+"""The last warps of the loading warpgroup, where operands are transposed in shared memory."""
 _GROUP = 4
 _WARP = 32
 _REGISTER_FILE = 65536
@@ -105,8 +115,7 @@ class AssignWarpRolesPass(ModulePass):
                 _list_roles(op, kernel, plan)
             for inner in kernel.body.block.walk():
                 if _does_something(inner):
-                    loads = is_load(inner) or isinstance(inner, TmaPrefetchOp)
-                    role = LOAD if plan != "uniform" and loads else MAIN
+                    role = MAIN if plan == "uniform" else _role_of(inner)
                     inner.attributes["role"] = StringAttr(role)
 
 
@@ -120,6 +129,18 @@ def _does_something(op: Operation) -> bool:
     return not is_side_effect_free(op) or any(
         isinstance(value.type, FragmentType) for value in values
     )
+
+
+def _role_of(op: Operation) -> str:
+    """The role of an op in a plan with several."""
+    if is_load(op) or isinstance(op, TmaPrefetchOp):
+        return LOAD
+    return TRANSPOSE if is_transposing(op) else MAIN
+
+
+def is_transposing(op: Operation) -> bool:
+    """Whether an op brings a tile from shared memory to shared memory, transposed."""
+    return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType)
 
 
 def is_load(op: Operation) -> bool:
@@ -166,10 +187,14 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
         is_load(op) and not isinstance(op.atom, TmaLoadType)  # pyright: ignore[reportAttributeAccessIssue]
         for op in kernel.body.block.walk()
     )
+    transposing = TRANSPOSING_WARPS if any(map(is_transposing, kernel.body.block.walk())) else 0
+    loading = _GROUP - transposing if by_threads else 1
     roles: dict[str, tuple[int, ...]] = {
-        LOAD: (0, _GROUP if by_threads else 1, registers[0]),
+        LOAD: (0, loading, registers[0]),
         MAIN: (_GROUP, computing // _WARP, registers[1]),
     }
+    if transposing:
+        roles[TRANSPOSE] = (_GROUP - transposing, transposing, registers[0])
     if instances > 1:
         roles[MAIN] += (instances,)
     _check_accumulators(kernel, threads, registers[1])

@@ -53,6 +53,8 @@ class KernelBinding:
         self.threads = kernel.threads.value.data
         self.atoms: dict[GemmOp, MmaAtom] = {}
         self.staged: dict[SSAValue, SSAValue] = {}
+        # Tiles whose depth was made contiguous in shared memory, by its order there.
+        self.transposed: dict[tuple[SSAValue, Layout | None], SSAValue] = {}
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
         self.scratch: dict[MemRefType, SSAValue] = {}
         self.maps = TensorMaps(kernel)

@@ -54,18 +54,20 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.passes.assign_warp_roles import LOAD, MAIN, Role, is_load
+from cutedialect.passes.assign_warp_roles import MAIN, Role, is_load, is_transposing
 from cutedialect.passes.ring_buffers import ring_type
 
 
 @dataclass
 class Edge:
-    """Buffers that one role fills and another reads together."""
+    """Buffers that one role, the producer, fills and another, the consumer, reads together."""
 
     buffers: list[AllocSmemOp]
     writers: list[CopyOp]
     readers: list[Operation]
     block: Block
+    producer: str
+    consumer: str
 
 
 def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
@@ -153,10 +155,16 @@ def _is_staged(gemm: GemmOp) -> bool:
     return all(
         isinstance(value.owner, AllocSmemOp)
         and any(
-            is_load(use.operation) and use.operation.parent is gemm.parent for use in value.uses
+            use.operation.parent is gemm.parent
+            and (is_load(use.operation) or _fills_transposed(use.operation, value))
+            for use in value.uses
         )
         for value in (gemm.a, gemm.b)
     )
+
+
+def _fills_transposed(op: Operation, buffer: SSAValue) -> bool:
+    return isinstance(op, CopyOp) and is_transposing(op) and op.destination is buffer
 
 
 def _follows(one: Operation, other: Operation) -> bool:
@@ -293,23 +301,34 @@ def _edges(kernel: KernelOp) -> list[Edge]:
     edges: list[Edge] = []
     for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
         alloc = writer.destination.owner
-        if not isinstance(alloc, AllocSmemOp) or not is_load(writer):
+        if not isinstance(alloc, AllocSmemOp) or not (is_load(writer) or is_transposing(writer)):
             continue
         block = writer.parent
         assert block is not None
         readers = _readers(alloc, writer, block)
         if not readers:
             raise PassFailedException(writer, "expected a reader of what is loaded, got none")
-        edge = Edge([alloc], [writer], readers, block)
+        edge = Edge([alloc], [writer], readers, block, _role_of(writer), _role_of(readers[0]))
         for other in [each for each in edges if each.block is block]:
-            if set(other.readers) & set(edge.readers):
+            if other.producer == edge.producer and set(other.readers) & set(edge.readers):
                 edges.remove(other)
                 merged = sorted({*other.readers, *edge.readers}, key=block.get_operation_index)
                 edge = Edge(
-                    other.buffers + edge.buffers, other.writers + edge.writers, merged, block
+                    other.buffers + edge.buffers,
+                    other.writers + edge.writers,
+                    merged,
+                    block,
+                    edge.producer,
+                    edge.consumer,
                 )
         edges.append(edge)
     return edges
+
+
+def _role_of(op: Operation) -> str:
+    """The role that an op was given; control around several ops is the main program's."""
+    given = op.attributes.get("role")
+    return given.data if isinstance(given, StringAttr) else MAIN
 
 
 def _readers(alloc: AllocSmemOp, writer: CopyOp, block: Block) -> list[Operation]:
@@ -340,7 +359,7 @@ def _depth(block: Block) -> int:
 
 
 def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: int) -> None:
-    reader = next(role for role in roles if role.name == MAIN)
+    reader = next(role for role in roles if role.name == edge.consumer)
     peers = tuple(
         dict.fromkeys(
             writer.atom.multicast
@@ -350,7 +369,7 @@ def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: in
     )
     # A CTA counts once, though it is in every group.
     released = 1 + sum(extent - 1 for extent, _ in peers)
-    loader = next(role for role in roles if role.name == LOAD)
+    loader = next(role for role in roles if role.name == edge.producer)
     filled = _filled(edge, loader.warps)
     total = sum(
         _bytes(alloc)
@@ -381,8 +400,8 @@ def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: in
     consumer = StateOp("consumer", create.ring)
     create.location = edge.writers[0].location
     kernel.body.block.insert_op_after(create, after_allocs)
-    _after(create, [producer], LOAD)
-    _after(producer, [consumer], MAIN)
+    _after(create, [producer], edge.producer)
+    _after(producer, [consumer], edge.consumer)
     _load(edge, create, producer, rings)
     _use(edge, create, consumer, rings)
     for alloc in edge.buffers:
@@ -429,7 +448,7 @@ def _load(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp,
     ring = create.ring
     full = FullBarrierOp(ring, state.state)
     index = IndexOp(state.state)
-    _before(edge.writers[0], [ProducerAcquireOp(ring, state.state), full, index], LOAD)
+    _before(edge.writers[0], [ProducerAcquireOp(ring, state.state), full, index], edge.producer)
     for writer in edge.writers:
         alloc = writer.destination.owner
         assert isinstance(alloc, AllocSmemOp)
@@ -444,13 +463,13 @@ def _load(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp,
         )
         block = writer.parent
         assert block is not None
-        block.insert_op_before(_place(stage, writer, LOAD), writer)
-        block.insert_op_before(_place(copy, writer, LOAD), writer)
+        block.insert_op_before(_place(stage, writer, edge.producer), writer)
+        block.insert_op_before(_place(copy, writer, edge.producer), writer)
         if writer is edge.writers[-1]:
             ending = [ProducerCommitOp(ring, state.state), AdvanceOp(state.state)]
             if "threads" in create.kinds and _is_read_by_multiplies(edge):
                 ending.insert(0, ProxyFenceOp())
-            _after(copy, ending, LOAD)
+            _after(copy, ending, edge.producer)
         writer.detach()
         writer.erase()
 
@@ -461,18 +480,18 @@ def _use(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, 
     start = edge.readers[0]
     while isinstance(start.prev_op, WgmmaFenceOp):
         start = start.prev_op
-    _before(start, [ConsumerWaitOp(ring, state=state.state), index], MAIN)
+    _before(start, [ConsumerWaitOp(ring, state=state.state), index], edge.consumer)
     if "cp_async" in create.kinds and _is_read_by_multiplies(edge):
         # The copies arrive by themselves: no thread could fence between them and the barrier.
-        _before(start, [ProxyFenceOp()], MAIN)
+        _before(start, [ProxyFenceOp()], edge.consumer)
     for alloc in edge.buffers:
         stage = StageOp(rings[alloc], index.index)
-        _before(start, [stage], MAIN)
+        _before(start, [stage], edge.consumer)
         alloc.result.replace_all_uses_with(stage.result)
     end = edge.readers[-1]
     advance = AdvanceOp(state.state)
     if not (isinstance(end, GemmOp) and isinstance(end.atom, Sm90MmaType)):
-        _after(end, [ConsumerReleaseOp(ring, state.state), advance], MAIN)
+        _after(end, [ConsumerReleaseOp(ring, state.state), advance], edge.consumer)
         return
     # What the multiplies read is free when their group is done.
     while not isinstance(end, WgmmaWaitOp):
@@ -480,14 +499,16 @@ def _use(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, 
         assert following is not None
         end = following
     if end.pending.value.data == 0:
-        _after(end, [ConsumerReleaseOp(ring, state.state), advance], MAIN)
+        _after(end, [ConsumerReleaseOp(ring, state.state), advance], edge.consumer)
         return
     # One group may be at work: the stage before is free, and the last one after the loop.
     loop = end.parent_op()
     assert isinstance(loop, scf.ForOp)
     later = arith.CmpiOp(loop.body.block.args[0], loop.lb, "ne")
-    _after(end, [later, ConsumerReleaseOp(ring, state.state, later.result, 1), advance], MAIN)
+    _after(
+        end, [later, ConsumerReleaseOp(ring, state.state, later.result, 1), advance], edge.consumer
+    )
     done = loop.next_op
     assert isinstance(done, WgmmaWaitOp)
     ran = arith.CmpiOp(loop.lb, loop.ub, "slt")
-    _after(done, [ran, ConsumerReleaseOp(ring, state.state, ran.result, 1)], MAIN)
+    _after(done, [ran, ConsumerReleaseOp(ring, state.state, ran.result, 1)], edge.consumer)

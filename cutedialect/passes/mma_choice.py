@@ -11,7 +11,7 @@ from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType
 from cutedialect.dialects.element_names import element_name, operand_name
-from cutedialect.passes.layout_inference import operand_major
+from cutedialect.passes.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.smem_layouts import staging_layout
 
 _GROUP = 4
@@ -72,9 +72,9 @@ def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
 
 def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
     """The warpgroup atoms whose operands can be brought where they are read, widest first."""
-    if warps[0] % _GROUP or not _feeds_wgmma(op.b):
+    if warps[0] % _GROUP or not (_feeds_wgmma(op.b) or needs_transposing(op.b)):
         return ()
-    if not (_stays_in_registers(op.a) or _feeds_wgmma(op.a)):
+    if not (_stays_in_registers(op) or _feeds_wgmma(op.a) or needs_transposing(op.a)):
         return ()
     try:
         found = find_wgmma(*_names(op), arch)
@@ -83,11 +83,25 @@ def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]
     return sorted(found, key=lambda atom: -atom.shape_mnk[1])
 
 
-def _stays_in_registers(value: SSAValue) -> bool:
+def _stays_in_registers(op: GemmOp) -> bool:
     """Whether a register tile can be A: what a thread holds of an accumulator is then what it needs
-    of A, which holds for 16-bit elements.
+    of A, which holds for 16-bit elements, and for 8-bit ones where B is put in the same order.
     """
-    return isinstance(value.type, FragmentType) and value.type.bits == 16
+    type_ = op.a.type
+    if not isinstance(type_, FragmentType):
+        return False
+    return type_.bits == 16 or (type_.bits == 8 and needs_transposing(op.b))
+
+
+def needs_transposing(value: SSAValue) -> bool:
+    """Whether a tile of bytes feeds `wgmma` after a copy that makes its depth contiguous: warps
+    move 16 rows by 32 of the depth, two of them side by side.
+    """
+    type_ = value.type
+    if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits != 8:
+        return False
+    rows, depth = type_.shape
+    return contiguous_mode(type_) == 0 and rows % 32 == 0 and depth % 32 == 0
 
 
 def _feeds_wgmma(value: SSAValue) -> bool:

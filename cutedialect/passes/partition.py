@@ -42,9 +42,11 @@ from cutedialect.dialects.cute_nvgpu import (
     Sm80MmaType,
     Sm90MmaType,
     TmaLoadType,
+    TransposeCopyType,
     UniversalCopyType,
 )
 from cutedialect.layout import Layout
+from cutedialect.passes.assign_warp_roles import TRANSPOSING_WARPS
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import (
     LayoutInference,
@@ -54,17 +56,19 @@ from cutedialect.passes.layout_inference import (
     takes_async_copy,
     vector_bytes,
 )
-from cutedialect.passes.mma_choice import choose_mma, shapes_of
+from cutedialect.passes.mma_choice import choose_mma, needs_transposing, shapes_of
 from cutedialect.passes.result_stores import ResultStores
-from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.smem_layouts import staging_layout, with_order
 from cutedialect.passes.tensor_maps import (
     sharing,
 )
 from cutedialect.passes.tensor_reductions import as_store, reduces_by_tma
 from cutedialect.passes.thread_layouts import (
+    accumulator_order,
     mma_accumulator,
     mma_operand,
     project,
+    reordered,
 )
 
 # Warps of a warpgroup.
@@ -160,21 +164,36 @@ class _Partition(KernelBinding):
         inference.anchor(op.acc, mma_accumulator(atom, (m, n), units))
         for which, value in (("a", op.a), ("b", op.b)):
             if isinstance(value.type, FragmentType):
-                inference.anchor(value, mma_operand(atom, which, value.type.shape, units))  # pyright: ignore[reportArgumentType]
+                inference.anchor(value, self._operand_layout(op, atom, which, value.type))
+
+    def _operand_layout(self, op: GemmOp, atom: MmaAtom, which: str, type_: FragmentType) -> Layout:
+        """The layout of an operand in registers: an accumulator's values stay where they are if B
+        can be put in their order.
+        """
+        tv = mma_operand(atom, which, type_.shape, self.units(atom))  # pyright: ignore[reportArgumentType]
+        order = self._order(op, atom) if which == "a" else None
+        return tv if order is None else reordered(tv, type_.shape[0], order)
+
+    def _order(self, op: GemmOp, atom: MmaAtom) -> Layout | None:
+        """The order of the depth of an atom in which A is there; None where it is as it was."""
+        if not isinstance(op.a.type, FragmentType) or not needs_transposing(op.b):
+            return None
+        return accumulator_order(atom)
 
     def _bind_gemm(self, op: GemmOp) -> None:
         atom = self.atoms[op]
         elements = _element(op.a), _element(op.b), _element(op.acc)
-        a, b = self._stage(op, op.a), self._stage(op, op.b)
         if isinstance(atom, WgmmaAtom):
+            order = self._order(op, atom)
+            a, b = self._descriptor_operand(op, op.a), self._descriptor_operand(op, op.b, order)
             where = "smem"
             if isinstance(a.type, FragmentType):
                 where = "rmem"
-                tv = mma_operand(atom, "a", a.type.shape, self.units(atom))  # pyright: ignore[reportArgumentType]
-                a = self.converted(a, tv, op)
+                a = self.converted(a, self._operand_layout(op, atom, "a", a.type), op)
             type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where)
             self.insert(GemmOp(a, b, op.acc, type_), op)
         else:
+            a, b = self._stage(op, op.a), self._stage(op, op.b)
             self._bind_warp_gemm(op, atom, a, b)
         op.detach()
         op.erase()
@@ -209,9 +228,39 @@ class _Partition(KernelBinding):
         self.staged[value] = buffer
         return buffer
 
-    def _smem(self, type_: MemRefType, contiguous: int | None, like: Operation) -> SSAValue:
-        """A new buffer for a tile, swizzled for the mode that is contiguous."""
+    def _descriptor_operand(
+        self, op: GemmOp, value: SSAValue, order: Layout | None = None
+    ) -> SSAValue:
+        """An operand where descriptors find it: staged, and transposed where it has to be, with its
+        depth in an order.
+        """
+        staged = self._stage(op, value)
+        if staged is value or not needs_transposing(value):
+            return staged
+        if (value, order) in self.transposed:
+            return self.transposed[value, order]
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        buffer = self._smem(type_, 1, op, order)
+        buffer.name_hint = f"t{value.name_hint or ''}"
+        copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(type_.element))
+        self.insert(copy, _once(value, op))
+        self.transposed[value, order] = buffer
+        return buffer
+
+    def _smem(
+        self,
+        type_: MemRefType,
+        contiguous: int | None,
+        like: Operation,
+        order: Layout | None = None,
+    ) -> SSAValue:
+        """A new buffer for a tile, swizzled for the mode that is contiguous; `order` is that of
+        the depth in it.
+        """
         layout, swizzle, alignment = staging_layout(type_.shape, contiguous, type_.bits)
+        if order is not None:
+            layout = with_order(layout, order)
         if self.is_specialized:
             # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
             alignment = max(alignment, 128)
@@ -228,7 +277,7 @@ class _Partition(KernelBinding):
         if self.is_specialized and self._load_by_tma(source, buffer, before, rounded):
             return
         # A warpgroup loads beside those that multiply, or the whole CTA.
-        tv = coalesced_for(type_, 32 * _GROUP if self.is_specialized else self.threads)
+        tv = coalesced_for(type_, self._loading_threads() if self.is_specialized else self.threads)
         width = vector_bytes(type_)
         if takes_async_copy(type_) and rounded is None:
             cache = "global" if width == 16 else "always"
@@ -242,6 +291,15 @@ class _Partition(KernelBinding):
         fragment = FragmentType.get(type_.element, type_.shape, tv)
         loaded = self.insert(LoadOp(source, fragment), before).results[0]
         self.insert(CopyOp(loaded, buffer, atom=atom), before)
+
+    def _loading_threads(self) -> int:
+        """Those of a warpgroup, which may have to share it with warps that transpose."""
+        shares = any(
+            isinstance(self.atoms[op], WgmmaAtom) and needs_transposing(tile)
+            for op in self.atoms
+            for tile in (op.a, op.b)
+        )
+        return 32 * (_GROUP - TRANSPOSING_WARPS if shares else _GROUP)
 
     def _load_by_tma(
         self,

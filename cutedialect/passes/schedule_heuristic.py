@@ -16,7 +16,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
 )
 from cutedialect.passes.layout_inference import contiguous_mode, takes_async_copy
-from cutedialect.passes.mma_choice import takes_wgmma
+from cutedialect.passes.mma_choice import needs_transposing, takes_wgmma
 from cutedialect.passes.result_stores import bits_of_results, results_by_tma
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import (
@@ -50,6 +50,8 @@ _TMA_TARGET = 90
 _REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
 # The same where threads copy some operands: every thread has addresses, and values on their way.
 _COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
+# And where warps beside the loading one transpose operands in shared memory.
+_TRANSPOSING_REGISTERS = {1: (56, 256 - 8), 2: (72, 216), 3: (56, 152)}
 
 
 def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
@@ -96,8 +98,15 @@ def _multiplying(
     if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
         return None
     tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
-    registers = _REGISTERS if all(_comes_by_tma(tile) for tile in tiles) else _COPYING_REGISTERS
-    stage, once = _stage_bytes(gemms), _stage_bytes(gemms, once=True)
+    registers = _REGISTERS
+    if any(needs_transposing(tile) for tile in tiles):
+        registers = _TRANSPOSING_REGISTERS
+    if not all(_comes_by_tma(tile) for tile in tiles):
+        registers = _COPYING_REGISTERS
+    stage, once = (
+        _stage_bytes(gemms, once) + _stage_bytes(gemms, once, transposed=True)
+        for once in (False, True)
+    )
     if _is_chained(gemms):
         once += _MEETING_BYTES
     plan = _plan(kernel, arch, warps, stage, given, once)
@@ -212,13 +221,16 @@ def _bytes(type_: Attribute) -> int:
     return size
 
 
-def _stage_bytes(gemms: list[GemmOp], once: bool = False) -> int:
+def _stage_bytes(gemms: list[GemmOp], once: bool = False, transposed: bool = False) -> int:
     """Bytes of all operands in one stage; an operand that multiplies share is there once. With
-    `once`, of the operands that stay while a loop runs.
+    `once`, of the operands that stay while a loop runs; with `transposed`, of the second copies of
+    those that warpgroups read transposed.
     """
     operands = {tile: gemm for gemm in gemms for tile in (gemm.a, gemm.b)}
     return sum(
-        _bytes(tile.type) for tile, gemm in operands.items() if _is_outside(tile, gemm) == once
+        _bytes(tile.type)
+        for tile, gemm in operands.items()
+        if _is_outside(tile, gemm) == once and (needs_transposing(tile) or not transposed)
     )
 
 

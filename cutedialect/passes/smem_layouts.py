@@ -6,7 +6,7 @@ Rows of the contiguous mode are cut into blocks of 128, 64 or 32 bytes, the span
 
 from __future__ import annotations
 
-from cutedialect.layout import Layout, Swizzle
+from cutedialect.layout import Layout, Swizzle, coalesce, composition, right_inverse
 
 _SPAN = 128
 # What the swizzles span.
@@ -48,6 +48,23 @@ def staging_layout(
         return layout, None, _SPAN
     bits_swizzled = chunks.bit_length() - 1
     return layout, Swizzle(bits_swizzled, 4, 3), 1 << (bits_swizzled + 7)
+
+
+def with_order(layout: Layout, order: Layout) -> Layout:
+    """A layout (rows, depth) in which element `order(i)` of each part of the depth, of the order's
+    size, stands where element i did.
+
+    >>> print(with_order(Layout((64, 64), (64, 1)), Layout((2, 2, 4, 2), (1, 8, 2, 16))))
+    (64,(2,4,2,4)):(64,(1,4,2,16))
+    """
+    rows, depth = layout
+    size = order.size()
+    place = right_inverse(order)
+    parts = Layout((place.shape, depth.size() // size), (place.stride, size))
+    return Layout(
+        (rows.shape, (moved := coalesce(composition(depth, parts))).shape),
+        (rows.stride, moved.stride),
+    )
 
 
 def columns_at_once(columns: int, *bits: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import gcd
 
 from cutedialect.atoms import MmaAtom
-from cutedialect.layout import Layout, flatten, product
+from cutedialect.layout import Layout, coalesce, flatten, product
 
 Modes = tuple[tuple[int, int], ...]
 
@@ -81,6 +81,54 @@ def mma_operand(atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[i
         ((block // step, step),),
         ((depth // ak, ak * rows),),
     )
+
+
+def accumulator_order(atom: MmaAtom) -> Layout:
+    """Which column of an accumulator stands where in the depth of an atom, if every thread makes
+    its part of A of the values that it holds of the accumulator: in order for 16-bit types.
+
+    >>> from cutedialect.atoms.wgmma_atoms import wgmma_atom
+    >>> print(accumulator_order(wgmma_atom("wgmma_m64n128k32_f32_e4m3_e4m3")))
+    (2,2,4,2):(1,8,2,16)
+    """
+    rows, _, depth = atom.shape_mnk
+    bits = [1 << i for i in range(depth.bit_length() - 1)]
+    of_threads = [
+        [step for extent, stride in modes_of(layout[0]) for step in _bits(extent, stride // rows)]
+        for layout in (atom.a_layout, atom.c_layout)
+    ]
+    of_values = [[bit for bit in bits if bit not in steps] for steps in of_threads]
+    place, column = ([*a, *b] for a, b in zip(of_threads, of_values, strict=True))
+    steps = dict(zip(place, column, strict=True))
+    return coalesce(Layout((2,) * len(bits), tuple(steps[bit] for bit in bits)))
+
+
+def _bits(extent: int, stride: int) -> list[int]:
+    """The powers of two that a mode along the depth adds up."""
+    return [stride << i for i in range(extent.bit_length() - 1)] if stride else []
+
+
+def reordered(tv: Layout, rows: int, order: Layout) -> Layout:
+    """The layout of an operand (rows, depth) whose depth is in the order that `order` gives for
+    each part of its size.
+    """
+
+    def moved(modes: Modes) -> Modes:
+        out: list[tuple[int, int]] = []
+        for extent, stride in modes:
+            step = stride // rows
+            if step == 0 or step >= order.size():
+                out.append((extent, stride))
+                continue
+            for bit in _bits(extent, step):
+                at = order(bit) * rows
+                if out and out[-1][0] * out[-1][1] == at and out[-1][1] >= rows:
+                    out[-1] = (2 * out[-1][0], out[-1][1])
+                else:
+                    out.append((2, at))
+        return tuple(out)
+
+    return _layout(moved(modes_of(tv[0])), *(moved(modes_of(part)) for part in tv[1]))
 
 
 def _drop1(modes: Modes) -> Modes:

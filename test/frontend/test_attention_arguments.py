@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ def zeros(*shape, dtype=np.float16):
     return np.zeros(shape, dtype)
 
 
+E4M3 = ml_dtypes.float8_e4m3fn
 Q, K = zeros(2, 4, 8, 64), zeros(2, 2, 16, 64)
 OFFSETS = np.array([0, 8], np.int32)
 
@@ -19,7 +21,19 @@ REFUSED = {
     "k: expected 4 dimensions (batch, heads, sequence, head dimension), got shape (2, 16, 64)": {
         "k": K[:, 0]
     },
-    "q: expected f16 or bf16, got f32": {"q": Q.astype(np.float32)},
+    "q: expected f16, bf16, e4m3 or e5m2, got f32": {"q": Q.astype(np.float32)},
+    "q: expected f16 or bf16 on sm_80 (multiplies of e4m3 need sm_89), got e4m3": {
+        "q": Q.astype(E4M3), "k": K.astype(E4M3), "v": K.astype(E4M3), "arch": "sm_80"
+    },
+    "scale_q: expected a positive number, got 0.0": {"scale_q": 0},
+    "scale_k: expected f32, got f16": {"scale_k": zeros(2)},
+    "scale_k: expected a number, (2,) or (2, 2) for each head, got shape (4,)": {
+        "scale_k": zeros(4, dtype=np.float32)
+    },
+    "scale_v: expected a number, (2,) or (2, 2) for each head, got shape (1, 2, 1)": {
+        "scale_v": zeros(1, 2, 1, dtype=np.float32)
+    },
+    "scale_q: expected an array, got str": {"scale_q": "1"},
     "v: expected f16 as in q, got bf16": {"v": cute.bf16},
     "k: expected head dimension 64 as in q, got 32": {"k": K[..., :32].copy()},
     "k: expected a contiguous last dimension, got stride 2": {"k": zeros(2, 2, 16, 128)[..., ::2]},

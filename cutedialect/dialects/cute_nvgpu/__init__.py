@@ -18,6 +18,7 @@ from .copy_atoms import (
     MatrixCopyType,
     SimtAsyncCopyType,
     StsmType,
+    TransposeCopyType,
     UniversalCopyType,
 )
 from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType
@@ -52,6 +53,7 @@ CuteNvgpu = Dialect(
         SimtAsyncCopyType,
         LdsmType,
         StsmType,
+        TransposeCopyType,
         Sm80MmaType,
         Sm90MmaType,
         TmaDescriptorType,
@@ -84,6 +86,7 @@ __all__ = [
     "TmaStoreCommitOp",
     "TmaStoreType",
     "TmaStoreWaitOp",
+    "TransposeCopyType",
     "UniversalCopyType",
     "WgmmaCommitOp",
     "WgmmaFenceOp",

@@ -1,5 +1,6 @@
 """Copy atoms: the base that finds an atom's entry in the registry, and those that threads execute:
-plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`.
+plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`, and the two together that transpose
+bytes.
 """
 
 from __future__ import annotations
@@ -210,3 +211,37 @@ class StsmType(MatrixCopyType):
 
     name = "cute_nvgpu.atom.stsm"
     instruction = "stmatrix"
+
+
+@irdl_attr_definition
+class TransposeCopyType(Data[tuple], TypeAttribute):
+    """A tile of bytes in shared memory to another one in which the other mode is contiguous:
+    `!cute_nvgpu.atom.transpose_copy<f8E4M3FN>`.
+
+    A warp takes 32 by 16 elements at once: transposed `ldmatrix` brings pairs of bytes, which
+    `prmt` regroups and `stmatrix` writes. The modes are (rows, depth): rows are contiguous in the
+    source, and 16 bytes in a row of the destination are some 16 elements of the depth.
+    """
+
+    name = "cute_nvgpu.atom.transpose_copy"
+
+    @classmethod
+    def get(cls, element: Attribute) -> TransposeCopyType:
+        return cls((element,))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            return (parser.parse_type(),)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+
+    def verify(self) -> None:
+        bits = getattr(self.element, "bitwidth", None)
+        expect(bits == 8, f"expected elements of 8 bits to transpose, got {self.element}")

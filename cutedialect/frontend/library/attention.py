@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from cutedialect.frontend.tile import Tensor, Tile
 
 _LN2 = math.log(2)
+# Exponentials of 8 bits are multiplied by 2^8: e4m3 goes up to 448.
+_SHIFT = 8.0
+_LEAST = 1e-30
 
 
 @kernel
@@ -31,6 +34,10 @@ def attention(
     cap: Scalar | None,
     left: Scalar | None,
     right: Scalar | None,
+    factor_v: Scalar | None,
+    scale_q: Tensor | None,
+    scale_k: Tensor | None,
+    scale_v: Tensor | None,
     lengths: Tensor | None,
     items: Tensor | None,
     q_offsets: Tensor | None,
@@ -43,7 +50,8 @@ def attention(
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
     Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
-    is unbounded. `dims` are the head dimensions of Q and V, rounded up.
+    is unbounded. `dims` are the head dimensions of Q and V, rounded up. The result is multiplied by
+    `factor_v`; `scale_q`, `scale_k` and `scale_v` (batch, heads...) multiply Q, K and V.
 
     Padded keys: of batch entry b the first lengths[b] count. Packed sequences: s has the rows from
     q_offsets[s] and the keys from k_offsets[s] on. Its tiles are the work items from number
@@ -54,7 +62,7 @@ def attention(
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
-    from cutedialect.frontend.dtypes import f32
+    from cutedialect.frontend.dtypes import e4m3, f32
     from cutedialect.frontend.dtypes import i32 as cute_i32
     from cutedialect.frontend.loops import otherwise, range_, when
     from cutedialect.frontend.tile import local_tile
@@ -83,6 +91,17 @@ def attention(
             # for the end. (A cluster may reach beyond.)
             last = (Q.extent + (bq - 1)) // bq - 1
             i = i + (i <= last).to(cute_i32) * (last - i - i)
+    factors = [each[tuple(batch)] for each in (scale_q, scale_k) if each is not None]
+    for factor in factors:
+        scale = scale * factor
+    if factors:
+        # Of a head of zeros the scale may be 0, which would make a number of what a mask hides.
+        scale = cute.maximum(scale, _LEAST)
+    if scale_v is not None:
+        factor_v = scale_v[tuple(batch)]
+    # What is multiplied by V: of 8 bits, exponentials up to 2^8 use the range of the type.
+    p_type = e4m3 if V.dtype.bits == 8 else V.dtype
+    shift = _SHIFT if p_type.bits == 8 else 0.0
     if lengths is not None:
         valid = lengths[batch[0]].to(cute_i32)
         K, V = K.slice(along, 0, valid), V.slice(along, 0, valid)
@@ -113,6 +132,11 @@ def attention(
             return s
         return s * scale if cap is None else cute.tanh(s * scale) * cap
 
+    def exponentials(s: Tile, base: Tile) -> Tile:
+        """2^shift times those of what the scores are above `base`."""
+        below = base - shift if shift else base
+        return cute.exp2((s if is_scaled_first else s * scale) - below)
+
     def hides(at: Scalar) -> Scalar:
         """Whether a mask hides anything in the block of keys that begins there."""
         hidden = at + bk > (keys if right is None else cute.minimum(diagonal + right + 1, keys))
@@ -140,7 +164,7 @@ def attention(
                     mine, key = ((bq, width), (*batch, i, x)), ((1, width), (*batch, t, x))
                     s += cute.row_sum(local_tile(Q, *mine).to(f32) * local_tile(K, *key).to(f32))
                 s.assign(scaled(s))
-                p = cute.exp2((s if is_scaled_first else s * scale) - base)
+                p = exponentials(s, base)
                 row = local_tile(V, (1, width), (*batch, t, c)).to(f32)
                 exact += cute.where(visible(s, t), p * row, 0.0)
             cute.copy((exact * part).to(out.dtype), local_tile(out, (bq, width), (*batch, i, c)))
@@ -158,14 +182,14 @@ def attention(
         new = cute.maximum(m, top if is_scaled_first else top * scale)
         # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from it.
         base = cute.where(new == -cute.inf, 0.0, new)
-        p = cute.exp2((s if is_scaled_first else s * scale) - base)
+        p = exponentials(s, base)
         r = cute.exp2(m - base)
         total.assign(total * r + cute.row_sum(p))
         o.assign(o * r)
-        cute.tile_gemm(p.to(V.dtype), v[j], o)
+        cute.tile_gemm(p.to(p_type), v[j], o)
         m.assign(new)
     none = total == 0.0
-    part = cute.where(none, 0.0, 1.0 / total)
+    part = cute.where(none, 0.0, (1.0 if factor_v is None else factor_v) / total)
     is_masked = left is not None or right is not None
     with when(cute.any_(cute.row_sum(o * 0.0) != 0.0)) if is_masked else nullcontext():
         # NaN or Inf in V, which a product of 0 does not hide.
@@ -174,5 +198,6 @@ def attention(
     with otherwise() if is_masked else nullcontext():
         cute.copy((o * part).to(out.dtype), local_tile(out, (bq, dims[1]), (*batch, i, 0)))
     if lse is not None:
-        logs = cute.where(none, -cute.inf, (m + cute.log2(total)) * _LN2)
+        above = cute.log2(total) - shift if shift else cute.log2(total)
+        logs = cute.where(none, -cute.inf, (m + above) * _LN2)
         cute.copy(logs, local_tile(lse, (bq,), (*batch, i)))

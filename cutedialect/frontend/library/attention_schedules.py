@@ -13,9 +13,10 @@ _ROWS, _GROUP_ROWS = 16, 64
 
 
 def choose_schedule(
-    dims: tuple[int, int], rows: int | None, arch: str, loads_boxes: bool
+    dims: tuple[int, int], rows: int | None, arch: str, loads_boxes: bool, bits: int = 16
 ) -> Schedule:
-    """The default for head dimensions (of q and k, of v) and so many rows (None: many). Where TMA
+    """The default for head dimensions (of q and k, of v), so many rows (None: many) and elements of
+    so many bits. Where TMA
     does not load the operands, the threads that do take registers from those that multiply.
 
     Rows are few where the sequence is short. Keys are as many as leave the accumulators (the
@@ -33,7 +34,9 @@ def choose_schedule(
     while bq < min(most, needed):
         bq *= 2
     free = target(arch).smem_per_cta - _MEETING_BYTES
-    while bq > unit and 2 * (bq * dims[0] + 2 * keys * sum(dims)) > free:
+    # Keys and values of 8 bits are there as they were loaded, and as they are multiplied.
+    columns = sum(dims) if bits == 16 else dims[0] + 2 * dims[1]
+    while bq > unit and bits // 8 * (bq * dims[0] + 2 * keys * columns) > free:
         bq //= 2
     if arch in _WARPGROUP_TARGETS and widest > 192:
         # The output alone takes half of a thread's registers: none are left for an operand that

@@ -15,6 +15,7 @@ from cutedialect.dialects.cute_nvgpu import (
     StsmType,
     TmaLoadType,
     TmaStoreType,
+    TransposeCopyType,
     UniversalCopyType,
 )
 
@@ -30,6 +31,7 @@ from .matrix_copies import load_matrices, store_matrices
 from .register_copies import copy_tile
 from .scalar_builder import Scalar
 from .tma import tensor_copy
+from .transposing_copies import transpose_copy
 
 
 def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
@@ -58,7 +60,9 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
     atom = op.atom
     limit = atom.bits // 8 if isinstance(atom, UniversalCopyType) else 16
     source, target_ = op.source, op.destination
-    if source in self.views and target_ in self.views:
+    if isinstance(atom, TransposeCopyType):
+        transpose_copy(self.context, op, self.view(op, source), self.view(op, target_))
+    elif source in self.views and target_ in self.views:
         if op.tv is None:
             raise fail(op, "expected the attribute tv (thread-value layout) between memories")
         is_tf32 = isinstance(atom, UniversalCopyType) and isinstance(atom.element, FloatTF32Type)

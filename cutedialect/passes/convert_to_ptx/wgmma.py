@@ -11,7 +11,7 @@ from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import GemmOp, MemRefType
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
-from cutedialect.layout import product
+from cutedialect.layout import Layout, coalesce, composition, product
 
 from .context import Context, fail
 from .elementwise import Fragment, as_operand
@@ -20,6 +20,8 @@ from .tensor_copies import tile_address
 from .views import View
 
 _ADDRESS_BITS = 0x3FFF
+# Lanes that hold a row of A together.
+_QUAD = 4
 
 
 def lower_wgmma(
@@ -44,7 +46,8 @@ def lower_wgmma(
     group_n: Scalar = builder.pure("div.u32", group, across) if along > 1 else 0
     if across == 1:
         group_m = 0
-    rhs, b_major, b_table = _operand(context, op.b, b, an, ak, columns, along, group_n)
+    order = depth_order(atom, a) if isinstance(a, Fragment) else None
+    rhs, b_major, b_table = _operand(context, op.b, b, an, ak, columns, along, group_n, order)
     steps = len(b_table[0])
     if isinstance(a, Fragment):
         if _rests(op, "A", a, atom.values[0]) != (rows, steps):
@@ -99,6 +102,32 @@ def _rests(op: GemmOp, name: str, fragment: Fragment, values: int) -> tuple[int,
     return product(modes[1]), product(modes[2])  # type: ignore[return-value]
 
 
+def depth_order(atom: WgmmaAtom, fragment: Fragment) -> Layout | None:
+    """Which k of a tile stands where in the depth of the atom, for A in registers; None where all
+    are in their place.
+    """
+    rows, depth = fragment.type.shape[0], atom.shape_mnk[2]
+    have, atom_rows = fragment.tv, atom.shape_mnk[0]
+    found = list(range(depth))
+    for lane in range(_QUAD):
+        for value in range(atom.values[0]):
+            place = atom.a_layout((lane, value)) // atom_rows
+            found[place] = have((lane, value)) // rows
+    if found == list(range(depth)):
+        return None
+    bits = [1 << i for i in range(depth.bit_length() - 1)]
+    return coalesce(Layout((2,) * len(bits), tuple(found[bit] for bit in bits)))
+
+
+def _in_order(layout: Layout, order: Layout) -> Layout:
+    """A layout (rows, depth) read along the depth in an order of each part of the order's size."""
+    rows, depth = layout
+    size = order.size()
+    parts = Layout((order.shape, depth.size() // size), (order.stride, size))
+    moved = coalesce(composition(depth, parts))
+    return Layout((rows.shape, moved.shape), (rows.stride, moved.stride))
+
+
 def _operand(
     context: Context,
     value: SSAValue,
@@ -108,13 +137,17 @@ def _operand(
     blocks: int,
     groups: int,
     group: Scalar,
+    order: Layout | None = None,
 ) -> tuple[SSAValue, str, Sequence[Sequence[int]]]:
-    """This warpgroup's part of an operand: descriptor, major, addends of (block, k step)."""
+    """This warpgroup's part of an operand: descriptor, major, addends of (block, k step). `order`
+    is that of the depth of A, in which this operand's has to be contiguous.
+    """
     builder = context.builder
     type_ = value.type
     assert isinstance(type_, MemRefType)
-    described = matrix_descriptor(type_.layout, type_.swizzle, type_.bits, rows)
-    addends = operand_addends(type_.layout, type_.swizzle, type_.bits, rows, depth)
+    layout = type_.layout if order is None else _in_order(type_.layout, order)
+    described = matrix_descriptor(layout, type_.swizzle, type_.bits, rows)
+    addends = operand_addends(layout, type_.swizzle, type_.bits, rows, depth)
     address, immediate = tile_address(builder, view)
     chunk = builder.pure("shr.u32", builder.pure("add.s32", address, immediate), 4)
     if group != 0:

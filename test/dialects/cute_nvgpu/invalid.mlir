@@ -166,3 +166,8 @@ func.func @slice_across(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 d
 
 // expected-error @+1 {{expected a slice along one of 2 modes, got 2}}
 func.func @slice_of_no_mode(%t: !cute_nvgpu.tma_descriptor<f16, (128,64), slice 2>)
+
+// -----
+
+// expected-error @+1 {{expected elements of 8 bits to transpose, got f16}}
+func.func private @transposed_halves(!cute_nvgpu.atom.transpose_copy<f16>)

@@ -104,3 +104,9 @@ func.func private @atoms(!cute_nvgpu.atom.tma_load<f16, multicast = 2:1, cache =
 // Bulk copies
 // CHECK: func.func private @bulk(!cute_nvgpu.atom.bulk_load<f16>, !cute_nvgpu.atom.bulk_load<i8, cache = evict_first>, !cute_nvgpu.atom.bulk_store<bf16, reduce = add, cache = evict_last>, !cute_nvgpu.atom.bulk_store<i64, reduce = xor>) -> ()
 func.func private @bulk(!cute_nvgpu.atom.bulk_load<f16>, !cute_nvgpu.atom.bulk_load<i8, cache = evict_first>, !cute_nvgpu.atom.bulk_store<bf16, reduce = add, cache = evict_last>, !cute_nvgpu.atom.bulk_store<i64, reduce = xor>) -> ()
+
+// -----
+
+// cute_nvgpu.atom.transpose_copy
+// CHECK: func.func private @bytes(!cute_nvgpu.atom.transpose_copy<f8E4M3FN>, !cute_nvgpu.atom.transpose_copy<i8>)
+func.func private @bytes(!cute_nvgpu.atom.transpose_copy<f8E4M3FN>, !cute_nvgpu.atom.transpose_copy<i8>)

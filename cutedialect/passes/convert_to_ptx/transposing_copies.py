@@ -1,0 +1,210 @@
+"""Tiles of bytes transposed from shared memory to shared memory, for tensor cores that read 8-bit
+operands with a contiguous depth alone (PTX ISA 9.7.15.5).
+
+Transposed `ldmatrix` gives lane 4g+q the bytes (2q, 2g), (2q, 2g+1), (2q+1, 2g), (2q+1, 2g+1) of
+eight rows of 16 bytes. Of two such registers `prmt` makes one for row 2g of the transposed tile and
+one for row 2g+1, with four bytes each that follow one another, as `stmatrix` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.dialects import ptx
+from cutedialect.dialects.cute import MemRefType
+
+from .addresses import Address, repeat_of, shared_addresses, swizzled
+from .context import Context, fail
+from .scalar_builder import Scalar
+from .views import View
+
+_CHUNK = 16
+_WARP = 32
+# What one pair of instructions moves: 16 rows, and two chunks of the depth.
+_DEPTH = 2 * _CHUNK
+# Matrices that a thread holds before it writes them: enough to hide the latency of shared memory.
+_AT_ONCE = 4
+_EVEN, _ODD = 0x6420, 0x7531
+
+
+def transpose_copy(context: Context, op: Operation, source: View, target: View) -> None:
+    """Copy a tile (rows, depth) with contiguous rows to one with contiguous depth, in any order of
+    the depth within its chunks of 16 bytes. The role's warps share the work.
+    """
+    tile = _Tile(op, source, target)
+    warps = context.threads // _WARP
+    split = next((each for each in _splits(tile, warps) if _is_linear(*each)), None)
+    if split is None:
+        raise fail(
+            op,
+            f"expected a tile that {warps} warps divide into 16 rows by 32 of the depth, got "
+            f"{source.shape}",
+        )
+    reads, writes = split[0][0], split[1][0]
+    own = [(_WARP, warps, side[-1][0] - side[0][0]) for side in split]
+    own = [(divisor, extent, step // max(1, warps - 1)) for divisor, extent, step in own]
+    read_at = _addresses(context, source, [*tile.read_digits, own[0]], reads)
+    write_at = _addresses(context, target, [*tile.write_digits, own[1]], writes)
+    for first in range(0, len(reads), _AT_ONCE):
+        count = len(reads[first : first + _AT_ONCE])
+        part = slice(first, first + count)
+        loaded, moved = (context.registers("b32", 4 * count) for _ in range(2))
+        _matrices(context, ptx.LdMatrixOp, ".trans", loaded, read_at[part])
+        pairs = range(2 * count)
+
+        def regroup(args: list[SSAValue]) -> list[Scalar]:
+            return [context.builder.pure("prmt.b32", *args, choice) for choice in (_EVEN, _ODD)]
+
+        sources, targets = (
+            [(array, [2 * i + each for i in pairs]) for each in range(2)]
+            for array in (loaded, moved)
+        )
+        context.foreach(len(pairs), sources, targets, regroup)
+        _matrices(context, ptx.StMatrixOp, "", moved, write_at[part])
+
+
+def _addresses(
+    context: Context, view: View, digits: Sequence[tuple[int, int, int]], constants: Sequence[int]
+) -> list[Address]:
+    """`shared_addresses`, each made of the first one where the swizzle allows it: few registers of
+    a loading warpgroup stay taken.
+    """
+    builder, swizzle = context.builder, view.swizzle
+    first, *others = constants
+    start = shared_addresses(builder, view, digits, [first], context.threads)[0]
+    repeat = 1 if swizzle is None else repeat_of(swizzle)
+    taken = 0
+    for _, extent, weight in digits:
+        taken |= (extent - 1) * weight % repeat
+    if first or swizzle is None or any(taken & at % repeat for at in others):
+        return shared_addresses(builder, view, digits, constants, context.threads)
+    found = [start]
+    for at in others:
+        low = at % repeat
+        base = builder.pure("xor.b32", start.base, swizzled(swizzle, low)) if low else start.base
+        found.append(Address(base, start.immediate + at - low))
+    return found
+
+
+def _matrices(
+    context: Context,
+    instruction: type[ptx.LdMatrixOp] | type[ptx.StMatrixOp],
+    form: str,
+    array: SSAValue,
+    addresses: Sequence,
+) -> None:
+    bases, base = context.table_of([each.base for each in addresses], "b32")
+    context.builder.emit(
+        instruction(
+            f"sync.aligned.m8n8.x4{form}.shared.b16",
+            array,
+            bases,
+            base,
+            [each.immediate for each in addresses],
+            range(4 * len(addresses)),
+        )
+    )
+
+
+class _Tile:
+    """Byte offsets of both sides, before their swizzles, and what lanes add to them."""
+
+    def __init__(self, op: Operation, source: View, target: View) -> None:
+        read_type, write_type = (value.type for value in op.operands[:2])
+        assert isinstance(read_type, MemRefType)
+        assert isinstance(write_type, MemRefType)
+        self.rows, self.depth = source.shape
+        self.read_row, self.read_depth = (_offsets(part) for part in read_type.layout)
+        self.write_row, self.write_depth = (_offsets(part) for part in write_type.layout)
+        order = sorted(range(self.depth), key=self.write_depth.__getitem__)
+        self.chunks = [order[i : i + _CHUNK] for i in range(0, self.depth, _CHUNK)]
+        if self.rows % _CHUNK or self.depth % _DEPTH or not self._is_regular():
+            raise fail(
+                op,
+                "expected rows in lines of 16 bytes, and the depth in chunks of 16 bytes that are "
+                f"all in one order, got {read_type.layout} and {write_type.layout}",
+            )
+        at = self.read_depth
+        chunk = self.chunks[0]
+        step = [at[chunk[place]] for place in (1, 4, 8, 2)]
+        self.read_digits = [(1 << i, 2, each) for i, each in enumerate(step)]
+        self.read_digits.append((16, 2, at[self.chunks[1][0]]))
+        pitch = self.write_row[1]
+        self.write_digits = [
+            (1, 8, 2 * pitch),
+            (8, 2, pitch),
+            (16, 2, self.write_depth[self.chunks[1][0]]),
+        ]
+
+    def _is_regular(self) -> bool:
+        first = self.chunks[0]
+        bits = [1 << i for i in range(4)]
+        return (
+            all(first[p] == sum(first[bit] for bit in bits if p & bit) for p in range(_CHUNK))
+            and all([k - chunk[0] for k in chunk] == first for chunk in self.chunks)
+            and all(
+                self.write_depth[chunk[p]] == self.write_depth[chunk[0]] + p
+                for chunk in self.chunks
+                for p in range(_CHUNK)
+            )
+            and _is_linear(
+                *(
+                    [[at[c[0]] for c in self.chunks[i::2]] for i in range(2)]
+                    for at in (self.read_depth, self.write_depth)
+                )
+            )
+            and all(
+                self.read_row[n] == self.read_row[n - n % _CHUNK] + n % _CHUNK
+                for n in range(self.rows)
+            )
+            and all(at == n * self.write_row[1] for n, at in enumerate(self.write_row))
+            and all(at == k * self.read_depth[1] for k, at in enumerate(self.read_depth))
+        )
+
+
+def _offsets(part: Callable[[int], int]) -> list[int]:
+    return [part(i) for i in range(part.size())]  # type: ignore[attr-defined]
+
+
+Sides = tuple[list[list[int]], list[list[int]]]
+
+
+def _splits(tile: _Tile, warps: int) -> list[Sides]:
+    """Ways to share the work: for each side the offsets that each warp starts at."""
+    depths = [chunk[0] for chunk in tile.chunks[::2]]
+    rows = range(0, tile.rows, _CHUNK)
+    found: list[Sides] = []
+    for along_depth in (True, False):
+        shared = depths if along_depth else rows
+        if len(shared) % warps:
+            continue
+        sides: list[list[list[int]]] = []
+        for row, depth in (
+            (tile.read_row, tile.read_depth),
+            (tile.write_row, tile.write_depth),
+        ):
+            sides.append(
+                [
+                    [
+                        row[n] + depth[k]
+                        for n in (rows if along_depth else rows[warp::warps])
+                        for k in (depths[warp::warps] if along_depth else depths)
+                    ]
+                    for warp in range(warps)
+                ]
+            )
+        found.append((sides[0], sides[1]))
+    return found
+
+
+def _is_linear(*sides: list[list[int]]) -> bool:
+    """Whether on each side the offsets of every warp are those of the one before plus a step."""
+    return all(
+        mine[i] - before[i] == side[1][0] - side[0][0]
+        for side in sides
+        for before, mine in pairwise(side)
+        for i in range(len(mine))
+    )

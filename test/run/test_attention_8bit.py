@@ -1,0 +1,206 @@
+"""`cute.attention` on numbers of 8 bits, on the emulator: tensor cores multiply e4m3 and e5m2, with
+v transposed in shared memory and the exponentials in 8 bits. The error is at most twice that of
+the same rounding of the exponentials in f32; scales are one for each head.
+"""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+SHIFT = 8
+
+
+def operands(b, h, hk, sq, sk, d, dv=None, dtype=E4M3, size=1.0):
+    generator = np.random.default_rng(d + sk)
+    shapes = (b, h, sq, d), (b, hk, sk, d), (b, hk, sk, dv or d)
+    return tuple((generator.standard_normal(each) * size).astype(dtype) for each in shapes)
+
+
+def for_heads(scale, array):
+    """A scale that broadcasts over an array (B, H, S, D)."""
+    scale = np.asarray(scale, np.float64)
+    return np.broadcast_to(scale, array.shape[: scale.ndim and 2])[..., None, None]
+
+
+def reference(q, k, v, scales=(1, 1, 1), causal=False, window=(-1, -1), softcap=None, rounds=True):
+    """(output, lse) in float64 of the scaled numbers; with `rounds`, of exponentials in e4m3 and a
+    result in bf16.
+    """
+    q_, k_, v_ = (
+        x.astype(np.float64) * for_heads(scale, x)
+        for x, scale in zip((q, k, v), scales, strict=True)
+    )
+    group = q.shape[1] // k.shape[1]
+    k_, v_ = np.repeat(k_, group, 1), np.repeat(v_, group, 1)
+    s = q_ @ k_.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    s = softcap * np.tanh(s / softcap) if softcap else s
+    behind = np.arange(k.shape[2]) - np.arange(q.shape[2])[:, None] - (k.shape[2] - q.shape[2])
+    left, right = window[0], 0 if causal else window[1]
+    seen = ((right < 0) | (behind <= right)) & ((left < 0) | (behind >= -left))
+    s = np.where(seen, s, -np.inf)
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isinf(top), 0, top)
+    p = np.exp(s - top)
+    total = p.sum(-1, keepdims=True)
+    if rounds:
+        p = np.ldexp(np.ldexp(p, SHIFT).astype(E4M3).astype(np.float64), -SHIFT)
+    out = np.where(total == 0, 0, p @ v_ / np.where(total == 0, 1, total))
+    out = out.astype(ml_dtypes.bfloat16) if rounds else out
+    with np.errstate(divide="ignore"):
+        return out.astype(np.float64), (top + np.log(total))[..., 0]
+
+
+def check(out, lse, q, k, v, **given):
+    exact, exact_lse = reference(q, k, v, rounds=False, **given)
+    same, _ = reference(q, k, v, **given)
+    error, allowed = (np.abs(x.astype(np.float64) - exact) for x in (out, same))
+    assert error.max() <= 2 * allowed.max() + 1e-6
+    assert error.mean() <= 2 * allowed.mean() + 1e-6
+    empty = np.isneginf(exact_lse)
+    np.testing.assert_array_equal(np.isneginf(lse), empty)
+    assert not out[empty].any()
+    # Tensor cores add products of 8-bit numbers in some 13 bits of the largest.
+    np.testing.assert_allclose(lse[~empty], exact_lse[~empty], rtol=2e-4, atol=1e-3)
+
+
+def run(q, k, v, scales=(None, None, None), **options):
+    named = dict(zip(("scale_q", "scale_k", "scale_v"), scales, strict=True))
+    options = {"arch": "sm_90a", "return_lse": True, "backend": "emulator"} | named | options
+    return cute.attention(q, k, v, **options)
+
+
+CASES = {
+    "full": (operands(1, 1, 1, 113, 211, 64), {}),
+    "causal_shared_heads": (operands(1, 4, 2, 130, 257, 128), {"causal": True}),
+    "window": (operands(1, 1, 1, 70, 300, 128), {"window": (64, 5)}),
+    "softcap": (operands(1, 2, 1, 65, 129, 64, size=2.0), {"softcap": 2.5}),
+    "wide": (operands(1, 1, 1, 70, 100, 256), {"causal": True}),
+    "odd_head_dimensions": (operands(1, 1, 1, 66, 140, 96, 80), {}),
+    "unaligned": (operands(1, 1, 1, 40, 70, 33), {"causal": True}),
+    "e5m2": (operands(1, 1, 1, 64, 130, 64, dtype=E5M2), {"causal": True}),
+    "more_rows_than_keys": (operands(1, 1, 1, 211, 113, 64), {"causal": True}),
+    "large_scores": (operands(1, 1, 1, 64, 130, 64, size=20.0), {}),
+    "one_row": (operands(2, 4, 2, 1, 67, 64), {"causal": True}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_against_float64(name):
+    arrays, masks = CASES[name]
+    out, lse = run(*arrays, **masks)
+    assert out.dtype == ml_dtypes.bfloat16
+    check(out, lse, *arrays, **masks)
+
+
+def test_targets_without_warpgroups():
+    arrays = operands(1, 2, 1, 40, 100, 64)
+    check(*run(*arrays, causal=True, arch="sm_89"), *arrays, causal=True)
+
+
+@pytest.mark.parametrize("keys", [64, 96, 192, 224])
+def test_tiles_of_keys(keys):
+    arrays = operands(1, 1, 1, 130, 2 * keys + 33, 128)
+    out, lse = run(*arrays, causal=True, schedule=f"tile = (64,{keys})")
+    check(out, lse, *arrays, causal=True)
+
+
+def test_scales_of_heads():
+    q, k, v = operands(2, 4, 2, 40, 100, 64)
+    generator = np.random.default_rng(0)
+    of_q, of_k, of_v = (
+        generator.uniform(0.2, 2.0, shape).astype(np.float32) for shape in ((2, 4), (2,), (2, 2))
+    )
+    for scales in ((of_q, of_k, of_v), (0.5, 1.5, of_v), (of_q, None, 3.0)):
+        known = tuple(1 if each is None else each for each in scales)
+        out, lse = run(q, k, v, scales, causal=True)
+        check(out, lse, q, k, v, scales=known, causal=True)
+    one = q[:, :, :1]
+    check(*run(one, k, v, (of_q, of_k, of_v)), one, k, v, scales=(of_q, of_k, of_v))
+
+
+def test_a_head_of_zeros_with_scale_zero():
+    q, k, v = operands(1, 2, 2, 20, 70, 64)
+    k[:, 0] = 0
+    scales = (None, np.array([0, 1], np.float32), None)
+    out, lse = run(q, k, v, scales, causal=True)
+    check(out, lse, q, k, v, scales=(1, [0, 1], 1), causal=True)
+
+
+def test_padding_does_not_leak():
+    q, k, v = operands(3, 2, 1, 70, 200, 64)
+    lengths = np.array([150, 20, 0], np.int32)
+    for entry, length in enumerate(lengths):
+        k[entry, :, length:], v[entry, :, length:] = np.nan, np.nan
+    out, lse = run(q, k, v, lengths=lengths, causal=True)
+    for entry, length in enumerate(lengths):
+        at = slice(entry, entry + 1)
+        kept = k[at, :, :length], v[at, :, :length]
+        check(out[at], lse[at], q[at], *kept, causal=True)
+
+
+def test_packed_sequences():
+    rows, keys = [5, 130, 0, 64], [70, 130, 3, 20]
+    q_offsets, k_offsets = (np.cumsum([0, *x]).astype(np.int32) for x in (rows, keys))
+    q, k, v = operands(1, 4, 2, q_offsets[-1], k_offsets[-1], 64)
+    of_v = np.array([[0.5, 2.0]], np.float32)
+    k[:, :, k_offsets[2] : k_offsets[3]] = v[:, :, k_offsets[2] : k_offsets[3]] = np.nan
+    out, lse = run(q, k, v, (None, None, of_v), cu_seqlens=(q_offsets, k_offsets), causal=True)
+    for s, count in enumerate(rows):
+        mine, of_keys = (slice(x[s], x[s + 1]) for x in (q_offsets, k_offsets))
+        if count:
+            parts = q[:, :, mine], k[:, :, of_keys], v[:, :, of_keys]
+            check(out[:, :, mine], lse[:, :, mine], *parts, scales=(1, 1, of_v), causal=True)
+
+
+def test_what_a_row_does_not_see_does_not_leak():
+    q, k, v = operands(1, 1, 1, 64, 80, 32)
+    clean = v.copy()
+    v[:, :, 40], v[:, :, 75, 5] = np.nan, np.nan
+    out, _ = run(q, k, v, (None, None, 2.0), window=(30, 0))
+    exact, _ = reference(q, k, clean, (1, 1, 2), window=(30, 0), rounds=False)
+    keys, rows = np.arange(80), np.arange(64)[:, None] + 16
+    sees = (keys <= rows) & (keys >= rows - 30)
+    whole = ~sees[:, [40, 75]].any(1)
+    assert 0 < whole.sum() < 64
+    assert np.abs(out[0, 0, whole].astype(np.float64) - exact[0, 0, whole]).max() < 4e-2
+    assert np.isnan(out[0, 0, sees[:, 40]]).all()
+    only = sees[:, 75] & ~sees[:, 40]
+    assert np.isnan(out[0, 0, only, 5]).all()
+    assert np.isfinite(np.delete(out[0, 0, only], 5, 1).astype(np.float64)).all()
+
+
+def test_both_multiplies_are_of_warpgroups():
+    kernel = cute.compile(cute.attention, *operands(1, 1, 1, 128, 256, 128), arch="sm_90a")
+    assert kernel.ptx.count("wgmma.mma_async") >= 8
+    assert "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3" in kernel.ptx
+    assert "mma.sync" not in kernel.ptx
+    assert "transpose_copy" in kernel.stages["cute-partition"]
+    assert 'pipeline.role "transpose"' in kernel.stages["cute-pipeline"]
+
+
+VARIANTS = [
+    (64, 64, {"causal": True, "window": (100, -1), "softcap": 20.0}),
+    (128, 128, {}),
+    (128, 128, {"causal": True, "window": (100, -1), "softcap": 20.0}),
+    (192, 128, {"causal": True}),
+    (256, 256, {"causal": True, "window": (100, -1), "softcap": 20.0}),
+]
+
+
+@pytest.mark.parametrize("has_lengths", [False, True])
+@pytest.mark.parametrize(("d", "dv", "masks"), VARIANTS)
+def test_default_schedules_assemble_without_spills(d, dv, masks, has_lengths):
+    specs = [cute.TensorSpec((4, 8, None, x), cute.e4m3) for x in (d, d, dv)]
+    options = dict(masks, return_lse=True, arch="sm_90a")
+    if has_lengths:
+        options["lengths"] = cute.TensorSpec((4,), cute.i32)
+    for name in ("scale_q", "scale_k", "scale_v"):
+        options[name] = cute.TensorSpec((8,), cute.f32)
+    assert cute.compile(cute.attention, *specs, **options).resources.spills == 0
