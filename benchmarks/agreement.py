@@ -1,11 +1,12 @@
-"""The GPU, the emulator and float64 on small problems that reach every way of `cute.gemm`.
+"""The GPU, the emulator and float64 on small problems that reach every way of `cute.gemm` and of
+`cute.attention`.
 
     python -m benchmarks.agreement [--only REGEX] [--json FILE] [--in-process] [--no-emulator]
 
-Each probe runs on both backends; the outputs have to agree bit for bit, but for the last places of
-activations, whose approximations the hardware does not specify. A kernel that hangs or takes the
-context along is a row, and the next probe starts in a new process. `--in-process` stays in this
-one, for compute-sanitizer:
+Each probe runs on both backends; the outputs have to agree bit for bit, but for the last places
+where activations and exponentials are approximated, which the hardware does not specify. A kernel
+that hangs or takes the context along is a row, and the next probe starts in a new process.
+`--in-process` stays in this one, for compute-sanitizer:
 
     compute-sanitizer python -m benchmarks.agreement --in-process --no-emulator
 """
@@ -24,13 +25,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .probes import Probe, make, probes, run
+from .probe import Probe, are_equal
+from .probes import probes
 from .progress import Progress
 from .supervisor import NoDeviceError, Supervisor, WorkerError
-
-# Units in the last place by which approximated functions may differ.
-_ACTIVATION_ULPS = 2
-_ACTIVATIONS = {"relu", "gelu", "silu"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -123,57 +121,18 @@ def compare(probe: Probe, emulates: bool) -> dict[str, Any]:
     """Whether the outputs agree, and what does not."""
     try:
         torch = import_module("torch")
-        given = make(probe, _on_gpu)
-        outputs = run(probe, given, "cuda")
+        given = probe.make(_on_gpu)
+        outputs = probe.run(given, "cuda")
         torch.cuda.synchronize()
         got = [_to_host(output) for output in outputs]
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         return {"failure": text, "lost": "CUDA" in text or "cuda" in text}
-    failure = _against_float64(probe, got, [each.exact for each in given])
-    equal = False
+    failure, equal = probe.wrong(given, got), False
     if failure is None and emulates:
-        other = run(probe, make(probe, lambda array: array), "emulator")
-        furthest = max((_ulps(x, y) for x, y in zip(got, other, strict=True)), default=0)
-        equal = furthest == 0
-        allowed = _ACTIVATION_ULPS if _ACTIVATIONS & set(probe.epilogue) else 0
-        if furthest > allowed:
-            failure = f"expected the emulator's result, got one {furthest} units apart"
+        other = probe.run(probe.make(lambda array: array), "emulator")
+        failure, equal = probe.apart(got, other), are_equal(got, other)
     return {"failure": failure, "equal": equal}
-
-
-def _against_float64(probe: Probe, got: list[Any], exact: list[Any]) -> str | None:
-    for output, wanted in zip(got, exact, strict=False):
-        if wanted is None or not output.size:
-            continue
-        if probe.is_exact:
-            if not np.array_equal(output, wanted.astype(output.dtype)):
-                return "expected exact sums, got others"
-            continue
-        error = np.abs(output.astype(np.float64) - wanted).max()
-        # Half a unit of the output for rounding, as much for the sums of operands of few bits.
-        unit = float(_epsilon(output.dtype)) if output.dtype.kind != "i" else 0.0
-        operand = 2.0**-10 if probe.dtype == "tf32" else 2.0**-12 if "e" in probe.dtype[:1] else 0
-        allowed = np.abs(wanted).max() * (unit + operand) + 1e-5
-        if error > allowed:
-            return f"expected an error of at most {allowed:.3g} against float64, got {error:.3g}"
-    return None
-
-
-def _epsilon(dtype: Any) -> float:
-    return float(ml_dtypes.finfo(dtype).eps)
-
-
-def _ulps(left: np.ndarray, right: np.ndarray) -> int:
-    """The largest distance in representable numbers."""
-    if not left.size:
-        return 0
-    kind = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}[left.dtype.itemsize]
-    x, y = (np.ascontiguousarray(each).view(kind).astype(np.int64) for each in (left, right))
-    if left.dtype.kind not in "iu":
-        lowest = -(2 ** (8 * left.dtype.itemsize - 1))
-        x, y = (np.where(each < 0, lowest - each, each) for each in (x, y))
-    return int(np.abs(x - y).max())
 
 
 def _on_gpu(array: np.ndarray) -> Any:
@@ -184,7 +143,7 @@ def _on_gpu(array: np.ndarray) -> Any:
     kind = {
         "float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
         "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
-        "int8": torch.int8, "uint8": torch.uint8, "int32": torch.int32,
+        "int8": torch.int8, "uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64,
     }[array.dtype.name]  # fmt: skip
     bits = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}[size]
     strides = tuple(stride // size for stride in array.strides)
