@@ -194,13 +194,14 @@ def test_pages_are_in_random_order_and_used_once(torch):
 
 
 @pytest.mark.parametrize(
-    "case", [SQUARE, CAUSAL, SHARED, WINDOW, PACKED, DECODE], ids=lambda c: c.name
+    "case", [SQUARE, CAUSAL, SHARED, WINDOW, PACKED, DECODE, SMALL], ids=lambda c: c.name
 )
 def test_kernels_compiled_ahead_are_those_of_the_call(torch, case):
     operands = case.make_operands(torch, 0)
     arrays = [getattr(operands, name).array for name in ("q", "k", "v", "out")]
     options = {
-        name: tuple(each.array for each in value) for name, value in operands.options.items()
+        name: tuple(each.array for each in value) if isinstance(value, tuple) else value.array
+        for name, value in operands.options.items()
     }
     same = cute.compile(
         cute.attention, *arrays[:3], out=arrays[3], causal=case.causal,

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import budgets
 
-GATES = {figure.__name__: gate for _, _, gate, figure in budgets.FIGURES}
+GATES = {figure.__name__: gate for _, _, gate, _, figure in budgets.FIGURES}
 
 
 @pytest.mark.parametrize("figure", [budgets.last_stage_ops, budgets.extra_wavefronts])
@@ -15,3 +15,12 @@ def test_counts(figure):
 @pytest.mark.parametrize("figure", [budgets.compile_ms, budgets.emulated_seconds])
 def test_times_are_taken(figure):
     assert figure() > 0
+
+
+def test_attention_is_compiled_for_its_figures():
+    assert 300 < budgets.last_stage_attention_ops() < 2000
+
+
+def test_the_attention_script_prints_milliseconds(capsys):
+    exec(budgets._COLD_ATTENTION, {})
+    assert 1 < float(capsys.readouterr().out) < 60_000
