@@ -23,4 +23,4 @@ def test_attention_is_compiled_for_its_figures():
 
 def test_the_attention_script_prints_milliseconds(capsys):
     exec(budgets._COLD_ATTENTION, {})
-    assert 1 < float(capsys.readouterr().out) < 60_000
+    assert float(capsys.readouterr().out) > 0
