@@ -60,6 +60,9 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.functions import zeros as zeros
     from cutedialect.frontend.gemm import gemm as gemm
     from cutedialect.frontend.grouped_gemm import grouped_gemm as grouped_gemm
+    from cutedialect.frontend.host import host as host
+    from cutedialect.frontend.host import launch as launch
+    from cutedialect.frontend.host import workspace as workspace
     from cutedialect.frontend.kernel import TensorSpec as TensorSpec
     from cutedialect.frontend.kernel import kernel as kernel
     from cutedialect.frontend.launch import compile as compile
@@ -133,6 +136,7 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.gemm": ("gemm",),
     "cutedialect.frontend.grouped_gemm": ("grouped_gemm",),
+    "cutedialect.frontend.host": ("host", "launch", "workspace"),
     "cutedialect.frontend.kernel": (
         "TensorSpec",
         "kernel",

@@ -15,6 +15,7 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
 from .attention_scales import HeadScales, head_scales, split_scales
+from .attention_splits import Work, parts_of, without_parts
 from .attention_views import (
     follow_each_other,
     heads_as_rows,
@@ -30,6 +31,7 @@ from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
 from .library.attention_schedules import choose_schedule
+from .library.split_attention import split_attention
 
 _LOG2_E = math.log2(math.e)
 _ELEMENTS = (f16, bf16, e4m3, e5m2)
@@ -178,7 +180,8 @@ class _ReadyCall:
 
     `numbers` are the scale, the cap, and the keys before and behind that a row sees; `items` the
     work items of packed sequences. With `folds` the rows of heads that share keys are those of one;
-    `queries` is how many a head has, where it matters.
+    `queries` is how many a head has, where it matters, and `parts` how many the keys are split
+    into.
     """
 
     kernel: Kernel | None
@@ -192,6 +195,7 @@ class _ReadyCall:
     items: tuple[int | None, ...] | None
     folds: bool
     queries: Any
+    parts: Any
 
     def run(
         self,
@@ -228,7 +232,10 @@ class _ReadyCall:
         factors = self.scales.arguments(
             scales, self.out_shape[0], self.heads, 1 if self.folds else self.group
         )
-        return [q, k, v, out, lse, *self.numbers, *factors, lengths, *packing, self.queries]
+        given = [q, k, v, out, lse, *self.numbers, *factors, lengths]
+        if self.parts is not None:
+            return [*given, self.queries, self.parts]
+        return [*given, *packing, self.queries]
 
 
 @dataclass(frozen=True)
@@ -386,6 +393,9 @@ class _Call:
         bits = self.k.dtype.bits
         chosen = choose_schedule(dims, many, target, self.loads_boxes(), bits).merged(given)
         rows = chosen.tile[0] if chosen.tile else 1
+        work = Work(self.k.shape, many, 1 if folds else group, self.masks(), bool(self.packing))
+        parts = parts_of(work, chosen, target, backend)
+        chosen = without_parts(chosen)
         ready = _ReadyCall(
             None,
             self.out_shape,
@@ -398,6 +408,7 @@ class _Call:
             None if self.packing is None else self.items(rows, heads, group),
             folds,
             _scalar(queries, i32) if folds and self.masks() != (None, None) else None,
+            None if parts == 1 else _scalar(parts, i32),
         )
         if 0 in self.out_shape:
             return ready
@@ -419,7 +430,8 @@ class _Call:
         packing = self.packing
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
         args = ready.arguments(arrays, self.given_scales, lengths, offsets)
-        return replace(ready, kernel=compile_kernel(program, args, options))
+        chosen_program = program if ready.parts is None else split_attention
+        return replace(ready, kernel=compile_kernel(chosen_program, args, options))
 
     def folds(self, out: Any) -> bool:
         """Whether rows of heads that share keys are made the rows of one tile: where they are few,

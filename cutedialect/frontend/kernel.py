@@ -19,7 +19,11 @@ from .dtypes import DType, as_dtype, f32, i32, memory_dtype
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute
+    from xdsl.ir import Attribute, Block
+
+    from cutedialect.dialects.cute import KernelOp
+
+    from .trace import Trace
 
 
 @dataclass(frozen=True)
@@ -181,54 +185,97 @@ def trace_kernel(
 ) -> ModuleOp:
     """Run the body once and collect the IR."""
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Block
 
-    from cutedialect.dialects.cute import KernelOp, ScheduleAttr
+    types = types_of(program, specs)
+    return ModuleOp([trace_function(program, program.__name__, types, constants, schedule)])
 
-    from .group import Group
-    from .scalar import Scalar
-    from .tile import Tensor
-    from .trace import Scope, Trace, TraceError, tracing
 
+def types_of(program: KernelFunction, specs: Sequence[Spec]) -> list[Attribute | None]:
+    """The IR types of a program's arguments, None for one that is None."""
     names = program.parameters
     if len(specs) != len(names):
         raise TypeError(
             f"expected {len(names)} arguments for {program.__name__} ({', '.join(names)}), "
             f"got {len(specs)}"
         )
-    given = [(name, spec) for name, spec in zip(names, specs, strict=True) if spec is not None]
-    types = [_type_of(spec) for _, spec in given]
-    block = Block(arg_types=types)
-    state = Trace(program.__name__)
-    values: dict[str, object] = dict.fromkeys(names)  # pyright: ignore[reportAssignmentType]
+    return [None if spec is None else _type_of(spec) for spec in specs]
+
+
+def trace_function(
+    program: KernelFunction,
+    name: str,
+    types: Sequence[Attribute | None],
+    constants: Mapping[str, object],
+    schedule: Schedule | None,
+) -> KernelOp:
+    """A `cute.kernel` of a program for arguments of these types."""
+    from cutedialect.dialects.cute import KernelOp, ScheduleAttr
+
+    from .trace import TraceError
+
+    block, state = trace_arguments(program, types)
+    trace_body(program, types, block, state, constants)
+    if block.first_op is None:
+        code = program.function.__code__
+        raise TraceError(
+            f"expected {program.__name__} to compute something, got an empty body",
+            location=f"{code.co_filename}:{code.co_firstlineno}",
+        )
+    return KernelOp(name, block, None if schedule is None else ScheduleAttr(schedule))
+
+
+def trace_arguments(
+    program: KernelFunction, types: Sequence[Attribute | None]
+) -> tuple[Block, Trace]:
+    """An empty block with an argument for each type, and the state of its trace."""
+    from xdsl.ir import Block
+
+    from .trace import Trace
+
+    block = Block(arg_types=[type_ for type_ in types if type_ is not None])
+    return block, Trace(program.__name__)
+
+
+def trace_body(
+    program: KernelFunction,
+    types: Sequence[Attribute | None],
+    block: Block,
+    state: Trace,
+    constants: Mapping[str, object],
+) -> None:
+    """Run the program's function once; its ops go into `block`."""
+    from cutedialect.dialects.cute import GroupType, MemRefType
+
+    from .group import Group
+    from .scalar import Scalar
+    from .tile import Tensor
+    from .trace import Scope, TraceError, tracing
+
+    given = iter(block.args)
+    values: list[object] = []
     with tracing(state):
         root = Scope(block, f"@{program.__name__}")
         state.scopes.append(root)
-        for (name, spec), arg in zip(given, block.args, strict=True):
+        for name, type_ in zip(program.parameters, types, strict=True):
+            if type_ is None:
+                values.append(None)
+                continue
+            arg = next(given)
             arg.name_hint = name
-            if isinstance(spec, TensorSpec):
-                values[name] = Tensor(arg, name)
+            if isinstance(type_, MemRefType):
+                values.append(Tensor(arg, name))
+            elif isinstance(type_, GroupType):
+                values.append(Group(arg, name))
             else:
-                values[name] = (
-                    Group(arg, name) if isinstance(spec, GroupSpec) else Scalar(arg, root)
-                )
+                values.append(Scalar(arg, root))
         try:
-            program.function(*values.values(), **constants)
+            program.function(*values, **constants)
         except TraceError as failure:
             if state.failure is not None and state.failure is not failure:
                 raise failure from None
             raise
         if state.failure is not None:
             raise state.failure
-        if block.first_op is None:
-            code = program.function.__code__
-            raise TraceError(
-                f"expected {program.__name__} to compute something, got an empty body",
-                location=f"{code.co_filename}:{code.co_firstlineno}",
-            )
-    attribute = None if schedule is None else ScheduleAttr(schedule)
-    op = KernelOp(program.__name__, block, attribute)
-    return ModuleOp([op])
 
 
 def _type_of(spec: TensorSpec | ScalarSpec | GroupSpec) -> Attribute:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType, FrameType
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -31,6 +32,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from cutedialect.backend.runtime.errors import CompileError
+
+if TYPE_CHECKING:
+    from .host import Launches
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Tile programs that ship with the package are located like a user's.
@@ -58,6 +62,8 @@ class Trace:
     scopes: list[Scope] = field(default_factory=list)
     loops: list[object] = field(default_factory=list)
     failure: TraceError | None = None
+    # Of a host program only.
+    launches: Launches | None = None
 
     @property
     def scope(self) -> Scope:

@@ -10,7 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from cutedialect.dialects.cute import KernelOp, LaunchOp
+from cutedialect.dialects.cute import KernelOp, LaunchOp, WorkspaceOp
 
 _KEPT = ("threads", "smem")
 
@@ -36,6 +36,20 @@ def launched_with(kernel: KernelOp, launch: LaunchOp, argument: SSAValue) -> SSA
     """What a launch passes for an argument of the kernel."""
     position = next(i for i, arg in enumerate(kernel.body.block.args) if arg is argument)
     return launch.args[position]
+
+
+def is_workspace(kernel: KernelOp, argument: BlockArgument) -> bool:
+    """Whether a launch passes memory of its own for an argument."""
+    module = kernel.parent_op()
+    if not isinstance(module, ModuleOp):
+        return False
+    hosts = [op for op in module.ops if isinstance(op, func.FuncOp)]
+    return any(
+        isinstance(op.args[argument.index].owner, WorkspaceOp)
+        for host in hosts
+        for op in host.walk()
+        if isinstance(op, LaunchOp) and op.kernel.string_value() == kernel.sym_name.data
+    )
 
 
 def _append(launch: LaunchOp, made: Operation, name: str) -> None:

@@ -32,7 +32,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
 )
 from cutedialect.layout import Swizzle, flatten
-from cutedialect.passes.launch_arguments import add_argument, launched_with
+from cutedialect.passes.launch_arguments import add_argument, is_workspace, launched_with
 
 CLUSTER_MODE = "cluster_mode"
 """On the op that adds a CTA's place in its cluster to a tile coordinate: which mode (0 M, 1 N)."""
@@ -59,10 +59,14 @@ class TensorTile:
 
 
 def tile_of_tensor(value: SSAValue) -> TensorTile | None:
-    """Follow a tile to the kernel argument that it is part of; None for other memory."""
+    """Follow a tile to the kernel argument that it is part of; None for other memory, and for a
+    workspace, whose place is not known where tensor maps are made.
+    """
     if isinstance(value, BlockArgument):
-        type_ = value.type
-        if isinstance(value.owner.parent_op(), KernelOp) and isinstance(type_, MemRefType):
+        type_, kernel = value.type, value.owner.parent_op()
+        if isinstance(kernel, KernelOp) and isinstance(type_, MemRefType):
+            if is_workspace(kernel, value):
+                return None
             return TensorTile(value, tuple(range(type_.rank)))
         return None
     owner = value.owner

@@ -72,7 +72,7 @@ class TilePass(ModulePass):
         op.attributes["cute.arch"] = StringAttr(self.arch)
         asked = Schedule.parse(self.schedule) if self.schedule else None
         kernels = [kernel for kernel in op.ops if isinstance(kernel, KernelOp)]
-        launched = any(isinstance(f, func.FuncOp) for f in op.ops)
+        hosts = [host for host in op.ops if isinstance(host, func.FuncOp)]
         for kernel in kernels:
             _expand_whole_problem(kernel, asked)
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
@@ -87,8 +87,10 @@ class TilePass(ModulePass):
             if cluster != (1, 1):
                 kernel.properties["cluster"] = IntegerAttr(cluster[0] * cluster[1], i32)
             index = tile_index_of(kernel)
-            if not launched:
+            if not hosts:
                 _write_launch(op, kernel, index, schedule, threads)
+            for host in hosts:
+                _fill_in_launches(host, kernel, index, schedule, threads)
             if index is not None:
                 lower_tile_index(kernel, index, schedule)
 
@@ -201,6 +203,38 @@ def _write_launch(
     host.attributes["cute.written"] = DenseArrayBase.from_list(i64, _written(kernel))
     host.location = kernel.location
     module.body.block.add_op(host)
+
+
+def _fill_in_launches(
+    host: func.FuncOp,
+    kernel: KernelOp,
+    index: TileIndexOp | None,
+    schedule: Schedule,
+    threads: int,
+) -> None:
+    """Give launches without a grid theirs, and record which of the host's arguments the kernel
+    stores to.
+    """
+    for launch in [op for op in host.walk() if isinstance(op, LaunchOp)]:
+        if launch.kernel.string_value() != kernel.sym_name.data or launch.grid:
+            continue
+        build = ScalarBuilder(InsertPoint.before(launch), launch)
+        total = one = build.constant(1)
+        if index is not None:
+            tensor = launch.args[_argument_position(kernel, index)]
+            total = grid_size(build, tensor, index.tile.get_values(), schedule)
+        cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
+        again = LaunchOp(
+            kernel.sym_name.data, [total, one, one], launch.args, threads=threads, cluster=cluster
+        )
+        build.insert(again)
+        launch.detach()
+        launch.erase()
+        known = host.attributes.get("cute.written")
+        written = set(known.get_values()) if isinstance(known, DenseArrayBase) else set()
+        given = [again.args[position] for position in _written(kernel)]
+        written |= {i for i, arg in enumerate(host.body.block.args) if arg in given}
+        host.attributes["cute.written"] = DenseArrayBase.from_list(i64, sorted(written))
 
 
 def _written(kernel: KernelOp) -> list[int]:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.frontend.attention_splits import choose_parts
 
 BF16 = ml_dtypes.bfloat16
 ARCHS = ["sm_80", "sm_90a"]
@@ -105,4 +106,86 @@ def test_which_rows_are_folded(shape, strides, folds):
     k = cute.TensorSpec((2, 2, None, 64), cute.f16)
     kernel = cute.compile(cute.attention, q, k, k, arch="sm_90a", causal=True)
     assert ("?,?,?,?,?" in kernel.stages["cute-tile"]) != folds
+    assert kernel.resources.spills == 0
+
+
+SPLITS = [
+    (2, 4, {}, "sm_80"),
+    (3, 8, {"causal": True}, "sm_90a"),
+    (7, 2, {"causal": True, "window": (200, -1)}, "sm_80"),
+    (7, 1, {}, "sm_90a"),
+]
+
+
+@pytest.mark.parametrize(("parts", "rows", "masks", "arch"), SPLITS)
+def test_split_keys(parts, rows, masks, arch):
+    q, k, v = operands(1, 4, 1, rows, 429, 32)
+    found = run(q, k, v, arch=arch, schedule=f"split_k = {parts}", **masks)
+    check(*found, q, k, v, **masks)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_split_keys_of_different_lengths(arch):
+    q, k, v = operands(4, 4, 1, 1, 230, 64, BF16)
+    lengths = np.array([230, 0, 65, 3], np.int32)
+    for entry, length in enumerate(lengths):
+        k[entry, :, length:], v[entry, :, length:] = np.nan, np.inf
+    out, lse = run(q, k, v, lengths=lengths, arch=arch, schedule="split_k = 3")
+    for entry, length in enumerate(lengths):
+        at = slice(entry, entry + 1)
+        check(out[at], lse[at], q[at], k[at, :, :length], v[at, :, :length])
+
+
+def test_more_parts_than_blocks_and_parts_without_keys():
+    q, k, v = operands(1, 6, 2, 70, 100, 32)
+    masks = {"causal": True, "window": (10, -1)}
+    schedule = "tile = (32,32), split_k = 9"
+    out = np.empty((1, 70, 6, 32), np.float32).transpose(0, 2, 1, 3)
+    q_ = np.ascontiguousarray(q.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+    found, lse = run(q_, k, v, schedule=schedule, arch="sm_80", out=out, **masks)
+    assert found is out
+    check(found, lse, q, k, v, **masks)
+    none = cute.attention(q, k[:, :, :0], v[:, :, :0], schedule=schedule, backend="emulator")
+    assert not none.any()
+
+
+def test_what_no_row_sees_does_not_leak_from_a_part():
+    q, k, v = operands(1, 2, 1, 4, 200, 64)
+    v[0, 0, 197:, 5] = np.nan
+    found, _ = run(q, k, v, causal=True, arch="sm_90a", schedule="split_k = 2")
+    clean = np.nan_to_num(v)
+    exact, _ = reference(q, k, clean, np.float64, causal=True)
+    assert np.abs(found[:, :, 0] - exact[:, :, 0]).max() < 2e-3
+    assert np.isnan(found[:, :, 1:, 5]).all()
+    assert np.isfinite(np.delete(found, 5, 3)).all()
+
+
+def test_few_tiles_and_many_keys_are_split_by_default():
+    q, k, v = operands(1, 2, 1, 1, 1100, 32)
+    kernel = cute.compile(cute.attention, q, k, v, arch="sm_90a")
+    assert kernel.name == "split_attention"
+    assert "split_k" not in kernel.schedule
+    check(*run(q, k, v, arch="sm_90a"), q, k, v)
+    assert (
+        cute.compile(cute.attention, q, k[:, :, :800], k[:, :, :800], arch="sm_90a").name
+        == "attention"
+    )
+    whole = cute.compile(cute.attention, q, k, v, arch="sm_90a", schedule="split_k = 1")
+    assert whole.name == "attention"
+
+
+@pytest.mark.parametrize(
+    ("tiles", "blocks", "parts"),
+    [(128, 512, 1), (8, 512, 15), (8, 16, 4), (64, 512, 2), (80, 512, 3), (1, 9, 2), (0, 9, 1)],
+)
+def test_number_of_parts(tiles, blocks, parts):
+    assert choose_parts(tiles, blocks, 132) == parts
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize(("d", "masks"), [(64, {}), (128, {"causal": True}), (256, {})])
+def test_split_kernels_assemble_without_spills(d, masks, arch):
+    q, k = cute.TensorSpec((2, 8, 4, d), cute.bf16), cute.TensorSpec((2, 2, None, d), cute.bf16)
+    options = {"return_lse": True, "schedule": "split_k = 4", "arch": arch}
+    kernel = cute.compile(cute.attention, q, k, k, **options, **masks)
     assert kernel.resources.spills == 0

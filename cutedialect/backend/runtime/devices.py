@@ -24,6 +24,11 @@ def device_name() -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
+def processors() -> int:
+    """How many multiprocessors CuPy's current device has."""
+    return import_module("cupy").cuda.Device().attributes["MultiProcessorCount"]
+
+
 def empty(shape: Sequence[int], dtype: np.dtype, device: int) -> Any:
     """A new CuPy array on a device."""
     cupy = import_module("cupy")

@@ -207,10 +207,13 @@ class _Writer:
         tensor = _tensor("", result.type)
         extents = iter([self.names[extent] for extent in op.operands])
         shape = [next(extents) if fixed is None else str(fixed) for fixed in tensor.shape]
-        stride = [str(fixed) for fixed in tensor.stride]
+        stride = [
+            " * ".join(shape[mode + 1 :]) if fixed is None else str(fixed)
+            for mode, fixed in enumerate(tensor.stride)
+        ]
         name = f"w{len(self.tensors)}"
         steps = zip(shape, stride, strict=True)
-        last = " + ".join(f"({extent} - 1) * {step}" for extent, step in steps)
+        last = " + ".join(f"({extent} - 1) * ({step})" for extent, step in steps)
         zeroed = "zeroed" in op.properties
         self.lines.append(f"{name} = Workspace({name!r}, {tensor.element!r}, {last} + 1, {zeroed})")
         self.tensors[result] = (name, shape, stride)
@@ -385,6 +388,12 @@ class _Writer:
             raise CompileError(
                 f"expected every launch of '{kernel}' to have one cluster, got "
                 f"{self.clusters[kernel]} and {cluster}",
+                code="CD-HOST",
+                location=_location(op),
+            )
+        if len(op.grid) != 3:
+            raise CompileError(
+                f"expected cute.launch of '{kernel}' with a grid, got none; cute-tile sets it",
                 code="CD-HOST",
                 location=_location(op),
             )

@@ -37,7 +37,8 @@ MAX_CLUSTER = 16
 
 @irdl_op_definition
 class LaunchOp(IRDLOperation):
-    """Launch a kernel from the host part; a grid with a zero extent launches nothing.
+    """Launch a kernel from the host part; a grid with a zero extent launches nothing. Without a
+    grid `cute-tile` computes it from the kernel's work items.
 
     `cluster` (x, y, z) is written behind a grid of clusters, whose extents it has to divide.
     `threads` is the block size, `smem` the dynamic shared memory in bytes (known after
@@ -139,7 +140,10 @@ class LaunchOp(IRDLOperation):
             printer.print_list([arg.type for arg in self.args], printer.print_attribute)
 
     def verify_(self) -> None:
-        check(len(self.grid) == 3, f"expected a grid of 3 extents, got {len(self.grid)}")
+        check(
+            len(self.grid) in (0, 3),
+            f"expected a grid of 3 extents, or none for cute-tile to fill in, got {len(self.grid)}",
+        )
         if self.cluster is not None:
             cluster = self.cluster.get_values()
             check(
@@ -173,8 +177,9 @@ class SmCountOp(IRDLOperation):
 @irdl_op_definition
 class WorkspaceOp(IRDLOperation):
     """Memory on the device that lives as long as the launches do: a tensor of the result's type,
-    whose run-time extents are the operands. Its contents are undefined; with `zeroed` they are
-    zeros, and the kernels have to leave zeros behind.
+    whose run-time extents are the operands; run-time strides are those of rows, the last mode
+    contiguous. Its contents are undefined; with `zeroed` they are zeros, and the kernels have to
+    leave zeros behind.
 
     Example:
 
@@ -231,10 +236,13 @@ class WorkspaceOp(IRDLOperation):
             len(self.extents) == dynamic,
             f"expected {dynamic} extents for {type_.layout}, got {len(self.extents)}",
         )
-        check(
-            not any(isinstance(leaf, Dyn) for leaf in flatten(type_.layout.stride)),
-            f"expected static strides, got {type_.layout}",
-        )
+        extents, strides = (flatten(x) for x in (type_.layout.shape, type_.layout.stride))
+        for mode, stride in enumerate(strides):
+            later = extents[mode + 1 :]
+            check(
+                not isinstance(stride, Dyn) or any(isinstance(extent, Dyn) for extent in later),
+                f"expected run-time strides in front of run-time extents, got {type_.layout}",
+            )
 
 
 @irdl_op_definition

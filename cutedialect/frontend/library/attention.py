@@ -57,6 +57,9 @@ def attention(
     q_offsets[s] and the keys from k_offsets[s] on. Its tiles are the work items from number
     q_offsets[s] // bq + s on, of which `items` (work items, heads...) has enough for all.
 
+    An `out` with a mode more, in front of the rows, has the keys split into as many parts as it has
+    extents there: each part attends to its own keys, and has an lse of its own.
+
     With `queries` the rows of Q are those of several heads, so many of each: row r is the query
     r mod `queries` of its head.
     """
@@ -69,7 +72,8 @@ def attention(
 
     bq, bk = tile
     width = 16
-    along = out.rank - 2
+    along = Q.rank - 2
+    piece = None
     if items is not None and q_offsets is not None and k_offsets is not None:
         item, *heads = cute.tile_index(items, (1,) * along)
         batch = (0, *heads)
@@ -85,7 +89,9 @@ def attention(
         K, V = K.slice(along, *of_keys), V.slice(along, *of_keys)
         lse = None if lse is None else lse.slice(along, *of_rows)
     else:
-        *batch, i = cute.tile_index(out, (1,) * along + (bq,))
+        *batch, i = cute.tile_index(out, (1,) * (out.rank - 2) + (bq,))
+        if out.rank > Q.rank:
+            piece = batch.pop()
         if right is not None and queries is None:
             # A tile sees the more keys the later it is: the longest go first, so that none is left
             # for the end. (A cluster may reach beyond.)
@@ -121,6 +127,14 @@ def attention(
         end = cute.minimum(diagonal + right + more + 1, keys)
     if left is not None:
         begin = cute.maximum(diagonal - left, 0)
+
+    if piece is not None:
+        # Whole blocks of keys, as many for each part but the last ones.
+        first, parts = begin // bk, out.dim(along)
+        share = ((end + (bk - 1)) // bk - first + (parts - 1)) // parts
+        begin = cute.maximum((first + piece * share) * bk, begin)
+        end = cute.minimum((first + (piece + 1) * share) * bk, end)
+    place = batch if piece is None else (*batch, piece)
 
     if items is not None:
         # The last work items of a sequence may lie behind it.
@@ -167,7 +181,7 @@ def attention(
                 p = exponentials(s, base)
                 row = local_tile(V, (1, width), (*batch, t, c)).to(f32)
                 exact += cute.where(visible(s, t), p * row, 0.0)
-            cute.copy((exact * part).to(out.dtype), local_tile(out, (bq, width), (*batch, i, c)))
+            cute.copy((exact * part).to(out.dtype), local_tile(out, (bq, width), (*place, i, c)))
 
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
@@ -196,8 +210,8 @@ def attention(
         if is_masked:
             one_by_one(part, m)
     with otherwise() if is_masked else nullcontext():
-        cute.copy((o * part).to(out.dtype), local_tile(out, (bq, dims[1]), (*batch, i, 0)))
+        cute.copy((o * part).to(out.dtype), local_tile(out, (bq, dims[1]), (*place, i, 0)))
     if lse is not None:
         above = cute.log2(total) - shift if shift else cute.log2(total)
         logs = cute.where(none, -cute.inf, (m + above) * _LN2)
-        cute.copy(logs, local_tile(lse, (bq,), (*batch, i)))
+        cute.copy(logs, local_tile(lse, (bq,), (*place, i)))

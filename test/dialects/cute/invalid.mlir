@@ -151,6 +151,15 @@ cute.kernel @use_before_definition() {
 
 // -----
 
+func.func @a_grid_of_two_extents() {
+  %one = arith.constant 1 : i32
+  // expected-error @+1 {{expected a grid of 3 extents, or none for cute-tile to fill in, got 2}}
+  cute.launch @k grid(%one, %one) args() {threads = 128 : i32}
+  func.return
+}
+
+// -----
+
 func.func @a_cluster_of_two_extents() {
   %one = arith.constant 1 : i32
   // expected-error @+1 {{expected a cluster of 3 positive extents and at most 16 CTAs, got (2, 1)}}

@@ -18,6 +18,7 @@ cute.kernel @scale(%x: !cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1
 // CHECK-NEXT:   %n = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?):(1)">
 // CHECK-NEXT:   cute.launch @k grid(%n, %one, %one) args(%x) {threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
 // CHECK-NEXT:   cute.launch @pairs grid(%n, %one, %one) cluster(2, 1, 1) args() {threads = 128 : i32}
+// CHECK-NEXT:   cute.launch @open grid() args(%x) : !cute.memref<f32, gmem, align<4>, "(?):(1)">
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {
@@ -25,6 +26,7 @@ func.func @launch(%x: !cute.memref<f32, gmem, align<4>, "(?):(1)">) {
   %n = cute.dim %x, 0 : !cute.memref<f32, gmem, align<4>, "(?):(1)">
   cute.launch @k grid(%n, %one, %one) args(%x) {threads = 128 : i32} : !cute.memref<f32, gmem, align<4>, "(?):(1)">
   cute.launch @pairs grid(%n, %one, %one) cluster(2, 1, 1) args() {threads = 128 : i32}
+  cute.launch @open grid() args(%x) : !cute.memref<f32, gmem, align<4>, "(?):(1)">
   func.return
 }
 

@@ -16,12 +16,14 @@ cute.kernel @k(%counters: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %i: i32
 // CHECK-NEXT:   %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
 // CHECK-NEXT:   %c = cute.workspace(%n) zeroed : !cute.memref<i32, gmem, align<16>, "(?):(1)">
 // CHECK-NEXT:   %s = cute.workspace() : !cute.memref<i32, gmem, align<16>, "(8):(1)">
+// CHECK-NEXT:   %r = cute.workspace(%n, %n) : !cute.memref<f32, gmem, align<16>, "(?,?,64):(?{i64 div=64},64,1)">
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 func.func @launch(%n: i32) {
   %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
   %c = cute.workspace(%n) zeroed : !cute.memref<i32, gmem, align<16>, "(?):(1)">
   %s = cute.workspace() : !cute.memref<i32, gmem, align<16>, "(8):(1)">
+  %r = cute.workspace(%n, %n) : !cute.memref<f32, gmem, align<16>, "(?,?,64):(?{i64 div=64},64,1)">
   func.return
 }
 

@@ -32,7 +32,7 @@ func.func @workspace_without_an_extent() {
 // -----
 
 func.func @workspace_of_run_time_strides(%n: i32) {
-  // expected-error @+1 {{expected static strides, got (?,4):(?{i64},1)}}
+  // expected-error @+1 {{expected run-time strides in front of run-time extents, got (?,4):(?{i64},1)}}
   %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,4):(?{i64},1)">
   func.return
 }

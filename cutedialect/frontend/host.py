@@ -1,0 +1,160 @@
+"""`@cute.host`: a Python function that launches tile programs in a row, traced into the module's
+host part `func.func @launch`. What one kernel leaves for the next lies in a `cute.workspace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cutedialect.layout import Dyn, Layout
+from cutedialect.schedule import Schedule
+
+from .dtypes import as_dtype
+from .kernel import KernelFunction, Spec, trace_arguments, trace_body, trace_function, types_of
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from .scalar import Scalar
+    from .tile import Tensor
+
+_ALIGNMENT = 16
+
+
+class HostFunction(KernelFunction):
+    """A decorated host program: it is compiled, called and cached like a kernel."""
+
+    def trace(
+        self,
+        specs: Sequence[Spec],
+        constants: Mapping[str, object] | None = None,
+        schedule: Schedule | None = None,
+    ) -> ModuleOp:
+        """A module of the kernels that the function launches, and the host part that does."""
+        from xdsl.dialects import func
+        from xdsl.dialects.builtin import ModuleOp
+        from xdsl.ir import Region
+
+        from .trace import TraceError, location
+
+        types = types_of(self, specs)
+        block, host = trace_arguments(self, types)
+        host.launches = Launches(schedule)
+        trace_body(self, types, block, host, self.constants(constants or {}))
+        code = self.function.__code__
+        if not host.launches.kernels:
+            raise TraceError(
+                f"expected {self.__name__} to launch a kernel (cute.launch), got none",
+                location=f"{code.co_filename}:{code.co_firstlineno}",
+            )
+        ending = func.ReturnOp()
+        block.add_op(ending)
+        op = func.FuncOp("launch", ([arg.type for arg in block.args], []), Region(block))
+        op.location = ending.location = location()
+        return ModuleOp([*host.launches.kernels, op])
+
+
+class Launches:
+    """The kernels that a host program has launched so far."""
+
+    def __init__(self, schedule: Schedule | None) -> None:
+        self.schedule = schedule
+        self.kernels: list = []
+
+    def name(self, program: KernelFunction) -> str:
+        """A name that no kernel of the module has yet."""
+        taken = {kernel.sym_name.data for kernel in self.kernels}
+        name, number = program.__name__, 1
+        while name in taken:
+            number += 1
+            name = f"{program.__name__}_{number}"
+        return name
+
+
+def host(function: Callable[..., None]) -> HostFunction:
+    """Make a Python function a host program: it runs once, launches kernels with `cute.launch`, and
+    computes on scalars and extents only.
+    """
+    return HostFunction(function)
+
+
+def launch(
+    program: KernelFunction,
+    *args: Tensor | Scalar | None,
+    schedule: Schedule | str | None = None,
+    **constants: object,
+) -> None:
+    """In a host program: launch a kernel on tensors and scalars when the launches before are done.
+
+    `constants` are its compile-time parameters; the schedule is by default that of the call.
+    """
+    from cutedialect.dialects.cute import LaunchOp
+
+    from .trace import current, error
+
+    trace = current()
+    if trace.launches is None:
+        raise error("expected cute.launch inside a @cute.host function, got it in a kernel")
+    if not isinstance(program, KernelFunction) or isinstance(program, HostFunction):
+        raise error(f"expected a @cute.kernel function to launch, got {type(program).__name__}")
+    if len(args) != len(program.parameters):
+        raise error(
+            f"expected {len(program.parameters)} arguments for {program.__name__} "
+            f"({', '.join(program.parameters)}), got {len(args)}"
+        )
+    values = [None if arg is None else _value(arg) for arg in args]
+    name = trace.launches.name(program)
+    chosen = Schedule.parse(schedule) if isinstance(schedule, str) else schedule
+    types = [None if value is None else value.type for value in values]
+    kernel = trace_function(
+        program, name, types, program.constants(constants), chosen or trace.launches.schedule
+    )
+    trace.launches.kernels.append(kernel)
+    trace.insert(LaunchOp(name, [], [value for value in values if value is not None]))
+
+
+def workspace(shape: Sequence[int | Scalar], dtype: object) -> Tensor:
+    """In a host program: memory for the kernels that it launches, row-major, of undefined contents.
+
+    It is there for one call; calls on one stream may get the same memory, one after the other.
+    """
+    from cutedialect.dialects.cute import MemRefType, WorkspaceOp
+
+    from .scalar import Scalar, as_i32
+    from .tile import Tensor, as_extent
+    from .trace import current, error
+
+    trace = current()
+    if trace.launches is None:
+        raise error("expected cute.workspace inside a @cute.host function, got it in a kernel")
+    extents = tuple(each if isinstance(each, Scalar) else as_extent(each) for each in shape)
+    if not extents:
+        raise error("expected a workspace of one mode or more, got none")
+    strides: list[int | Dyn] = []
+    step, is_known = 1, True
+    for extent in reversed(extents):
+        strides.append(step if is_known else Dyn(div=step, bits=64))
+        if isinstance(extent, Scalar):
+            is_known = False
+        else:
+            step *= extent
+    element = as_dtype(dtype)
+    modes = tuple(Dyn() if isinstance(extent, Scalar) else extent for extent in extents)
+    layout = Layout(modes, tuple(reversed(strides)))
+    type_ = MemRefType.get(element.ir, "gmem", _ALIGNMENT, layout)
+    given = [as_i32(extent, "an extent") for extent in extents if isinstance(extent, Scalar)]
+    return Tensor(trace.insert(WorkspaceOp(given, type_), "workspace").results[0], "workspace")
+
+
+def _value(argument: object):
+    from .group import Group
+    from .scalar import Scalar
+    from .tile import Tensor
+    from .trace import error
+
+    if isinstance(argument, Scalar):
+        return argument.use()
+    if isinstance(argument, Tensor | Group):
+        return argument.value
+    raise error(f"expected tensors and scalars to launch on, got {type(argument).__name__}")

@@ -1,0 +1,113 @@
+"""Attention whose keys are split over CTAs: one kernel attends to each part of the keys, another
+merges the parts. For few rows and many keys, where the tiles of rows do not fill a device.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from cutedialect.frontend.host import host
+from cutedialect.frontend.kernel import kernel
+from cutedialect.schedule import Schedule
+
+from .attention import attention
+
+if TYPE_CHECKING:
+    from cutedialect.frontend.scalar import Scalar
+    from cutedialect.frontend.tile import Tensor
+
+_LOG2_E = math.log2(math.e)
+# Parts that are loaded together, and rows of a tile of the kernel that merges them.
+_AT_ONCE, _ROWS = 4, 8
+
+
+@kernel
+def combine(
+    parts: Tensor, logs: Tensor, out: Tensor, lse: Tensor | None, *, width: int = 64
+) -> None:
+    """The rows of `out` (..., rows, width) from those of each part (..., parts, rows, width) by the
+    natural logarithms of their sums (..., parts, rows); -inf is that of a part without keys.
+    """
+    # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.dtypes import f32, i32
+    from cutedialect.frontend.loops import range_
+    from cutedialect.frontend.tile import local_tile
+
+    *batch, i = cute.tile_index(out, (1,) * (out.rank - 2) + (_ROWS,))
+    count = parts.dim(parts.rank - 3)
+    steps = (count + (_AT_ONCE - 1)) // _AT_ONCE
+
+    def places(step: Scalar) -> list[tuple[Scalar, Scalar]]:
+        """The parts of a step, and whether they exist: one that is there stands for the others."""
+        numbers = [step * _AT_ONCE + number for number in range(_AT_ONCE)]
+        return [(cute.minimum(each, count - 1), each < count) for each in numbers]
+
+    top = cute.full((_ROWS,), -cute.inf)
+    for step in range_(steps):
+        found = [local_tile(logs, (_ROWS,), (*batch, s, i)).load() for s, _ in places(step)]
+        for each in found:
+            top.assign(cute.maximum(top, each))
+    # Of a row that no part has seen keys of, the largest is -inf: subtract 0 from it.
+    base = cute.where(top == -cute.inf, 0.0, top)
+    total, merged = cute.zeros((_ROWS,)), cute.zeros((_ROWS, width))
+    for step in range_(steps):
+        at = places(step)
+        found = [
+            (local_tile(logs, (_ROWS,), (*batch, s, i)).load(),
+             local_tile(parts, (_ROWS, width), (*batch, s, i, 0)).load())
+            for s, _ in at
+        ]  # fmt: skip
+        for (_, exists), (log, rows) in zip(at, found, strict=True):
+            weight = cute.exp2((log - base) * _LOG2_E) * exists.to(i32).to(f32)
+            total += weight
+            merged += rows * weight
+    none = total == 0.0
+    merged.assign(merged * cute.where(none, 0.0, 1.0 / total))
+    cute.copy(merged.to(out.dtype), local_tile(out, (_ROWS, width), (*batch, i, 0)))
+    if lse is not None:
+        found = cute.where(none, -cute.inf, base + cute.log(total))
+        cute.copy(found, local_tile(lse, (_ROWS,), (*batch, i)))
+
+
+@host
+def split_attention(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    out: Tensor,
+    lse: Tensor | None,
+    scale: Scalar,
+    cap: Scalar | None,
+    left: Scalar | None,
+    right: Scalar | None,
+    factor_v: Scalar | None,
+    scale_q: Tensor | None,
+    scale_k: Tensor | None,
+    scale_v: Tensor | None,
+    lengths: Tensor | None,
+    queries: Scalar | None,
+    parts: Scalar,
+    *,
+    tile: tuple[int, int] = (64, 64),
+    dims: tuple[int, int] = (64, 64),
+    is_scaled_first: bool = False,
+) -> None:
+    """`attention` with the keys of each tile of rows in so many `parts`."""
+    from cutedialect.frontend.dtypes import f32
+    from cutedialect.frontend.host import launch, workspace
+
+    *heads, rows = (out.dim(mode) for mode in range(out.rank - 1))
+    partial = workspace((*heads, parts, rows, dims[1]), f32)
+    logs = workspace((*heads, parts, rows), f32)
+    launch(
+        attention,
+        *(Q, K, V, partial, logs, scale, cap, left, right),
+        *(factor_v, scale_q, scale_k, scale_v, lengths, None, None, None, queries),
+        tile=tile,
+        dims=dims,
+        is_scaled_first=is_scaled_first,
+    )
+    plan = Schedule(roles="uniform", scheduler="single", epilogue="direct")
+    launch(combine, partial, logs, out, lse, schedule=plan, width=dims[1])
