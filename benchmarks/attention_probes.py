@@ -322,6 +322,17 @@ def attention_probes() -> list[Probe]:
         for causal in (False, True)
     ]  # fmt: skip
     found += [
+        probe(f"{rows}x{keys}, {parts} parts", dtype="f16", sizes=((rows, keys),) * 2, heads=(4, 2),
+              causal=True, schedule=f"tile = (64,64), split_k = {parts}")
+        for rows, keys in ((1, 900), (7, 333), (1, 40), (130, 520))
+        for parts in (2, 5)
+    ]  # fmt: skip
+    found += [
+        probe(f"padded, {parts} parts", form="padded", sizes=_PADDED, window=(60, 20),
+              schedule=f"tile = (64,64), split_k = {parts}")
+        for parts in (2, 5)
+    ]  # fmt: skip
+    found += [
         probe(f"window {left} {right} {form}", window=(left, right), form=form, sizes=sizes)
         for left, right in _WINDOWS
         for form, sizes in (("equal", long), ("padded", _PADDED), ("packed", _PACKED))
