@@ -231,12 +231,19 @@ def column_max(tile: object) -> Tile:
     return _reduce("max", tile, 0)
 
 
-def any_(condition: Tile) -> Scalar:
-    """Whether a condition holds for any element of a tile: a condition of the whole CTA."""
+def any_(condition: Tile, *, local: bool = False) -> Scalar:
+    """Whether a condition holds for any element of a tile: a condition of the whole CTA.
+
+    With `local` it is one of any rows that hold such an element: threads may decide for the rows
+    that they have without asking the others, so that what stands under it must concern a row only
+    if the condition holds in it, and do no harm to the rows beside it.
+    """
     if not isinstance(condition, Tile) or condition.dtype.bits != 1:
         raise error("expected a tile of conditions")
-    whole = column_max(row_max(condition.to(i32_dtype)))
-    return Scalar(current().insert(ScalarOp(whole.use())).results[0]) != 0
+    trace = current()
+    rows = row_max(condition.to(i32_dtype)).use()
+    whole = trace.insert(ReduceOp("max", rows, 0, local=local)).results[0]
+    return Scalar(trace.insert(ScalarOp(whole)).results[0]) != 0
 
 
 def where(condition: Tile, yes: object, no: object) -> Tile:

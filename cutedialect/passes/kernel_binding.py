@@ -35,7 +35,7 @@ from cutedialect.passes.tensor_maps import (
     takes_boxes,
     tile_of_tensor,
 )
-from cutedialect.passes.thread_layouts import same_elements
+from cutedialect.passes.thread_layouts import GROUP_WARPS, Parts, group_parts, same_elements
 
 
 class KernelBinding:
@@ -56,7 +56,7 @@ class KernelBinding:
         # Tiles whose depth was made contiguous in shared memory, by its order there.
         self.transposed: dict[tuple[SSAValue, Layout | None], SSAValue] = {}
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
-        self.scratch: dict[MemRefType, SSAValue] = {}
+        self.scratch: dict[tuple[MemRefType, Parts | None], SSAValue] = {}
         self.maps = TensorMaps(kernel)
         self.is_specialized = self.schedule.roles in ("specialized", "alternate")
         first = kernel.body.block.first_op
@@ -118,15 +118,19 @@ class KernelBinding:
             return self._conditions_of(bytes_, before)
         layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits)
         smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
-        scratch = self.scratch.get(smem)
+        # Warpgroups that exchange values among themselves meet alone, in a buffer that only such
+        # as divide the tile in the same way use.
+        parts = group_parts(have, tv)
+        scratch = self.scratch.get((smem, parts))
         if scratch is None:
             alloc = AllocSmemOp(smem)
             alloc.attributes["scratch"] = UnitAttr()
-            scratch = self.scratch[smem] = self.insert_top(alloc, before).results[0]
+            scratch = self.scratch[smem, parts] = self.insert_top(alloc, before).results[0]
         atom = UniversalCopyType.get(type_.element, 128)
-        self.insert(BarrierOp(), before)
+        warps = None if parts is None else GROUP_WARPS
+        self.insert(BarrierOp(warps), before)
         self.insert(CopyOp(value, scratch, atom=atom), before)
-        self.insert(BarrierOp(), before)
+        self.insert(BarrierOp(warps), before)
         result = self.insert(AllocFragmentOp(wanted), before).results[0]
         self.insert(CopyOp(scratch, result, atom=atom), before)
         return result

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     BarrierOp,
@@ -57,6 +58,9 @@ from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.passes.assign_warp_roles import MAIN, Role, is_load, is_transposing
 from cutedialect.passes.ring_buffers import ring_type
 
+# What barriers and the places where threads meet take at most.
+_BARRIER_BYTES = 2048
+
 
 @dataclass
 class Edge:
@@ -77,8 +81,33 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
     given = {edge.block: stages if _depth(edge.block) == deepest else 1 for edge in edges}
     _bracket_multiplies(kernel, given)
     _complete_stores(kernel)
+    waiting = [edge for edge in edges if 0 < _depth(edge.block) < deepest]
+    if _room(kernel, edges, given) >= sum(_edge_bytes(edge) for edge in waiting):
+        given |= {edge.block: 2 for edge in waiting}
     for edge in edges:
         _insert_ring(kernel, edge, roles, given[edge.block])
+
+
+def _room(kernel: KernelOp, edges: Sequence[Edge], stages: Mapping[Block, int]) -> int:
+    """Bytes of shared memory beside all buffers: what stays while a loop runs gets a second stage
+    where they suffice, so that the next work item's comes while this one is at work.
+    """
+    module = kernel.parent_op()
+    arch = None if module is None else module.attributes.get("cute.arch")
+    if not isinstance(arch, StringAttr):
+        return 0
+    staged = {alloc for edge in edges for alloc in edge.buffers}
+    used = sum(stages[edge.block] * _edge_bytes(edge) for edge in edges)
+    used += sum(
+        _bytes(op)
+        for op in kernel.body.block.ops
+        if isinstance(op, AllocSmemOp) and op not in staged
+    )
+    return target(arch.data).smem_per_cta - _BARRIER_BYTES - used
+
+
+def _edge_bytes(edge: Edge) -> int:
+    return sum(_bytes(alloc) for alloc in edge.buffers)
 
 
 def _place(op: Operation, like: Operation, role: str) -> Operation:

@@ -48,6 +48,7 @@ from cutedialect.passes.alternate_instances import alternate_instances
 from cutedialect.passes.assign_warp_roles import roles_of
 from cutedialect.passes.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.mbarrier_rings import insert_rings
+from cutedialect.passes.narrow_meetings import narrow_meetings
 from cutedialect.passes.ring_buffers import ring_type
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.split_roles import split_roles
@@ -78,6 +79,7 @@ class PipelinePass(ModulePass):
                 split_roles(kernel, roles)
                 share_claims(kernel)
                 for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
+                    narrow_meetings(role)
                     if role.teams > 1:
                         alternate_instances(kernel, role)
                 continue

@@ -107,9 +107,11 @@ def _multiplying(
         _stage_bytes(gemms, once) + _stage_bytes(gemms, once, transposed=True)
         for once in (False, True)
     )
-    if _is_chained(gemms):
-        once += _MEETING_BYTES
-    plan = _plan(kernel, arch, warps, stage, given, once)
+    meeting = _MEETING_BYTES if _is_chained(gemms) else 0
+    # Two buffers of what stays while a loop runs, unless the loop is left with one stage.
+    plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
+    if plan["stages"] == 1:
+        plan = _plan(kernel, arch, warps, stage, given, once + meeting)
     if _is_chained(gemms):
         plan |= {"overlap": "yes", "split_loops": "yes"}
     return plan | {"registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]}

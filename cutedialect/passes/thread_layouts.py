@@ -6,12 +6,16 @@ of it stays inside one mode of the tile.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd
 
 from cutedialect.atoms import MmaAtom
 from cutedialect.layout import Layout, coalesce, flatten, product
 
 Modes = tuple[tuple[int, int], ...]
+Parts = tuple[tuple[int, ...], frozenset[int]]
+GROUP_WARPS = 4
+_GROUP = 32 * GROUP_WARPS
 
 
 def modes_of(layout: Layout) -> Modes:
@@ -156,6 +160,60 @@ def coalesced(shape: tuple[int, ...], contiguous: int, vector: int, threads: int
         (extents[other] // across, across * cross),
     )
     return _layout(_drop1(threads_modes), _drop1(values))
+
+
+def group_parts(have: Layout, want: Layout) -> Parts | None:
+    """The parts of a tile that warpgroups hold, if there are several and each finds in its own what
+    it wants in another layout: where each part begins, and the elements of the first one.
+    """
+    found = [_first_group(tv) for tv in (have, want)]
+    if found[0] is None or found[1] is None:
+        return None
+    (begins, mine), (others, wanted) = found[0], found[1]
+    return (begins, mine) if begins == others and wanted <= mine else None
+
+
+def _first_group(tv: Layout) -> Parts | None:
+    """Offsets of the warpgroups' parts, and the elements of the first."""
+    within: list[tuple[int, int]] = []
+    beyond: list[tuple[int, int]] = []
+    threads = 1
+    for extent, stride in _flat(tv[0]):
+        inside = max(1, min(extent, _GROUP // threads))
+        if extent % inside or (inside < extent and threads * inside % _GROUP):
+            return None
+        within.append((inside, stride))
+        beyond.append((extent // inside, stride * inside))
+        threads *= extent
+    if threads <= _GROUP:
+        return None
+    begins = _reached(beyond)
+    return tuple(begins), frozenset(_reached([*within, *_flat(tv[1])]))
+
+
+def threads_along(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[int, int]]:
+    """The thread modes that run along a mode of a tile: (threads in front of it, extent)."""
+    found: list[tuple[int, int]] = []
+    threads = 1
+    for extent, stride in _flat(tv[0]):
+        along = 0 if 0 < stride < shape[0] or len(shape) == 1 else 1
+        if extent > 1 and stride and along == mode:
+            found.append((threads, extent))
+        threads *= extent
+    return found
+
+
+def _flat(layout: Layout) -> list[tuple[int, int]]:
+    return list(zip(flatten(layout.shape), flatten(layout.stride), strict=True))
+
+
+def _reached(modes: Sequence[tuple[int, int]]) -> list[int]:
+    """The values of a layout of these modes, in order."""
+    found = [0]
+    for extent, stride in modes:
+        if extent > 1:
+            found = [at + stride * i for i in range(extent) for at in found]
+    return found
 
 
 def project(tv: Layout, shape: tuple[int, ...], small: tuple[int, ...]) -> Layout:

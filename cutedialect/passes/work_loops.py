@@ -4,8 +4,8 @@ other CTA has claimed.
     for item = first to total step n { body }
     while item < total { next = claim; body; item = next }
 
-Where one thread loads for the CTA, it claims as well, before it loads, and tells the other roles
-through a ring of two slots: the next item is known before the one at work is done.
+Where one thread loads for the CTA, it claims as well, before it loads, and behind that tells the
+other roles through a ring of two slots: the next item is known before the one at work is done.
 """
 
 from __future__ import annotations
@@ -114,28 +114,21 @@ def share_claims(kernel: KernelOp) -> None:
     for role, claim in teller:
         state = _state(role, "producer", ring)
         index = IndexOp(state.state)
-        claim_again = ClaimOp(claim.counter, claim.total)
-        claim.result.replace_all_uses_with(claim_again.result)
+        # The loads of this item need not wait for the number of the next one.
         _insert(
-            claim,
+            _last(claim),
             ProducerAcquireOp(ring.ring, state.state),
             index,
-            claim_again,
-            SendOp(claim_again.result, slots.result, index.index),
+            SendOp(claim.result, slots.result, index.index),
             ProducerCommitOp(ring.ring, state.state),
             AdvanceOp(state.state),
         )
-        claim.detach()
-        claim.erase()
     for role, claim in told:
         state = _state(role, "consumer", ring)
         index = IndexOp(state.state)
         receive = ReceiveOp(slots.result, index.index)
-        assert claim.parent is not None
-        last = claim.parent.last_op
-        assert last is not None
         _insert(
-            last,
+            _last(claim),
             ConsumerWaitOp(ring.ring, state=state.state),
             index,
             receive,
@@ -145,6 +138,13 @@ def share_claims(kernel: KernelOp) -> None:
         claim.result.replace_all_uses_with(receive.result)
         claim.detach()
         claim.erase()
+
+
+def _last(op: Operation) -> Operation:
+    """The end of an op's block."""
+    last = None if op.parent is None else op.parent.last_op
+    assert last is not None
+    return last
 
 
 def _state(role: RoleOp, side: str, ring: CreateOp) -> StateOp:

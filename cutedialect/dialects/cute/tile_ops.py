@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
+    UnitAttr,
     i1,
     i32,
     i64,
@@ -406,7 +407,8 @@ class ReduceOp(IRDLOperation):
     """Combine the elements of a register tile along one mode, which keeps the extent 1.
 
     Every thread that held a part holds the result: its thread-value layout keeps the removed
-    thread modes with stride 0.
+    thread modes with stride 0. The result `local` is that of any part of the tile that holds the thread's own
+    elements, whichever is found cheapest; `warps` says that it is that of so many neighboring warps.
 
     Example:
 
@@ -414,6 +416,7 @@ class ReduceOp(IRDLOperation):
           %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
           cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
           %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+          %n = cute.reduce "max", %m {mode = 0 : i64, local, warps = 4 : i32} : !cute.fragment<f32, "(64,1)"> -> !cute.fragment<f32, "(1,1)">
         }
     """
 
@@ -421,13 +424,20 @@ class ReduceOp(IRDLOperation):
     kind = prop_def(StringAttr)
     source = operand_def(FragmentType)
     mode = prop_def(IntegerAttr)
+    local = opt_prop_def(UnitAttr)
+    warps = opt_prop_def(IntegerAttr)
     result = result_def(FragmentType)
     traits = traits_def(MemoryReadEffect())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$kind `,` $source attr-dict `:` type($source) `->` type($result)"
 
     def __init__(
-        self, kind: str, source: SSAValue, mode: int, result: FragmentType | None = None
+        self,
+        kind: str,
+        source: SSAValue,
+        mode: int,
+        result: FragmentType | None = None,
+        local: bool = False,
     ) -> None:
         type_ = source.type
         assert isinstance(type_, FragmentType)
@@ -436,7 +446,11 @@ class ReduceOp(IRDLOperation):
             result = FragmentType.get(type_.element, shape)
         super().__init__(
             operands=[source],
-            properties={"kind": StringAttr(kind), "mode": IntegerAttr(mode, i64)},
+            properties={
+                "kind": StringAttr(kind),
+                "mode": IntegerAttr(mode, i64),
+                "local": UnitAttr() if local else None,
+            },
             result_types=[result],
         )
 
@@ -451,6 +465,10 @@ class ReduceOp(IRDLOperation):
             f"expected a result of shape {expected}, got {shape_of(self.result.type)}",
         )
         same_element(self.source.type, self.result.type)
+        check(
+            self.warps is None or self.local is not None,
+            "expected a local reduction where only some warps combine, got another",
+        )
 
 
 def _verify_word(what: str, got: str, known: Sequence[str]) -> None:

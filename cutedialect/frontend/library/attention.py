@@ -205,7 +205,8 @@ def attention(
     none = total == 0.0
     part = cute.where(none, 0.0, (1.0 if factor_v is None else factor_v) / total)
     is_masked = left is not None or right is not None
-    with when(cute.any_(cute.row_sum(o * 0.0) != 0.0)) if is_masked else nullcontext():
+    is_lost = cute.row_sum(o) * 0.0 != 0.0
+    with when(cute.any_(is_lost, local=True)) if is_masked else nullcontext():
         # NaN or Inf in V, which a product of 0 does not hide.
         if is_masked:
             one_by_one(part, m)

@@ -50,7 +50,8 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
         values = _widened(context, source, name)
     layout = source.layout
     result_layout = thread_value(type_.tv, type_.shape)
-    digits = split_digits(layout.threads, (32,))
+    warps = None if op.warps is None else op.warps.value.data
+    digits = split_digits(layout.threads, (32,) if warps is None else (32, 32 * warps))
     for digit in digits:
         if digit.steps[mode] and any(s for d, s in enumerate(digit.steps) if d != mode):
             raise fail(op, f"expected thread modes along one tile mode, got {layout.threads}")
@@ -83,7 +84,7 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
         while offset < digit.divisor * digit.extent:
             _shuffle(context, accumulator, combine, offset, cls)
             offset *= 2
-    _across_warps(context, accumulator, combine, digits, mode)
+    _across_warps(context, accumulator, combine, digits, mode, warps)
     if half:
         narrow = context.registers("b16", len(rows))
         context.foreach(
@@ -194,13 +195,17 @@ def _across_warps(
     combine: Combine,
     digits: tuple[Digit, ...],
     mode: int,
+    within: int | None,
 ) -> None:
-    """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem."""
-    parts = [d for d in digits if d.steps[mode] and d.divisor >= 32]
+    """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem; of
+    every `within` warps by themselves.
+    """
+    beyond = [d for d in digits if within is not None and d.divisor >= 32 * within]
+    parts = [d for d in digits if d.steps[mode] and d.divisor >= 32 and d not in beyond]
     if not parts:
         return
     builder = context.builder
-    others = [d for d in digits if not d.steps[mode]]
+    others = [d for d in digits if not d.steps[mode] or d in beyond]
     lanes = [d for d in digits if d.steps[mode] and d.divisor < 32]
     cls = array_class(accumulator)
     size = 8 if cls in ("f64", "b64") else 4
@@ -227,7 +232,7 @@ def _across_warps(
         )
     )
     row_bytes = warps * threads * size
-    context.barrier()
+    context.barrier(within)
     guards, guard = context.guards([lead] * rows)
     builder.emit(
         ptx.StOp(
@@ -241,7 +246,7 @@ def _across_warps(
             guard,
         )
     )
-    context.barrier()
+    context.barrier(within)
     parts_array = context.registers(cls, rows * warps)
     builder.emit(
         ptx.LdOp(
