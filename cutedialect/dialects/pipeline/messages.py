@@ -1,5 +1,5 @@
-"""Numbers that one role tells others: kept in shared memory, one for each stage of a ring, whose verbs
-say when a slot may be written and read.
+"""Numbers that one role tells others, none of them negative: kept in shared memory, one for each
+stage of a ring, whose verbs say when a slot may be written and read.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from cutedialect.dialects import cute, ptx
+from cutedialect.dialects import cute, pipeline, ptx
 
 from .context import (
     fail,
@@ -18,6 +18,10 @@ from .context import (
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
 from .scalars import to_f32
+
+
+# What counts work items is not negative, so that dividing by a run-time number is a product.
+_COUNTS = (cute.ClaimOp, pipeline.ReceiveOp)
 
 
 def _for(self: KernelLowering, op: scf.ForOp) -> None:
@@ -69,7 +73,11 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
         body = Block()
         builder.push(body, repeats=True)
         for number, arg in enumerate(after.args):
-            self.scalars[arg] = builder.emit(ptx.GetOp(kept, number)).results[0]
+            value = builder.emit(ptx.GetOp(kept, number)).results[0]
+            self.scalars[arg] = value
+            if len(after.args) == 1 and isinstance(end.operands[0].owner, _COUNTS):
+                # The first item is that of the block index.
+                builder.assume_nonnegative(value)
         self.run(after)
         builder.at(op)
         again = test([self.scalars[value] for value in end.operands])
