@@ -30,7 +30,7 @@ from .gemm_operands import Operand, as_operand, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
-from .library.attention_schedules import choose_schedule
+from .library.attention_schedules import AttentionWork, choose_schedule
 from .library.split_attention import split_attention
 
 _LOG2_E = math.log2(math.e)
@@ -390,8 +390,18 @@ class _Call:
         queries = self.q.shape[2]
         folds = self.folds(out)
         many = group * queries if folds and queries is not None else queries
-        bits = self.k.dtype.bits
-        chosen = choose_schedule(dims, many, target, self.loads_boxes(), bits).merged(given)
+        left, right = self.masks()
+        sliced = self.lengths is not None or self.packing is not None
+        problem = AttentionWork(
+            dims,
+            many,
+            None if self.packing is not None else self.k.shape[2],
+            self.k.dtype.bits,
+            self.loads_boxes(),
+            (left, right) != (None, None) or sliced,
+            left is not None or sliced or self.returns_lse,
+        )
+        chosen = choose_schedule(problem, target).merged(given)
         rows = chosen.tile[0] if chosen.tile else 1
         work = Work(self.k.shape, many, 1 if folds else group, self.masks(), bool(self.packing))
         parts = parts_of(work, chosen, target, backend)

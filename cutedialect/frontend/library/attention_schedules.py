@@ -1,6 +1,8 @@
-"""Which tile attention computes at once, by head dimensions and target."""
+"""Which tile attention computes at once, and how CTAs share the work, by problem and target."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from cutedialect.atoms import target
 from cutedialect.schedule import Schedule
@@ -10,38 +12,90 @@ _WARPGROUP_TARGETS = ("sm_90a",)
 _MEETING_BYTES = 4096
 # A warp multiplies 16 rows at once, a warpgroup 64.
 _ROWS, _GROUP_ROWS = 16, 64
+# From so many keys on, larger blocks of them pay for a last one that is not full.
+_MANY_KEYS = 8192
+# From so many rows on, tiles of three warpgroups do.
+_MANY_ROWS = 2048
 
 
-def choose_schedule(
-    dims: tuple[int, int], rows: int | None, arch: str, loads_boxes: bool, bits: int = 16
-) -> Schedule:
-    """The default for head dimensions (of q and k, of v), so many rows (None: many) and elements of
-    so many bits. Where TMA
-    does not load the operands, the threads that do take registers from those that multiply.
+@dataclass(frozen=True)
+class AttentionWork:
+    """What the choice depends on: head dimensions (of q and k, of v), rows and keys (None: many),
+    bits of an element of k, whether TMA loads the operands as they are, whether tiles differ in the
+    keys that they see, and whether more than a causal mask's bounds stays in registers meanwhile (a
+    window's other side, a slice, the logarithms).
+    """
+
+    dims: tuple[int, int]
+    rows: int | None = None
+    keys: int | None = None
+    bits: int = 16
+    loads_boxes: bool = True
+    is_uneven: bool = False
+    keeps_more: bool = False
+
+
+def choose_schedule(work: AttentionWork, arch: str) -> Schedule:
+    """The default. Where TMA does not load the operands, the threads that do take registers from
+    those that multiply.
 
     Rows are few where the sequence is short. Keys are as many as leave the accumulators (the
     output's columns and the scores) and the operand made of them in a thread's registers.
     """
-    widest = max(dims)
+    on_groups = arch in _WARPGROUP_TARGETS
+    keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
+    bq = _rows(work, arch, keys)
+    if not on_groups:
+        return Schedule(tile=(bq, keys))
+    overlap = "turns"
+    if (max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS) or max(work.dims) > 128:
+        # Two warpgroups with little to multiply are better off without waiting for their turn, and
+        # so are those that multiply most of the time.
+        overlap = "yes"
+    if max(work.dims) > 192 and (work.keeps_more or not _is_plain(work)):
+        # The output alone takes half of a thread's registers: hardly any are left for an operand
+        # that waits for the next trip.
+        overlap = "no"
+    scheduler = "dynamic" if work.is_uneven and _is_plain(work) else None
+    warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
+    return Schedule(tile=(bq, keys), warps=warps, overlap=overlap, scheduler=scheduler)
+
+
+def _is_plain(work: AttentionWork) -> bool:
+    """Whether one thread loads every operand as it is multiplied."""
+    return work.loads_boxes and work.bits == 16
+
+
+def _group_keys(work: AttentionWork) -> int:
+    """Keys of a block for warpgroups."""
+    widest = max(work.dims)
+    if widest > 192:
+        return 64 if work.loads_boxes else 32
+    if widest > 128:
+        return 96 if work.dims[0] == work.dims[1] else 80
+    is_long = work.keys is not None and work.keys >= _MANY_KEYS
+    return 160 if is_long and work.dims == (128, 128) and _is_plain(work) else 128
+
+
+def _rows(work: AttentionWork, arch: str, keys: int) -> int:
+    """Rows of a tile: a power of two of those that a warp or warpgroup multiplies, or three
+    warpgroups, which hide the exponentials of narrow heads.
+    """
+    widest = max(work.dims)
+    most, unit = 128, _ROWS
     if arch in _WARPGROUP_TARGETS:
-        most, unit = (128 if loads_boxes or widest <= 192 else 64), _GROUP_ROWS
-        keys = 128 if widest <= 128 else 96 if widest <= 192 else 64 if loads_boxes else 32
-    else:
-        most, unit = 128, _ROWS
-        keys = 64 if widest <= 128 else 32
-    needed = most if rows is None else -(-max(rows, 1) // unit) * unit
+        most, unit = (128 if work.loads_boxes or widest <= 192 else 64), _GROUP_ROWS
+        few = work.rows is not None and work.rows < (_MANY_ROWS if work.is_uneven else 3 * unit)
+        if widest <= 64 and _is_plain(work) and not few:
+            return 3 * unit
+    needed = most if work.rows is None else -(-max(work.rows, 1) // unit) * unit
     bq = unit
     while bq < min(most, needed):
         bq *= 2
     free = target(arch).smem_per_cta - _MEETING_BYTES
     # Keys and values of 8 bits are there as they were loaded, and as they are multiplied.
-    columns = sum(dims) if bits == 16 else dims[0] + 2 * dims[1]
-    while bq > unit and bits // 8 * (bq * dims[0] + 2 * keys * columns) > free:
+    dims = work.dims
+    columns = sum(dims) if work.bits == 16 else dims[0] + 2 * dims[1]
+    while bq > unit and work.bits // 8 * (bq * dims[0] + 2 * keys * columns) > free:
         bq //= 2
-    if arch in _WARPGROUP_TARGETS and widest > 192:
-        # The output alone takes half of a thread's registers: none are left for an operand that
-        # waits for the next trip.
-        return Schedule(tile=(bq, keys), overlap="no")
-    if arch in _WARPGROUP_TARGETS and widest <= 128:
-        return Schedule(tile=(bq, keys), overlap="turns")
-    return Schedule(tile=(bq, keys))
+    return bq

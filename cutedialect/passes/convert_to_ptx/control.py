@@ -19,7 +19,6 @@ from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
 from .scalars import to_f32
 
-
 # What counts work items is not negative, so that dividing by a run-time number is a product.
 _COUNTS = (cute.ClaimOp, pipeline.ReceiveOp)
 
