@@ -401,7 +401,7 @@ class _Call:
             (left, right) != (None, None) or sliced,
             left is not None or sliced or self.returns_lse,
         )
-        chosen = choose_schedule(problem, target).merged(given)
+        chosen = choose_schedule(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1
         work = Work(self.k.shape, many, 1 if folds else group, self.masks(), bool(self.packing))
         parts = parts_of(work, chosen, target, backend)

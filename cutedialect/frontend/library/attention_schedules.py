@@ -35,9 +35,9 @@ class AttentionWork:
     keeps_more: bool = False
 
 
-def choose_schedule(work: AttentionWork, arch: str) -> Schedule:
-    """The default. Where TMA does not load the operands, the threads that do take registers from
-    those that multiply.
+def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
+    """The default, with what is given on top and what does not go with that left open. Where TMA
+    does not load the operands, the threads that do take registers from those that multiply.
 
     Rows are few where the sequence is short. Keys are as many as leave the accumulators (the
     output's columns and the scores) and the operand made of them in a thread's registers.
@@ -46,7 +46,7 @@ def choose_schedule(work: AttentionWork, arch: str) -> Schedule:
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
     bq = _rows(work, arch, keys)
     if not on_groups:
-        return Schedule(tile=(bq, keys))
+        return Schedule(tile=(bq, keys)).merged(given)
     overlap = "turns"
     if (max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS) or max(work.dims) > 128:
         # Two warpgroups with little to multiply are better off without waiting for their turn, and
@@ -58,7 +58,12 @@ def choose_schedule(work: AttentionWork, arch: str) -> Schedule:
         overlap = "no"
     scheduler = "dynamic" if work.is_uneven and _is_plain(work) else None
     warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
-    return Schedule(tile=(bq, keys), warps=warps, overlap=overlap, scheduler=scheduler)
+    if given is not None and given.tile is not None:
+        warps = None
+    if given is not None and given.cluster not in (None, (1, 1)):
+        scheduler = None
+    default = Schedule(tile=(bq, keys), warps=warps, overlap=overlap, scheduler=scheduler)
+    return default.merged(given)
 
 
 def _is_plain(work: AttentionWork) -> bool:

@@ -25,50 +25,50 @@
 // CLAIMS-NEXT:         scf.condition(%14) %13 : i32
 // CLAIMS-NEXT:       } do {
 // CLAIMS-NEXT:       ^bb0(%15: i32):
-// CLAIMS-NEXT:         pipeline.producer_acquire %1 at %2 : !pipeline.ring<2>, !pipeline.state<2>
-// CLAIMS-NEXT:         %16 = pipeline.index %2 : !pipeline.state<2>
-// CLAIMS-NEXT:         %17 = cute.claim %claims of %11 : !cute.memref<i32, gmem, align<16>, "(1):(1)">
-// CLAIMS-NEXT:         pipeline.send %17 to %claimed[%16] : !cute.memref<i32, smem, align<8>, "(2):(1)">
-// CLAIMS-NEXT:         pipeline.producer_commit %1 at %2 : !pipeline.ring<2>, !pipeline.state<2>
-// CLAIMS-NEXT:         pipeline.advance %2 : !pipeline.state<2>
-// CLAIMS-NEXT:         %18 = arith.constant 8 : i32
-// CLAIMS-NEXT:         %19 = arith.constant 1 : i32
-// CLAIMS-NEXT:         %20 = arith.muli %18, %10 overflow<nsw> : i32
-// CLAIMS-NEXT:         %21 = arith.divsi %15, %20 : i32
-// CLAIMS-NEXT:         %22 = arith.muli %21, %18 overflow<nsw> : i32
-// CLAIMS-NEXT:         %23 = arith.remsi %15, %20 : i32
-// CLAIMS-NEXT:         %24 = arith.remsi %7, %18 : i32
-// CLAIMS-NEXT:         %25 = arith.subi %7, %24 overflow<nsw> : i32
-// CLAIMS-NEXT:         %26 = arith.remsi %7, %18 : i32
-// CLAIMS-NEXT:         %27 = arith.maxsi %26, %19 : i32
-// CLAIMS-NEXT:         %28 = arith.cmpi sge, %22, %25 : i32
-// CLAIMS-NEXT:         %29 = arith.remsi %23, %27 : i32
-// CLAIMS-NEXT:         %30 = arith.remsi %23, %18 : i32
-// CLAIMS-NEXT:         %31 = arith.select %28, %29, %30 : i32
-// CLAIMS-NEXT:         %32 = arith.divsi %23, %27 : i32
-// CLAIMS-NEXT:         %33 = arith.divsi %23, %18 : i32
-// CLAIMS-NEXT:         %34 = arith.select %28, %32, %33 : i32
-// CLAIMS-NEXT:         %35 = arith.addi %22, %31 overflow<nsw> : i32
-// CLAIMS-NEXT:         %36 = cute.dim %A, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
-// CLAIMS-NEXT:         %37 = arith.constant 64 : i32
-// CLAIMS-NEXT:         %38 = arith.ceildivsi %36, %37 : i32
-// CLAIMS-NEXT:         %39 = arith.constant 0 : i32
-// CLAIMS-NEXT:         %40 = arith.constant 1 : i32
-// CLAIMS-NEXT:         scf.for %41 = %39 to %38 step %40 : i32 {
-// CLAIMS-NEXT:           %A_1 = cute.local_tile %A, [128, 64], (%35, %41) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// CLAIMS-NEXT:           %B_1 = cute.local_tile %B, [64, 256], (%41, %34) : !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})"> -> !cute.memref<f16, gmem, align<16>, "(64,256):(1,?{i64 div=8})">
-// CLAIMS-NEXT:           %42 = cute.transpose %B_1 : !cute.memref<f16, gmem, align<16>, "(64,256):(1,?{i64 div=8})"> -> !cute.memref<f16, gmem, align<16>, "(256,64):(?{i64 div=8},1)">
+// CLAIMS-NEXT:         %16 = cute.claim %claims of %11 : !cute.memref<i32, gmem, align<16>, "(1):(1)">
+// CLAIMS-NEXT:         %17 = arith.constant 8 : i32
+// CLAIMS-NEXT:         %18 = arith.constant 1 : i32
+// CLAIMS-NEXT:         %19 = arith.muli %17, %10 overflow<nsw> : i32
+// CLAIMS-NEXT:         %20 = arith.divsi %15, %19 : i32
+// CLAIMS-NEXT:         %21 = arith.muli %20, %17 overflow<nsw> : i32
+// CLAIMS-NEXT:         %22 = arith.remsi %15, %19 : i32
+// CLAIMS-NEXT:         %23 = arith.remsi %7, %17 : i32
+// CLAIMS-NEXT:         %24 = arith.subi %7, %23 overflow<nsw> : i32
+// CLAIMS-NEXT:         %25 = arith.remsi %7, %17 : i32
+// CLAIMS-NEXT:         %26 = arith.maxsi %25, %18 : i32
+// CLAIMS-NEXT:         %27 = arith.cmpi sge, %21, %24 : i32
+// CLAIMS-NEXT:         %28 = arith.remsi %22, %26 : i32
+// CLAIMS-NEXT:         %29 = arith.remsi %22, %17 : i32
+// CLAIMS-NEXT:         %30 = arith.select %27, %28, %29 : i32
+// CLAIMS-NEXT:         %31 = arith.divsi %22, %26 : i32
+// CLAIMS-NEXT:         %32 = arith.divsi %22, %17 : i32
+// CLAIMS-NEXT:         %33 = arith.select %27, %31, %32 : i32
+// CLAIMS-NEXT:         %34 = arith.addi %21, %30 overflow<nsw> : i32
+// CLAIMS-NEXT:         %35 = cute.dim %A, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
+// CLAIMS-NEXT:         %36 = arith.constant 64 : i32
+// CLAIMS-NEXT:         %37 = arith.ceildivsi %35, %36 : i32
+// CLAIMS-NEXT:         %38 = arith.constant 0 : i32
+// CLAIMS-NEXT:         %39 = arith.constant 1 : i32
+// CLAIMS-NEXT:         scf.for %40 = %38 to %37 step %39 : i32 {
+// CLAIMS-NEXT:           %A_1 = cute.local_tile %A, [128, 64], (%34, %40) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// CLAIMS-NEXT:           %B_1 = cute.local_tile %B, [64, 256], (%40, %33) : !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})"> -> !cute.memref<f16, gmem, align<16>, "(64,256):(1,?{i64 div=8})">
+// CLAIMS-NEXT:           %41 = cute.transpose %B_1 : !cute.memref<f16, gmem, align<16>, "(64,256):(1,?{i64 div=8})"> -> !cute.memref<f16, gmem, align<16>, "(256,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:           pipeline.producer_acquire %0 at %3 : !pipeline.ring<4>, !pipeline.state<4>
-// CLAIMS-NEXT:           %43 = pipeline.barrier %0 at %3 : !pipeline.ring<4>, !pipeline.state<4>
-// CLAIMS-NEXT:           %44 = pipeline.index %3 : !pipeline.state<4>
-// CLAIMS-NEXT:           %45 = cute.stage %sA[%44] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,4):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
-// CLAIMS-NEXT:           cute.copy %A_1, %45 tma %tA : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> signal %43 : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16>} : !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
-// CLAIMS-NEXT:           %46 = cute.stage %s[%44] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,4):(64,1,16384)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
-// CLAIMS-NEXT:           cute.copy %42, %46 tma %tB : !cute_nvgpu.tma_descriptor<f16, (64,256), S<3,4,3>> signal %43 : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16>} : !cute.memref<f16, gmem, align<16>, "(256,64):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
+// CLAIMS-NEXT:           %42 = pipeline.barrier %0 at %3 : !pipeline.ring<4>, !pipeline.state<4>
+// CLAIMS-NEXT:           %43 = pipeline.index %3 : !pipeline.state<4>
+// CLAIMS-NEXT:           %44 = cute.stage %sA[%43] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,4):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// CLAIMS-NEXT:           cute.copy %A_1, %44 tma %tA : !cute_nvgpu.tma_descriptor<f16, (128,64), S<3,4,3>> signal %42 : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16>} : !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// CLAIMS-NEXT:           %45 = cute.stage %s[%43] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,4):(64,1,16384)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
+// CLAIMS-NEXT:           cute.copy %41, %45 tma %tB : !cute_nvgpu.tma_descriptor<f16, (64,256), S<3,4,3>> signal %42 : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16>} : !cute.memref<f16, gmem, align<16>, "(256,64):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
 // CLAIMS-NEXT:           pipeline.producer_commit %0 at %3 : !pipeline.ring<4>, !pipeline.state<4>
 // CLAIMS-NEXT:           pipeline.advance %3 : !pipeline.state<4>
 // CLAIMS-NEXT:         }
-// CLAIMS-NEXT:         scf.yield %17 : i32
+// CLAIMS-NEXT:         pipeline.producer_acquire %1 at %2 : !pipeline.ring<2>, !pipeline.state<2>
+// CLAIMS-NEXT:         %46 = pipeline.index %2 : !pipeline.state<2>
+// CLAIMS-NEXT:         pipeline.send %16 to %claimed[%46] : !cute.memref<i32, smem, align<8>, "(2):(1)">
+// CLAIMS-NEXT:         pipeline.producer_commit %1 at %2 : !pipeline.ring<2>, !pipeline.state<2>
+// CLAIMS-NEXT:         pipeline.advance %2 : !pipeline.state<2>
+// CLAIMS-NEXT:         scf.yield %16 : i32
 // CLAIMS-NEXT:       }
 // CLAIMS-NEXT:     }
 // CLAIMS-NEXT:     pipeline.role "main" attributes {first = 4 : i32, warps = 8 : i32, registers = 232 : i32} {
