@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from benchmarks import attention, cases
+from benchmarks import attention, cases, sweep
 from benchmarks.attention_case import Attention
 from benchmarks.contenders import OURS, make_contenders
 from benchmarks.measurement import measure
@@ -210,11 +210,70 @@ def test_kernels_compiled_ahead_are_those_of_the_call(torch, case):
     assert case.compiled(None, "sm_90a").ptx == same.ptx
 
 
-def test_the_command_prints_its_table(capsys):
-    assert attention.main is not None
-    with pytest.raises(SystemExit):
-        attention.main(["--only", "8192.3 bf16"])
-    assert "expected to match a case" in capsys.readouterr().err
+class Played:
+    """A supervisor of a worker in which yardsticks take 1 ms, and ours `ms`."""
+
+    machine = {"device": "H100"}
+
+    def __init__(self, ms):
+        self.ms = ms
+        self.asked = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def ask(self, request, hear=lambda what: None):
+        self.asked.append(request)
+        names = [*cases.named(request["case"]).yardsticks, *request["schedules"]]
+        return {
+            "results": [
+                {
+                    "name": name, "ms": [self.ms if name in request["schedules"] else 1.0] * 3,
+                    "errors": [0.5, 0.1], "allowance": [0.4, 0.1], "later_errors": [],
+                    "failure": None, "launches": 1, "captured": True, "started": 0, "stopped": 0,
+                }
+                for name in names
+            ]
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(("ms", "code", "verdict"), [(0.5, 0, "goal"), (2.0, 1, "MISSED")])
+def test_the_command_prints_its_table(capsys, tmp_path, ms, code, verdict):
+    data, plot = tmp_path / "a.json", tmp_path / "a.svg"
+    only = ["--only", "d128 (full|causal) (1k|4k)", "--check", "--schedule", "stages = 3"]
+    worker = Played(ms)
+    assert attention.main([*only, "--json", str(data), "--plot", str(plot)], worker) == code
+    out = capsys.readouterr().out
+    assert out.count(f"{verdict}, to cuDNN") == 4
+    assert f"geometric mean, d128 causal: {1 / ms:.3f} of 2/2 rows (goal 1.08)" in out
+    assert [request["schedules"] for request in worker.asked] == [{OURS: "stages = 3"}] * 4
+    written = json.loads(data.read_text())
+    assert written["geometric_means"]["d128 full"] == pytest.approx(1 / ms)
+    assert {(row["yardstick"], row["allowance"]) for row in written["results"]} == {("cuDNN", 0.4)}
+    assert "ratio to the better of cuDNN and flash on H100" in plot.read_text()
+
+
+def test_the_command_takes_attention_alone(capsys):
+    for arguments in (["--only", "8192.3 bf16"], ["--peers"]):
+        with pytest.raises(SystemExit):
+            attention.main(arguments, Played(1.0))
+    assert "expected to match a case, got '8192.3 bf16'" in capsys.readouterr().err
+    worker = Played(1.0)
+    attention.main(["--quick"], worker)
+    assert {cases.named(request["case"]).kind for request in worker.asked} == {"attention"}
+
+
+def test_schedules_of_attention_are_swept(capsys):
+    worker = Played(0.8)
+    assert sweep.main(["attention.*d128 full 4k", "stages = 3", "default"], worker) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("4k 16x128 full bf16, cuDNN 549.8 TFLOP/s, gate 0.95")
+    assert [line.split()[0] for line in lines[2:]] == ["1.250", "1.250"]
+    assert sweep.main(["decode 8k .*decode bf16", "default"], worker) == 0
+    assert "0.200  0.200-0.200" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

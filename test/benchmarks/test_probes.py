@@ -26,7 +26,7 @@ def identity(array):
     return array
 
 
-@pytest.fixture(params=PROBES)
+@pytest.fixture(scope="module", params=PROBES)
 def solved(request):
     """(probe, its arrays, outputs of the emulator)."""
     probe = PROBES[request.param]
