@@ -8,7 +8,7 @@ interleaved in one process, as CUDA graphs over random inputs rotated past three
 is their GPU time over ours, the median of the rounds; above 1 ours is faster. A case that fails is
 a row with the reason. Other yardsticks: for `window` our whole causal time and for `packed` our
 time on sequences of equal lengths, both for equal work; for `decode` 3.35 TB/s; for `e4m3` cuDNN
-on bf16.
+on bf16; for `edited` the program of examples/attention.py without the user's function.
 """
 
 from __future__ import annotations

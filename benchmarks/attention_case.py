@@ -141,12 +141,12 @@ class Attention(Case):
     def make_operands(self, torch: Any, seed: int) -> Tensors:
         """Normal values; where they have 8 bits with a scale for each head."""
         generator = seeded(torch, seed)
-        kind, out_kind = (getattr(torch, name) for name in TYPES[self.dtype])
+        kind, out_kind = (getattr(torch, name) for name in self.types)
 
         def normal(shape: Sequence[int]) -> Any:
             return torch.randn(shape, generator=generator, device="cuda").to(kind)
 
-        q_shape, k_shape = self._shapes()
+        q_shape, k_shape = self.shapes
         q, k, v = normal(q_shape), normal(k_shape), normal(k_shape)
         made = Tensors(q, k, v, torch.empty(q_shape, dtype=out_kind, device="cuda"), {})
         if self.packed:
@@ -166,6 +166,18 @@ class Attention(Case):
                 for each, scale in zip((q, k, v), scales, strict=True)
             )  # pyright: ignore[reportAttributeAccessIssue]
         return made
+
+    def hides(self, torch: Any, row: Any, key: Any) -> Any:
+        """Which keys (1, keys) rows (rows, 1) do not see; None if they see all. Rows have the
+        number of the key that they are aligned with.
+        """
+        if self.window is not None:
+            return (key > row) | (key < row - self.window)
+        return key > row if self.causal else None
+
+    def bias(self, torch: Any, heads: slice, row: Any, key: Any) -> Any:
+        """What is added to the scores of some heads (heads, rows, keys), in float64, or None."""
+        return None
 
     def exact(self, torch: Any, operands: Tensors) -> Sequence[Any]:
         return exact(torch, self, operands)
@@ -202,8 +214,8 @@ class Attention(Case):
     def compiled(self, schedule: str | None, arch: str | None = None) -> Any:
         import cutedialect as cute
 
-        kind, out_kind = TYPES[self.dtype]
-        q_shape, k_shape = self._shapes()
+        kind, out_kind = self.types
+        q_shape, k_shape = self.shapes
         options: dict[str, Any] = {"arch": arch} if arch is not None else {}
         if self.packed:
             options["cu_seqlens"] = (cute.TensorSpec((len(self.packed) + 1,), "i32"),) * 2
@@ -233,7 +245,13 @@ class Attention(Case):
             return sum(min(row, self.window) + 1 for row in range(rows))
         return rows * keys // 2 if self.causal else rows * keys
 
-    def _shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    @property
+    def types(self) -> tuple[str, str]:
+        """torch's types of the inputs and of the output."""
+        return TYPES[self.dtype]
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of q and of k and v."""
         if self.packed:
             total = sum(self.packed)
@@ -258,7 +276,7 @@ class Attention(Case):
     def _torch_repeated(self, torch: Any, name: str) -> Call:
         """The same on repeated heads, for a library that refuses to share them."""
         sdpa = _sdpa(torch, name)
-        kind = getattr(torch, TYPES[self.dtype][1])
+        kind = getattr(torch, self.types[1])
         q, k = (torch.ones((1, heads, 128, self.depth), dtype=kind, device="cuda")
                 for heads in self.heads)  # fmt: skip
         try:

@@ -25,7 +25,8 @@ _MOST_BYTES = 1 << 28
 @dataclass(frozen=True)
 class _Piece:
     """Sampled rows of some heads of one sequence, (heads, rows or keys, depth); `hidden` (rows,
-    keys) is what a row does not see, None for nothing. A scale is (heads, 1, 1), or None.
+    keys) is what a row does not see, `bias` what is added to the scores, None for nothing. A scale
+    is (heads, 1, 1), or None.
     """
 
     q: Any
@@ -34,6 +35,7 @@ class _Piece:
     out: Any
     scales: tuple[Any, Any, Any]
     hidden: Any
+    bias: Any
 
 
 def exact(torch: Any, case: Attention, operands: Tensors) -> list[Any]:
@@ -81,7 +83,7 @@ def _exact(torch: Any, piece: _Piece) -> Any:
         for each, scale in ((piece.q, of_q), (piece.k, of_k), (piece.v, of_v))
     )
     scores = _times(torch, q, k.transpose(-1, -2)) * q.shape[-1] ** -0.5
-    return _times(torch, torch.softmax(_masked(scores, piece.hidden), -1), v)
+    return _times(torch, torch.softmax(_masked(scores, piece), -1), v)
 
 
 def _plain(torch: Any, piece: _Piece) -> Any:
@@ -91,11 +93,11 @@ def _plain(torch: Any, piece: _Piece) -> Any:
     factor = piece.q.shape[-1] ** -0.5
     if piece.k.element_size() > 1:
         scores = _times(torch, piece.q, piece.k.transpose(-1, -2)) * factor
-        weights = torch.softmax(_masked(scores, piece.hidden).float(), -1).to(piece.v.dtype)
+        weights = torch.softmax(_masked(scores, piece).float(), -1).to(piece.v.dtype)
         return _times(torch, weights, piece.v)
     of_q, of_k, of_v = piece.scales
     q, k = _scaled(piece.q.float(), of_q), _scaled(piece.k.float(), of_k)
-    scores = _masked(_times(torch, q, k.transpose(-1, -2)) * factor, piece.hidden)
+    scores = _masked(_times(torch, q, k.transpose(-1, -2)) * factor, piece)
     weights = (scores - scores.amax(-1, True)).exp()
     products = _times(torch, weights.to(piece.v.dtype).float(), _scaled(piece.v.float(), of_v))
     return (products / weights.sum(-1, True)).to(piece.out.dtype)
@@ -108,7 +110,8 @@ def _pieces(torch: Any, case: Attention, operands: Tensors) -> Iterator[_Piece]:
     for number, (rows, keys) in enumerate(case.sequences):
         q, k, v, out = _sequence(case, operands, number, slice(start, start + rows))
         start += rows
-        hidden, sampled = _hidden(torch, case, rows, keys), 2 + rows // _STEP
+        row, key = _numbers(torch, rows, keys)
+        hidden, sampled = case.hides(torch, row, key), row.shape[0]
         most = 8 * keys * max(case.depth, case.group * sampled)
         count = max(1, min(case.heads[1], _MOST_BYTES // most))
         for first in range(0, case.heads[1], count):
@@ -121,7 +124,7 @@ def _pieces(torch: Any, case: Attention, operands: Tensors) -> Iterator[_Piece]:
             of_q, of_k, of_v = chosen
             yield _Piece(
                 _sample(torch, q[wide]), k[narrow], v[narrow], _sample(torch, out[wide]),
-                (of_q, of_k, of_v), hidden,
+                (of_q, of_k, of_v), hidden, case.bias(torch, wide, row, key),
             )  # fmt: skip
 
 
@@ -146,17 +149,16 @@ def _sample(torch: Any, matrices: Any) -> Any:
     return torch.cat([wide[:, ::_STEP], wide[:, wide.shape[1] - 1 :]], 1)
 
 
-def _hidden(torch: Any, case: Attention, rows: int, keys: int) -> Any:
-    """What each sampled row does not see."""
-    if not case.causal and case.window is None:
-        return None
+def _numbers(torch: Any, rows: int, keys: int) -> tuple[Any, Any]:
+    """Of the sampled rows (rows, 1), as the number of the key that each is aligned with, and of all
+    keys (1, keys).
+    """
 
     def along(*numbers: int) -> Any:
         return torch.arange(*numbers, device="cuda")
 
     at = torch.cat([along(0, rows, _STEP), along(rows - 1, rows)], 0) + (keys - rows)
-    apart = along(0, keys).reshape(1, -1) - at.reshape(-1, 1)
-    return apart > 0 if case.window is None else (apart > 0) | (apart < -case.window)
+    return at.reshape(-1, 1), along(0, keys).reshape(1, -1)
 
 
 def _times(torch: Any, many: Any, few: Any) -> Any:
@@ -170,5 +172,6 @@ def _scaled(matrices: Any, scale: Any) -> Any:
     return matrices if scale is None else matrices * scale
 
 
-def _masked(scores: Any, hidden: Any) -> Any:
-    return scores if hidden is None else scores.masked_fill(hidden, -inf)
+def _masked(scores: Any, piece: _Piece) -> Any:
+    biased = scores if piece.bias is None else scores + piece.bias.to(scores.dtype)
+    return biased if piece.hidden is None else biased.masked_fill(piece.hidden, -inf)

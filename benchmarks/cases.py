@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from .attention_case import Attention
+from .attention_edits import Edited
 from .case import Case
 from .gemm_case import Gemm
 
@@ -123,6 +124,13 @@ ATTENTIONS: tuple[Attention, ...] = (
                   gate=0.7, goal=0.88, quick=keys == 8192 and page != 16)
         for keys in (8192, 65536)
         for page in (0, 16, 64)
+    ],
+    *[
+        Edited("edited", "bf16", batch=4, heads=(_WIDTH // depth, _WIDTH // depth), rows=4096,
+               keys=4096, depth=depth, causal=True, edit=edit, gate=0.95, goal=1.0,
+               quick=depth == 128)
+        for depth in (64, 128)
+        for edit in ("alibi", "documents")
     ],
     *[
         _square("e4m3", length, 128, dtype="e4m3", gate=1.2, goal=1.5, quick=length == 4096)

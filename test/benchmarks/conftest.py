@@ -102,6 +102,9 @@ class Tensor:
     def __truediv__(self, other):
         return Tensor(self.array / self._like(other))
 
+    def __floordiv__(self, number):
+        return Tensor(self.array // number)
+
     def __or__(self, other):
         return Tensor(self.array | other.array)
 

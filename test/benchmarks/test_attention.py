@@ -8,7 +8,8 @@ import pytest
 
 import cutedialect as cute
 from benchmarks import attention, cases, sweep
-from benchmarks.attention_case import Attention
+from benchmarks.attention_case import Attention, Tensors
+from benchmarks.attention_edits import Edited
 from benchmarks.contenders import OURS, make_contenders
 from benchmarks.measurement import measure
 from benchmarks.rows import row_of
@@ -288,6 +289,7 @@ def test_schedules_of_attention_are_swept(capsys):
         ("window", 1, 0.8, 0.9),
         ("packed", 2, 0.9, 0.97),
         ("decode", 6, 0.7, 0.88),
+        ("edited", 4, 0.95, 1.0),
         ("e4m3", 2, 1.2, 1.5),
     ],
 )
@@ -306,3 +308,50 @@ def test_packed_sequences_are_as_many_tokens_as_equal_ones():
     assert len(case.packed) == 16
     assert (min(case.packed), max(case.packed)) == (64, 4096)
     assert sum(case.packed) == other.batch * other.keys
+
+
+@pytest.mark.parametrize("edit", ["", "alibi", "documents"])
+def test_edits_are_those_of_the_example(torch, edit):
+    """The reference, and what the program computes, against the example's own in NumPy."""
+    case = Edited(
+        "d", "f16", batch=1, heads=(2, 2), rows=130, keys=130, depth=16, causal=True, edit=edit
+    )
+    operands = case.make_operands(torch, 0)
+    q, k, v = (each.array.astype(np.float64) for each in (operands.q, operands.k, operands.v))
+    scores = q @ k.swapaxes(-1, -2) / 4
+    row, key = np.arange(130)[:, None], np.arange(130)[None]
+    seen = key <= row
+    if edit == "alibi":
+        slopes = 2.0 ** (-0.5 * np.arange(1, 3)) * np.log(2)
+        scores = scores - (row - key) * slopes[:, None, None]
+    if edit == "documents":
+        seen = seen & (row // 96 == key // 96)
+    weights = np.exp(np.where(seen, scores, -np.inf))
+    exact = weights @ v / weights.sum(-1, keepdims=True)
+    (sampled,) = case.exact(torch, operands)
+    assert np.allclose(sampled.array, exact[0][:, [0, 61, 122, 129]], atol=1e-9)
+    arrays = [each.array for each in (operands.q, operands.k, operands.v, operands.out)]
+    case.ours(None)(Tensors(*arrays, {}))
+    assert np.abs(arrays[3] - exact).max() < 2e-3
+
+
+def test_an_edit_is_compared_with_the_program_without(torch, ours, monkeypatch):
+    case = Edited("d", "f16", batch=1, heads=(2, 2), rows=64, keys=64, depth=16, causal=True,
+                  edit="alibi")  # fmt: skip
+    monkeypatch.setattr(cases, "CASES", (case,))
+
+    def played(self, schedule):
+        def call(operands):
+            def work():
+                exact = case.exact(torch, operands)[0].array
+                operands.out.array[...] = 0
+                operands.out.array[0][:, [0, 61, 63]] = exact.astype(np.float16)
+
+            torch.nn.device.launch(self.name, 2e-6 if self.edit else 1e-6, work)
+
+        return call
+
+    monkeypatch.setattr(Edited, "ours", played)
+    made = row(torch, case)
+    assert (made.yardstick, made.right) == ("unedited", True)
+    assert made.ratio == pytest.approx(0.5, rel=0.01)

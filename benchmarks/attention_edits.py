@@ -1,0 +1,98 @@
+"""Attention as `examples/attention.py` writes it, with a function of the user's in it, against the
+same program without.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .attention_case import Attention, Tensors
+from .case import Call, Maker
+
+UNEDITED = "unedited"
+_EXAMPLE = Path(__file__).parents[1] / "examples" / "attention.py"
+# Rows and keys of a tile; as many tokens as a document has in the example.
+_TILE, _DOCUMENT = (128, 64), 96
+
+
+@dataclass(frozen=True)
+class Edited(Attention):
+    """`edit` is "alibi", a function of the scores, "documents", a mask function, or none."""
+
+    edit: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{super().name} {self.edit or UNEDITED}"
+
+    @property
+    def yardsticks(self) -> tuple[str, ...]:
+        return (UNEDITED,)
+
+    @property
+    def companions(self) -> tuple[Attention, ...]:
+        return (replace(self, edit=""),)
+
+    def hides(self, torch: Any, row: Any, key: Any) -> Any:
+        hidden = super().hides(torch, row, key)
+        if self.edit == "documents":
+            hidden = hidden | (row // _DOCUMENT != key // _DOCUMENT)
+        return hidden
+
+    def bias(self, torch: Any, heads: slice, row: Any, key: Any) -> Any:
+        if self.edit != "alibi":
+            return None
+        numbers = torch.arange(heads.start + 1, heads.stop + 1, device="cuda").double()
+        slopes = (numbers * (-0.5 * math.log(2))).exp() * math.log(2)
+        return slopes.reshape(-1, 1, 1) * (key - row).double()
+
+    def theirs(self, torch: Any) -> dict[str, Maker]:
+        return {UNEDITED: lambda: self.companions[0].ours(None)}
+
+    def ours(self, schedule: str | None) -> Call:
+        program, options = self._program()
+
+        def call(operands: Tensors) -> None:
+            q, k, v, out = operands.q, operands.k, operands.v, operands.out
+            program(q, k, v, out, self._scale, schedule=schedule, **options)
+
+        return call
+
+    def compiled(self, schedule: str | None, arch: str | None = None) -> Any:
+        import cutedialect as cute
+
+        (shape, _), (kind, _) = self.shapes, self.types
+        program, options = self._program()
+        options |= {} if arch is None else {"arch": arch}
+        specs = (cute.TensorSpec(shape, kind),) * 4
+        return cute.compile(program, *specs, self._scale, schedule=schedule, **options)
+
+    @property
+    def _scale(self) -> float:
+        return math.log2(math.e) / math.sqrt(self.depth)
+
+    def _program(self) -> tuple[Any, dict[str, Any]]:
+        """The program and its options."""
+        example = _example()
+        edits = {
+            "": {},
+            "alibi": {"score": example.alibi},
+            "documents": {"mask": example.documents},
+        }
+        return example.attention, {"tile": (*_TILE, self.depth)} | edits[self.edit]
+
+
+@cache
+def _example() -> Any:
+    """The module of the example, which is in no package."""
+    spec = importlib.util.spec_from_file_location("example_attention", _EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
