@@ -14,6 +14,13 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
+from .attention_operands import (
+    check_extent,
+    check_operands,
+    differ,
+    integers,
+    page_table,
+)
 from .attention_scales import HeadScales, head_scales, split_scales
 from .attention_splits import Work, parts_of, without_parts
 from .attention_views import (
@@ -24,7 +31,7 @@ from .attention_views import (
     split_heads,
     work_items,
 )
-from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, i32, i64
+from .dtypes import DType, as_dtype, bf16, f32, i32
 from .gemm import call_key
 from .gemm_operands import Operand, as_operand, shown
 from .kernel import TensorSpec
@@ -34,7 +41,6 @@ from .library.attention_schedules import AttentionWork, choose_schedule
 from .library.split_attention import split_attention
 
 _LOG2_E = math.log2(math.e)
-_ELEMENTS = (f16, bf16, e4m3, e5m2)
 # Of 8-bit elements a multiply takes 32 of the depth at once, of others 16.
 _DEPTH_BITS = 256
 # With so many rows or fewer, those of heads that share keys are the rows of one tile.
@@ -59,6 +65,7 @@ def attention(
     softcap: float | None = None,
     lengths: Any = None,
     cu_seqlens: tuple[Any, Any] | None = None,
+    block_table: Any = None,
     scale_q: Any = None,
     scale_k: Any = None,
     scale_v: Any = None,
@@ -84,6 +91,10 @@ def attention(
     and Sk above is that number. `cu_seqlens=(q_offsets, k_offsets)` packs sequences: arrays are
     (1, H, total, D), and sequence s has the rows q_offsets[s] to q_offsets[s + 1] - 1 of q and
     those of k_offsets of k and v. Rows outside of all sequences are not written.
+    `block_table` (B, pages) of i32 or i64 says where the keys are: k and v are (pages, Hk, page
+    size, D), and key j of batch entry b is row j mod the page size, a power of two from 8 on, of
+    page block_table[b, j // page size]. Without `lengths` all of its pages are full. Pages behind
+    the length are not looked at.
 
     A row that sees no key gives 0. Padding, other sequences, and what a mask hides from a row may
     hold NaN or Inf; a tile in which some row sees such a value of v takes a slow way. Returns
@@ -97,7 +108,7 @@ def attention(
     scales = scale_q, scale_k, scale_v
     arrays, factors = split_scales(scales)
     key = call_key(
-        (q, k, v, out, lengths, *arrays, *offsets),
+        (q, k, v, out, lengths, block_table, *arrays, *offsets),
         (causal, scale, window, softcap, *factors, return_lse, out_dtype, arch, schedule, backend),
     )
     ready = _calls.get(key) if key is not None else None
@@ -112,6 +123,7 @@ def attention(
             softcap,
             lengths,
             cu_seqlens,
+            block_table,
             scales,
             return_lse,
             out,
@@ -120,7 +132,7 @@ def attention(
         ready = call.prepare(out, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
-    return ready.run((q, k, v, out), arrays, lengths, offsets, stream)
+    return ready.run((q, k, v, out), arrays, (lengths, block_table), offsets, stream)
 
 
 def compile_attention(
@@ -134,6 +146,7 @@ def compile_attention(
     softcap: float | None = None,
     lengths: Any = None,
     cu_seqlens: tuple[Any, Any] | None = None,
+    block_table: Any = None,
     scale_q: Any = None,
     scale_k: Any = None,
     scale_v: Any = None,
@@ -155,6 +168,7 @@ def compile_attention(
         softcap,
         lengths,
         cu_seqlens,
+        block_table,
         (scale_q, scale_k, scale_v),
         return_lse,
         out,
@@ -201,7 +215,7 @@ class _ReadyCall:
         self,
         arrays: tuple[Any, Any, Any, Any],
         scales: Sequence[Any],
-        lengths: Any,
+        keys: tuple[Any, Any],
         offsets: Sequence[Any],
         stream: Any,
     ) -> Any:
@@ -211,14 +225,21 @@ class _ReadyCall:
             out = new_array(q, self.out_shape, self.out_dtype)
         lse = new_array(q, self.out_shape[:-1], f32) if self.returns_lse else None
         if self.kernel is not None:
-            args = self.arguments((q, k, v, out, lse), scales, lengths, offsets)
+            args = self.arguments((q, k, v, out, lse), scales, keys, offsets)
             self.kernel.launch(*[value for value in args if value is not None], stream=stream)
         return (out, lse) if self.returns_lse else out
 
     def arguments(
-        self, arrays: Sequence[Any], scales: Sequence[Any], lengths: Any, offsets: Sequence[Any]
+        self,
+        arrays: Sequence[Any],
+        scales: Sequence[Any],
+        keys: tuple[Any, Any],
+        offsets: Sequence[Any],
     ) -> list[Any]:
-        """The program's arguments: heads that share keys are a mode of their own."""
+        """The program's arguments: heads that share keys are a mode of their own. `keys` are their
+        lengths and the table of their pages.
+        """
+        lengths, table = keys
         q, k, v, out, lse = arrays
         if self.folds:
             q, out = heads_as_rows(q, self.heads), heads_as_rows(out, self.heads)
@@ -234,8 +255,8 @@ class _ReadyCall:
         )
         given = [q, k, v, out, lse, *self.numbers, *factors, lengths]
         if self.parts is not None:
-            return [*given, self.queries, self.parts]
-        return [*given, *packing, self.queries]
+            return [*given, self.queries, table, self.parts]
+        return [*given, *packing, self.queries, table]
 
 
 @dataclass(frozen=True)
@@ -260,13 +281,17 @@ class _Call:
         softcap: float | None,
         lengths: Any,
         cu_seqlens: tuple[Any, Any] | None,
+        block_table: Any,
         scales: tuple[Any, Any, Any],
         return_lse: bool,
         out: Any,
         out_dtype: object,
     ) -> None:
         self.q, self.k, self.v = (as_operand(x, name) for x, name in ((q, "q"), (k, "k"), (v, "v")))
-        self._check_operands()
+        self.table = (
+            None if block_table is None else page_table(block_table, self.q, self.k, self.v)
+        )
+        check_operands(self.q, self.k, self.v, self.table)
         self.heads = self.k.shape[1]
         self.out_shape = (*self.q.shape[:-1], self.v.shape[-1])
         self.causal = causal
@@ -279,10 +304,10 @@ class _Call:
         self.softcap = None if not softcap else _number("softcap", softcap)
         if self.softcap is not None and self.softcap < 0:
             raise ValueError(f"softcap: expected a positive number, got {softcap}")
-        self.lengths = None if lengths is None else _integers("lengths", lengths)
+        self.lengths = None if lengths is None else integers("lengths", lengths)
         self.packing = None
         if self.lengths is not None:
-            _check_extent("lengths", self.lengths, self.q.shape[0])
+            check_extent("lengths", self.lengths, self.q.shape[0])
         if cu_seqlens is not None:
             self.packing = self._packed(cu_seqlens)
         default = self.q.dtype if self.q.dtype.bits > 8 else bf16
@@ -291,63 +316,22 @@ class _Call:
         self._check_out(out)
         self.returns_lse = return_lse
 
-    def _check_operands(self) -> None:
-        for each in (self.q, self.k, self.v):
-            if len(each.shape) != 4:
-                raise ValueError(
-                    f"{each.name}: expected 4 dimensions (batch, heads, sequence, head dimension), "
-                    f"got shape {shown(each.shape)}"
-                )
-            if each.dtype not in _ELEMENTS:
-                raise TypeError(
-                    f"{each.name}: expected f16, bf16, e4m3 or e5m2, got {each.dtype.name}"
-                )
-            if each.dtype != self.q.dtype:
-                raise TypeError(
-                    f"{each.name}: expected {self.q.dtype.name} as in q, got {each.dtype.name}"
-                )
-            depth = each.shape[-1]
-            if depth is None or not 1 <= depth <= _MOST_DIMS:
-                raise ValueError(
-                    f"{each.name}: expected a head dimension of 1 to {_MOST_DIMS}, got {depth}"
-                )
-            if _last_stride(each) not in (1, None) and depth > 1 and 0 not in each.shape:
-                raise ValueError(
-                    f"{each.name}: expected a contiguous last dimension, got stride "
-                    f"{_last_stride(each)}"
-                )
-        q, k, v = self.q.shape, self.k.shape, self.v.shape
-        if _differ(k[-1], q[-1]):
-            raise ValueError(f"k: expected head dimension {q[-1]} as in q, got {k[-1]}")
-        for each, name in ((k, "k"), (v, "v")):
-            if _differ(each[0], q[0]):
-                raise ValueError(f"{name}: expected batch {q[0]} as in q, got {each[0]}")
-        for mode, what in ((1, "heads"), (2, "keys")):
-            if _differ(v[mode], k[mode]):
-                raise ValueError(f"v: expected {k[mode]} {what} as in k, got {v[mode]}")
-        if q[1] is None or k[1] is None:
-            raise ValueError("q: expected a known number of heads in q and k, got None")
-        if k[1] == 0 or q[1] % k[1]:
-            raise ValueError(
-                f"k: expected a number of heads that divides the {q[1]} of q, got {k[1]}"
-            )
-
     def _packed(self, given: object) -> _Packing:
         if self.lengths is not None:
             raise ValueError("cu_seqlens: expected None with lengths, got both")
+        if self.table is not None:
+            raise ValueError("cu_seqlens: expected None with block_table, got both")
         if not isinstance(given, tuple | list) or len(given) != 2:
             raise TypeError(
                 f"cu_seqlens: expected (q_offsets, k_offsets), got {type(given).__name__}"
             )
-        if _differ(self.q.shape[0], 1):
+        if differ(self.q.shape[0], 1):
             raise ValueError(
                 f"q: expected batch 1 with cu_seqlens (1, heads, total, head dimension), got shape "
                 f"{shown(self.q.shape)}"
             )
-        packing = _Packing(
-            _integers("cu_seqlens[0]", given[0]), _integers("cu_seqlens[1]", given[1])
-        )
-        _check_extent("cu_seqlens[1]", packing.k_offsets, packing.q_offsets.shape[0])
+        packing = _Packing(integers("cu_seqlens[0]", given[0]), integers("cu_seqlens[1]", given[1]))
+        check_extent("cu_seqlens[1]", packing.k_offsets, packing.q_offsets.shape[0])
         count = packing.q_offsets.shape[0]
         if count is not None and count < 2:
             raise ValueError(
@@ -360,7 +344,7 @@ class _Call:
         if out is None:
             return
         given = as_operand(out, "out")
-        if any(_differ(x, y) for x, y in zip(given.shape, self.out_shape, strict=False)) or len(
+        if any(differ(x, y) for x, y in zip(given.shape, self.out_shape, strict=False)) or len(
             given.shape
         ) != len(self.out_shape):
             raise ValueError(
@@ -391,19 +375,20 @@ class _Call:
         folds = self.folds(out)
         many = group * queries if folds and queries is not None else queries
         left, right = self.masks()
-        sliced = self.lengths is not None or self.packing is not None
+        sliced = (self.lengths, self.packing, self.table) != (None, None, None)
         problem = AttentionWork(
             dims,
             many,
-            None if self.packing is not None else self.k.shape[2],
+            None if self.packing is not None else self.key_shape()[2],
             self.k.dtype.bits,
             self.loads_boxes(),
             (left, right) != (None, None) or sliced,
             left is not None or sliced or self.returns_lse,
+            self.table is not None,
         )
         chosen = choose_schedule(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1
-        work = Work(self.k.shape, many, 1 if folds else group, self.masks(), bool(self.packing))
+        work = Work(self.key_shape(), many, 1 if folds else group, self.masks(), bool(self.packing))
         parts = parts_of(work, chosen, target, backend)
         chosen = without_parts(chosen)
         ready = _ReadyCall(
@@ -426,6 +411,7 @@ class _Call:
             "tile": chosen.tile,
             "dims": dims,
             # The largest score is that of the largest product only with a positive factor.
+            "page_size": 0 if self.table is None else self.k.shape[2],
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
             "arch": target,
             "schedule": chosen,
@@ -437,11 +423,21 @@ class _Call:
         lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
         arrays = self.q.value, self.k.value, self.v.value, made, lse
         lengths = None if self.lengths is None else self.lengths.value
+        keys = lengths, None if self.table is None else self.table.value
         packing = self.packing
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
-        args = ready.arguments(arrays, self.given_scales, lengths, offsets)
+        args = ready.arguments(arrays, self.given_scales, keys, offsets)
         chosen_program = program if ready.parts is None else split_attention
         return replace(ready, kernel=compile_kernel(chosen_program, args, options))
+
+    def key_shape(self) -> tuple[int | None, ...]:
+        """The shape of k without pages."""
+        if self.table is None:
+            return self.k.shape
+        batch, pages = self.table.shape
+        size = self.k.shape[2]
+        keys = None if pages is None or size is None else pages * size
+        return batch, self.k.shape[1], keys, self.k.shape[3]
 
     def folds(self, out: Any) -> bool:
         """Whether rows of heads that share keys are made the rows of one tile: where they are few,
@@ -534,29 +530,3 @@ def _number(name: str, value: object) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{name}: expected a finite number, got {number}")
     return number
-
-
-def _integers(name: str, value: object) -> Operand:
-    operand = as_operand(value, name)
-    if len(operand.shape) != 1:
-        raise ValueError(f"{name}: expected one dimension, got shape {shown(operand.shape)}")
-    if operand.dtype not in (i32, i64):
-        raise TypeError(f"{name}: expected i32 or i64, got {operand.dtype.name}")
-    return operand
-
-
-def _check_extent(name: str, operand: Operand, extent: int | None) -> None:
-    if _differ(operand.shape[0], extent):
-        raise ValueError(f"{name}: expected {extent} numbers, got {operand.shape[0]}")
-
-
-def _differ(one: int | None, other: int | None) -> bool:
-    """Whether two extents that may be unknown are known to differ."""
-    return None not in (one, other) and one != other
-
-
-def _last_stride(operand: Operand) -> int | None:
-    if operand.array is not None:
-        return operand.array.strides[-1]
-    strides: Sequence[int | None] | None = operand.value.strides
-    return 1 if strides is None else strides[-1]

@@ -7,7 +7,7 @@ one mode, and a `Tile` a register tile.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
@@ -43,6 +43,9 @@ from .dtypes import DType, as_dtype, i1, of_ir
 from .scalar import Scalar, as_i32
 from .trace import Scope, current, error
 
+if TYPE_CHECKING:
+    from .paged import Pages
+
 
 class Tensor:
     """A tensor in global memory: a kernel argument."""
@@ -50,7 +53,8 @@ class Tensor:
     def __init__(self, value: SSAValue, name: str) -> None:
         self.value = value
         self.name = name
-        self._extents: dict[int, int | Scalar] = {}
+        # What tensors go through this one as a table of pages, by the scope.
+        self.pages: list[tuple[Scope, Pages]] = []
 
     @property
     def memref(self) -> MemRefType:
@@ -90,6 +94,24 @@ class Tensor:
             raise error(f"expected a mode in 0..{self.rank - 1} of {self.name}, got {mode}")
         bounds = as_i32(first, "the start of a slice"), as_i32(end, "the end of a slice")
         return Tensor(current().insert(SliceOp(self.value, mode, *bounds)).results[0], self.name)
+
+    def paged(self, mode: int, table: Tensor, page_size: int) -> Tensor:
+        """This tensor of pages, its first mode, as one whose rows along `mode` go through a table:
+        row r of entry b is row r mod `page_size` of page `table[b, r // page_size]`.
+
+        The first mode of the result is that of `table` (entries, pages), and its tiles along `mode`
+        are whole pages or parts of one; `page_size` is the extent of `mode`, a power of two from 8
+        on. No more of the table is looked at than the pages in front of the end of a `slice`.
+        """
+        from .paged import paged
+
+        return paged(self, mode, table, page_size)
+
+    def view(self, tile: Sequence[int], coords: Sequence[SSAValue]) -> View:
+        """The tile at tile coordinates; extent 0 indexes and drops a mode, -1 keeps it whole."""
+        trace = current()
+        value = trace.insert(LocalTileOp(self.value, list(tile), list(coords)), self.name)
+        return View(value.results[0], self, tile_origins(tile, coords))
 
     def __getitem__(self, coords: object) -> Scalar:
         """One element as a scalar, the same for the whole CTA: `lengths[b]`, `offsets[0, b + 1]`.
@@ -190,7 +212,7 @@ class Views:
         current().check_alive(self.scope, "a run of tiles")
         at = as_i32(index, "a tile number")
         coords = [at if coord is None else coord for coord in self.coords]
-        return _view(self.tensor, self.tile, coords)
+        return self.tensor.view(self.tile, coords)
 
     def __iter__(self):
         raise error("expected `for k in cute.range(x.tiles): x[k]`, got iteration over x itself")
@@ -200,11 +222,9 @@ def _i32() -> IntegerType:
     return IntegerType(32)
 
 
-def _view(tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue]) -> View:
+def tile_origins(tile: Sequence[int], coords: Sequence[SSAValue]) -> dict[int, Scalar]:
+    """The element coordinates at which a tile starts, by the modes that it keeps."""
     trace = current()
-    value = trace.insert(LocalTileOp(tensor.value, list(tile), list(coords)), tensor.name)
-    result = value.results[0]
-    assert isinstance(result.type, MemRefType)
     origins: dict[int, Scalar] = {}
     kept = [(coord, extent) for coord, extent in zip(coords, tile, strict=True) if extent != 0]
     for mode, (coord, extent) in enumerate(kept):
@@ -212,7 +232,7 @@ def _view(tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue]) -> Vi
             continue
         step = trace.constant(extent, _i32())
         origins[mode] = Scalar(trace.insert(arith.MuliOp(coord, step)).results[0])
-    return View(result, tensor, origins)
+    return origins
 
 
 @overload
@@ -267,7 +287,7 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
             values.append(as_i32(at, "a tile coordinate"))
     if open_mode is not None:
         return Views(tensor, extents, values, open_mode)
-    return _view(tensor, extents, [value for value in values if value is not None])
+    return tensor.view(extents, [value for value in values if value is not None])
 
 
 def as_extent(extent: object) -> int:

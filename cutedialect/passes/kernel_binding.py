@@ -32,6 +32,7 @@ from cutedialect.passes.tensor_maps import (
     TensorMaps,
     box_of,
     has_tensor_map,
+    part_of,
     takes_boxes,
     tile_of_tensor,
 )
@@ -85,8 +86,7 @@ class KernelBinding:
         self, tile: SSAValue, buffer: SSAValue, share: int, element: Attribute | None = None
     ) -> SSAValue | None:
         """The tensor map for copies between a tile in gmem and its buffer, if there is one."""
-        type_, staged = tile.type, buffer.type
-        assert isinstance(type_, MemRefType)
+        type_, staged = part_of(tile), buffer.type
         assert isinstance(staged, MemRefType)
         found = tile_of_tensor(tile)
         if found is None or not has_tensor_map(found.tensor.type):  # pyright: ignore[reportArgumentType]

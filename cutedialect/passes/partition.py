@@ -60,6 +60,8 @@ from cutedialect.passes.mma_choice import choose_mma, needs_transposing, shapes_
 from cutedialect.passes.result_stores import ResultStores
 from cutedialect.passes.smem_layouts import staging_layout, with_order
 from cutedialect.passes.tensor_maps import (
+    is_joined,
+    part_of,
     sharing,
 )
 from cutedialect.passes.tensor_reductions import as_store, reduces_by_tma
@@ -268,8 +270,7 @@ class _Partition(KernelBinding):
         return self.insert_top(AllocSmemOp(smem), like).results[0]
 
     def _copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
-        type_ = source.type
-        assert isinstance(type_, MemRefType)
+        type_ = part_of(source)
         # Tensor cores would cut f32 operands off where loads can round them.
         rounded = None
         if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
@@ -285,7 +286,7 @@ class _Partition(KernelBinding):
             self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
             return
         atom = UniversalCopyType.get(rounded or type_.element, width * 8)
-        if self.is_specialized:
+        if self.is_specialized or is_joined(source):
             self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
             return
         fragment = FragmentType.get(type_.element, type_.shape, tv)
@@ -384,6 +385,7 @@ class _Partition(KernelBinding):
     # Loads and copies
 
     def _bind_load(self, op: LoadOp) -> None:
+        _check_whole(op)
         source = op.source.type
         assert isinstance(source, MemRefType)
         if self.is_specialized and not self.atoms and takes_async_copy(source):
@@ -403,6 +405,7 @@ class _Partition(KernelBinding):
             op.operands[0] = self.converted(op.source, destination.tv, op)
             return
         assert isinstance(source, MemRefType)
+        _check_whole(op)
         op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
         if isinstance(destination, MemRefType):
             tv = coalesced_for(source, self.threads)
@@ -419,6 +422,15 @@ def _once(tile: SSAValue, reader: Operation) -> Operation:
     block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
     outer = None if block is None else block.find_ancestor_op_in_block(reader)
     return reader if outer is None else outer
+
+
+def _check_whole(op: LoadOp | CopyOp) -> None:
+    if is_joined(op.source):
+        raise PassFailedException(
+            op,
+            "expected a tile of several parts (pages) as an operand of cute.gemm only, got it "
+            "loaded to registers; take tiles of one page",
+        )
 
 
 def _is_store(op: CopyOp) -> bool:

@@ -14,6 +14,7 @@ from cutedialect.dialects.cute import (
     KernelOp,
     LoadOp,
     MemRefType,
+    shape_of,
 )
 from cutedialect.passes.layout_inference import contiguous_mode, takes_async_copy
 from cutedialect.passes.mma_choice import needs_transposing, takes_wgmma
@@ -22,6 +23,7 @@ from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import (
     box_of,
     has_tensor_map,
+    part_of,
     takes_boxes,
     tile_of_tensor,
 )
@@ -166,16 +168,15 @@ def _plan(
 
 def _comes_by_tma(tile: SSAValue) -> bool:
     """Whether a tile of rank 2 can be loaded as boxes."""
-    type_ = tile.type
     found = tile_of_tensor(tile)
-    if not isinstance(type_, MemRefType) or type_.rank != 2 or found is None:
+    if found is None or (type_ := part_of(tile)).rank != 2:
         return False
     tensor = found.tensor.type
     assert isinstance(tensor, MemRefType)
     contiguous = contiguous_mode(type_)
     if contiguous is None or not has_tensor_map(tensor):
         return False
-    layout, _, _ = staging_layout(type_.shape, contiguous, type_.bits)
+    layout, _, _ = staging_layout(shape_of(tile.type), contiguous, type_.bits)
     modes = layout.shape
     assert isinstance(modes, tuple)
     box = box_of(type_.shape, modes, contiguous, 1)

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
     BlockIdxOp,
+    ConcatOp,
     GroupType,
     KernelOp,
     LaunchOp,
@@ -25,6 +26,7 @@ from cutedialect.dialects.cute import (
     SliceOp,
     SubviewOp,
     TransposeOp,
+    transposed_type,
 )
 from cutedialect.dialects.cute_nvgpu import (
     FenceTensorMapsOp,
@@ -92,6 +94,9 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         return replace(source, modes=tuple(source.modes[mode] for mode in kept[dropped:]))
     if isinstance(owner, SubviewOp):
         return tile_of_tensor(owner.source)
+    if isinstance(owner, ConcatOp):
+        tiles = {tile_of_tensor(part) for part in owner.parts}
+        return tiles.pop() if len(tiles) == 1 else None
     if isinstance(owner, TransposeOp):
         source = tile_of_tensor(owner.source)
         if source is None:
@@ -99,6 +104,25 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         modes = source.modes if len(source.modes) == 2 else (*source.modes, -1)
         return replace(source, modes=modes[::-1])
     return None
+
+
+def part_of(value: SSAValue) -> MemRefType:
+    """The type of what is copied at once: a tile, or each part of one that is put together."""
+    type_, op = value.type, value.owner
+    assert isinstance(type_, MemRefType)
+    if isinstance(op, ConcatOp):
+        return part_of(op.parts[0])
+    if isinstance(op, TransposeOp) and is_joined(op.source):
+        return transposed_type(part_of(op.source))  # pyright: ignore[reportReturnType]
+    return type_
+
+
+def is_joined(value: SSAValue) -> bool:
+    """Whether a tile is put together from several."""
+    op = value.owner
+    if isinstance(op, TransposeOp):
+        return is_joined(op.source)
+    return isinstance(op, ConcatOp)
 
 
 def takes_boxes(tile: TensorTile, box: tuple[int, ...], contiguous: int) -> bool:

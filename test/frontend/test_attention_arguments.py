@@ -71,6 +71,29 @@ REFUSED = {
         "schedule": "tile = (128,64,64)"
     },
     "arch: ": {"arch": "sm_81"},
+    "block_table: expected (batch, pages), got shape (2,)": {
+        "block_table": zeros(2, dtype=np.int32)
+    },
+    "block_table: expected i32 or i64, got f16": {"block_table": zeros(2, 3)},
+    "block_table: expected batch 2 as in q, got 3": {"block_table": zeros(3, 1, dtype=np.int32)},
+    "k: expected (pages, heads, page size, head dimension) with a page size that is a power of two "
+    "from 8 on, got shape (9, 2, 24, 64)": {
+        "k": zeros(9, 2, 24, 64), "block_table": zeros(2, 3, dtype=np.int32)
+    },
+    "v: expected pages of 16 keys as in k, got 32": {
+        "v": zeros(2, 2, 32, 64), "block_table": zeros(2, 3, dtype=np.int32)
+    },
+    "v: expected 2 pages as in k, got 3": {
+        "v": zeros(3, 2, 16, 64), "block_table": zeros(2, 3, dtype=np.int32)
+    },
+    "cu_seqlens: expected None with block_table, got both": {
+        "q": Q[:1], "k": K[:1], "v": K[:1], "block_table": zeros(1, 3, dtype=np.int32),
+        "cu_seqlens": (OFFSETS, OFFSETS),
+    },
+    "schedule: expected split_k = 1 with cu_seqlens, got 2": {
+        "q": Q[:1], "k": K[:1], "v": K[:1], "cu_seqlens": (OFFSETS, OFFSETS),
+        "schedule": "split_k = 2",
+    },
 }  # fmt: skip
 
 

@@ -189,3 +189,78 @@ def test_split_kernels_assemble_without_spills(d, masks, arch):
     options = {"return_lse": True, "schedule": "split_k = 4", "arch": arch}
     kernel = cute.compile(cute.attention, q, k, k, **options, **masks)
     assert kernel.resources.spills == 0
+
+
+def in_pages(arrays, size, lengths, columns, seed=5):
+    """(table, pages of each array): rows of (B, Hk, Sk, D) up to the lengths, in pages in any
+    order; all else is NaN, or a page that does not exist.
+    """
+    rng = np.random.default_rng(seed)
+    counts = [-(-length // size) for length in lengths]
+    places = rng.permutation(sum(counts) + 3)
+    table = np.full((len(lengths), columns), 1 << 20, np.int32)
+    result = [np.full((len(places), x.shape[1], size, x.shape[3]), np.nan, x.dtype) for x in arrays]
+    at = 0
+    for entry, length in enumerate(lengths):
+        for page in range(counts[entry]):
+            table[entry, page] = places[at]
+            rows = slice(page * size, min((page + 1) * size, length))
+            for x, to in zip(arrays, result, strict=True):
+                to[places[at], :, : rows.stop - rows.start] = x[entry, :, rows]
+            at += 1
+    return table, result
+
+
+PAGED = [
+    (16, 1, 4, {}, "sm_90a", 1, 64),
+    (16, 4, 8, {"causal": True}, "sm_80", 2, 64),
+    (64, 2, 1, {"causal": True, "window": (60, -1)}, "sm_90a", 3, 64),
+    (64, 8, 4, {"causal": True}, "sm_80", 1, 32),
+    (128, 1, 1, {}, "sm_80", 7, 32),
+    (256, 1, 8, {}, "sm_90a", 2, 64),
+    (32, 70, 2, {"causal": True}, "sm_90a", 1, 192),
+    (8, 70, 1, {"causal": True}, "sm_80", 1, 128),
+]
+
+
+@pytest.mark.parametrize(("size", "rows", "group", "masks", "arch", "parts", "d"), PAGED)
+def test_pages(size, rows, group, masks, arch, parts, d):
+    lengths = np.array([150, 0, 128, 33], np.int32)
+    q, k, v = operands(4, group, 1, rows, 150, d)
+    table, pages = in_pages((k, v), size, lengths, -(-150 // size) + 1)
+    out, lse = run(
+        q,
+        *pages,
+        block_table=table,
+        lengths=lengths,
+        arch=arch,
+        schedule=f"split_k = {parts}",
+        **masks,
+    )
+    for entry, length in enumerate(lengths):
+        at = slice(entry, entry + 1)
+        check(out[at], lse[at], q[at], k[at, :, :length], v[at, :, :length], **masks)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_full_pages_and_views_of_a_cache(arch):
+    q, k, v = operands(2, 2, 2, 3, 96, 64, BF16)
+    table, pages = in_pages((k, v), 32, [96, 96], 3)
+    cache = np.ascontiguousarray(np.stack([x.transpose(0, 2, 1, 3) for x in pages], 1))
+    views = (cache[:, i].transpose(0, 2, 1, 3) for i in range(2))
+    check(*run(q, *views, block_table=table.astype(np.int64), causal=True, arch=arch), q, k, v,
+          causal=True)  # fmt: skip
+
+
+@pytest.mark.parametrize(("size", "d"), [(16, 128), (64, 128), (16, 64)])
+@pytest.mark.parametrize("arch", ARCHS)
+def test_paged_kernels_assemble_without_spills(size, d, arch):
+    q, k = cute.TensorSpec((16, 32, 1, d), cute.bf16), cute.TensorSpec((99, 8, size, d), cute.bf16)
+    table, lengths = cute.TensorSpec((16, 512), cute.i32), cute.TensorSpec((16,), cute.i32)
+    options = {"block_table": table, "lengths": lengths, "arch": arch, "return_lse": True}
+    kernel = cute.compile(cute.attention, q, k, k, **options)
+    assert kernel.resources.spills == 0
+    boxes = 128 // size * (2 if d == 128 else 1)
+    if arch == "sm_90a":
+        assert kernel.ptx.count("cp.async.bulk.tensor.5d.shared") >= 2 * boxes
+        assert "cp.async.cg" not in kernel.ptx

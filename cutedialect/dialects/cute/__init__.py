@@ -2,7 +2,8 @@
 
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
-`views.py` tiles and storage, `fragment_ops.py` register tiles, `tile_ops.py` what computes.
+`joins.py` tiles of several parts, `views.py` tiles and storage, `fragment_ops.py` register tiles,
+`tile_ops.py` what computes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from .cooperation import ClaimOp, LastArrivalOp
 from .fragment_ops import ConvertOp, ExtractOp, FillOp, ScalarOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
+from .joins import ConcatOp
 from .kernel_ops import (
     BlockIdxOp,
     DimOp,
@@ -73,6 +75,7 @@ Cute = Dialect(
         ReadOp,
         SearchOp,
         LocalTileOp,
+        ConcatOp,
         TransposeOp,
         SubviewOp,
         StageOp,
@@ -118,6 +121,7 @@ __all__ = [
     "ClaimOp",
     "ComposedLayoutAttr",
     "ComposedLayoutType",
+    "ConcatOp",
     "ConvertOp",
     "CoordOp",
     "CopyOp",

@@ -43,10 +43,12 @@ def attention(
     q_offsets: Tensor | None,
     k_offsets: Tensor | None,
     queries: Scalar | None = None,
+    table: Tensor | None = None,
     *,
     tile: tuple[int, int] = (128, 64),
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
+    page_size: int = 0,
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
     Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
@@ -59,6 +61,9 @@ def attention(
 
     An `out` with a mode more, in front of the rows, has the keys split into as many parts as it has
     extents there: each part attends to its own keys, and has an lse of its own.
+
+    With a `table` (batch, pages) K and V are (pages, heads..., page_size, head dimension): the keys
+    of batch entry b lie in the pages table[b, 0], table[b, 1] and so on.
 
     With `queries` the rows of Q are those of several heads, so many of each: row r is the query
     r mod `queries` of its head.
@@ -108,6 +113,8 @@ def attention(
     # What is multiplied by V: of 8 bits, exponentials up to 2^8 use the range of the type.
     p_type = e4m3 if V.dtype.bits == 8 else V.dtype
     shift = _SHIFT if p_type.bits == 8 else 0.0
+    if table is not None:
+        K, V = (each.paged(along, table, page_size) for each in (K, V))
     if lengths is not None:
         valid = lengths[batch[0]].to(cute_i32)
         K, V = K.slice(along, 0, valid), V.slice(along, 0, valid)

@@ -22,8 +22,8 @@ _MANY_ROWS = 2048
 class AttentionWork:
     """What the choice depends on: head dimensions (of q and k, of v), rows and keys (None: many),
     bits of an element of k, whether TMA loads the operands as they are, whether tiles differ in the
-    keys that they see, and whether more than a causal mask's bounds stays in registers meanwhile (a
-    window's other side, a slice, the logarithms).
+    keys that they see, whether more than a causal mask's bounds stays in registers meanwhile (a
+    window's other side, a slice, the logarithms), and whether keys lie in pages.
     """
 
     dims: tuple[int, int]
@@ -33,6 +33,7 @@ class AttentionWork:
     loads_boxes: bool = True
     is_uneven: bool = False
     keeps_more: bool = False
+    is_paged: bool = False
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -44,6 +45,9 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     """
     on_groups = arch in _WARPGROUP_TARGETS
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
+    if work.is_paged:
+        # Whole pages, or a part of one: these have a power of two of keys.
+        keys = 1 << keys.bit_length() - 1
     bq = _rows(work, arch, keys)
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(given)
@@ -78,7 +82,9 @@ def _group_keys(work: AttentionWork) -> int:
         return 64 if work.loads_boxes else 32
     if widest > 128:
         return 96 if work.dims[0] == work.dims[1] else 80
-    is_long = work.keys is not None and work.keys >= _MANY_KEYS
+    # One warpgroup's rows wait for memory: more stages of fewer keys have more on its way.
+    are_few = work.rows is not None and work.rows <= _GROUP_ROWS
+    is_long = work.keys is not None and work.keys >= _MANY_KEYS and not are_few
     return 160 if is_long and work.dims == (128, 128) and _is_plain(work) else 128
 
 

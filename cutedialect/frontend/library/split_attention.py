@@ -88,11 +88,13 @@ def split_attention(
     scale_v: Tensor | None,
     lengths: Tensor | None,
     queries: Scalar | None,
+    table: Tensor | None,
     parts: Scalar,
     *,
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
+    page_size: int = 0,
 ) -> None:
     """`attention` with the keys of each tile of rows in so many `parts`."""
     from cutedialect.frontend.dtypes import f32
@@ -104,10 +106,11 @@ def split_attention(
     launch(
         attention,
         *(Q, K, V, partial, logs, scale, cap, left, right),
-        *(factor_v, scale_q, scale_k, scale_v, lengths, None, None, None, queries),
+        *(factor_v, scale_q, scale_k, scale_v, lengths, None, None, None, queries, table),
         tile=tile,
         dims=dims,
         is_scaled_first=is_scaled_first,
+        page_size=page_size,
     )
     plan = Schedule(roles="uniform", scheduler="single", epilogue="direct")
     launch(combine, partial, logs, out, lse, schedule=plan, width=dims[1])

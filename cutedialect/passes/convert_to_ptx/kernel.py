@@ -16,6 +16,7 @@ from . import (
     control,
     cooperation,
     groups,
+    joined_tiles,
     synchronization,
     tile_copies,
     tile_math,
@@ -49,6 +50,7 @@ _HANDLERS = (
     | tile_copies.HANDLERS
     | tile_math.HANDLERS
     | tile_views.HANDLERS
+    | joined_tiles.HANDLERS
     | tma.HANDLERS
 )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type
 from xdsl.ir import Block, Operation, SSAValue
@@ -35,6 +35,9 @@ from .scalar_builder import Scalar
 from .scalars import lower_scalar
 from .views import View, memref_view
 
+if TYPE_CHECKING:
+    from .joined_tiles import JoinedTile
+
 Handler = Callable[["KernelLowering", Any], None]
 """Lowers one op; what it has become is kept in the lowering."""
 
@@ -56,6 +59,7 @@ class KernelLowering:
         self.builder = context.builder
         self.scalars: dict[SSAValue, Scalar] = {}
         self.views: dict[SSAValue, View] = {}
+        self.joined: dict[SSAValue, JoinedTile] = {}
         self.fragments: dict[SSAValue, Fragment] = {}
         self.kinds: dict[SSAValue, str] = {}
         self.maps: dict[SSAValue, SSAValue] = {}

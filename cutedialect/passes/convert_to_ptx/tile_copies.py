@@ -26,6 +26,7 @@ from .context import (
 )
 from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, extract
+from .joined_tiles import pieces
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import load_matrices, store_matrices
 from .register_copies import copy_tile
@@ -40,15 +41,8 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
     if isinstance(atom, SimtAsyncCopyType):
         if op.tv is None:
             raise fail(op, "expected the attribute tv (thread-value layout) with cp.async")
-        copy_async(
-            self.context,
-            op,
-            self.view(op, op.source),
-            self.view(op, op.destination),
-            op.tv.data,
-            atom,
-            predicate,
-        )
+        for source, target in pieces(self, op, op.source, op.destination):
+            copy_async(self.context, op, source, target, op.tv.data, atom, predicate)
         return
     if isinstance(atom, TmaLoadType | TmaStoreType | BulkCopyType):
         tensor_copy(self, op, predicate)
@@ -62,12 +56,12 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
     source, target_ = op.source, op.destination
     if isinstance(atom, TransposeCopyType):
         transpose_copy(self.context, op, self.view(op, source), self.view(op, target_))
-    elif source in self.views and target_ in self.views:
+    elif (source in self.views or source in self.joined) and target_ in self.views:
         if op.tv is None:
             raise fail(op, "expected the attribute tv (thread-value layout) between memories")
         is_tf32 = isinstance(atom, UniversalCopyType) and isinstance(atom.element, FloatTF32Type)
-        sides = self.views[source], self.views[target_]
-        copy_tile(self.context, *sides, op.tv.data, limit, is_tf32)
+        for sides in pieces(self, op, source, target_):
+            copy_tile(self.context, *sides, op.tv.data, limit, is_tf32)
     elif source in self.views:
         fragment = self.fragment(op, target_)
         view = self.views[source]

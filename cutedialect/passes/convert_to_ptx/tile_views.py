@@ -116,6 +116,9 @@ def _transpose(self: KernelLowering, op: cute.TransposeOp) -> None:
     if op.source in self.views:
         self.views[op.result] = transpose(self.views[op.source])
         return
+    if op.source in self.joined:
+        self.joined[op.result] = self.joined[op.source].transposed()
+        return
     type_ = op.result.type
     assert isinstance(type_, cute.FragmentType)
     self.fragments[op.result] = Fragment(type_, self.fragment(op, op.source).array)

@@ -15,6 +15,7 @@ from cutedialect.dialects.cute_nvgpu import (
 
 from .bulk_copies import bulk_load, bulk_store
 from .context import fail
+from .joined_tiles import pieces
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
 from .tensor_copies import load_boxes, prefetch_boxes, store_boxes
@@ -31,14 +32,15 @@ def tensor_copy(self: KernelLowering, op: cute.CopyOp, predicate: Scalar) -> Non
 def _load_tile(self: KernelLowering, op: cute.CopyOp) -> None:
     if op.barrier is None or op.barrier not in self.barriers:
         raise fail(op, "expected the barrier that the load signals, got none")
-    source, target = self.view(op, op.source), self.view(op, op.destination)
     barrier = self.barriers[op.barrier]
     if isinstance(op.atom, BulkLoadType):
+        source, target = self.view(op, op.source), self.view(op, op.destination)
         bulk_load(self.context, op, source, target, op.atom, barrier)
         return
     assert isinstance(op.atom, TmaLoadType)
     map_, described = _map_of(self, op)
-    load_boxes(self.context, op, source, target, map_, described, op.atom, barrier)
+    for source, target in pieces(self, op, op.source, op.destination):
+        load_boxes(self.context, op, source, target, map_, described, op.atom, barrier)
 
 
 def _map_of(self: KernelLowering, op: cute.CopyOp):

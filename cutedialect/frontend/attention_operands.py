@@ -1,0 +1,108 @@
+"""What the arrays of `cute.attention` have to be: elements, shapes, and how they fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .dtypes import bf16, e4m3, e5m2, f16, i32, i64
+from .gemm_operands import Operand, as_operand, shown
+
+_ELEMENTS = (f16, bf16, e4m3, e5m2)
+_MOST_DIMS = 256
+# Rows that the swizzles of shared memory repeat in: pages are copied one by one.
+_LEAST_PAGE = 8
+
+
+def check_operands(q: Operand, k: Operand, v: Operand, table: Operand | None) -> None:
+    """Refuse arrays that do not fit each other; with a table of pages k and v are
+    (pages, heads, page size, head dimension).
+    """
+    for each in (q, k, v):
+        if len(each.shape) != 4:
+            raise ValueError(
+                f"{each.name}: expected 4 dimensions (batch, heads, sequence, head dimension), "
+                f"got shape {shown(each.shape)}"
+            )
+        if each.dtype not in _ELEMENTS:
+            raise TypeError(f"{each.name}: expected f16, bf16, e4m3 or e5m2, got {each.dtype.name}")
+        if each.dtype != q.dtype:
+            raise TypeError(f"{each.name}: expected {q.dtype.name} as in q, got {each.dtype.name}")
+        depth = each.shape[-1]
+        if depth is None or not 1 <= depth <= _MOST_DIMS:
+            raise ValueError(
+                f"{each.name}: expected a head dimension of 1 to {_MOST_DIMS}, got {depth}"
+            )
+        if last_stride(each) not in (1, None) and depth > 1 and 0 not in each.shape:
+            raise ValueError(
+                f"{each.name}: expected a contiguous last dimension, got stride {last_stride(each)}"
+            )
+    _check_shapes(q.shape, k.shape, v.shape, table)
+
+
+def _check_shapes(
+    q: Sequence[int | None], k: Sequence[int | None], v: Sequence[int | None], table: Operand | None
+) -> None:
+    if differ(k[-1], q[-1]):
+        raise ValueError(f"k: expected head dimension {q[-1]} as in q, got {k[-1]}")
+    for each, name in ((k, "k"), (v, "v")):
+        if table is None and differ(each[0], q[0]):
+            raise ValueError(f"{name}: expected batch {q[0]} as in q, got {each[0]}")
+    modes = ((1, "heads"), (2, "keys")) if table is None else ((0, "pages"), (1, "heads"))
+    for mode, what in modes:
+        if differ(v[mode], k[mode]):
+            raise ValueError(f"v: expected {k[mode]} {what} as in k, got {v[mode]}")
+    if q[1] is None or k[1] is None:
+        raise ValueError("q: expected a known number of heads in q and k, got None")
+    if k[1] == 0 or q[1] % k[1]:
+        raise ValueError(f"k: expected a number of heads that divides the {q[1]} of q, got {k[1]}")
+
+
+def page_table(value: Any, q: Operand, k: Operand, v: Operand) -> Operand:
+    """The table of the pages of k and v (batch, pages)."""
+    table = as_operand(value, "block_table")
+    if len(table.shape) != 2:
+        raise ValueError(f"block_table: expected (batch, pages), got shape {shown(table.shape)}")
+    if table.dtype not in (i32, i64):
+        raise TypeError(f"block_table: expected i32 or i64, got {table.dtype.name}")
+    if differ(table.shape[0], q.shape[0]):
+        raise ValueError(f"block_table: expected batch {q.shape[0]} as in q, got {table.shape[0]}")
+    for each in (k, v):
+        size = each.shape[2] if len(each.shape) == 4 else 0
+        if size is None or size < _LEAST_PAGE or size & (size - 1):
+            raise ValueError(
+                f"{each.name}: expected (pages, heads, page size, head dimension) with a page size "
+                f"that is a power of two from {_LEAST_PAGE} on, got shape {shown(each.shape)}"
+            )
+    if k.shape[2] != v.shape[2]:
+        raise ValueError(f"v: expected pages of {k.shape[2]} keys as in k, got {v.shape[2]}")
+    return table
+
+
+def integers(name: str, value: object) -> Operand:
+    """A vector of i32 or i64."""
+    operand = as_operand(value, name)
+    if len(operand.shape) != 1:
+        raise ValueError(f"{name}: expected one dimension, got shape {shown(operand.shape)}")
+    if operand.dtype not in (i32, i64):
+        raise TypeError(f"{name}: expected i32 or i64, got {operand.dtype.name}")
+    return operand
+
+
+def check_extent(name: str, operand: Operand, extent: int | None) -> None:
+    """Refuse a vector that is known to have another extent."""
+    if differ(operand.shape[0], extent):
+        raise ValueError(f"{name}: expected {extent} numbers, got {operand.shape[0]}")
+
+
+def differ(one: int | None, other: int | None) -> bool:
+    """Whether two extents that may be unknown are known to differ."""
+    return None not in (one, other) and one != other
+
+
+def last_stride(operand: Operand) -> int | None:
+    """The stride of the last dimension, None where it is not known."""
+    if operand.array is not None:
+        return operand.array.strides[-1]
+    strides: Sequence[int | None] | None = operand.value.strides
+    return 1 if strides is None else strides[-1]
