@@ -372,11 +372,15 @@ def attention_probes() -> list[Probe]:
         probe("large scores", dtype="f16", spread=12.0),
     ]
     found += [
-        probe(f"{rows} rows, pages of {page}{' and holes' * holes}", page=page, form="padded",
-              sizes=tuple((rows, keys) for keys in (200, 64, 1, 133)), holes=holes, **decoding)
+        probe(f"{rows} rows, pages of {page}", page=page, form="padded",
+              sizes=tuple((rows, keys) for keys in (200, 64, 1, 133)), **decoding)
         for page in (16, 64, 128)
         for rows in (1, 4, 70)
-        for holes in (False, True)
+    ]  # fmt: skip
+    found += [
+        probe(f"{rows} rows, pages of 16 and holes", page=16, form="padded", depths=(32, 32),
+              sizes=tuple((rows, keys) for keys in (70, 1)), holes=True, **decoding)
+        for rows in (1, 4)
     ]  # fmt: skip
     small = [
         {"depths": depths, "causal": causal}
