@@ -195,7 +195,7 @@ def test_pages_are_in_random_order_and_used_once(torch):
 
 
 @pytest.mark.parametrize(
-    "case", [SQUARE, CAUSAL, SHARED, WINDOW, PACKED, DECODE, SMALL], ids=lambda c: c.name
+    "case", [SQUARE, CAUSAL, SHARED, WINDOW, PACKED, DECODE, PAGED, SMALL], ids=lambda c: c.name
 )
 def test_kernels_compiled_ahead_are_those_of_the_call(torch, case):
     operands = case.make_operands(torch, 0)
