@@ -43,8 +43,9 @@ from .library.split_attention import split_attention
 _LOG2_E = math.log2(math.e)
 # Of 8-bit elements a multiply takes 32 of the depth at once, of others 16.
 _DEPTH_BITS = 256
-# With so many rows or fewer, those of heads that share keys are the rows of one tile.
-_MOST_FOLDED = 8
+# Rows of heads that share keys are those of one tile where they are so many of a head, or so many
+# of all heads: then one tile holds them.
+_MOST_FOLDED, _MOST_TOGETHER = 8, 64
 _MOST_DIMS = 256
 # The first target that multiplies 8-bit floats.
 _FIRST_8BIT = 89
@@ -444,11 +445,9 @@ class _Call:
         one stride leads from each to the next, and one scale is that of them all.
         """
         heads, rows = self.heads or 1, self.q.shape[2]
-        if self.packing or rows is None or not 1 <= rows <= _MOST_FOLDED:
+        if self.packing or self.scales.of_rows or not rows or self.q.shape[1] == heads:
             return False
-        if self.scales.of_rows:
-            return False
-        if self.q.shape[1] == heads:
+        if rows > _MOST_FOLDED and rows * (self.q.shape[1] or 0) // heads > _MOST_TOGETHER:
             return False
         arrays = (self.q.value,) if out is None else (self.q.value, out)
         return all(follow_each_other(each, heads) for each in arrays)

@@ -13,8 +13,8 @@ from cutedialect.schedule import Schedule, replace_set
 # Multiprocessors where no device is asked: an A100, an H100.
 _PROCESSORS = {"sm_80": 108, "sm_90a": 132}
 _OTHER_PROCESSORS = 128
-# A part of fewer blocks of keys saves less than merging it costs.
-_LEAST_BLOCKS = 4
+# A part of fewer blocks of keys, for so many rows, saves less than merging it costs.
+_LEAST_BLOCKS, _FEW_ROWS = 4, 64
 _MOST_PARTS = 128
 # Tiles that fill so much of a wave are left whole; of the best use of the last wave so much is
 # enough.
@@ -65,7 +65,8 @@ def parts_of(work: Work, schedule: Schedule, arch: str, backend: str) -> int:
     if before is not None and behind is not None:
         length = min(length, before + behind + bq)
     tiles = work.tiles * batch * heads * -(-work.rows // bq)
-    return choose_parts(tiles, -(-length // bk), processors_of(arch, backend))
+    blocks = -(-length // bk) // -(-bq // _FEW_ROWS)
+    return choose_parts(tiles, blocks, processors_of(arch, backend))
 
 
 def processors_of(arch: str, backend: str) -> int:

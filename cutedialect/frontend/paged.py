@@ -104,7 +104,7 @@ class PagedTensor(Tensor):
             )
         limit = _scalar(end)
         (shorter,) = self.through.once(
-            (limit.value, self.end.value), lambda: (minimum(limit, self.end),)
+            (limit.value, self.end.value), lambda: (maximum(minimum(limit, self.end), 0),)
         )
         return PagedTensor(self.tensor, mode, self.through, shorter)
 

@@ -98,7 +98,8 @@ def test_rows_that_do_not_follow_each_other_are_tiles_of_their_own():
         ((2, 8, 4, 64), None, True),
         ((2, 8, 4, 64), (2048, 64, 512, 1), False),
         ((2, 8, 1, 64), (2048, 64, 512, 1), True),
-        ((2, 8, 9, 64), None, False),
+        ((2, 8, 16, 64), None, True),
+        ((2, 8, 17, 64), None, False),
     ],
 )
 def test_which_rows_are_folded(shape, strides, folds):
@@ -216,7 +217,6 @@ PAGED = [
     (16, 4, 8, {"causal": True}, "sm_80", 2, 64),
     (64, 2, 1, {"causal": True, "window": (60, -1)}, "sm_90a", 3, 64),
     (64, 8, 4, {"causal": True}, "sm_80", 1, 32),
-    (128, 1, 1, {}, "sm_80", 7, 32),
     (256, 1, 8, {}, "sm_90a", 2, 64),
     (32, 70, 2, {"causal": True}, "sm_90a", 1, 192),
     (8, 70, 1, {"causal": True}, "sm_80", 1, 128),
@@ -240,6 +240,27 @@ def test_pages(size, rows, group, masks, arch, parts, d):
     for entry, length in enumerate(lengths):
         at = slice(entry, entry + 1)
         check(out[at], lse[at], q[at], k[at, :, :length], v[at, :, :length], **masks)
+
+
+def test_pages_of_8_bits():
+    lengths = np.array([70, 0, 150], np.int32)
+    q, k, v = (x.astype(ml_dtypes.float8_e4m3fn) for x in operands(3, 4, 2, 2, 150, 64))
+    table, pages = in_pages((k, v), 16, lengths, 10)
+    scale = np.array([0.5, 2.0], np.float32)
+    options = {"lengths": lengths, "causal": True, "scale_v": scale, "arch": "sm_90a"}
+    same, logs = run(q, k, v, **options)
+    found, lse = run(q, *pages, block_table=table, schedule="tile = (64,128)", **options)
+    assert (found == same).all()
+    assert (lse == logs).all()
+
+
+def test_a_cluster_shares_pages():
+    q, k, v = operands(1, 2, 1, 128, 150, 64)
+    table, pages = in_pages((k, v), 16, [150], 10)
+    options = {"block_table": table, "lengths": np.array([150]), "arch": "sm_90a"}
+    options["schedule"] = "tile = (64,64), cluster = (2,1)"
+    check(*run(q, *pages, **options), q, k, v)
+    assert "multicast" in cute.compile(cute.attention, q, *pages, **options).ptx
 
 
 @pytest.mark.parametrize("arch", ARCHS)
