@@ -80,11 +80,12 @@ def attention(
 ) -> Any:
     """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
 
-    Elements are f16, bf16, e4m3 or e5m2, the last dimension is contiguous, head dimensions are up
-    to 256, and H is a multiple of Hk: neighboring heads of q share a head of k and v. `scale` is
-    1/sqrt(D) by default, `softcap` c makes the scores c tanh(score / c). `scale_q`, `scale_k` and
-    `scale_v` multiply the elements of q, k and v: positive numbers, or arrays of f32, one for each
-    head (H,), (Hk,), or for each head of each batch entry (B, H), (B, Hk).
+    Elements are f16, bf16, e4m3 or e5m2, those of k and v of q's type or of 8 bits beside 16 of q.
+    The last dimension is contiguous, head dimensions are up to 256, and H is a multiple of Hk:
+    neighboring heads of q share a head of k and v. `scale` is 1/sqrt(D) by default, `softcap` c
+    makes the scores c tanh(score / c). `scale_q`, `scale_k` and `scale_v` multiply the elements of
+    q, k and v: positive numbers, or arrays of f32, one for each head (H,), (Hk,), or for each head
+    of each batch entry (B, H), (B, Hk).
 
     Row i of q is aligned with key j = i + Sk - Sq. `causal` hides the keys behind j, `window=(left,
     right)` those more than `left` before or `right` behind it; -1 is unbounded. `lengths` (B,), of
@@ -365,7 +366,7 @@ class _Call:
                 f"q: expected f16 or bf16 on {target} (multiplies of {self.q.dtype.name} need "
                 f"sm_{_FIRST_8BIT}), got {self.q.dtype.name}"
             )
-        depth, columns = (_rounded(each.shape[-1], each.dtype) for each in (self.q, self.v))
+        depth, columns = (_rounded(each.shape[-1], self.q.dtype) for each in (self.q, self.v))
         dims = depth, columns
         given = as_schedule(schedule)
         if given is not None and given.tile is not None and len(given.tile) != 2:
@@ -386,6 +387,7 @@ class _Call:
             (left, right) != (None, None) or sliced,
             left is not None or sliced or self.returns_lse,
             self.table is not None,
+            self.q.dtype.bits,
         )
         chosen = choose_schedule(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1

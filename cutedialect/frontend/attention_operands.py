@@ -26,8 +26,13 @@ def check_operands(q: Operand, k: Operand, v: Operand, table: Operand | None) ->
             )
         if each.dtype not in _ELEMENTS:
             raise TypeError(f"{each.name}: expected f16, bf16, e4m3 or e5m2, got {each.dtype.name}")
-        if each.dtype != q.dtype:
-            raise TypeError(f"{each.name}: expected {q.dtype.name} as in q, got {each.dtype.name}")
+        first = k if each is v and q.dtype.bits > 8 else q
+        is_narrow = each is k and each.dtype.bits < q.dtype.bits
+        if each.dtype != first.dtype and not is_narrow:
+            raise TypeError(
+                f"{each.name}: expected {first.dtype.name} as in {first.name}, got "
+                f"{each.dtype.name}"
+            )
         depth = each.shape[-1]
         if depth is None or not 1 <= depth <= _MOST_DIMS:
             raise ValueError(

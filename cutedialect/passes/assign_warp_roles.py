@@ -5,8 +5,8 @@ by every warp: what Ampere's multistage kernels do. In the plan `specialized` a 
 loads (`load`), one warp of it where TMA takes every tile and all four where threads copy some, and
 the warps of the schedule do the rest (`main`): together on one tile, which they divide, or, in the
 plan `alternate`, as several teams that take work items in turns. Where multiplies want an operand
-transposed in shared memory, the last warps of the loading warpgroup do that (`transpose`). The
-kernel then lists its roles as `name = [first warp, warps, registers, instances]`.
+transposed or converted in shared memory, the last warps of the loading warpgroup do that
+(`prepare`). The kernel then lists its roles as `name = [first warp, warps, registers, instances]`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaLoadType,
     TmaPrefetchOp,
     TransposeCopyType,
+    WidenCopyType,
 )
 
 PLANS = ("uniform", "specialized", "alternate")
@@ -52,9 +53,9 @@ ROLES = "roles"
 """The kernel's attribute with its roles, where it has more than one."""
 MAIN = "main"
 LOAD = "load"
-TRANSPOSE = "transpose"
-TRANSPOSING_WARPS = 2
-"""The last warps of the loading warpgroup, where operands are transposed in shared memory."""
+PREPARE = "prepare"
+PREPARING_WARPS = 2
+"""The last warps of the loading warpgroup, where operands take a second step in shared memory."""
 _GROUP = 4
 _WARP = 32
 _REGISTER_FILE = 65536
@@ -135,12 +136,12 @@ def _role_of(op: Operation) -> str:
     """The role of an op in a plan with several."""
     if is_load(op) or isinstance(op, TmaPrefetchOp):
         return LOAD
-    return TRANSPOSE if is_transposing(op) else MAIN
+    return PREPARE if is_preparing(op) else MAIN
 
 
-def is_transposing(op: Operation) -> bool:
-    """Whether an op brings a tile from shared memory to shared memory, transposed."""
-    return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType)
+def is_preparing(op: Operation) -> bool:
+    """Whether an op brings a tile from shared memory to shared memory, transposed or converted."""
+    return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType | WidenCopyType)
 
 
 def is_load(op: Operation) -> bool:
@@ -187,14 +188,14 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
         is_load(op) and not isinstance(op.atom, TmaLoadType)  # pyright: ignore[reportAttributeAccessIssue]
         for op in kernel.body.block.walk()
     )
-    transposing = TRANSPOSING_WARPS if any(map(is_transposing, kernel.body.block.walk())) else 0
-    loading = _GROUP - transposing if by_threads else 1
+    preparing = PREPARING_WARPS if any(map(is_preparing, kernel.body.block.walk())) else 0
+    loading = _GROUP - preparing if by_threads else 1
     roles: dict[str, tuple[int, ...]] = {
         LOAD: (0, loading, registers[0]),
         MAIN: (_GROUP, computing // _WARP, registers[1]),
     }
-    if transposing:
-        roles[TRANSPOSE] = (_GROUP - transposing, transposing, registers[0])
+    if preparing:
+        roles[PREPARE] = (_GROUP - preparing, preparing, registers[0])
     if instances > 1:
         roles[MAIN] += (instances,)
     _check_accumulators(kernel, threads, registers[1])

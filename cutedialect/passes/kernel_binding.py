@@ -54,8 +54,8 @@ class KernelBinding:
         self.threads = kernel.threads.value.data
         self.atoms: dict[GemmOp, MmaAtom] = {}
         self.staged: dict[SSAValue, SSAValue] = {}
-        # Tiles whose depth was made contiguous in shared memory, by its order there.
-        self.transposed: dict[tuple[SSAValue, Layout | None], SSAValue] = {}
+        # Tiles as they are multiplied: by their element type, and the order of their depth.
+        self.prepared: dict[tuple[SSAValue, Attribute, Layout | None], SSAValue] = {}
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
         self.scratch: dict[tuple[MemRefType, Parts | None], SSAValue] = {}
         self.maps = TensorMaps(kernel)

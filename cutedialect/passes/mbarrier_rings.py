@@ -55,7 +55,7 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.passes.assign_warp_roles import MAIN, Role, is_load, is_transposing
+from cutedialect.passes.assign_warp_roles import MAIN, Role, is_load, is_preparing
 from cutedialect.passes.ring_buffers import ring_type
 
 # What barriers and the places where threads meet take at most.
@@ -185,15 +185,15 @@ def _is_staged(gemm: GemmOp) -> bool:
         isinstance(value.owner, AllocSmemOp)
         and any(
             use.operation.parent is gemm.parent
-            and (is_load(use.operation) or _fills_transposed(use.operation, value))
+            and (is_load(use.operation) or _fills_prepared(use.operation, value))
             for use in value.uses
         )
         for value in (gemm.a, gemm.b)
     )
 
 
-def _fills_transposed(op: Operation, buffer: SSAValue) -> bool:
-    return isinstance(op, CopyOp) and is_transposing(op) and op.destination is buffer
+def _fills_prepared(op: Operation, buffer: SSAValue) -> bool:
+    return isinstance(op, CopyOp) and is_preparing(op) and op.destination is buffer
 
 
 def _follows(one: Operation, other: Operation) -> bool:
@@ -330,7 +330,7 @@ def _edges(kernel: KernelOp) -> list[Edge]:
     edges: list[Edge] = []
     for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
         alloc = writer.destination.owner
-        if not isinstance(alloc, AllocSmemOp) or not (is_load(writer) or is_transposing(writer)):
+        if not isinstance(alloc, AllocSmemOp) or not (is_load(writer) or is_preparing(writer)):
             continue
         block = writer.parent
         assert block is not None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
 from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.atoms import MmaAtom, find_mma, mma_atom
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
-from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType
+from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, element_bits
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.passes.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.smem_layouts import staging_layout
@@ -72,9 +73,9 @@ def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
 
 def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
     """The warpgroup atoms whose operands can be brought where they are read, widest first."""
-    if warps[0] % _GROUP or not (_feeds_wgmma(op.b) or needs_transposing(op.b)):
+    if warps[0] % _GROUP or not (_feeds_wgmma(op, op.b) or needs_transposing(op, op.b)):
         return ()
-    if not (_stays_in_registers(op) or _feeds_wgmma(op.a) or needs_transposing(op.a)):
+    if not (_stays_in_registers(op) or _feeds_wgmma(op, op.a) or needs_transposing(op, op.a)):
         return ()
     try:
         found = find_wgmma(*_names(op), arch)
@@ -90,28 +91,47 @@ def _stays_in_registers(op: GemmOp) -> bool:
     type_ = op.a.type
     if not isinstance(type_, FragmentType):
         return False
-    return type_.bits == 16 or (type_.bits == 8 and needs_transposing(op.b))
+    return type_.bits == 16 or (type_.bits == 8 and needs_transposing(op, op.b))
 
 
-def needs_transposing(value: SSAValue) -> bool:
+def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
+    """The element type with which an operand is multiplied: 8-bit floats in memory beside 16-bit
+    ones are converted to these, which is exact.
+    """
+    mine = _element(value)
+    other = _element(op.b if value is op.a else op.a)
+    is_short = isinstance(other, Float16Type | BFloat16Type)
+    is_byte = isinstance(mine, Float8E4M3FNType | Float8E5M2Type)
+    return other if is_short and is_byte and isinstance(value.type, MemRefType) else mine
+
+
+def needs_widening(op: GemmOp, value: SSAValue) -> bool:
+    """Whether an operand is converted before it is multiplied."""
+    return multiplied_element(op, value) != _element(value)
+
+
+def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
     """Whether a tile of bytes feeds `wgmma` after a copy that makes its depth contiguous: warps
     move 16 rows by 32 of the depth, two of them side by side.
     """
     type_ = value.type
     if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits != 8:
         return False
+    if needs_widening(op, value):
+        return False
     rows, depth = type_.shape
     return contiguous_mode(type_) == 0 and rows % 32 == 0 and depth % 32 == 0
 
 
-def _feeds_wgmma(value: SSAValue) -> bool:
+def _feeds_wgmma(op: GemmOp, value: SSAValue) -> bool:
     """Whether a tile has a layout in shared memory that descriptors describe."""
     type_ = value.type
     if not isinstance(type_, MemRefType) or type_.space != "gmem":
         return False
-    layout, swizzle, _ = staging_layout(type_.shape, operand_major(type_), type_.bits)
+    bits = element_bits(multiplied_element(op, value))
+    layout, swizzle, _ = staging_layout(type_.shape, operand_major(type_), bits)
     try:
-        matrix_descriptor(layout, swizzle, type_.bits)
+        matrix_descriptor(layout, swizzle, bits)
     except ValueError:
         return False
     return True
@@ -121,8 +141,8 @@ def _names(op: GemmOp) -> tuple[str, str, str]:
     acc = op.acc.type
     assert isinstance(acc, FragmentType)
     return (
-        operand_name(_element(op.a)),
-        operand_name(_element(op.b)),
+        operand_name(multiplied_element(op, op.a)),
+        operand_name(multiplied_element(op, op.b)),
         element_name(acc.element),
     )
 

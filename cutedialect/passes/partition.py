@@ -34,6 +34,7 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     SubviewOp,
     TransposeOp,
+    element_bits,
     transposed_tv,
 )
 from cutedialect.dialects.cute_nvgpu import (
@@ -44,9 +45,10 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaLoadType,
     TransposeCopyType,
     UniversalCopyType,
+    WidenCopyType,
 )
 from cutedialect.layout import Layout
-from cutedialect.passes.assign_warp_roles import TRANSPOSING_WARPS
+from cutedialect.passes.assign_warp_roles import PREPARING_WARPS
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import (
     LayoutInference,
@@ -56,7 +58,13 @@ from cutedialect.passes.layout_inference import (
     takes_async_copy,
     vector_bytes,
 )
-from cutedialect.passes.mma_choice import choose_mma, needs_transposing, shapes_of
+from cutedialect.passes.mma_choice import (
+    choose_mma,
+    multiplied_element,
+    needs_transposing,
+    needs_widening,
+    shapes_of,
+)
 from cutedialect.passes.result_stores import ResultStores
 from cutedialect.passes.smem_layouts import staging_layout, with_order
 from cutedialect.passes.tensor_maps import (
@@ -178,13 +186,13 @@ class _Partition(KernelBinding):
 
     def _order(self, op: GemmOp, atom: MmaAtom) -> Layout | None:
         """The order of the depth of an atom in which A is there; None where it is as it was."""
-        if not isinstance(op.a.type, FragmentType) or not needs_transposing(op.b):
+        if not isinstance(op.a.type, FragmentType) or not needs_transposing(op, op.b):
             return None
         return accumulator_order(atom)
 
     def _bind_gemm(self, op: GemmOp) -> None:
         atom = self.atoms[op]
-        elements = _element(op.a), _element(op.b), _element(op.acc)
+        elements = _multiplied_elements(op)
         if isinstance(atom, WgmmaAtom):
             order = self._order(op, atom)
             a, b = self._descriptor_operand(op, op.a), self._descriptor_operand(op, op.b, order)
@@ -195,14 +203,14 @@ class _Partition(KernelBinding):
             type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where)
             self.insert(GemmOp(a, b, op.acc, type_), op)
         else:
-            a, b = self._stage(op, op.a), self._stage(op, op.b)
+            a, b = self._stage_widened(op, op.a), self._stage_widened(op, op.b)
             self._bind_warp_gemm(op, atom, a, b)
         op.detach()
         op.erase()
 
     def _bind_warp_gemm(self, op: GemmOp, atom: MmaAtom, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""
-        type_ = Sm80MmaType.get(atom.shape_mnk, _element(op.a), _element(op.b), _element(op.acc))
+        type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op))
         depth, step = _shape(op.a)[1], atom.shape_mnk[2]
         operands: list[SSAValue] = []
         for which, value in (("a", a), ("b", b)):
@@ -233,21 +241,45 @@ class _Partition(KernelBinding):
     def _descriptor_operand(
         self, op: GemmOp, value: SSAValue, order: Layout | None = None
     ) -> SSAValue:
-        """An operand where descriptors find it: staged, and transposed where it has to be, with its
-        depth in an order.
+        """An operand where descriptors find it: staged, and converted or transposed where it has to
+        be, with its depth in an order.
         """
         staged = self._stage(op, value)
-        if staged is value or not needs_transposing(value):
+        transposes = needs_transposing(op, value)
+        if staged is value or not (transposes or needs_widening(op, value)):
             return staged
-        if (value, order) in self.transposed:
-            return self.transposed[value, order]
+        element = multiplied_element(op, value)
+        if (value, element, order) in self.prepared:
+            return self.prepared[value, element, order]
         type_ = value.type
         assert isinstance(type_, MemRefType)
-        buffer = self._smem(type_, 1, op, order)
-        buffer.name_hint = f"t{value.name_hint or ''}"
-        copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(type_.element))
+        if transposes:
+            buffer = self._smem(type_, 1, op, order)
+            copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
+        else:
+            buffer = self._smem(type_, operand_major(type_), op, element=element)
+            tv = LayoutAttr(coalesced_for(staged.type, 32 * PREPARING_WARPS))  # pyright: ignore[reportArgumentType]
+            copy = CopyOp(staged, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
+        buffer.name_hint = f"{'t' if transposes else 'w'}{value.name_hint or ''}"
         self.insert(copy, _once(value, op))
-        self.transposed[value, order] = buffer
+        self.prepared[value, element, order] = buffer
+        return buffer
+
+    def _stage_widened(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """An operand in shared memory as `mma.sync` reads it: converted on its way there."""
+        element = multiplied_element(op, value)
+        if not needs_widening(op, value):
+            return self._stage(op, value)
+        if (value, element, None) in self.prepared:
+            return self.prepared[value, element, None]
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        buffer = self._smem(type_, contiguous_mode(type_), op, element=element)
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        tv = LayoutAttr(coalesced_for(part_of(value), self.threads))
+        copy = CopyOp(value, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
+        self.insert(copy, _once(value, op))
+        self.prepared[value, element, None] = buffer
         return buffer
 
     def _smem(
@@ -256,17 +288,19 @@ class _Partition(KernelBinding):
         contiguous: int | None,
         like: Operation,
         order: Layout | None = None,
+        element: Attribute | None = None,
     ) -> SSAValue:
         """A new buffer for a tile, swizzled for the mode that is contiguous; `order` is that of
-        the depth in it.
+        the depth in it, `element` its own element type.
         """
-        layout, swizzle, alignment = staging_layout(type_.shape, contiguous, type_.bits)
+        element = element or type_.element
+        layout, swizzle, alignment = staging_layout(type_.shape, contiguous, element_bits(element))
         if order is not None:
             layout = with_order(layout, order)
         if self.is_specialized:
             # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
             alignment = max(alignment, 128)
-        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+        smem = MemRefType.get(element, "smem", alignment, layout, swizzle)
         return self.insert_top(AllocSmemOp(smem), like).results[0]
 
     def _copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
@@ -294,13 +328,14 @@ class _Partition(KernelBinding):
         self.insert(CopyOp(loaded, buffer, atom=atom), before)
 
     def _loading_threads(self) -> int:
-        """Those of a warpgroup, which may have to share it with warps that transpose."""
+        """Those of a warpgroup, some of whose warps may have to transpose or convert operands."""
         shares = any(
-            isinstance(self.atoms[op], WgmmaAtom) and needs_transposing(tile)
+            isinstance(self.atoms[op], WgmmaAtom)
+            and (needs_transposing(op, tile) or needs_widening(op, tile))
             for op in self.atoms
             for tile in (op.a, op.b)
         )
-        return 32 * (_GROUP - TRANSPOSING_WARPS if shares else _GROUP)
+        return 32 * (_GROUP - PREPARING_WARPS if shares else _GROUP)
 
     def _load_by_tma(
         self,
@@ -441,6 +476,11 @@ def _element(value: SSAValue) -> Attribute:
     type_ = value.type
     assert isinstance(type_, MemRefType | FragmentType)
     return type_.element
+
+
+def _multiplied_elements(op: GemmOp) -> tuple[Attribute, Attribute, Attribute]:
+    """The element types of A, B and the accumulator of a multiply."""
+    return multiplied_element(op, op.a), multiplied_element(op, op.b), _element(op.acc)
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

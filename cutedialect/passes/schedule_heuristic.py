@@ -14,10 +14,16 @@ from cutedialect.dialects.cute import (
     KernelOp,
     LoadOp,
     MemRefType,
+    element_bits,
     shape_of,
 )
 from cutedialect.passes.layout_inference import contiguous_mode, takes_async_copy
-from cutedialect.passes.mma_choice import needs_transposing, takes_wgmma
+from cutedialect.passes.mma_choice import (
+    multiplied_element,
+    needs_transposing,
+    needs_widening,
+    takes_wgmma,
+)
 from cutedialect.passes.result_stores import bits_of_results, results_by_tma
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import (
@@ -52,8 +58,8 @@ _TMA_TARGET = 90
 _REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
 # The same where threads copy some operands: every thread has addresses, and values on their way.
 _COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
-# And where warps beside the loading one transpose operands in shared memory.
-_TRANSPOSING_REGISTERS = {1: (56, 256 - 8), 2: (72, 216), 3: (56, 152)}
+# And where warps beside the loading one transpose or convert operands in shared memory.
+_PREPARING_REGISTERS = {1: (128, 256 - 8), 2: (72, 216), 3: (56, 152)}
 
 
 def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
@@ -101,12 +107,12 @@ def _multiplying(
         return None
     tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
     registers = _REGISTERS
-    if any(needs_transposing(tile) for tile in tiles):
-        registers = _TRANSPOSING_REGISTERS
+    if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
+        registers = _PREPARING_REGISTERS
     if not all(_comes_by_tma(tile) for tile in tiles):
         registers = _COPYING_REGISTERS
     stage, once = (
-        _stage_bytes(gemms, once) + _stage_bytes(gemms, once, transposed=True)
+        sum(_stage_bytes(gemms, once, prepared) for prepared in (False, True))
         for once in (False, True)
     )
     meeting = _MEETING_BYTES if _is_chained(gemms) else 0
@@ -214,27 +220,32 @@ def _staged_result_bytes(kernel: KernelOp) -> int:
     return total
 
 
-def _bytes(type_: Attribute) -> int:
-    """Bytes of a tile in memory; 0 for one in registers."""
+def _bytes(type_: Attribute, element: Attribute | None = None) -> int:
+    """Bytes of a tile in memory, as it is or of another element type; 0 for one in registers."""
     if not isinstance(type_, MemRefType):
         return 0
-    size = type_.bits // 8
+    size = (type_.bits if element is None else element_bits(element)) // 8
     for extent in type_.shape:
         size *= extent
     return size
 
 
-def _stage_bytes(gemms: list[GemmOp], once: bool = False, transposed: bool = False) -> int:
-    """Bytes of all operands in one stage; an operand that multiplies share is there once. With
-    `once`, of the operands that stay while a loop runs; with `transposed`, of the second copies of
-    those that warpgroups read transposed.
+def _stage_bytes(gemms: list[GemmOp], once: bool = False, prepared: bool | None = None) -> int:
+    """Bytes of all operands in one stage as they are multiplied; an operand that multiplies share
+    is there once. With `once`, of the operands that stay while a loop runs. Where warpgroups
+    multiply, of those as they are loaded, or of the second copies of those that are `prepared`.
     """
     operands = {tile: gemm for gemm in gemms for tile in (gemm.a, gemm.b)}
     return sum(
-        _bytes(tile.type)
+        _bytes(tile.type, None if prepared is False else multiplied_element(gemm, tile))
         for tile, gemm in operands.items()
-        if _is_outside(tile, gemm) == once and (needs_transposing(tile) or not transposed)
+        if _is_outside(tile, gemm) == once and (_is_prepared(gemm, tile) or not prepared)
     )
+
+
+def _is_prepared(op: GemmOp, tile: SSAValue) -> bool:
+    """Whether warpgroups read an operand that takes a second step in shared memory."""
+    return needs_transposing(op, tile) or needs_widening(op, tile)
 
 
 def _is_outside(tile: SSAValue, gemm: GemmOp) -> bool:

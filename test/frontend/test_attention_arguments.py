@@ -25,6 +25,8 @@ REFUSED = {
     "q: expected f16 or bf16 on sm_80 (multiplies of e4m3 need sm_89), got e4m3": {
         "q": Q.astype(E4M3), "k": K.astype(E4M3), "v": K.astype(E4M3), "arch": "sm_80"
     },
+    "k: expected e4m3 as in q, got f16": {"q": Q.astype(E4M3), "arch": "sm_90a"},
+    "v: expected e4m3 as in k, got f16": {"k": K.astype(E4M3)},
     "scale_q: expected a positive number, got 0.0": {"scale_q": 0},
     "scale_k: expected f32, got f16": {"scale_k": zeros(2)},
     "scale_k: expected a number, (2,) or (2, 2) for each head, got shape (4,)": {
@@ -34,7 +36,7 @@ REFUSED = {
         "scale_v": zeros(1, 2, 1, dtype=np.float32)
     },
     "scale_q: expected an array, got str": {"scale_q": "1"},
-    "v: expected f16 as in q, got bf16": {"v": cute.bf16},
+    "v: expected f16 as in k, got bf16": {"v": cute.bf16},
     "k: expected head dimension 64 as in q, got 32": {"k": K[..., :32].copy()},
     "k: expected a contiguous last dimension, got stride 2": {"k": zeros(2, 2, 16, 128)[..., ::2]},
     "v: expected a head dimension of 1 to 256, got 264": {"v": zeros(2, 2, 16, 264)},

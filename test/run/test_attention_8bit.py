@@ -1,6 +1,7 @@
 """`cute.attention` on numbers of 8 bits, on the emulator: tensor cores multiply e4m3 and e5m2, with
-v transposed in shared memory and the exponentials in 8 bits. The error is at most twice that of
-the same rounding of the exponentials in f32; scales are one for each head.
+v transposed in shared memory and the exponentials in 8 bits; beside 16 bits of q, k and v are
+converted. The error is at most twice that of the same rounding of exponentials and results; scales
+are one for each head.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 SHIFT = 8
 
 
-def operands(b, h, hk, sq, sk, d, dv=None, dtype=E4M3, size=1.0):
+def operands(b, h, hk, sq, sk, d, dv=None, dtype=E4M3, size=1.0, of_q=None):
     generator = np.random.default_rng(d + sk)
     shapes = (b, h, sq, d), (b, hk, sk, d), (b, hk, sk, dv or d)
-    return tuple((generator.standard_normal(each) * size).astype(dtype) for each in shapes)
+    q, k, v = (generator.standard_normal(each) * size for each in shapes)
+    return q.astype(of_q or dtype), k.astype(dtype), v.astype(dtype)
 
 
 def for_heads(scale, array):
@@ -31,8 +33,9 @@ def for_heads(scale, array):
 
 def reference(q, k, v, scales=(1, 1, 1), causal=False, window=(-1, -1), softcap=None, rounds=True):
     """(output, lse) in float64 of the scaled numbers; with `rounds`, of exponentials in e4m3 and a
-    result in bf16.
+    result in bf16, or both in the type of q where that has 16 bits.
     """
+    is_short = q.dtype.itemsize == 2
     q_, k_, v_ = (
         x.astype(np.float64) * for_heads(scale, x)
         for x, scale in zip((q, k, v), scales, strict=True)
@@ -49,10 +52,12 @@ def reference(q, k, v, scales=(1, 1, 1), causal=False, window=(-1, -1), softcap=
     top = np.where(np.isinf(top), 0, top)
     p = np.exp(s - top)
     total = p.sum(-1, keepdims=True)
-    if rounds:
+    if rounds and not is_short:
         p = np.ldexp(np.ldexp(p, SHIFT).astype(E4M3).astype(np.float64), -SHIFT)
+    elif rounds:
+        p = p.astype(q.dtype).astype(np.float64)
     out = np.where(total == 0, 0, p @ v_ / np.where(total == 0, 1, total))
-    out = out.astype(ml_dtypes.bfloat16) if rounds else out
+    out = out.astype(q.dtype if is_short else ml_dtypes.bfloat16) if rounds else out
     with np.errstate(divide="ignore"):
         return out.astype(np.float64), (top + np.log(total))[..., 0]
 
@@ -104,7 +109,7 @@ def test_targets_without_warpgroups():
     check(*run(*arrays, causal=True, arch="sm_89"), *arrays, causal=True)
 
 
-@pytest.mark.parametrize("keys", [64, 96, 192, 224])
+@pytest.mark.parametrize("keys", [96, 192, pytest.param(224, marks=pytest.mark.long)])
 def test_tiles_of_keys(keys):
     arrays = operands(1, 1, 1, 130, 2 * keys + 33, 128)
     out, lse = run(*arrays, causal=True, schedule=f"tile = (64,{keys})")
@@ -176,13 +181,75 @@ def test_what_a_row_does_not_see_does_not_leak():
     assert np.isfinite(np.delete(out[0, 0, only], 5, 1).astype(np.float64)).all()
 
 
+MIXED = {
+    "bf16": (operands(1, 4, 2, 70, 257, 128, of_q=ml_dtypes.bfloat16), {"causal": True}),
+    "f16": (operands(1, 1, 1, 65, 140, 64, 80, of_q=np.float16), {"window": (40, 5)}),
+    "e5m2": (operands(1, 1, 1, 40, 70, 96, of_q=np.float16, dtype=E5M2), {}),
+    "one_row": (operands(2, 8, 2, 1, 300, 128, of_q=ml_dtypes.bfloat16), {}),
+}
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("name", MIXED)
+def test_keys_of_8_bits_beside_rows_of_16(name, arch):
+    (q, k, v), masks = MIXED[name]
+    scales = (None, np.linspace(0.5, 1.5, k.shape[1], dtype=np.float32), 0.5)
+    out, lse = run(q, k, v, scales, arch=arch, **masks)
+    assert out.dtype == q.dtype
+    check(out, lse, q, k, v, scales=(1, scales[1], 0.5), **masks)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_every_number_of_8_bits_is_converted(arch):
+    every = np.arange(256, dtype=np.uint8)
+    for dtype in (E4M3, E5M2):
+        v = every.view(dtype).reshape(1, 1, 1, 256)
+        q, k = np.zeros((1, 1, 1, 16), np.float16), np.zeros((1, 1, 1, 16), dtype)
+        out, _ = run(q, k, v, arch=arch)
+        np.testing.assert_array_equal(
+            out[0, 0, 0].astype(np.float32), v[0, 0, 0].astype(np.float32)
+        )
+
+
+@pytest.mark.parametrize("of_q", [E4M3, np.float16])
+def test_padding_and_parts_of_keys(of_q):
+    q, k, v = operands(2, 4, 2, 1, 700, 64, of_q=of_q)
+    lengths = np.array([650, 130], np.int32)
+    for entry, length in enumerate(lengths):
+        k[entry, :, length:] = v[entry, :, length:] = np.nan
+    for schedule in (None, "split_k = 3"):
+        out, lse = run(q, k, v, (None, None, 2.0), lengths=lengths, schedule=schedule)
+        for entry, length in enumerate(lengths):
+            at = slice(entry, entry + 1)
+            kept = k[at, :, :length], v[at, :, :length]
+            check(out[at], lse[at], q[at], *kept, scales=(1, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("of_q", "arch"), [(E4M3, "sm_90a"), (np.float16, "sm_90a"), (np.float16, "sm_80")]
+)
+def test_pages_of_keys(of_q, arch):
+    q, k, v = operands(2, 4, 2, 3, 192, 64, of_q=of_q)
+    pages = np.random.default_rng(0).permutation(2 * 12)
+    table = pages.reshape(2, 12).astype(np.int32)
+
+    def paged(array):
+        cut = array.reshape(2, 2, 12, 16, 64).transpose(0, 2, 1, 3, 4)
+        stored = np.empty((24, 2, 16, 64), array.dtype)
+        stored[table] = cut
+        return stored
+
+    out, lse = run(q, paged(k), paged(v), arch=arch, block_table=table, causal=True)
+    check(out, lse, q, k, v, causal=True)
+
+
 def test_both_multiplies_are_of_warpgroups():
     kernel = cute.compile(cute.attention, *operands(1, 1, 1, 128, 256, 128), arch="sm_90a")
     assert kernel.ptx.count("wgmma.mma_async") >= 8
     assert "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3" in kernel.ptx
     assert "mma.sync" not in kernel.ptx
     assert "transpose_copy" in kernel.stages["cute-partition"]
-    assert 'pipeline.role "transpose"' in kernel.stages["cute-pipeline"]
+    assert 'pipeline.role "prepare"' in kernel.stages["cute-pipeline"]
 
 
 VARIANTS = [
@@ -194,13 +261,33 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("has_lengths", [False, True])
-@pytest.mark.parametrize(("d", "dv", "masks"), VARIANTS)
-def test_default_schedules_assemble_without_spills(d, dv, masks, has_lengths):
-    specs = [cute.TensorSpec((4, 8, None, x), cute.e4m3) for x in (d, d, dv)]
-    options = dict(masks, return_lse=True, arch="sm_90a")
+def compiled(d, dv, masks, of_q, arch="sm_90a", has_lengths=False, rows=None):
+    specs = [
+        cute.TensorSpec((4, heads, extent, x), dtype)
+        for heads, extent, x, dtype in (
+            (8, rows, d, of_q),
+            (2, None, d, cute.e4m3),
+            (2, None, dv, cute.e4m3),
+        )
+    ]
+    options = dict(masks, return_lse=True, arch=arch)
     if has_lengths:
         options["lengths"] = cute.TensorSpec((4,), cute.i32)
-    for name in ("scale_q", "scale_k", "scale_v"):
-        options[name] = cute.TensorSpec((8,), cute.f32)
-    assert cute.compile(cute.attention, *specs, **options).resources.spills == 0
+    for name in ("scale_k", "scale_v"):
+        options[name] = cute.TensorSpec((2,), cute.f32)
+    return cute.compile(cute.attention, *specs, **options)
+
+
+@pytest.mark.parametrize("has_lengths", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("d", "dv", "masks"), VARIANTS)
+def test_default_schedules_assemble_without_spills(d, dv, masks, has_lengths):
+    kernel = compiled(d, dv, masks, cute.e4m3, has_lengths=has_lengths)
+    assert kernel.resources.spills == 0
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("d", "dv", "masks"), [VARIANTS[2], VARIANTS[4]])
+def test_default_schedules_of_mixed_types_assemble_without_spills(d, dv, masks, arch):
+    rows = 1 if d == 128 else None
+    kernel = compiled(d, dv, masks, cute.bf16, arch, rows is None, rows)
+    assert kernel.resources.spills == 0

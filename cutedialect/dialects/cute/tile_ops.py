@@ -48,6 +48,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
     TmaLoadType,
     TmaStoreType,
+    WidenCopyType,
 )
 
 from .attributes import LayoutAttr, check, with_attributes
@@ -135,7 +136,15 @@ class CopyOp(IRDLOperation):
 
     def verify_(self) -> None:
         same_tile(self.source.type, self.destination.type)
-        same_element(self.source.type, self.destination.type)
+        if isinstance(self.atom, WidenCopyType):
+            elements = tuple(element_of(each.type) for each in (self.source, self.destination))
+            wanted = self.atom.source, self.atom.destination
+            check(
+                elements == wanted,
+                f"expected tiles of the atom's types {_names(wanted)}, got {_names(elements)}",
+            )
+        else:
+            same_element(self.source.type, self.destination.type)
         if isinstance(self.atom, TmaLoadType | TmaStoreType):
             check(
                 self.descriptor is not None,
@@ -159,7 +168,7 @@ class GemmOp(IRDLOperation):
     """acc(m,n) += sum over k of a(m,k) * b(n,k).
 
     Modes are CuTe's: A is (M,K), B is (N,K), the accumulator (M,N). Operands are tiles in memory
-    or in registers; once bound, all three are fragments and `atom` is the MMA atom. On whole
+    or in registers, and 8-bit floats in memory beside 16-bit ones are converted to these; once bound, all three are fragments and `atom` is the MMA atom. On whole
     tensors in gmem it stands for the whole problem C = A B^T, which `cute-tile` makes a tile
     program.
 

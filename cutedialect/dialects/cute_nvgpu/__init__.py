@@ -20,6 +20,7 @@ from .copy_atoms import (
     StsmType,
     TransposeCopyType,
     UniversalCopyType,
+    WidenCopyType,
 )
 from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType
 from .tma import (
@@ -54,6 +55,7 @@ CuteNvgpu = Dialect(
         LdsmType,
         StsmType,
         TransposeCopyType,
+        WidenCopyType,
         Sm80MmaType,
         Sm90MmaType,
         TmaDescriptorType,
@@ -91,4 +93,5 @@ __all__ = [
     "WgmmaCommitOp",
     "WgmmaFenceOp",
     "WgmmaWaitOp",
+    "WidenCopyType",
 ]

@@ -1,12 +1,13 @@
 """Copy atoms: the base that finds an atom's entry in the registry, and those that threads execute:
-plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`, and the two together that transpose
-bytes.
+plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`, and those from shared memory to shared
+memory that transpose or convert.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Self
 
+from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
 from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -245,3 +246,43 @@ class TransposeCopyType(Data[tuple], TypeAttribute):
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
         expect(bits == 8, f"expected elements of 8 bits to transpose, got {self.element}")
+
+
+@irdl_attr_definition
+class WidenCopyType(Data[tuple], TypeAttribute):
+    """A tile of 8-bit floats to one of 16-bit floats in shared memory, exactly, through registers
+    of threads: `!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>`.
+    """
+
+    name = "cute_nvgpu.atom.widen_copy"
+
+    @classmethod
+    def get(cls, source: Attribute, destination: Attribute) -> WidenCopyType:
+        return cls((source, destination))
+
+    @property
+    def source(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def destination(self) -> Attribute:
+        return self.data[1]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            source = parser.parse_type()
+            parser.parse_punctuation(",")
+            return source, parser.parse_type()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_list(self.data, printer.print_attribute)
+
+    def verify(self) -> None:
+        expect(
+            isinstance(self.source, Float8E4M3FNType | Float8E5M2Type)
+            and isinstance(self.destination, Float16Type | BFloat16Type),
+            "expected floats of 8 bits to convert to floats of 16, got "
+            f"{self.source} and {self.destination}",
+        )

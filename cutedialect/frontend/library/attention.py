@@ -111,7 +111,7 @@ def attention(
     if scale_v is not None:
         factor_v = scale_v[tuple(batch)]
     # What is multiplied by V: of 8 bits, exponentials up to 2^8 use the range of the type.
-    p_type = e4m3 if V.dtype.bits == 8 else V.dtype
+    p_type = e4m3 if Q.dtype.bits == 8 else Q.dtype
     shift = _SHIFT if p_type.bits == 8 else 0.0
     if table is not None:
         K, V = (each.paged(along, table, page_size) for each in (K, V))

@@ -23,7 +23,8 @@ class AttentionWork:
     """What the choice depends on: head dimensions (of q and k, of v), rows and keys (None: many),
     bits of an element of k, whether TMA loads the operands as they are, whether tiles differ in the
     keys that they see, whether more than a causal mask's bounds stays in registers meanwhile (a
-    window's other side, a slice, the logarithms), and whether keys lie in pages.
+    window's other side, a slice, the logarithms), whether keys lie in pages, and bits of an element
+    of q.
     """
 
     dims: tuple[int, int]
@@ -34,6 +35,7 @@ class AttentionWork:
     is_uneven: bool = False
     keeps_more: bool = False
     is_paged: bool = False
+    bits_q: int = 16
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -75,13 +77,19 @@ def _is_plain(work: AttentionWork) -> bool:
     return work.loads_boxes and work.bits == 16
 
 
+def _is_mixed(work: AttentionWork) -> bool:
+    """Whether keys and values are converted to the type of q."""
+    return work.bits < work.bits_q
+
+
 def _group_keys(work: AttentionWork) -> int:
     """Keys of a block for warpgroups."""
     widest = max(work.dims)
     if widest > 192:
-        return 64 if work.loads_boxes else 32
+        return 64 if work.loads_boxes and not _is_mixed(work) else 32
     if widest > 128:
-        return 96 if work.dims[0] == work.dims[1] else 80
+        # A multiply takes 32 keys of 8 bits at once.
+        return 96 if work.dims[0] == work.dims[1] or work.bits_q == 8 else 80
     # One warpgroup's rows wait for memory: more stages of fewer keys have more on its way.
     are_few = work.rows is not None and work.rows <= _GROUP_ROWS
     is_long = work.keys is not None and work.keys >= _MANY_KEYS and not are_few
@@ -95,18 +103,26 @@ def _rows(work: AttentionWork, arch: str, keys: int) -> int:
     widest = max(work.dims)
     most, unit = 128, _ROWS
     if arch in _WARPGROUP_TARGETS:
-        most, unit = (128 if work.loads_boxes or widest <= 192 else 64), _GROUP_ROWS
+        few_registers = (not work.loads_boxes and widest > 192) or (
+            _is_mixed(work) and widest > 128
+        )
+        most, unit = (64 if few_registers else 128), _GROUP_ROWS
         few = work.rows is not None and work.rows < (_MANY_ROWS if work.is_uneven else 3 * unit)
         if widest <= 64 and _is_plain(work) and not few:
             return 3 * unit
     needed = most if work.rows is None else -(-max(work.rows, 1) // unit) * unit
+    if _is_mixed(work):
+        # The threads that multiply may have to convert keys and values: more of them than few rows.
+        unit = _GROUP_ROWS
     bq = unit
     while bq < min(most, needed):
         bq *= 2
     free = target(arch).smem_per_cta - _MEETING_BYTES
-    # Keys and values of 8 bits are there as they were loaded, and as they are multiplied.
-    dims = work.dims
-    columns = sum(dims) if work.bits == 16 else dims[0] + 2 * dims[1]
-    while bq > unit and work.bits // 8 * (bq * dims[0] + 2 * keys * columns) > free:
+    dims, element = work.dims, work.bits_q // 8
+    key = element * sum(dims)
+    if arch in _WARPGROUP_TARGETS and work.bits == 8:
+        # What takes a second step in shared memory is there as it was loaded too.
+        key += dims[1] if element == 1 else sum(dims)
+    while bq > unit and element * bq * dims[0] + 2 * keys * key > free:
         bq //= 2
     return bq

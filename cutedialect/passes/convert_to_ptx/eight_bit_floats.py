@@ -17,6 +17,7 @@ from cutedialect.atoms import target
 from .scalar_builder import Scalar, ScalarBuilder
 
 _FIRST_TARGET = 89
+_NAN = 0x7FFFFFFF
 
 
 class Format(NamedTuple):
@@ -37,9 +38,14 @@ FORMATS = {
 }
 
 
+def has_conversions(arch: str) -> bool:
+    """Whether a target converts 8-bit floats (PTX ISA 9.7.9.22)."""
+    return target(arch).number >= _FIRST_TARGET
+
+
 def check_target(op: Operation, arch: str, name: str) -> None:
-    """Refuse a target without conversions of 8-bit floats (PTX ISA 9.7.9.22)."""
-    if target(arch).number < _FIRST_TARGET:
+    """Refuse a target that does not round to 8-bit floats."""
+    if not has_conversions(arch):
         raise PassFailedException(
             op, f"{op.name}: expected sm_89 or newer for conversions of {name}, got {arch}"
         )
@@ -91,6 +97,24 @@ def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
     wide = builder.pure(f"cvt.rn.f16x2.{name}x2", pair)
     assert isinstance(wide, SSAValue)
     return builder.pure("cvt.f32.f16", builder.unpack(wide)[half])
+
+
+def to_f32_by_bits(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
+    """`to_f32` for targets without conversions of these types."""
+    if not isinstance(value, SSAValue):
+        return decode(int(value), name)
+    if name == "e5m2":
+        # The upper half of an f16.
+        return builder.pure("cvt.f32.f16", builder.pure("shl.b16", value, 8))
+    bits = builder.pure("cvt.u32.u16", value)
+    magnitude = builder.pure("and.b32", bits, 0x7F)
+    # With the exponent's bias of f32, subnormal numbers included.
+    scaled = builder.pure("mov.f32", builder.pure("shl.b32", magnitude, 20))
+    number = builder.pure("mul.f32", scaled, 2.0**120)
+    is_nan = builder.pure("setp.eq.s32", magnitude, FORMATS[name].nan)
+    plain = builder.pure("selp.b32", _NAN, builder.pure("mov.b32", number), is_nan)
+    sign = builder.pure("shl.b32", builder.pure("and.b32", bits, 0x80), 24)
+    return builder.pure("mov.f32", builder.pure("or.b32", plain, sign))
 
 
 def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:

@@ -341,8 +341,11 @@ def _float_cast(
         return value
     if source == "f64" and target == "f16" and isinstance(value, SSAValue):
         return builder.pure("cvt.rn.f16.f64", value)
-    for name in (source, target):
-        _check_float(context, op, name)
+    _check_float(context, op, target)
+    if source in _EIGHT_BITS and not eight_bit_floats.has_conversions(context.arch):
+        value, source = eight_bit_floats.to_f32_by_bits(builder, value, source), "f32"
+        if target == "f32":
+            return value
     if source == "f64" and target in _SHORT and isinstance(value, SSAValue):
         value, source = _round_to_odd(builder, value), "f32"
     if not isinstance(value, SSAValue):

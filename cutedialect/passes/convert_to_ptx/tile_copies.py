@@ -17,6 +17,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     TransposeCopyType,
     UniversalCopyType,
+    WidenCopyType,
 )
 
 from .async_copies import copy_async
@@ -33,6 +34,7 @@ from .register_copies import copy_tile
 from .scalar_builder import Scalar
 from .tma import tensor_copy
 from .transposing_copies import transpose_copy
+from .widening_copies import widen_copy
 
 
 def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
@@ -56,6 +58,11 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
     source, target_ = op.source, op.destination
     if isinstance(atom, TransposeCopyType):
         transpose_copy(self.context, op, self.view(op, source), self.view(op, target_))
+    elif isinstance(atom, WidenCopyType):
+        if op.tv is None:
+            raise fail(op, "expected the attribute tv (thread-value layout) with a widening copy")
+        for sides in pieces(self, op, source, target_):
+            widen_copy(self.context, *sides, op.tv.data)
     elif (source in self.views or source in self.joined) and target_ in self.views:
         if op.tv is None:
             raise fail(op, "expected the attribute tv (thread-value layout) between memories")

@@ -171,3 +171,16 @@ func.func @slice_of_no_mode(%t: !cute_nvgpu.tma_descriptor<f16, (128,64), slice 
 
 // expected-error @+1 {{expected elements of 8 bits to transpose, got f16}}
 func.func private @transposed_halves(!cute_nvgpu.atom.transpose_copy<f16>)
+
+// -----
+
+// expected-error @+1 {{expected floats of 8 bits to convert to floats of 16, got f16 and f32}}
+func.func private @widened_halves(!cute_nvgpu.atom.widen_copy<f16, f32>)
+
+// -----
+
+cute.kernel @widened_to_another(%a: !cute.memref<f8E4M3FN, gmem, align<16>, "(64):(1)">) {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64):(1)">
+  // expected-error @+1 {{expected tiles of the atom's types (f8E4M3FN, bf16), got (f8E4M3FN, f16)}}
+  cute.copy %a, %s {atom = !cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>} : !cute.memref<f8E4M3FN, gmem, align<16>, "(64):(1)"> -> !cute.memref<f16, smem, align<128>, "(64):(1)">
+}

@@ -110,3 +110,9 @@ func.func private @bulk(!cute_nvgpu.atom.bulk_load<f16>, !cute_nvgpu.atom.bulk_l
 // cute_nvgpu.atom.transpose_copy
 // CHECK: func.func private @bytes(!cute_nvgpu.atom.transpose_copy<f8E4M3FN>, !cute_nvgpu.atom.transpose_copy<i8>)
 func.func private @bytes(!cute_nvgpu.atom.transpose_copy<f8E4M3FN>, !cute_nvgpu.atom.transpose_copy<i8>)
+
+// -----
+
+// cute_nvgpu.atom.widen_copy
+// CHECK: func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
+func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
