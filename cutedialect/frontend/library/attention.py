@@ -169,9 +169,7 @@ def attention(
         else:
             row = cute.coord(cute.zeros((bq,)), 0, i * bq) % queries + diagonal
         key = cute.coord(s, 1, at)
-        seen = key < keys
-        if right is not None:
-            seen = seen & (key <= row + right)
+        seen = key < (keys if right is None else cute.minimum(row + right + 1, keys))
         return seen if left is None else seen & (key >= row - left)
 
     def one_by_one(part: Tile, m: Tile) -> None:
@@ -212,10 +210,10 @@ def attention(
     none = total == 0.0
     part = cute.where(none, 0.0, (1.0 if factor_v is None else factor_v) / total)
     is_masked = left is not None or right is not None
-    is_lost = cute.row_sum(o) * 0.0 != 0.0
-    with when(cute.any_(is_lost, local=True)) if is_masked else nullcontext():
-        # NaN or Inf in V, which a product of 0 does not hide.
-        if is_masked:
+    # NaN or Inf in V, which a product of 0 does not hide.
+    lost = cute.any_(cute.row_sum(o) * 0.0 != 0.0, local=True) if is_masked else None
+    with nullcontext() if lost is None else when(lost):
+        if lost is not None:
             one_by_one(part, m)
     with otherwise() if is_masked else nullcontext():
         cute.copy((o * part).to(out.dtype), local_tile(out, (bq, dims[1]), (*place, i, 0)))

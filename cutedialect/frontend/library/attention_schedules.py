@@ -92,7 +92,8 @@ def _group_keys(work: AttentionWork) -> int:
         return 96 if work.dims[0] == work.dims[1] or work.bits_q == 8 else 80
     # One warpgroup's rows wait for memory: more stages of fewer keys have more on its way.
     are_few = work.rows is not None and work.rows <= _GROUP_ROWS
-    is_long = work.keys is not None and work.keys >= _MANY_KEYS and not are_few
+    is_long = work.keys is not None and work.keys >= _MANY_KEYS
+    is_long = is_long and not (are_few or work.keeps_more)
     return 160 if is_long and work.dims == (128, 128) and _is_plain(work) else 128
 
 
