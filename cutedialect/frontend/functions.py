@@ -14,6 +14,7 @@ from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    AnyOp,
     AtomicOp,
     CoordOp,
     CopyOp,
@@ -22,7 +23,6 @@ from cutedialect.dialects.cute import (
     GemmOp,
     PrintfOp,
     ReduceOp,
-    ScalarOp,
     SearchOp,
     TileIndexOp,
     TransposeOp,
@@ -196,24 +196,25 @@ def atomic_add(tile: Tile, view: View) -> None:
     current().insert(AtomicOp("add", tile.use(), into.use()))
 
 
-def _reduce(kind: str, tile: object, mode: int) -> Tile:
+def _reduce(kind: str, tile: object, mode: int, local: bool = False) -> Tile:
     source = tile.load() if isinstance(tile, View) else tile
     if not isinstance(source, Tile) or len(source.shape) != 2:
         raise error("expected a tile of rank 2 to reduce")
     dtype = source.dtype
     if dtype.kind != "f" and dtype.bits < 32:
-        whole = Tile(current().insert(ReduceOp(kind, source.to(i32_dtype).use(), mode)).results[0])
-        return whole if kind == "add" else whole.to(dtype)
-    return Tile(current().insert(ReduceOp(kind, source.use(), mode)).results[0])
+        source = source.to(i32_dtype)
+    whole = Tile(current().insert(ReduceOp(kind, source.use(), mode, local=local)).results[0])
+    return whole if kind == "add" else whole.to(dtype)
 
 
-def row_sum(tile: object) -> Tile:
+def row_sum(tile: object, *, local: bool = False) -> Tile:
     """Sum of each row: (M,N) gives (M,1), which broadcasts along the columns.
 
     Integers of less than 32 bits and conditions are summed in i32; 16-bit floats in f32, and
-    rounded once.
+    rounded once. With `local` a thread may get the sum of a part of the row, as long as its own
+    elements are in it: enough to see whether there is a NaN among them (`cute.any`).
     """
-    return _reduce("add", tile, 1)
+    return _reduce("add", tile, 1, local)
 
 
 def row_max(tile: object) -> Tile:
@@ -240,10 +241,7 @@ def any_(condition: Tile, *, local: bool = False) -> Scalar:
     """
     if not isinstance(condition, Tile) or condition.dtype.bits != 1:
         raise error("expected a tile of conditions")
-    trace = current()
-    rows = row_max(condition.to(i32_dtype)).use()
-    whole = trace.insert(ReduceOp("max", rows, 0, local=local)).results[0]
-    return Scalar(trace.insert(ScalarOp(whole)).results[0]) != 0
+    return Scalar(current().insert(AnyOp(condition.use(), local)).results[0])
 
 
 def where(condition: Tile, yes: object, no: object) -> Tile:

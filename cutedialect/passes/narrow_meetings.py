@@ -1,10 +1,10 @@
 """A step of `cute-pipeline`: warpgroups that decide for themselves.
 
-    y = reduce x {local}; if y != 0 { what each warpgroup does alone } else { likewise }
+    y = any x {local}; if y { what each warpgroup does alone } else { likewise }
     =>
-    y = reduce x {local, warps = 4}; ...
+    y = any x {local, warps = 4}; ...
 
-A branch on a local reduction may be taken by some warpgroups and not by others, which then need not
+A branch on a local condition may be taken by some warpgroups and not by others, which then need not
 meet to know it, if nothing in it makes all warps of the role meet either.
 """
 
@@ -19,6 +19,7 @@ from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    AnyOp,
     BarrierOp,
     ConvertOp,
     CopyOp,
@@ -42,11 +43,11 @@ from cutedialect.passes.thread_layouts import GROUP_WARPS, threads_along
 
 
 def narrow_meetings(role: RoleOp) -> None:
-    """Narrow the local reductions of a role of several warpgroups."""
+    """Narrow the local conditions of a role of several warpgroups."""
     if len(role.warp_range) // role.teams <= GROUP_WARPS:
         return
     for op in list(role.walk()):
-        if not isinstance(op, ReduceOp) or op.local is None:
+        if not isinstance(op, AnyOp) or op.local is None:
             continue
         branches = set(_branches(op.result))
         if branches and all(_is_done_alone(inner) for inner in _inside(branches)):
@@ -72,7 +73,7 @@ def _inside(branches: set[scf.IfOp]) -> Iterator[Operation]:
 def _is_done_alone(op: Operation) -> bool:
     """Whether a warpgroup needs no other one for an op."""
     match op:
-        case BarrierOp() | TmaStoreCommitOp() | TmaStoreWaitOp():
+        case AnyOp() | BarrierOp() | TmaStoreCommitOp() | TmaStoreWaitOp():
             return op.warps is not None and op.warps.value.data <= GROUP_WARPS
         case ReduceOp():
             type_ = op.source.type
@@ -80,7 +81,8 @@ def _is_done_alone(op: Operation) -> bool:
             if type_.tv is None:
                 return False
             along = threads_along(type_.tv, type_.shape, op.mode.value.data)
-            return all(divisor * extent <= 32 * GROUP_WARPS for divisor, extent in along)
+            apart = all(divisor * extent <= 32 * GROUP_WARPS for divisor, extent in along)
+            return apart or op.local is not None
         case CopyOp():
             if isinstance(op.atom, TmaStoreType):
                 return op.atom.warps is not None and op.atom.warps <= GROUP_WARPS

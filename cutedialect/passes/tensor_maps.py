@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
+    AnyOp,
     BlockIdxOp,
     ConcatOp,
     GroupType,
@@ -22,7 +23,6 @@ from cutedialect.dialects.cute import (
     LocalTileOp,
     MemberOp,
     MemRefType,
-    ScalarOp,
     SliceOp,
     SubviewOp,
     TransposeOp,
@@ -155,7 +155,7 @@ def _asks_tiles(condition: SSAValue) -> bool:
     pending = [condition]
     while pending:
         op = pending.pop().owner
-        if isinstance(op, ScalarOp):
+        if isinstance(op, AnyOp):
             return True
         if isinstance(op, Operation):
             pending += op.operands

@@ -8,6 +8,7 @@ from typing import Any
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.ptx import (
+    BarAnyOp,
     BarArriveOp,
     BarSyncOp,
     BarWarpSyncOp,
@@ -51,6 +52,12 @@ def _bar(body: Body, op: BarSyncOp | BarArriveOp) -> None:
     barrier = str(op.number) if op.register is None else body.values[op.register]
     threads = f", {op.threads.value.data}" if op.threads is not None else ""
     body.lines.append(f"\t{op.name[len('ptx.') :]} {barrier}{threads};")
+
+
+def _bar_any(body: Body, op: BarAnyOp) -> None:
+    pred, barrier = body.values[op.pred], body.values[op.register]
+    threads = op.threads.value.data
+    body.lines.append(f"\tbar.red.or.pred {body.define(op.res)}, {barrier}, {threads}, {pred};")
 
 
 def _bar_warp_sync(body: Body, op: BarWarpSyncOp) -> None:
@@ -266,6 +273,7 @@ def _wgmma_wait(body: Body, op: WgmmaWaitOp) -> None:
 
 ASYNC_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
     BarSyncOp: _bar,
+    BarAnyOp: _bar_any,
     BarArriveOp: _bar,
     BarWarpSyncOp: _bar_warp_sync,
     FenceOp: _fence,

@@ -12,7 +12,7 @@ from xdsl.ir import Dialect
 
 from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
 from .cooperation import ClaimOp, LastArrivalOp
-from .fragment_ops import ConvertOp, ExtractOp, FillOp, ScalarOp
+from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
 from .joins import ConcatOp
@@ -86,7 +86,7 @@ Cute = Dialect(
         CopyOp,
         ConvertOp,
         ExtractOp,
-        ScalarOp,
+        AnyOp,
         GemmOp,
         MapOp,
         YieldOp,
@@ -115,6 +115,7 @@ Cute = Dialect(
 __all__ = [
     "AllocFragmentOp",
     "AllocSmemOp",
+    "AnyOp",
     "AtomicOp",
     "BarrierOp",
     "BlockIdxOp",
@@ -148,7 +149,6 @@ __all__ = [
     "PrintfOp",
     "ReadOp",
     "ReduceOp",
-    "ScalarOp",
     "ScheduleAttr",
     "SearchOp",
     "SliceOp",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i1, i64
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -19,7 +21,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from .attributes import check, with_attributes
-from .types import FragmentType, element_bits
+from .types import FragmentType
 from .views import element_of, parse_types, print_types, same_element, same_tile, shape_of
 
 
@@ -160,32 +162,44 @@ class ExtractOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ScalarOp(IRDLOperation):
-    """The element of a register tile of one element, which every thread holds, as a scalar.
+class AnyOp(IRDLOperation):
+    """Whether a condition holds for any element of a register tile, the same for the whole CTA or
+    role.
+
+    Where it is `local`, threads may decide for the rows that they hold: it is true at least for
+    those with an element for which it holds. `warps` says that every so many neighboring warps
+    decide together.
 
     Example:
 
-        cute.kernel @k(%x: i32) {
-          %t = cute.alloc_fragment : !cute.fragment<i32, "(1,1)">
-          cute.fill %t, %x : !cute.fragment<i32, "(1,1)">
-          %s = cute.scalar %t : !cute.fragment<i32, "(1,1)"> -> i32
+        cute.kernel @k(%c: i1) {
+          %t = cute.alloc_fragment : !cute.fragment<i1, "(128,1)">
+          cute.fill %t, %c : !cute.fragment<i1, "(128,1)">
+          %a = cute.any %t : !cute.fragment<i1, "(128,1)">
+          %b = cute.any %t {local, warps = 4 : i32} : !cute.fragment<i1, "(128,1)">
         }
     """
 
-    name = "cute.scalar"
+    name = "cute.any"
     source = operand_def(FragmentType)
-    result = result_def()
+    local = opt_prop_def(UnitAttr)
+    warps = opt_prop_def(IntegerAttr)
+    result = result_def(i1)
     traits = traits_def(MemoryReadEffect())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$source attr-dict `:` type($source)"
 
-    def __init__(self, source: SSAValue) -> None:
-        super().__init__(operands=[source], result_types=[element_of(source.type)])
+    def __init__(self, source: SSAValue, local: bool = False) -> None:
+        super().__init__(
+            operands=[source],
+            properties={"local": UnitAttr() if local else None},
+            result_types=[i1],
+        )
 
     def verify_(self) -> None:
-        shape, element = shape_of(self.source.type), element_of(self.source.type)
-        check(all(extent == 1 for extent in shape), f"expected a tile of one element, got {shape}")
-        check(element_bits(element) >= 32, f"expected an element of 32 or 64 bits, got {element}")
+        element = element_of(self.source.type)
+        check(element == i1, f"expected a tile of conditions, got one of {element}")
         check(
-            self.result.type == element,
-            f"expected a result of type {element}, got {self.result.type}",
+            self.warps is None or self.local is not None,
+            "expected a local condition where only some warps decide together, got another",
         )

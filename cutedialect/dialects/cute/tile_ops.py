@@ -416,8 +416,8 @@ class ReduceOp(IRDLOperation):
     """Combine the elements of a register tile along one mode, which keeps the extent 1.
 
     Every thread that held a part holds the result: its thread-value layout keeps the removed
-    thread modes with stride 0. The result `local` is that of any part of the tile that holds the thread's own
-    elements, whichever is found cheapest; `warps` says that it is that of so many neighboring warps.
+    thread modes with stride 0. A `local` result is that of a part of the tile which holds the thread's own elements,
+    whichever is found cheapest.
 
     Example:
 
@@ -425,7 +425,7 @@ class ReduceOp(IRDLOperation):
           %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
           cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
           %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
-          %n = cute.reduce "max", %m {mode = 0 : i64, local, warps = 4 : i32} : !cute.fragment<f32, "(64,1)"> -> !cute.fragment<f32, "(1,1)">
+          %l = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
         }
     """
 
@@ -434,7 +434,6 @@ class ReduceOp(IRDLOperation):
     source = operand_def(FragmentType)
     mode = prop_def(IntegerAttr)
     local = opt_prop_def(UnitAttr)
-    warps = opt_prop_def(IntegerAttr)
     result = result_def(FragmentType)
     traits = traits_def(MemoryReadEffect())
     irdl_options = (ParsePropInAttrDict(),)
@@ -474,10 +473,6 @@ class ReduceOp(IRDLOperation):
             f"expected a result of shape {expected}, got {shape_of(self.result.type)}",
         )
         same_element(self.source.type, self.result.type)
-        check(
-            self.warps is None or self.local is not None,
-            "expected a local reduction where only some warps combine, got another",
-        )
 
 
 def _verify_word(what: str, got: str, known: Sequence[str]) -> None:

@@ -59,6 +59,7 @@ from .scalar import (
 )
 from .scalar_memory import AtomOp, LdScalarOp, StScalarOp
 from .synchronization import (
+    BarAnyOp,
     BarArriveOp,
     BarSyncOp,
     BarWarpSyncOp,
@@ -99,6 +100,7 @@ Ptx = Dialect(
         AgainOp,
         IfOp,
         ShflOp,
+        BarAnyOp,
         BarSyncOp,
         CpAsyncCommitOp,
         CpAsyncWaitOp,
@@ -154,6 +156,7 @@ __all__ = [
     "TENSOR_MAP",
     "AgainOp",
     "AtomOp",
+    "BarAnyOp",
     "BarArriveOp",
     "BarSyncOp",
     "BarWarpSyncOp",

@@ -180,6 +180,43 @@ class BarSyncOp(NamedBarrierOp):
 
 
 @irdl_op_definition
+class BarAnyOp(IRDLOperation):
+    """The threads of the CTA, or `threads` of them, meet at barrier `id` and hear whether a
+    predicate holds for any of them (`bar.red.or.pred`, PTX ISA 9.7.13.1).
+
+    Example:
+
+        ptx.kernel @k(%n: b32, %x: b32) attributes {target = "sm_80", threads = 64 : i32} {
+          %p = ptx.setp "lt.s32" %n, %x : (b32, b32) -> pred
+          %q = ptx.bar.any %p, %n {threads = 64 : i32}
+        }
+    """
+
+    name = "ptx.bar.any"
+    pred = operand_def(PRED)
+    register = operand_def(B32)
+    threads = prop_def(IntegerAttr)
+    res = result_def(PRED)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$pred `,` $register attr-dict"
+
+    def __init__(self, pred: SSAValue, register: SSAValue, threads: int) -> None:
+        super().__init__(
+            operands=[pred, register],
+            properties={"threads": integer(threads)},
+            result_types=[PRED],
+        )
+
+    def verify_(self) -> None:
+        threads = self.threads.value.data
+        check(
+            threads > 0 and threads % 32 == 0,
+            f"expected a multiple of 32 threads, got {threads}",
+        )
+
+
+@irdl_op_definition
 class BarArriveOp(NamedBarrierOp):
     """Be counted at barrier `id` without waiting there; `threads` arrive or meet in all (PTX ISA
     9.7.13.1).

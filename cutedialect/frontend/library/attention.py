@@ -211,7 +211,7 @@ def attention(
     part = cute.where(none, 0.0, (1.0 if factor_v is None else factor_v) / total)
     is_masked = left is not None or right is not None
     # NaN or Inf in V, which a product of 0 does not hide.
-    lost = cute.any_(cute.row_sum(o) * 0.0 != 0.0, local=True) if is_masked else None
+    lost = cute.any_(cute.row_sum(o, local=True) * 0.0 != 0.0, local=True) if is_masked else None
     with nullcontext() if lost is None else when(lost):
         if lost is not None:
             one_by_one(part, m)

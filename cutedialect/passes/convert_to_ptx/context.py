@@ -113,20 +113,38 @@ class Context:
 
     def barrier(self, warps: int | None = None) -> None:
         """All threads of the CTA, or of the role, meet; or every `warps` of its warps."""
-        if warps is not None and warps * _WARP < self.threads:
-            first = self.group_barriers.get((self.barrier_id, warps))
-            groups = self.threads // (warps * _WARP)
-            if first is None:
-                first = self.take_barriers(groups * self.instances)
-                self.group_barriers[self.barrier_id, warps] = first
-            mine = self.builder.pure("mul.lo.s32", self.instance, groups)
-            name = self.builder.pure("add.s32", self.group_index(warps), first)
-            self.builder.emit(ptx.BarSyncOp(self._name(name, mine), warps * _WARP))
-        elif self.barrier_id:
-            name = self._name(self.barrier_id, self.instance)
-            self.builder.emit(ptx.BarSyncOp(name, self.threads))
-        else:
-            self.builder.emit(ptx.BarSyncOp())
+        name, threads = self._meeting(warps)
+        whole = name == 0 and not self.barrier_id
+        self.builder.emit(ptx.BarSyncOp(name, None if whole else threads))
+
+    def any_thread(self, predicate: Scalar, warps: int | None = None) -> Scalar:
+        """Whether a predicate holds for any thread of those that meet, known to be the same for the
+        lanes of a warp.
+        """
+        if self.elected or isinstance(predicate, int):
+            return predicate
+        builder = self.builder
+        name, threads = self._meeting(warps)
+        at, given = builder.value(name, "b32"), builder.value(predicate, "pred")
+        found = builder.emit(ptx.BarAnyOp(given, at, threads)).results[0]
+        word = builder.value(builder.pure("selp.b32", 1, 0, found), "b32")
+        return builder.pure("setp.ne.s32", builder.uniform(word), 0)
+
+    def _meeting(self, warps: int | None) -> tuple[int | SSAValue, int]:
+        """The barrier at which the CTA or role meets, or every `warps` of its warps, and how many
+        threads do.
+        """
+        if warps is None or warps * _WARP >= self.threads:
+            name = self._name(self.barrier_id, self.instance) if self.barrier_id else 0
+            return name, self.threads
+        first = self.group_barriers.get((self.barrier_id, warps))
+        groups = self.threads // (warps * _WARP)
+        if first is None:
+            first = self.take_barriers(groups * self.instances)
+            self.group_barriers[self.barrier_id, warps] = first
+        mine = self.builder.pure("mul.lo.s32", self.instance, groups)
+        name = self.builder.pure("add.s32", self.group_index(warps), first)
+        return self._name(name, mine), warps * _WARP
 
     def turn(self, passes: bool) -> None:
         """An instance of the role waits for its turn, or passes it on to the next one."""

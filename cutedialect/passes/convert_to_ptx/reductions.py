@@ -1,6 +1,6 @@
 """Reductions along one mode of a register tile: over a thread's own values, then over the lanes of
 its warp by butterfly shuffles, then over warps through shared memory; every thread ends with the
-result.
+result. A local reduction ends with the first of these.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
         values = _widened(context, source, name)
     layout = source.layout
     result_layout = thread_value(type_.tv, type_.shape)
-    warps = None if op.warps is None else op.warps.value.data
-    digits = split_digits(layout.threads, (32,) if warps is None else (32, 32 * warps))
+    digits = split_digits(layout.threads, (32,))
     for digit in digits:
         if digit.steps[mode] and any(s for d, s in enumerate(digit.steps) if d != mode):
             raise fail(op, f"expected thread modes along one tile mode, got {layout.threads}")
@@ -76,7 +75,7 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
     accumulator = _within_threads(context, values, rows, combine, cls)
     builder = context.builder
     for digit in digits:
-        if not digit.steps[mode] or digit.divisor >= 32:
+        if not digit.steps[mode] or digit.divisor >= 32 or op.local is not None:
             continue
         if digit.extent & (digit.extent - 1):
             raise fail(op, f"expected a power of two of lanes along mode {mode}, got {digit}")
@@ -84,7 +83,8 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
         while offset < digit.divisor * digit.extent:
             _shuffle(context, accumulator, combine, offset, cls)
             offset *= 2
-    _across_warps(context, accumulator, combine, digits, mode, warps)
+    if op.local is None:
+        _across_warps(context, accumulator, combine, digits, mode)
     if half:
         narrow = context.registers("b16", len(rows))
         context.foreach(
@@ -195,17 +195,13 @@ def _across_warps(
     combine: Combine,
     digits: tuple[Digit, ...],
     mode: int,
-    within: int | None,
 ) -> None:
-    """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem; of
-    every `within` warps by themselves.
-    """
-    beyond = [d for d in digits if within is not None and d.divisor >= 32 * within]
-    parts = [d for d in digits if d.steps[mode] and d.divisor >= 32 and d not in beyond]
+    """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem."""
+    parts = [d for d in digits if d.steps[mode] and d.divisor >= 32]
     if not parts:
         return
     builder = context.builder
-    others = [d for d in digits if not d.steps[mode] or d in beyond]
+    others = [d for d in digits if not d.steps[mode]]
     lanes = [d for d in digits if d.steps[mode] and d.divisor < 32]
     cls = array_class(accumulator)
     size = 8 if cls in ("f64", "b64") else 4
@@ -232,7 +228,7 @@ def _across_warps(
         )
     )
     row_bytes = warps * threads * size
-    context.barrier(within)
+    context.barrier()
     guards, guard = context.guards([lead] * rows)
     builder.emit(
         ptx.StOp(
@@ -246,7 +242,7 @@ def _across_warps(
             guard,
         )
     )
-    context.barrier(within)
+    context.barrier()
     parts_array = context.registers(cls, rows * warps)
     builder.emit(
         ptx.LdOp(

@@ -16,7 +16,6 @@ from .context import (
     float_name,
     pack_factor,
     register_class,
-    scalar_class,
 )
 from .copies import reduce_tile
 from .elementwise import lower_map
@@ -111,11 +110,14 @@ def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
     self.fragments[op.result] = lower_reduce(self.context, op, self.fragment(op, op.source))
 
 
-def _scalar(self: KernelLowering, op: cute.ScalarOp) -> None:
-    array = self.fragment(op, op.source).array
-    value = self.builder.emit(ptx.GetOp(array, 0)).results[0]
-    is_word = scalar_class(op.result.type) == "b32"
-    self.scalars[op.result] = self.builder.uniform(value) if is_word else value
+def _any(self: KernelLowering, op: cute.AnyOp) -> None:
+    fragment = self.fragment(op, op.source)
+    found: Scalar = False
+    for index in range(fragment.values):
+        value = self.builder.emit(ptx.GetOp(fragment.array, index)).results[0]
+        found = value if found is False else self.builder.pure("or.pred", found, value)
+    warps = None if op.warps is None else op.warps.value.data
+    self.scalars[op.result] = self.context.any_thread(found, warps)
 
 
 def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
@@ -144,6 +146,6 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute.GemmOp: _gemm,
     cute.MapOp: _map,
     cute.ReduceOp: _reduce,
-    cute.ScalarOp: _scalar,
+    cute.AnyOp: _any,
     cute.AtomicOp: _atomic,
 }

@@ -178,24 +178,16 @@ func.func @a_cluster_of_too_many_ctas() {
 
 // -----
 
-cute.kernel @scalar_of_a_column() {
+cute.kernel @any_of_numbers() {
   %t = cute.alloc_fragment : !cute.fragment<i32, "(4,1)">
-  // expected-error @+1 {{expected a tile of one element, got (4, 1)}}
-  %s = cute.scalar %t : !cute.fragment<i32, "(4,1)"> -> i32
+  // expected-error @+1 {{expected a tile of conditions, got one of i32}}
+  %s = cute.any %t : !cute.fragment<i32, "(4,1)">
 }
 
 // -----
 
-cute.kernel @scalar_of_half_a_register() {
-  %t = cute.alloc_fragment : !cute.fragment<f16, "(1,1)">
-  // expected-error @+1 {{expected an element of 32 or 64 bits, got f16}}
-  %s = cute.scalar %t : !cute.fragment<f16, "(1,1)"> -> f16
-}
-
-// -----
-
-cute.kernel @scalar_of_another_type() {
-  %t = cute.alloc_fragment : !cute.fragment<f32, "(1,1)">
-  // expected-error @+1 {{'cute.scalar': expected a result of type f32, got i32}}
-  %s = cute.scalar %t : !cute.fragment<f32, "(1,1)"> -> i32
+cute.kernel @any_of_some_warps() {
+  %t = cute.alloc_fragment : !cute.fragment<i1, "(4,1)">
+  // expected-error @+1 {{expected a local condition where only some warps decide together, got another}}
+  %s = cute.any %t {warps = 4 : i32} : !cute.fragment<i1, "(4,1)">
 }

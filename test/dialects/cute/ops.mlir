@@ -344,14 +344,16 @@ cute.kernel @k() {
 
 // -----
 
-// cute.scalar
-// CHECK: cute.kernel @k(%x: i32) {
-// CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<i32, "(1,1)">
-// CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<i32, "(1,1)">
-// CHECK-NEXT:   %s = cute.scalar %t : !cute.fragment<i32, "(1,1)"> -> i32
+// cute.any
+// CHECK: cute.kernel @k(%c: i1) {
+// CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<i1, "(128,1)">
+// CHECK-NEXT:   cute.fill %t, %c : !cute.fragment<i1, "(128,1)">
+// CHECK-NEXT:   %a = cute.any %t : !cute.fragment<i1, "(128,1)">
+// CHECK-NEXT:   %b = cute.any %t {local, warps = 4 : i32} : !cute.fragment<i1, "(128,1)">
 // CHECK-NEXT: }
-cute.kernel @k(%x: i32) {
-  %t = cute.alloc_fragment : !cute.fragment<i32, "(1,1)">
-  cute.fill %t, %x : !cute.fragment<i32, "(1,1)">
-  %s = cute.scalar %t : !cute.fragment<i32, "(1,1)"> -> i32
+cute.kernel @k(%c: i1) {
+  %t = cute.alloc_fragment : !cute.fragment<i1, "(128,1)">
+  cute.fill %t, %c : !cute.fragment<i1, "(128,1)">
+  %a = cute.any %t : !cute.fragment<i1, "(128,1)">
+  %b = cute.any %t {local, warps = 4 : i32} : !cute.fragment<i1, "(128,1)">
 }

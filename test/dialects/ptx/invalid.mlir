@@ -438,3 +438,11 @@ ptx.kernel @again_outside_of_a_loop() attributes {target = "sm_80", threads = 32
   // expected-error @+1 {{expected to be the last op of a ptx.repeat, got another place}}
   ptx.again %p
 }
+
+// -----
+
+ptx.kernel @half_a_warp_meets(%n: b32) attributes {target = "sm_80", threads = 64 : i32} {
+  %p = ptx.imm 1 : pred
+  // expected-error @+1 {{expected a multiple of 32 threads, got 16}}
+  %q = ptx.bar.any %p, %n {threads = 16 : i32}
+}

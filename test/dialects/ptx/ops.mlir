@@ -1009,3 +1009,15 @@ ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
     ptx.again %p
   }
 }
+
+// -----
+
+// ptx.bar.any
+// CHECK: ptx.kernel @k(%n: b32, %x: b32) attributes{target = "sm_80", threads = 64 : i32} {
+// CHECK-NEXT:   %p = ptx.setp "lt.s32" %n, %x : (b32, b32) -> pred
+// CHECK-NEXT:   %q = ptx.bar.any %p, %n {threads = 64 : i32}
+// CHECK-NEXT: }
+ptx.kernel @k(%n: b32, %x: b32) attributes {target = "sm_80", threads = 64 : i32} {
+  %p = ptx.setp "lt.s32" %n, %x : (b32, b32) -> pred
+  %q = ptx.bar.any %p, %n {threads = 64 : i32}
+}

@@ -108,7 +108,7 @@ def parts_of_attention(**masks):
     kernel = cute.compile(cute.attention, *specs, arch="sm_90a", **masks)
     text = kernel.stages["cute-split-loops"].split('pipeline.role "main"')[1].split("func.func")[0]
     found = []
-    for loop in re.split(r"scf\.for", text)[2:]:
+    for loop in re.split(r"scf\.(?:for|while)", text)[2:]:
         body = loop.split("\n        }\n")[0]
         if "cute.gemm" in body:
             found.append("cmpi" in re.sub(r"(?s)^.*?wgmma_wait", "", body, count=1))
