@@ -480,7 +480,11 @@ class _Call:
     def loads_boxes(self) -> bool:
         """Whether all of q, k and v are tensors that TMA loads as they are."""
         specs = [spec_of(each.value, each.name) for each in (self.q, self.k, self.v)]
-        return all(isinstance(spec, TensorSpec) and spec.align == 16 for spec in specs)
+        # An array without elements may have any strides.
+        return all(
+            isinstance(spec, TensorSpec) and spec.align == 16 and spec.contiguous == 3
+            for spec in specs
+        )
 
     def items(self, rows: int, heads: int, group: int) -> tuple[int | None, ...]:
         """A shape that covers the work items of the packed sequences, which need not be known: each

@@ -68,6 +68,8 @@ def page_table(value: Any, q: Operand, k: Operand, v: Operand) -> Operand:
     table = as_operand(value, "block_table")
     if len(table.shape) != 2:
         raise ValueError(f"block_table: expected (batch, pages), got shape {shown(table.shape)}")
+    if table.shape[1] == 0:
+        raise ValueError(f"block_table: expected a page or more, got shape {shown(table.shape)}")
     if table.dtype not in (i32, i64):
         raise TypeError(f"block_table: expected i32 or i64, got {table.dtype.name}")
     if differ(table.shape[0], q.shape[0]):

@@ -76,6 +76,9 @@ REFUSED = {
     "block_table: expected (batch, pages), got shape (2,)": {
         "block_table": zeros(2, dtype=np.int32)
     },
+    "block_table: expected a page or more, got shape (2, 0)": {
+        "block_table": zeros(2, 0, dtype=np.int32)
+    },
     "block_table: expected i32 or i64, got f16": {"block_table": zeros(2, 3)},
     "block_table: expected batch 2 as in q, got 3": {"block_table": zeros(3, 1, dtype=np.int32)},
     "k: expected (pages, heads, page size, head dimension) with a page size that is a power of two "

@@ -254,6 +254,15 @@ def test_pages_of_8_bits():
     assert (lse == logs).all()
 
 
+@pytest.mark.parametrize("arch", ARCHS)
+def test_no_pages(arch):
+    q, k = normal(2, 4, 1, 64), np.full((0, 2, 16, 64), np.nan, np.float16)
+    table, lengths = np.full((2, 3), 7, np.int32), np.zeros(2, np.int32)
+    out, lse = run(q, k, k, block_table=table, lengths=lengths, arch=arch)
+    assert not out.any()
+    assert np.isneginf(lse).all()
+
+
 def test_a_cluster_shares_pages():
     q, k, v = operands(1, 2, 1, 128, 150, 64)
     table, pages = in_pages((k, v), 16, [150], 10)
