@@ -35,7 +35,8 @@ class Schedule:
     raster: how many tiles (clusters) of M are walked before N advances (L2 reuse).
     order: how the bands of so many tiles are walked: "columns", all of them forward, "snake", every
         other one backward, or "hilbert", squares of the power of two in `raster` along Hilbert
-        curves.
+        curves. "sections": rows are all modes but the last one that is tiled, so that a band is a
+        section of heads of attention.
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
         later, while that is computed; with "turns" warpgroups also issue theirs one after the
         other.
@@ -138,7 +139,7 @@ _WORDS = {
     "roles": ("uniform", "specialized", "alternate"),
     "scheduler": ("single", "persistent", "dynamic", "stream"),
     "reduction": ("ordered", "atomic"),
-    "order": ("columns", "snake", "hilbert"),
+    "order": ("columns", "snake", "hilbert", "sections"),
     "overlap": ("no", "yes", "turns"),
     "split_loops": ("no", "yes"),
     "swap_ab": ("no", "yes"),

@@ -388,6 +388,9 @@ class _Call:
             left is not None or sliced or self.returns_lse,
             self.table is not None,
             self.q.dtype.bits,
+            sliced,
+            self.packing is not None,
+            group,
         )
         chosen = choose_schedule(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1

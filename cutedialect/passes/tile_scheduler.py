@@ -129,7 +129,10 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         item = build.binary(arith.SubiOp, item, first)
         tensor = build.insert(MemberOp(index.memref, problem)).results[0]
         blocks = count_blocks(build, tensor, tile, cluster)
-    coords = _coordinates(build, item, blocks, schedule)
+    if schedule.order == "sections":
+        coords = _in_sections(build, item, blocks, tile, schedule)
+    else:
+        coords = _coordinates(build, item, blocks, schedule)
     if rank is not None:
         coords = _inside(build, coords, rank, cluster)
     if problem is not None:
@@ -420,6 +423,28 @@ def _coordinates(
         last = d == 0
         coords[d] = rest if last else build.binary(arith.RemSIOp, rest, counts[d])
         rest = rest if last else build.binary(arith.DivSIOp, rest, counts[d])
+    return coords
+
+
+def _in_sections(
+    build: ScalarBuilder,
+    item: SSAValue,
+    counts: tuple[SSAValue, ...],
+    tile: tuple[int, ...],
+    schedule: Schedule,
+) -> list[SSAValue]:
+    """Block coordinates of a work item where all modes but the last that is tiled are rows: the
+    tiles of some rows follow each other, first those at one coordinate of that mode, then those at
+    the next. So the longest tiles of heads whose keys L2 holds together can go first.
+    """
+    last = max((mode for mode, extent in enumerate(tile) if extent >= 0), default=0)
+    zero, one = build.constant(0), build.constant(1)
+    rows = _product(build, counts[:last]) if last else one
+    coords = [zero] * len(counts)
+    row, coords[last] = walk(build, item, (rows, counts[last]), schedule)
+    for mode in range(last - 1, -1, -1):
+        coords[mode] = build.binary(arith.RemSIOp, row, counts[mode]) if mode else row
+        row = build.binary(arith.DivSIOp, row, counts[mode]) if mode else row
     return coords
 
 

@@ -250,6 +250,43 @@ def test_default_schedules_assemble_without_spills(d, dv, masks, arch):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.parametrize("d", [64, 256])
+def test_slices_come_by_tma_and_assemble_without_spills(d):
+    offsets = cute.TensorSpec((17,), cute.i32)
+    packed = cute.TensorSpec((1, 16, None, d), cute.bf16)
+    padded = cute.TensorSpec((8, 16, None, d), cute.bf16)
+    for spec, lengths in (
+        (packed, {"cu_seqlens": (offsets, offsets), "causal": True}),
+        (padded, {"lengths": cute.TensorSpec((8,), cute.i32)}),
+    ):
+        kernel = cute.compile(cute.attention, *[spec] * 3, arch="sm_90a", **lengths)
+        assert "cp.async.bulk.tensor.5d.shared" in kernel.ptx
+        assert "cp.async.c" not in kernel.ptx
+        assert "scheduler = dynamic" in str(kernel.schedule)
+        assert kernel.resources.spills == 0
+
+
+def test_the_longest_tiles_of_some_heads_go_first():
+    def chosen(keys, align=16, **options):
+        spec = cute.TensorSpec((1, 16, keys, 128), cute.bf16, align=align)
+        kernel = cute.compile(cute.attention, *[spec] * 3, arch="sm_90a", **options)
+        return cute.Schedule.parse(kernel.schedule)
+
+    orders = [chosen(keys, causal=True).raster for keys in (1024, 4096, 16384, 65536, None)]
+    assert orders == [64, 16, 4, 1, 16]
+    claiming = chosen(None, causal=True)
+    assert (claiming.scheduler, claiming.order) == ("dynamic", "sections")
+    assert chosen(None, window=(5, -1)).scheduler == "dynamic"
+    assert chosen(None).scheduler == "persistent"
+    for given in (
+        "cluster = (2,1)",
+        "roles = alternate, tile = (64,128)",
+        "scheduler = persistent",
+    ):
+        assert chosen(None, causal=True, schedule=given).scheduler == "persistent"
+    assert chosen(None, align=8, causal=True).scheduler == "persistent"
+
+
 @pytest.mark.parametrize("d", [96, 256])
 def test_a_target_with_little_shared_memory_gets_smaller_tiles(d):
     q, k, v = operands(1, 1, 1, 40, 70, d)

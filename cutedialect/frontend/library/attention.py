@@ -97,11 +97,11 @@ def attention(
         *batch, i = cute.tile_index(out, (1,) * (out.rank - 2) + (bq,))
         if out.rank > Q.rank:
             piece = batch.pop()
-        if right is not None and queries is None:
-            # A tile sees the more keys the later it is: the longest go first, so that none is left
-            # for the end. (A cluster may reach beyond.)
-            last = (Q.extent + (bq - 1)) // bq - 1
-            i = i + (i <= last).to(cute_i32) * (last - i - i)
+    if right is not None and queries is None:
+        # A tile sees the more keys the later it is: the longest go first, so that none is left for
+        # the end. (A cluster, or the last work item of a sequence, may reach beyond.)
+        last = (Q.dim(along) + (bq - 1)) // bq - 1
+        i = i + (i <= last).to(cute_i32) * (last - i - i)
     factors = [each[tuple(batch)] for each in (scale_q, scale_k) if each is not None]
     for factor in factors:
         scale = scale * factor

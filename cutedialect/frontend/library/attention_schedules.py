@@ -12,6 +12,9 @@ _WARPGROUP_TARGETS = ("sm_90a",)
 _MEETING_BYTES = 4096
 # A warp multiplies 16 rows at once, a warpgroup 64.
 _ROWS, _GROUP_ROWS = 16, 64
+# L2 that keys and values may take, so that all tiles of some heads find them there, and heads.
+_L2_BYTES = 32 << 20
+_SOME_HEADS = 16
 # From so many keys on, larger blocks of them pay for a last one that is not full.
 _MANY_KEYS = 8192
 # From so many rows on, tiles of three warpgroups do.
@@ -23,8 +26,9 @@ class AttentionWork:
     """What the choice depends on: head dimensions (of q and k, of v), rows and keys (None: many),
     bits of an element of k, whether TMA loads the operands as they are, whether tiles differ in the
     keys that they see, whether more than a causal mask's bounds stays in registers meanwhile (a
-    window's other side, a slice, the logarithms), whether keys lie in pages, and bits of an element
-    of q.
+    window's other side, a slice, the logarithms), whether keys lie in pages, bits of an element of
+    q, whether operands are slices, whether those are packed sequences, and how many heads share
+    keys.
     """
 
     dims: tuple[int, int]
@@ -36,6 +40,9 @@ class AttentionWork:
     keeps_more: bool = False
     is_paged: bool = False
     bits_q: int = 16
+    is_sliced: bool = False
+    is_packed: bool = False
+    group: int = 1
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -52,7 +59,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         keys = 1 << keys.bit_length() - 1
     bq = _rows(work, arch, keys)
     if not on_groups:
-        return Schedule(tile=(bq, keys)).merged(given)
+        return Schedule(tile=(bq, keys)).merged(_order(work)).merged(given)
     overlap = "turns"
     if (max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS) or max(work.dims) > 128:
         # Two warpgroups with little to multiply are better off without waiting for their turn, and
@@ -62,14 +69,45 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         # The output alone takes half of a thread's registers: hardly any are left for an operand
         # that waits for the next trip.
         overlap = "no"
-    scheduler = "dynamic" if work.is_uneven and _is_plain(work) else None
+    registers = splits = None
+    if max(work.dims) > 192 and work.is_sliced and _is_plain(work) and bq == 2 * _GROUP_ROWS:
+        # Where a tile is many boxes, at places in a slice, the loading thread needs registers, and
+        # those that compute have none for the bounds of several loops.
+        registers, splits = (56, 224), "no"
+    scheduler = "dynamic" if work.is_uneven and work.loads_boxes else None
     warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
     if given is not None and given.tile is not None:
         warps = None
     if given is not None and given.cluster not in (None, (1, 1)):
         scheduler = None
-    default = Schedule(tile=(bq, keys), warps=warps, overlap=overlap, scheduler=scheduler)
-    return default.merged(given)
+    if given is not None and given.roles not in (None, "specialized"):
+        scheduler = None
+    default = Schedule(
+        tile=(bq, keys),
+        warps=warps,
+        overlap=overlap,
+        scheduler=scheduler,
+        registers=registers,
+        split_loops=splits,
+    )
+    return default.merged(_order(work)).merged(given)
+
+
+def _order(work: AttentionWork) -> Schedule:
+    """The order of tiles that take unequal time: the longest of some heads first, so many that L2
+    holds their keys and values; or those of a packed sequence, head by head.
+    """
+    if not work.is_uneven or (work.rows is not None and work.rows <= _GROUP_ROWS):
+        return Schedule()
+    if work.is_packed:
+        return Schedule(raster=1)
+    raster = _SOME_HEADS
+    if work.keys is not None:
+        # Powers of four, so that few lengths need a kernel of their own.
+        size = work.keys * sum(work.dims) * work.bits // 8
+        fitting = work.group * _L2_BYTES // max(1, size)
+        raster = next((count for count in (64, 16, 4) if count <= fitting), 1)
+    return Schedule(order="sections", raster=raster)
 
 
 def _is_plain(work: AttentionWork) -> bool:

@@ -34,16 +34,20 @@ ATOMIC = 'cute.atomic "add", %f, %d : !cute.fragment<i32, "(1,1)">, '
 TILE = '!cute.memref<i32, gmem, align<4>, "(1,1):(?{i64},1)">'
 
 
+def context() -> Context:
+    made = Context()
+    for name, load in all_dialects().items():
+        made.register_dialect(name, load)
+    return made
+
+
 @cache
 def ptx(schedule: str) -> str:
     counted = "persistent" in schedule
     text = KERNEL.replace("VALUE", "arith.constant 1 : i32" if counted else "cute.block_idx x")
     text = text.replace("STORE", (ATOMIC if counted else COPY) + TILE)
-    context = Context()
-    for name, load in all_dialects().items():
-        context.register_dialect(name, load)
-    module = Parser(context, text).parse_module()
-    CuteToPtxPass(arch="sm_80", schedule=schedule + ", warps = (1,1)").apply(context, module)
+    module = Parser(context(), text).parse_module()
+    CuteToPtxPass(arch="sm_80", schedule=schedule + ", warps = (1,1)").apply(context(), module)
     return ptx_text(module)
 
 
@@ -164,6 +168,40 @@ def test_an_unknown_order_names_the_near_one():
         cute.Schedule.parse("raster = 4, order = hilbert").text() == "raster = 4, order = hilbert"
     )
     with pytest.raises(
-        ValueError, match="columns, snake, hilbert, got 'snakes'; did you mean 'snak"
+        ValueError, match="columns, snake, hilbert, sections, got 'snakes'; did you mean 'snak"
     ):
         cute.Schedule(order="snakes")
+
+
+HEADS = '!cute.memref<i32, gmem, align<16>, "(?,?,?,4):(?{i64},?{i64},4,1)">'
+# Writes the number of the CTA into its row of 4 of a head.
+OF_HEADS = f"""
+cute.kernel @k(%D: {HEADS}) {{
+  %b, %h, %i, %w = cute.tile_index %D, [1, 1, TILE, _] : {HEADS}
+  %f = cute.alloc_fragment : !cute.fragment<i32, "(TILE,4)">
+  %d = cute.local_tile %D, [*, *, TILE, 4], (%b, %h, %i, %w) : {HEADS}
+    -> !cute.memref<i32, gmem, align<16>, "(TILE,4):(4,1)">
+  %v = cute.block_idx x
+  cute.fill %f, %v : !cute.fragment<i32, "(TILE,4)">
+  cute.copy %f, %d : !cute.fragment<i32, "(TILE,4)">
+    -> !cute.memref<i32, gmem, align<16>, "(TILE,4):(4,1)">
+}}
+"""
+
+
+@pytest.mark.parametrize("raster", [1, 2, 4, 64])
+@pytest.mark.parametrize("tile", [1, 2])
+def test_sections_of_all_outer_modes(raster, tile):
+    module = Parser(context(), OF_HEADS.replace("TILE", str(tile))).parse_module()
+    schedule = f"order = sections, raster = {raster}, warps = (1,1)"
+    CuteToPtxPass(arch="sm_80", schedule=schedule).apply(context(), module)
+    found = np.full((2, 3, 5, 4), -1, np.int32)
+    count = -(-5 // tile)
+    numbers = np.int32(2), np.int32(3), np.int32(5), np.int64(60), np.int64(20)
+    launch(ptx_text(module), "k", 6 * count, 32, [found, *numbers])
+    expected = []
+    heads = [(b, h) for b in range(2) for h in range(3)]
+    for first in range(0, 6, raster):
+        expected += [(*head, i) for i in range(count) for head in heads[first : first + raster]]
+    for number, (b, h, i) in enumerate(expected):
+        assert (found[b, h, i * tile : (i + 1) * tile] == number).all()
