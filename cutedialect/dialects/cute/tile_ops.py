@@ -40,6 +40,7 @@ from xdsl.traits import (
     MemoryWriteEffect,
     Pure,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.cute_nvgpu import (
     BulkCopyType,
@@ -347,10 +348,11 @@ class MapOp(IRDLOperation):
             f"expected one block argument for each of {len(self.inputs)} inputs, got {len(args)}",
         )
         for arg, value in zip(args, self.inputs, strict=True):
-            check(
-                arg.type == element_of(value.type),
-                f"expected a block argument of type {element_of(value.type)}, got {arg.type}",
-            )
+            element = element_of(value.type)
+            if arg.type != element:
+                raise VerifyException(
+                    f"expected a block argument of type {element}, got {arg.type}"
+                )
             check(
                 broadcasts(shape_of(value.type), shape),
                 f"expected a shape that broadcasts to {shape}, got {shape_of(value.type)}",
@@ -358,10 +360,9 @@ class MapOp(IRDLOperation):
         last = self.body.block.last_op
         check(isinstance(last, YieldOp), "expected the body to end with cute.yield")
         assert isinstance(last, YieldOp)
-        check(
-            last.value.type == element_of(self.result.type),
-            f"expected to yield {element_of(self.result.type)}, got {last.value.type}",
-        )
+        element = element_of(self.result.type)
+        if last.value.type != element:
+            raise VerifyException(f"expected to yield {element}, got {last.value.type}")
 
 
 def broadcasts(shape: tuple, to: tuple) -> bool:

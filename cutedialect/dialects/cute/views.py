@@ -28,6 +28,7 @@ from xdsl.printer import Printer
 from xdsl.traits import (
     Pure,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.layout import Layout
 
@@ -38,11 +39,9 @@ from .types import FragmentType, MemRefType
 
 def shape_of(type_: Attribute) -> tuple:
     """Logical shape of a memref or fragment."""
-    check(
-        isinstance(type_, MemRefType | FragmentType),
-        f"expected a memref or a fragment, got {type_}",
-    )
-    return type_.shape  # type: ignore[union-attr]
+    if not isinstance(type_, MemRefType | FragmentType):
+        raise VerifyException(f"expected a memref or a fragment, got {type_}")
+    return type_.shape
 
 
 def element_of(type_: Attribute) -> Attribute:

@@ -26,6 +26,7 @@ from xdsl.traits import (
     MemoryWriteEffect,
     Pure,
 )
+from xdsl.utils.exceptions import VerifyException
 
 from .registers import B32, RegsType, RegType, check, reg
 from .scalar import ScalarOp
@@ -365,7 +366,7 @@ class ForeachOp(IRDLOperation):
                 got = entries(index)
                 check(len(got) == count, f"expected tables of {count} entries, got {len(got)}")
                 check(
-                    all(0 <= i < value.type.count for i in got),
+                    min(got) >= 0 and max(got) < value.type.count,
                     f"expected register indices below {value.type.count}, got {max(got)}",
                 )
         for index in self.constants:
@@ -374,7 +375,8 @@ class ForeachOp(IRDLOperation):
         wanted = [reg(v.type.cls) for v in self.sources if isinstance(v.type, RegsType)]
         wanted += [B32] * len(self.constants)
         for arg, type_ in zip(args, wanted, strict=True):
-            check(arg.type == type_, f"expected an argument of type {type_}, got {arg.type}")
+            if arg.type != type_:
+                raise VerifyException(f"expected an argument of type {type_}, got {arg.type}")
         for op in self.body.block.ops:
             check(
                 isinstance(op, YieldOp) or op.name in _UNROLLED or isinstance(op, ScalarOp),

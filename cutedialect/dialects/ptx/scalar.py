@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f32, f64, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, ErasedSSAValue, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -23,6 +23,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
 
 from .mnemonics import operand_classes, result_class
 from .registers import B32, RegType, check, parse_class, reg, width_of
@@ -127,6 +128,39 @@ class ScalarOp(IRDLOperation):
         printer.print_string(" : (" + ", ".join(class_of(v) for v in self.args) + ") -> ")
         printer.print_string(", ".join(class_of(v) for v in self.res))
 
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """All rules, those of any op included. Most ops of a kernel are of this class, so one that
+        is plainly right takes a short way: the long one is there to say what is wrong.
+        """
+        if not self._is_plain():
+            super().verify(verify_nested_ops)
+
+    def _is_plain(self) -> bool:
+        """Whether it is one instruction with operands and a result of the classes that it takes,
+        in front of others.
+        """
+        modifiers = self.properties.get("modifiers")
+        if (
+            len(self.properties) != 1
+            or not isinstance(modifiers, StringAttr)
+            or self.next_op is None
+            or self.regions
+            or self.successors
+            or len(self.results) != 1
+        ):
+            return False
+        try:
+            expected, made = _signature(self.name, modifiers.data)
+        except VerifyException:
+            return False
+        types = [operand.type for operand in self._operands]
+        return (
+            self.results[0].type == made
+            and len(types) == len(expected)
+            and all(type_ in allowed for type_, allowed in zip(types, expected, strict=True))
+            and not any(isinstance(operand, ErasedSSAValue) for operand in self._operands)
+        )
+
     def verify_(self) -> None:
         mnemonic = self.mnemonic
         expected = operand_classes(mnemonic)
@@ -150,6 +184,14 @@ class ScalarOp(IRDLOperation):
                 class_of(result) == wanted,
                 f"expected a result of class {wanted} for {mnemonic}, got {class_of(result)}",
             )
+
+
+@lru_cache(maxsize=2048)
+def _signature(name: str, modifiers: str) -> tuple[tuple[tuple[RegType, ...], ...], RegType]:
+    """The types that each operand of an instruction may have, and its result's."""
+    mnemonic = f"{name[len('ptx.') :]}.{modifiers}"
+    operands = tuple(tuple(map(reg, classes)) for classes in operand_classes(mnemonic))
+    return operands, reg(result_class(mnemonic))
 
 
 def _example(family: str, modifiers: str) -> str:
@@ -254,11 +296,11 @@ class ImmOp(IRDLOperation):
     def verify_(self) -> None:
         register_class = class_of(self.res)
         wanted = FloatAttr if register_class in _FLOATS else IntegerAttr
-        check(
-            isinstance(self.value, wanted),
-            f"expected {'a float' if wanted is FloatAttr else 'an integer'} "
-            f"of class {register_class}, got {self.value}",
-        )
+        if not isinstance(self.value, wanted):
+            raise VerifyException(
+                f"expected {'a float' if wanted is FloatAttr else 'an integer'} "
+                f"of class {register_class}, got {self.value}"
+            )
         if isinstance(self.value, IntegerAttr):
             bits = width_of(self.res.type)
             value = self.value.value.data

@@ -8,6 +8,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, IntegerType, i64
 from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from .registers import check
 from .syntax import class_of
@@ -25,10 +26,8 @@ def entries(given: Attribute | None) -> tuple[int, ...]:
     """The integers of a table; none if there is no table."""
     if given is None:
         return ()
-    check(
-        isinstance(given, DenseArrayBase) and isinstance(given.elt_type, IntegerType),
-        f"expected a table of integers, got {given}",
-    )
+    if not (isinstance(given, DenseArrayBase) and isinstance(given.elt_type, IntegerType)):
+        raise VerifyException(f"expected a table of integers, got {given}")
     return cast(DenseArrayBase[IntegerType], given).get_values()
 
 
@@ -43,8 +42,9 @@ def space_of(modifiers: str) -> str:
 
 def check_index(what: str, values: Sequence[int], limit: int, low: int = 0) -> None:
     """VerifyException unless all of a table is in low..limit-1."""
-    wrong = [v for v in values if not low <= v < limit]
-    check(not wrong, f"expected {what} indices in {low}..{limit - 1}, got {wrong[:1]}")
+    if values and not (low <= min(values) and max(values) < limit):
+        wrong = next(v for v in values if not low <= v < limit)
+        raise VerifyException(f"expected {what} indices in {low}..{limit - 1}, got [{wrong}]")
 
 
 def check_classes(what: str, values: Sequence[SSAValue], wanted: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
@@ -211,31 +212,43 @@ def _operand_values(
         raise fail(op, f"expected operands bound to a thread-value layout, got {operand.type}")
     if operand.type.tv == type_.tv and operand.type.shape == type_.shape:
         return list(range(operand.values))
-    shape = operand.type.shape
-    mine = operand.layout
-    rank = len(shape)
-
-    def project(coord: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(0 if shape[d] == 1 else coord[d] for d in range(rank))
-
-    if [project(each) for each in layout.thread_coords()] != mine.thread_coords():
+    places, missing = _places(operand.layout, layout)
+    if missing == ():
         raise fail(
             op,
             f"expected each thread to hold what it reads; the threads of operand {operand.type} "
             f"do not lie as those of the result {type_}",
         )
-    places: dict[tuple[int, ...], int] = {}
-    for v, coord in enumerate(mine.value_coords()):
-        places.setdefault(coord, v)
-    wanted = [project(each) for each in layout.value_coords()]
-    missing = next((coord for coord in wanted if coord not in places), None)
     if missing is not None:
         raise fail(
             op,
             f"expected each thread to hold what it reads; operand {operand.type} has no value at "
             f"{missing} relative to its thread, which the result {type_} reads",
         )
-    return [places[coord] for coord in wanted]
+    return list(places)
+
+
+@lru_cache(maxsize=1024)
+def _places(
+    mine: ThreadValue, layout: ThreadValue
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """For each value of a layout, the value of an operand's that lies there when it broadcasts,
+    and the first coordinate where there is none: () if the threads lie differently.
+    """
+    shape = mine.shape
+    rank = len(shape)
+
+    def project(coord: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(0 if shape[d] == 1 else coord[d] for d in range(rank))
+
+    if [project(each) for each in layout.thread_coords()] != mine.thread_coords():
+        return (), ()
+    places: dict[tuple[int, ...], int] = {}
+    for v, coord in enumerate(mine.value_coords()):
+        places.setdefault(coord, v)
+    wanted = [project(each) for each in layout.value_coords()]
+    missing = next((coord for coord in wanted if coord not in places), None)
+    return (() if missing is not None else tuple(places[coord] for coord in wanted)), missing
 
 
 def convert(context: Context, op: Operation, source: Fragment, type_: FragmentType) -> Fragment:
