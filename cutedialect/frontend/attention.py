@@ -196,7 +196,8 @@ class _ReadyCall:
 
     `numbers` are the scale, the cap, and the keys before and behind that a row sees; `items` the
     work items of packed sequences. With `folds` the rows of heads that share keys are those of one;
-    `queries` is how many a head has, where it matters, and `parts` how many the keys are split
+    they are gathered if no stride leads through those of q. `queries` is how many a head has, where
+    it matters, and `parts` how many the keys are split
     into.
     """
 
@@ -210,6 +211,7 @@ class _ReadyCall:
     scales: HeadScales
     items: tuple[int | None, ...] | None
     folds: bool
+    gathers: bool
     queries: Any
     parts: Any
 
@@ -244,7 +246,8 @@ class _ReadyCall:
         lengths, table = keys
         q, k, v, out, lse = arrays
         if self.folds:
-            q, out = heads_as_rows(q, self.heads), heads_as_rows(out, self.heads)
+            view = split_heads if self.gathers else heads_as_rows
+            q, out = view(q, self.heads), heads_as_rows(out, self.heads)
             lse = None if lse is None else heads_as_rows(lse, self.heads)
         elif self.group > 1:
             q, out = split_heads(q, self.heads), split_heads(out, self.heads)
@@ -256,7 +259,7 @@ class _ReadyCall:
             scales, self.out_shape[0], self.heads, 1 if self.folds else self.group
         )
         given = [q, k, v, out, lse, *self.numbers, *factors, lengths]
-        if self.parts is not None:
+        if self.parts is not None or self.gathers:
             return [*given, self.queries, table, self.parts]
         return [*given, *packing, self.queries, table]
 
@@ -375,6 +378,7 @@ class _Call:
         group = (self.q.shape[1] or 0) // heads
         queries = self.q.shape[2]
         folds = self.folds(out)
+        gathers = folds and not follow_each_other(self.q.value, heads)
         many = group * queries if folds and queries is not None else queries
         left, right = self.masks()
         sliced = (self.lengths, self.packing, self.table) != (None, None, None)
@@ -383,7 +387,7 @@ class _Call:
             many,
             None if self.packing is not None else self.key_shape()[2],
             self.k.dtype.bits,
-            self.loads_boxes(),
+            self.loads_boxes() and not gathers,
             (left, right) != (None, None) or sliced,
             left is not None or sliced or self.returns_lse,
             self.table is not None,
@@ -408,6 +412,7 @@ class _Call:
             self.scales,
             None if self.packing is None else self.items(rows, heads, group),
             folds,
+            gathers,
             _scalar(queries, i32) if folds and self.masks() != (None, None) else None,
             None if parts == 1 else _scalar(parts, i32),
         )
@@ -416,8 +421,8 @@ class _Call:
         options = {
             "tile": chosen.tile,
             "dims": dims,
-            # The largest score is that of the largest product only with a positive factor.
             "page_size": 0 if self.table is None else self.k.shape[2],
+            # The largest score is that of the largest product only with a positive factor.
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
             "arch": target,
             "schedule": chosen,
@@ -433,8 +438,9 @@ class _Call:
         packing = self.packing
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
         args = ready.arguments(arrays, self.given_scales, keys, offsets)
-        chosen_program = program if ready.parts is None else split_attention
-        return replace(ready, kernel=compile_kernel(chosen_program, args, options))
+        several = ready.parts is not None or gathers
+        kernel = compile_kernel(split_attention if several else program, args, options)
+        return replace(ready, kernel=kernel)
 
     def key_shape(self) -> tuple[int | None, ...]:
         """The shape of k without pages."""
@@ -447,15 +453,14 @@ class _Call:
 
     def folds(self, out: Any) -> bool:
         """Whether rows of heads that share keys are made the rows of one tile: where they are few,
-        one stride leads from each to the next, and one scale is that of them all.
+        one stride leads from each to the next of the output, and one scale is that of them all.
         """
         heads, rows = self.heads or 1, self.q.shape[2]
         if self.packing or self.scales.of_rows or not rows or self.q.shape[1] == heads:
             return False
         if rows > _MOST_FOLDED and rows * (self.q.shape[1] or 0) // heads > _MOST_TOGETHER:
             return False
-        arrays = (self.q.value,) if out is None else (self.q.value, out)
-        return all(follow_each_other(each, heads) for each in arrays)
+        return out is None or follow_each_other(out, heads)
 
     def masks(self) -> Window:
         """The keys before and behind that a row sees; a single row sees all of those behind."""

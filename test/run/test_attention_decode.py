@@ -83,12 +83,28 @@ def test_more_rows_of_heads_than_a_tile_has():
     check(*run(q, k, v, causal=True, arch="sm_90a"), q, k, v, causal=True)
 
 
-def test_rows_that_do_not_follow_each_other_are_tiles_of_their_own():
+def rows_apart(q):
+    """The same values, heads next to each other in memory as (B, Sq, H, D) has them."""
+    return np.ascontiguousarray(q.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("arch", "parts", "d", "rows"),
+    [("sm_80", 2, 40, 3), ("sm_90a", 1, 64, 8), ("sm_90a", 3, 40, 9)],
+)
+def test_rows_that_do_not_follow_each_other_are_gathered(arch, parts, d, rows):
+    q, k, v = operands(2, 8, 2, rows, 170, d)
+    options = {"causal": True, "arch": arch, "schedule": f"split_k = {parts}"}
+    check(*run(rows_apart(q), k, v, **options), q, k, v, causal=True)
+    kernel = cute.compile(cute.attention, rows_apart(q), k, v, **options)
+    assert ".entry gather(" in kernel.ptx
+    assert (".entry combine(" in kernel.ptx) == (parts > 1)
+
+
+def test_rows_of_a_result_that_do_not_follow_each_other_are_tiles_of_their_own():
     q, k, v = operands(1, 4, 2, 3, 70, 64)
-    apart = np.ascontiguousarray(q.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
-    out = np.empty_like(apart)
+    out = rows_apart(q)
     assert out.strides != q.strides
-    check(*run(apart, k, v, causal=True), q, k, v, causal=True)
     check(*run(q, k, v, causal=True, out=out), q, k, v, causal=True)
 
 
@@ -96,7 +112,7 @@ def test_rows_that_do_not_follow_each_other_are_tiles_of_their_own():
     ("shape", "strides", "folds"),
     [
         ((2, 8, 4, 64), None, True),
-        ((2, 8, 4, 64), (2048, 64, 512, 1), False),
+        ((2, 8, 4, 64), (2048, 64, 512, 1), True),
         ((2, 8, 1, 64), (2048, 64, 512, 1), True),
         ((2, 8, 16, 64), None, True),
         ((2, 8, 17, 64), None, False),
@@ -106,7 +122,8 @@ def test_which_rows_are_folded(shape, strides, folds):
     q = cute.TensorSpec(shape, cute.f16, strides)
     k = cute.TensorSpec((2, 2, None, 64), cute.f16)
     kernel = cute.compile(cute.attention, q, k, k, arch="sm_90a", causal=True)
-    assert ("?,?,?,?,?" in kernel.stages["cute-tile"]) != folds
+    attention = kernel.stages["cute-tile"].partition("@attention(")[2].partition("\n")[0]
+    assert ("?,?,?,?,?" in attention) != folds
     assert kernel.resources.spills == 0
 
 
@@ -142,8 +159,7 @@ def test_more_parts_than_blocks_and_parts_without_keys():
     masks = {"causal": True, "window": (10, -1)}
     schedule = "tile = (32,32), split_k = 9"
     out = np.empty((1, 70, 6, 32), np.float32).transpose(0, 2, 1, 3)
-    q_ = np.ascontiguousarray(q.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)
-    found, lse = run(q_, k, v, schedule=schedule, arch="sm_80", out=out, **masks)
+    found, lse = run(rows_apart(q), k, v, schedule=schedule, arch="sm_80", out=out, **masks)
     assert found is out
     check(found, lse, q, k, v, **masks)
     none = cute.attention(q, k[:, :, :0], v[:, :, :0], schedule=schedule, backend="emulator")

@@ -1,5 +1,6 @@
-"""Attention whose keys are split over CTAs: one kernel attends to each part of the keys, another
-merges the parts. For few rows and many keys, where the tiles of rows do not fill a device.
+"""Attention in several kernels. Where the tiles of rows do not fill a device, keys are split over
+CTAs: one kernel attends to each part of them, another merges the parts. Few rows of heads that
+share keys are gathered to one tile's first, where no stride leads through them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,22 @@ if TYPE_CHECKING:
 _LOG2_E = math.log2(math.e)
 # Parts that are loaded together, and rows of a tile of the kernel that merges them.
 _AT_ONCE, _ROWS = 4, 8
+
+
+@kernel
+def gather(rows: Tensor, out: Tensor, *, width: int = 64) -> None:
+    """The rows of heads (batch, heads, group, rows, D) as those of one (batch, heads, group times
+    rows, width), head by head; 0 in the columns behind D.
+    """
+    # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.tile import local_tile
+
+    b, head, member, i = cute.tile_index(rows, (1, 1, 1, _ROWS))
+    count = rows.dim(3)
+    mine = out.slice(2, member * count, (member + 1) * count)
+    source = local_tile(rows, (_ROWS, width), (b, head, member, i, 0))
+    cute.copy(source.load(), local_tile(mine, (_ROWS, width), (b, head, i, 0)))
 
 
 @kernel
@@ -89,28 +106,39 @@ def split_attention(
     lengths: Tensor | None,
     queries: Scalar | None,
     table: Tensor | None,
-    parts: Scalar,
+    parts: Scalar | None,
     *,
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
     page_size: int = 0,
 ) -> None:
-    """`attention` with the keys of each tile of rows in so many `parts`."""
+    """`attention` with the keys of each tile of rows in so many `parts`. A Q with a mode more, the
+    heads that share keys, is brought into the order of `out` first.
+    """
     from cutedialect.frontend.dtypes import f32
     from cutedialect.frontend.host import launch, workspace
 
     *heads, rows = (out.dim(mode) for mode in range(out.rank - 1))
-    partial = workspace((*heads, parts, rows, dims[1]), f32)
-    logs = workspace((*heads, parts, rows), f32)
+    plan = Schedule(roles="uniform", scheduler="single", epilogue="direct")
+    if Q.rank > out.rank:
+        gathered = workspace((*heads, rows, dims[0]), Q.dtype)
+        launch(gather, Q, gathered, schedule=plan, width=dims[0])
+        Q = gathered
+    whole = out, lse
+    if parts is not None:
+        out, lse = (
+            workspace((*heads, parts, rows, dims[1]), f32),
+            workspace((*heads, parts, rows), f32),
+        )
     launch(
         attention,
-        *(Q, K, V, partial, logs, scale, cap, left, right),
+        *(Q, K, V, out, lse, scale, cap, left, right),
         *(factor_v, scale_q, scale_k, scale_v, lengths, None, None, None, queries, table),
         tile=tile,
         dims=dims,
         is_scaled_first=is_scaled_first,
         page_size=page_size,
     )
-    plan = Schedule(roles="uniform", scheduler="single", epilogue="direct")
-    launch(combine, partial, logs, out, lse, schedule=plan, width=dims[1])
+    if parts is not None and lse is not None:
+        launch(combine, out, lse, *whole, schedule=plan, width=dims[1])
