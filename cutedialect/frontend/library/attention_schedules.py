@@ -61,7 +61,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work)).merged(given)
     overlap = "turns"
-    if (max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS) or max(work.dims) > 128:
+    if (max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS) or max(work.dims) > 128 or work.bits_q == 8:
         # Two warpgroups with little to multiply are better off without waiting for their turn, and
         # so are those that multiply most of the time.
         overlap = "yes"
@@ -123,6 +123,8 @@ def _is_mixed(work: AttentionWork) -> bool:
 def _group_keys(work: AttentionWork) -> int:
     """Keys of a block for warpgroups."""
     widest = max(work.dims)
+    if work.bits_q == 8 and widest <= 128 and not work.is_paged:
+        return 192
     if widest > 192:
         return 64 if work.loads_boxes and not _is_mixed(work) else 32
     if widest > 128:
