@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -32,6 +33,7 @@ from .registers import B32, RegsType, RegType, check, reg
 from .scalar import ScalarOp
 from .syntax import (
     class_of,
+    integer,
     parse_defined,
     parse_extra,
     parse_keyword_extra,
@@ -58,7 +60,7 @@ class RegArrayOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($res)"
 
     def __init__(self, register_class: str, count: int) -> None:
-        super().__init__(result_types=[RegsType.get(register_class, count)])
+        Operation.__init__(self, result_types=[RegsType.get(register_class, count)])
 
 
 @irdl_op_definition
@@ -80,7 +82,7 @@ class FillOp(IRDLOperation):
     assembly_format = "$data `,` $value attr-dict `:` type($data) `,` type($value)"
 
     def __init__(self, data: SSAValue, value: SSAValue) -> None:
-        super().__init__(operands=[data, value])
+        Operation.__init__(self, operands=[data, value])
 
     def verify_(self) -> None:
         assert isinstance(self.data.type, RegsType)
@@ -112,9 +114,10 @@ class GetOp(IRDLOperation):
 
     def __init__(self, data: SSAValue, index: int) -> None:
         assert isinstance(data.type, RegsType)
-        super().__init__(
+        Operation.__init__(
+            self,
             operands=[data],
-            properties={"index": IntegerAttr(index, i64)},
+            properties={"index": integer(index)},
             result_types=[reg(data.type.cls)],
         )
 
@@ -151,7 +154,7 @@ class SetOp(IRDLOperation):
     traits = traits_def(MemoryWriteEffect())
 
     def __init__(self, data: SSAValue, index: int, value: SSAValue) -> None:
-        super().__init__(operands=[data, value], properties={"index": IntegerAttr(index, i64)})
+        Operation.__init__(self, operands=[data, value], properties={"index": integer(index)})
 
     @classmethod
     def parse(cls, parser: Parser) -> SetOp:
@@ -218,7 +221,7 @@ class YieldOp(IRDLOperation):
     assembly_format = "$values attr-dict `:` type($values)"
 
     def __init__(self, values: Sequence[SSAValue]) -> None:
-        super().__init__(operands=[list(values)])
+        Operation.__init__(self, operands=values)
 
 
 # What a body may hold besides the scalar families.
@@ -264,10 +267,12 @@ class ForeachOp(IRDLOperation):
         targets: Sequence[tuple[SSAValue, Sequence[int]]],
         body: Block,
     ) -> None:
-        super().__init__(
-            operands=[[v for v, _ in sources], [v for v, _ in targets]],
+        Operation.__init__(
+            self,
+            operands=[v for v, _ in (*sources, *targets)],
             properties={
-                "count": IntegerAttr(count, i64),
+                "operandSegmentSizes": _segments(len(sources), len(targets)),
+                "count": integer(count),
                 "source_index": ArrayAttr([table(t) for _, t in sources]),
                 "constants": ArrayAttr([table(t) for t in constants]),
                 "target_index": ArrayAttr([table(t) for _, t in targets]),
@@ -396,6 +401,11 @@ class ForeachOp(IRDLOperation):
                 value.type.data == target.type.cls,
                 f"expected to yield class {target.type.cls}, got {value.type.data}",
             )
+
+
+@lru_cache(maxsize=64)
+def _segments(sources: int, targets: int) -> DenseArrayBase:
+    return DenseArrayBase.from_list(i32, [sources, targets])
 
 
 def _shown(index: Attribute) -> str:

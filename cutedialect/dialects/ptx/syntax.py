@@ -5,6 +5,7 @@ structured, so a value is defined above its uses and an operand's type never nee
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from xdsl.dialects.builtin import I64, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
@@ -15,6 +16,7 @@ from xdsl.printer import Printer
 from .registers import RegType, parse_class, reg
 
 
+@lru_cache(maxsize=1024)
 def integer(value: int) -> IntegerAttr[I64]:
     """An integer as a property of 64 bits."""
     return IntegerAttr(value, i64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, IntegerType, i64
@@ -19,6 +20,11 @@ SPACES = {"global": "b64", "shared": "b32"}
 
 def table(values: Sequence[int]) -> DenseArrayBase:
     """A table of integers as an attribute."""
+    return _table(tuple(values))
+
+
+@lru_cache(maxsize=1024)
+def _table(values: tuple[int, ...]) -> DenseArrayBase:
     return DenseArrayBase(i64, BytesAttr(struct.pack(f"<{len(values)}q", *values)))
 
 

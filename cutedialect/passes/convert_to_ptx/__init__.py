@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects import cute
+from cutedialect.dialects import cute, ptx
 
 from .kernel import lower_kernel
 
@@ -46,8 +46,11 @@ class ConvertToPtxPass(ModulePass):
             Rewriter.insert_op(lowered, InsertPoint.before(kernel))
             kernel.detach()
             kernel.erase(safe_erase=False)
-        for each in op.walk():
-            if isinstance(each, cute.LaunchOp):
-                size = smem.get(each.kernel.string_value())
-                if size is not None:
-                    each.properties["smem"] = IntegerAttr(size, i32)
+        for host in op.body.block.ops:
+            if isinstance(host, ptx.KernelOp):
+                continue
+            for each in host.walk():
+                if isinstance(each, cute.LaunchOp):
+                    size = smem.get(each.kernel.string_value())
+                    if size is not None:
+                        each.properties["smem"] = IntegerAttr(size, i32)

@@ -44,14 +44,15 @@ class ThreadValue:
 
     def value_coords(self) -> list[tuple[int, ...]]:
         """Coordinate of each value of thread 0, in value order."""
-        return _enumerate(self.values, len(self.shape), self.value_count)
+        return list(_enumerate(self.values, len(self.shape), self.value_count))
 
     def thread_coords(self) -> list[tuple[int, ...]]:
         """Coordinate of value 0 of each thread."""
-        return _enumerate(self.threads, len(self.shape), self.thread_count)
+        return list(_enumerate(self.threads, len(self.shape), self.thread_count))
 
 
-def _enumerate(digits: tuple[Digit, ...], rank: int, count: int) -> list[tuple[int, ...]]:
+@lru_cache(maxsize=1024)
+def _enumerate(digits: tuple[Digit, ...], rank: int, count: int) -> tuple[tuple[int, ...], ...]:
     coords = [(0,) * rank]
     for digit in digits:
         steps = digit.steps
@@ -61,7 +62,7 @@ def _enumerate(digits: tuple[Digit, ...], rank: int, count: int) -> list[tuple[i
             for coord in coords
         ]
     assert len(coords) == count
-    return coords
+    return tuple(coords)
 
 
 @lru_cache(maxsize=4096)

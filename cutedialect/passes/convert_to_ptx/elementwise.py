@@ -105,10 +105,11 @@ def lower_map(
     reads: list[list[tuple[int, int | tuple[int] | None]]] = []
     for each, table in zip(inputs, tables, strict=True):
         mine = []
+        pack = each.pack
         for e in range(group):
             at = [table[min(i * group + e, len(table) - 1)] for i in range(trips)]
-            place = source(each.array, [v // each.pack for v in at])
-            part = None if each.pack == 1 else constant([v % each.pack for v in at])
+            place = source(each.array, at if pack == 1 else [v // pack for v in at])
+            part = None if pack == 1 else constant([v % pack for v in at])
             mine.append((place, part))
         reads.append(mine)
     coords = layout.value_coords()

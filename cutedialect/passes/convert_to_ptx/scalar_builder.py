@@ -17,6 +17,7 @@ from cutedialect.dialects import ptx
 Scalar = SSAValue | int | float
 """A register, or a constant (a Python number; `True` and `False` for predicates)."""
 
+_NUMBERS = (int, float)
 _FLOAT_CLASS = {"f32": "f32", "f64": "f64"}
 
 
@@ -146,7 +147,7 @@ class ScalarBuilder:
 
     def level_of(self, value: Scalar) -> int:
         """Nesting level at which a scalar is available; 0 is the kernel's body."""
-        return self.depth.get(value, 0) if isinstance(value, SSAValue) else 0
+        return 0 if isinstance(value, _NUMBERS) else self.depth.get(value, 0)
 
     def imm(self, value: int | float, cls: str) -> SSAValue:
         """A constant as an operand."""
@@ -177,13 +178,15 @@ class ScalarBuilder:
 
     def constant(self, value: Scalar) -> int | float | None:
         """The number that a scalar is known to be, or None."""
-        if isinstance(value, SSAValue):
-            definition = self.definitions.get(value)
-            return definition[1] if definition is not None and definition[0] == "imm" else None
-        return value
+        if isinstance(
+            value, _NUMBERS
+        ):  # much faster than to ask for an SSAValue, which is abstract
+            return value
+        definition = self.definitions.get(value)
+        return definition[1] if definition is not None and definition[0] == "imm" else None
 
     def is_nonnegative(self, value: Scalar) -> bool:
-        return value in self.nonnegative if isinstance(value, SSAValue) else value >= 0
+        return value >= 0 if isinstance(value, _NUMBERS) else value in self.nonnegative
 
     def assume_nonnegative(self, value: Scalar) -> Scalar:
         if isinstance(value, SSAValue):
@@ -251,9 +254,9 @@ class ScalarBuilder:
         return self._raw(
             mnemonic,
             tuple(
-                operand
-                if isinstance(operand, SSAValue)
-                else self.value(operand, operand_class(mnemonic, index))
+                self.value(operand, operand_class(mnemonic, index))
+                if isinstance(operand, _NUMBERS)
+                else operand
                 for index, operand in enumerate(operands)
             ),
         )
