@@ -264,6 +264,33 @@ def test_attention_from_its_description(tmp_path: Path) -> None:
     assert np.abs(out - want).max() < 1e-2
 
 
+def test_maps_of_slices_from_the_description() -> None:
+    """Rows of other slices are NaN, which would show."""
+
+    @cute.kernel
+    def part(A, B, C, bounds):
+        rows = A.slice(1, bounds[0], bounds[1]), C.slice(1, bounds[0], bounds[1])
+        batch, i = cute.tile_index(C, (1, 64))
+        acc = cute.zeros((64, 64))
+        a = cute.local_tile(rows[0], (64, 64), (batch, i, 0))
+        cute.gemm(a, cute.local_tile(B, (64, 64), (0, 0)), acc)
+        cute.copy(acc.to(C.dtype), cute.local_tile(rows[1], (64, 64), (batch, i, 0)))
+
+    a, b = small((2, 100, 64), np.float16, 1), small((64, 64), np.float16, 2)
+    bounds = np.array([3, 90], np.int32)
+    kernel = cute.compile(part, a, b, a, bounds, arch="sm_90a")
+    text = json.dumps(described(kernel.program, None))
+    a[:, :3], a[:, 90:] = np.nan, np.nan
+    c = np.full_like(a, 7)
+    reader = Reader(text)
+    reader.bind(a, b, c, bounds, sm_count=2)
+    for launch in reader.launches():
+        emulator.launch(kernel.ptx, **launch)
+    expected = np.full_like(a, 7)
+    expected[:, 3:90] = a[:, 3:90] @ b
+    np.testing.assert_array_equal(c, expected)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_parameters_lie_where_the_ptx_has_them(arch: str) -> None:
     """Offsets by the rule of PTX ISA 7.1: each parameter at the next multiple of its alignment."""
