@@ -6,13 +6,19 @@ are one for each head.
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
+import subprocess
+from functools import partial
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.backend import emulator
+from cutedialect.backend.runtime import ptxas
 
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 SHIFT = 8
@@ -241,6 +247,77 @@ def test_pages_of_keys(of_q, arch):
 
     out, lse = run(q, paged(k), paged(v), arch=arch, block_table=table, causal=True)
     check(out, lse, q, k, v, causal=True)
+
+
+@pytest.mark.parametrize("schedule", ["tile = (128,96), scheduler = dynamic", "cluster = (2,1)"])
+def test_schedules_give_the_same_bits(schedule):
+    arrays = operands(1, 2, 1, 300, 200, 64)
+    tile = "tile = (128,96)" if "96" in schedule else "tile = (64,64)"
+    masks = {"causal": "dynamic" in schedule}
+    given = schedule if "tile" in schedule else f"{tile}, {schedule}"
+    found = [run(*arrays, schedule=each, **masks) for each in (tile, given)]
+    np.testing.assert_array_equal(*(out for out, _ in found))
+    check(*found[0], *arrays, **masks)
+
+
+@pytest.mark.parametrize(
+    "keys", [128, *(pytest.param(n, marks=pytest.mark.long) for n in (96, 192))]
+)
+def test_no_bank_conflicts_where_values_are_transposed(keys):
+    q, k, v = operands(1, 1, 1, 64, 2 * keys, 128)
+    out = np.zeros(q.shape, ml_dtypes.bfloat16)
+    kernel = cute.compile(
+        cute.attention,
+        *(q, k, v),
+        out=out,
+        arch="sm_90a",
+        backend="emulator",
+        schedule=f"tile = (64,{keys})",
+    )
+    kernel.launch(q, k, v, out, np.float32(1 / math.sqrt(128)))
+    lines = kernel.ptx.splitlines()
+    for report in kernel.reports:
+        moved = dict.fromkeys(("ldmatrix", "stmatrix"), 0)
+        for line, access in report.shared.items():
+            for kind in moved:
+                if kind in lines[line - 1]:
+                    moved[kind] += access.minimum
+                    assert access.conflicts == 0
+        assert all(moved.values())
+
+
+def test_exponentials_lie_between_the_waits_in_machine_code(tmp_path):
+    disassembler = ptxas.find("sm_90a").with_name("nvdisasm")
+    if not disassembler.exists():
+        pytest.skip("needs nvdisasm beside ptxas")
+    cubin = tmp_path / "kernel.cubin"
+    kernel = cute.compile(
+        cute.attention, *[cute.TensorSpec((2, 4, None, 128), cute.e4m3)] * 3, arch="sm_90a"
+    )
+    cubin.write_bytes(kernel.cubin)
+    text = subprocess.run(
+        [disassembler, "-c", cubin], capture_output=True, text=True, check=True
+    ).stdout
+    marks = re.findall(r"(QGMMA|WARPGROUP\.DEPBAR|MUFU\.EX2)[^;]*", text)
+    # Blocks of like instructions: the skewed loop has two multiplies in a row.
+    runs = [(mark, len(list(group))) for mark, group in itertools.groupby(marks)]
+    loop = next(
+        at
+        for at, (mark, _) in enumerate(runs)
+        if mark == "WARPGROUP.DEPBAR" and runs[at - 1][0] == "QGMMA" and runs[at - 1][1] >= 8
+    )
+    assert runs[loop + 1][0] == "MUFU.EX2"
+    assert runs[loop + 1][1] >= 64
+    assert runs[loop + 2][0] == "WARPGROUP.DEPBAR"
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize("of_q", [E4M3, np.float16])
+def test_copies_that_complete_late(seed, of_q, monkeypatch):
+    monkeypatch.setattr(emulator, "launch", partial(emulator.launch, seed=seed))
+    arrays = operands(1, 2, 1, 130, 300, 64, of_q=of_q)
+    out, lse = run(*arrays, causal=True, schedule="tile = (128,64), stages = 2")
+    check(out, lse, *arrays, causal=True)
 
 
 def test_both_multiplies_are_of_warpgroups():

@@ -3,7 +3,9 @@ operands with a contiguous depth alone (PTX ISA 9.7.15.5).
 
 Transposed `ldmatrix` gives lane 4g+q the bytes (2q, 2g), (2q, 2g+1), (2q+1, 2g), (2q+1, 2g+1) of
 eight rows of 16 bytes. Of two such registers `prmt` makes one for row 2g of the transposed tile and
-one for row 2g+1, with four bytes each that follow one another, as `stmatrix` writes them.
+one for row 2g+1, with four bytes each that follow one another, as `stmatrix` writes them. So that
+the eight rows of a matrix lie in different banks, the lanes of its second half have the rows of the
+other matrix of a pair, which costs but another choice of bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ _WARP = 32
 _DEPTH = 2 * _CHUNK
 # Matrices that a thread holds before it writes them: enough to hide the latency of shared memory.
 _AT_ONCE = 4
-_EVEN, _ODD = 0x6420, 0x7531
+# Bytes 0 and 2, or 1 and 3, of two registers, or of the second and the first.
+_EVEN, _ODD = (0x6420, 0x2064), (0x7531, 0x3175)
+_BANK_ROWS = 8
 
 
 def transpose_copy(context: Context, op: Operation, source: View, target: View) -> None:
@@ -46,8 +50,9 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
     reads, writes = split[0][0], split[1][0]
     own = [(_WARP, warps, side[-1][0] - side[0][0]) for side in split]
     own = [(divisor, extent, step // max(1, warps - 1)) for divisor, extent, step in own]
-    read_at = _addresses(context, source, [*tile.read_digits, own[0]], reads)
-    write_at = _addresses(context, target, [*tile.write_digits, own[1]], writes)
+    read_at = _addresses(context, source, [*tile.read_digits, own[0]], reads, tile.crosses)
+    write_at = _addresses(context, target, [*tile.write_digits, own[1]], writes, True)
+    choices = _choices(context, tile.crosses)
     for first in range(0, len(reads), _AT_ONCE):
         count = len(reads[first : first + _AT_ONCE])
         part = slice(first, first + count)
@@ -56,7 +61,7 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
         pairs = range(2 * count)
 
         def regroup(args: list[SSAValue]) -> list[Scalar]:
-            return [context.builder.pure("prmt.b32", *args, choice) for choice in (_EVEN, _ODD)]
+            return [context.builder.pure("prmt.b32", *args, choice) for choice in choices]
 
         sources, targets = (
             [(array, [2 * i + each for i in pairs]) for each in range(2)]
@@ -66,7 +71,43 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
         _matrices(context, ptx.StMatrixOp, "", moved, write_at[part])
 
 
+def _choices(context: Context, crosses: bool) -> list[Scalar]:
+    """What `prmt` takes for the two registers that are written, by what a lane has read and what it
+    writes.
+    """
+    builder = context.builder
+    thread = builder.thread_index()
+
+    def one_of(low: Scalar, high: Scalar, bit: int) -> Scalar:
+        is_high = builder.pure("setp.ne.s32", builder.pure("and.b32", thread, bit), 0)
+        return builder.pure("selp.b32", high, low, is_high)
+
+    even, odd = (one_of(*each, 2) if crosses else each[0] for each in (_EVEN, _ODD))
+    return [one_of(even, odd, 16), one_of(odd, even, 16)]
+
+
 def _addresses(
+    context: Context,
+    view: View,
+    digits: Sequence[tuple[int, int, int]],
+    constants: Sequence[int],
+    crosses: bool,
+) -> list[Address]:
+    """`_lane_addresses`, where lanes cross with the second halves of a pair's rows exchanged."""
+    builder = context.builder
+    if not crosses:
+        return _lane_addresses(context, view, digits, constants)
+    outer = builder.thread
+    thread = builder.thread_index()
+    other = builder.pure("shl.b32", builder.pure("and.b32", thread, 4), 1)
+    builder.thread = builder.assume_nonnegative(builder.pure("xor.b32", thread, other))
+    try:
+        return _lane_addresses(context, view, digits, constants)
+    finally:
+        builder.thread = outer
+
+
+def _lane_addresses(
     context: Context, view: View, digits: Sequence[tuple[int, int, int]], constants: Sequence[int]
 ) -> list[Address]:
     """`shared_addresses`, each made of the first one where the swizzle allows it: few registers of
@@ -129,6 +170,9 @@ class _Tile:
             )
         at = self.read_depth
         chunk = self.chunks[0]
+        # Rows of one matrix, which lie in different banks unless two are a multiple of 8 apart.
+        together = {chunk[place] % _BANK_ROWS for place in (0, 1, 4, 5, 8, 9, 12, 13)}
+        self.crosses = len(together) < _BANK_ROWS
         step = [at[chunk[place]] for place in (1, 4, 8, 2)]
         self.read_digits = [(1 << i, 2, each) for i, each in enumerate(step)]
         self.read_digits.append((16, 2, at[self.chunks[1][0]]))
