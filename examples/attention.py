@@ -2,7 +2,8 @@
 
 `attention` is softmax(scale Q K^T) V for each head of (batch, heads, sequence, dimension), where
 row i sees the keys up to i. `score` changes the scores of a tile: here ALiBi, a bias that grows
-with the distance. `mask` says what a row sees besides: here its own document of 96 tokens.
+with the distance. `mask` says where what a row sees begins: here at its document of 96 tokens, so
+that blocks of keys before that are not even loaded.
 """
 
 from __future__ import annotations
@@ -16,40 +17,51 @@ import cutedialect as cute
 
 
 def alibi(s, row, key, head):
-    """The scores less the distance times the slope of the head, 2^-(head + 1)/2."""
+    """The scores and the distance times the slope of the head, -2^-(head + 1)/2.
+
+    Softmax does not see what all scores of a row have in common, so that the key alone says it.
+    """
     slope = cute.exp2(cute.full((1, 1), -0.5) * (head + 1).to(cute.f32))
-    return s - (row - key).to(cute.f32) * slope
+    return s + key.to(cute.f32) * slope
 
 
-def documents(row, key):
-    """Whether a row sees a key: both are in the same 96 tokens."""
-    return row // 96 == key // 96
+def documents(row):
+    """The first key that a row sees: that of its own 96 tokens. (It never falls.)"""
+    return row // 96 * 96
 
 
 @cute.kernel
 def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None):
-    """One work item is a tile of rows of one head; `scale` counts in log2(e), since exponentials
-    are of base 2.
+    """One work item is a tile of rows of one head, the last rows of a head first: they take longest.
+    `scale` counts in log2(e), since exponentials are of base 2.
+
+    `score(s, row, key, head)` gets scores (rows, keys) and the numbers of their rows (rows, 1) and
+    keys (1, keys). `mask(row)` gets numbers of rows in a tile, or one number.
     """
     bq, bk, d = tile
     b, h, i = cute.tile_index(out, (1, 1, bq))
+    i = (out.extent + (bq - 1)) // bq - 1 - i
     q = cute.local_tile(Q, (bq, d), (b, h, i, 0))
     k = cute.local_tile(K, (bk, d), (b, h, None, 0))
     v = cute.local_tile(V, (bk, d), (b, h, None, 0))
     o, total = cute.zeros((bq, d)), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
     first = i * bq
-    for j in cute.range(cute.minimum(first + bq + bk - 1, K.extent + bk - 1) // bk):
+    row = cute.coord(total, 0, first)
+    # The first key that any of the rows sees, and the first that the last one does.
+    begin, full = (0, 0) if mask is None else (mask(first), mask(first + (bq - 1)))
+    for j in cute.range(begin // bk, cute.minimum(first + (bq + bk - 1), K.extent + bk - 1) // bk):
         s = cute.zeros((bq, bk))
         cute.gemm(q, k[j].T, s)
-        row, key = cute.coord(s, 0, first), cute.coord(s, 1, j * bk)
-        s.assign(s * scale)
+        x = s * scale
         if score is not None:
-            s.assign(score(s, row, key, h))
-        with cute.when(j * bk + bk > first):
-            s.assign(cute.where(key <= row, s, -cute.inf))
-        if mask is not None:
-            s.assign(cute.where(mask(row, key), s, -cute.inf))
+            x = score(x, row, cute.coord(cute.zeros((1, bk)), 1, j * bk), h)
+        s.assign(x)
+        cuts = j * bk + bk > first
+        with cute.when(cuts if mask is None else cuts | (j * bk < full)):
+            key = cute.coord(s, 1, j * bk)
+            seen = key <= row if mask is None else (key <= row) & (key >= mask(row))
+            s.assign(cute.where(seen, s, -cute.inf))
         new = cute.maximum(m, cute.row_max(s))
         base = cute.where(new == -cute.inf, 0.0, new)
         p = cute.exp2(s - base)
@@ -58,7 +70,8 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None)
         o.assign(o * r)
         cute.gemm(p.to(V.dtype), v[j], o)
         m.assign(new)
-    cute.copy((o / total).to(out.dtype), cute.local_tile(out, (bq, d), (b, h, i, 0)))
+    part = 1.0 / total
+    cute.copy((o * part).to(out.dtype), cute.local_tile(out, (bq, d), (b, h, i, 0)))
 
 
 def reference(q, k, v, edited):
@@ -71,7 +84,7 @@ def reference(q, k, v, edited):
     if edited:
         slopes = 2.0 ** (-0.5 * np.arange(1, q.shape[1] + 1))
         s = s - (row - key) * slopes[:, None, None]
-        seen = seen & documents(row, key)
+        seen = seen & (documents(row) <= key)
     p = np.exp2(np.where(seen, s, -np.inf))
     return p @ v / p.sum(-1, keepdims=True)
 
