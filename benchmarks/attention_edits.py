@@ -16,8 +16,10 @@ from .case import Call, Maker
 
 UNEDITED = "unedited"
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "attention.py"
-# Rows and keys of a tile; as many tokens as a document has in the example.
-_TILE, _DOCUMENT = (128, 64), 96
+# Rows and keys of a tile; as many tokens as a document has in the example. From so wide heads on
+# there is enough to multiply for warpgroups to take turns.
+_TILE, _DOCUMENT = (128, 128), 96
+_WIDE = 128
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class Edited(Attention):
 
         def call(operands: Tensors) -> None:
             q, k, v, out = operands.q, operands.k, operands.v, operands.out
-            program(q, k, v, out, self._scale, schedule=schedule, **options)
+            chosen = schedule or self._schedule
+            program(q, k, v, out, self._scale, schedule=chosen, **options)
 
         return call
 
@@ -70,11 +73,18 @@ class Edited(Attention):
         program, options = self._program()
         options |= {} if arch is None else {"arch": arch}
         specs = (cute.TensorSpec(shape, kind),) * 4
-        return cute.compile(program, *specs, self._scale, schedule=schedule, **options)
+        chosen = schedule or self._schedule
+        return cute.compile(program, *specs, self._scale, schedule=chosen, **options)
 
     @property
     def _scale(self) -> float:
         return math.log2(math.e) / math.sqrt(self.depth)
+
+    @property
+    def _schedule(self) -> str:
+        """That of the example for large problems."""
+        turns = ", overlap = turns" if self.depth >= _WIDE else ""
+        return _example().HOPPER + turns
 
     def _program(self) -> tuple[Any, dict[str, Any]]:
         """The program and its options."""

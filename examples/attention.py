@@ -15,14 +15,19 @@ import numpy as np
 
 import cutedialect as cute
 
+# A schedule for many rows on Hopper: CTAs claim tiles, the longest of 16 heads first.
+HOPPER = "scheduler = dynamic, order = sections, raster = 16"
+
 
 def alibi(s, row, key, head):
-    """The scores and the distance times the slope of the head, -2^-(head + 1)/2.
+    """The scores less the distance times the slope of the head, 2^-(head + 1)/2.
 
-    Softmax does not see what all scores of a row have in common, so that the key alone says it.
+    Softmax does not see what all scores of a row have in common, so that the distance from the
+    first row of the tile does for all rows.
     """
     slope = cute.exp2(cute.full((1, 1), -0.5) * (head + 1).to(cute.f32))
-    return s + key.to(cute.f32) * slope
+    behind = cute.coord(cute.zeros((1, s.shape[1])), 1, key - row)
+    return s + behind.to(cute.f32) * slope
 
 
 def documents(row):
@@ -32,11 +37,11 @@ def documents(row):
 
 @cute.kernel
 def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None):
-    """One work item is a tile of rows of one head, the last rows of a head first: they take longest.
-    `scale` counts in log2(e), since exponentials are of base 2.
+    """One work item is a tile of rows of one head. The last rows of a head go first: they take
+    longest. `scale` counts in log2(e), since exponentials are of base 2.
 
-    `score(s, row, key, head)` gets scores (rows, keys) and the numbers of their rows (rows, 1) and
-    keys (1, keys). `mask(row)` gets numbers of rows in a tile, or one number.
+    `score(s, row, key, head)` gets a tile of scores, and the numbers of its first row and key;
+    `mask(row)` gets the number of one row, or a tile of such.
     """
     bq, bk, d = tile
     b, h, i = cute.tile_index(out, (1, 1, bq))
@@ -55,7 +60,7 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None)
         cute.gemm(q, k[j].T, s)
         x = s * scale
         if score is not None:
-            x = score(x, row, cute.coord(cute.zeros((1, bk)), 1, j * bk), h)
+            x = score(x, first, j * bk, h)
         s.assign(x)
         cuts = j * bk + bk > first
         with cute.when(cuts if mask is None else cuts | (j * bk < full)):

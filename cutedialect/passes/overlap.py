@@ -12,9 +12,10 @@ from the first one's accumulator, the second works one trip later, while that is
 
 Both groups begin and end in one trip: the assembler serializes multiplies that cross the back edge
 while another accumulator is read. What the second multiply reads or adds to is touched behind its
-wait; all other code stands between the waits, where the tensor cores work on the second group.
-With `overlap = turns` the role's warpgroups issue their multiplies one after the other, so that the
-tensor cores have those of one while another computes.
+wait; all other code stands between the waits, where the tensor cores work on the second group, but
+for what is computed for rows or columns alone: that comes before both. With `overlap = turns` the
+role's warpgroups issue their multiplies one after the other, so that the tensor cores have those of
+one while another computes.
 """
 
 from __future__ import annotations
@@ -192,6 +193,43 @@ def _behind(ops: Sequence[Operation], made: Operation, acc: SSAValue) -> list[Op
     return found
 
 
+def _ahead(chain: _Chain) -> list[Operation]:
+    """What is computed for rows or columns alone, without the first multiply's result: it can be
+    while that is waited for.
+    """
+    found: list[Operation] = []
+    changed, read = {chain.first.gemm.acc}, set[SSAValue]()
+    for op in (*chain.behind, *chain.beside):
+        used = {value for inner in op.walk() for value in inner.operands}
+        written = {value for inner in op.walk() for value in _written(inner)}
+        if (
+            op in chain.beside
+            and _is_narrow(op)
+            and not (used | written) & changed | written & read
+        ):
+            found.append(op)
+        else:
+            changed |= {*op.results, *written}
+            read |= used
+    needed: set[Operation] = set()
+    values: set[SSAValue] = set()
+    for op in reversed(found):
+        made = {*op.results, *_written(op)}
+        if isinstance(op, MapOp) or made & values:
+            needed.add(op)
+            values |= {value for inner in op.walk() for value in inner.operands}
+    return [op for op in found if op in needed]
+
+
+def _is_narrow(op: Operation) -> bool:
+    """Whether an op computes scalars, or a register tile with one element for a row or column."""
+    if isinstance(op, MapOp | AllocFragmentOp | FillOp):
+        tile = op.fragment if isinstance(op, FillOp) else op.results[0]
+        assert isinstance(tile.type, FragmentType)
+        return 1 in tile.type.shape
+    return not op.regions and is_side_effect_free(op)
+
+
 def _last_written(ops: Sequence[Operation]) -> list[SSAValue]:
     """Small register tiles that stay: all else is computed on the way to them."""
     kept = [value for op in ops for value in _written(op) if value.owner not in ops]
@@ -259,8 +297,10 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     trip.start(chain.second)
     if in_turns:
         trip.add(TurnPassOp(None, _GROUP))
+    ahead = _ahead(chain)
+    trip.clone(ahead)
     trip.finish(chain.first, 1)
-    trip.clone(chain.beside)
+    trip.clone([op for op in chain.beside if op not in ahead])
     trip.finish(chain.second, 0, _last_written(chain.beside))
     trip.clone(chain.behind)
     trip.add(scf.YieldOp())

@@ -18,19 +18,64 @@ EXAMPLE = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(EXAMPLE)
 
 
+def operands(n):
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal((1, 2, n, 64)).astype(np.float16) for _ in range(3))
+    return q, k, v, np.empty_like(q), math.log2(math.e) / math.sqrt(64)
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("edited", [False, True])
 def test_the_example(edited, arch):
-    rng = np.random.default_rng(1)
-    q, k, v = (rng.standard_normal((1, 2, 137, 64)).astype(np.float16) for _ in range(3))
-    out = np.empty_like(q)
+    arrays = operands(137)
     options = {"score": EXAMPLE.alibi, "mask": EXAMPLE.documents} if edited else {}
     options |= {"arch": arch, "backend": "emulator"}
-    scale = math.log2(math.e) / math.sqrt(64)
-    EXAMPLE.attention(q, k, v, out, scale, **options)
+    EXAMPLE.attention(*arrays, **options)
+    q, k, v, out, _ = arrays
     assert np.abs(out - EXAMPLE.reference(q, k, v, edited)).max() < 3e-3
-    kernel = cute.compile(EXAMPLE.attention, q, k, v, out, scale, **options)
+    kernel = cute.compile(EXAMPLE.attention, *arrays, **options)
     assert kernel.resources.spills == 0
+
+
+@pytest.mark.parametrize("overlap", ["yes", "turns"])
+def test_edited_with_large_tiles(overlap):
+    """Rows of which some see only a part of the keys in a block, and blocks that none sees."""
+    arrays = operands(330)
+    EXAMPLE.attention(
+        *arrays,
+        score=EXAMPLE.alibi,
+        mask=EXAMPLE.documents,
+        tile=(128, 128, 64),
+        schedule=f"{EXAMPLE.HOPPER}, overlap = {overlap}",
+        arch="sm_90a",
+        backend="emulator",
+    )
+    q, k, v, out, _ = arrays
+    assert np.abs(out - EXAMPLE.reference(q, k, v, True)).max() < 3e-3
+
+
+def test_what_a_score_function_has_for_columns_comes_before_the_scores():
+    kernel = cute.compile(
+        EXAMPLE.attention, *operands(330), score=EXAMPLE.alibi, arch="sm_90a", backend="emulator"
+    )
+    wait = "cute_nvgpu.wgmma_wait {pending = 1 : i32"
+    trip, _, rest = kernel.stages["cute-overlap"].partition(wait)
+    ahead = trip[trip.rindex("cute_nvgpu.wgmma_commit") :]
+    assert ahead.count("arith.sitofp") == 2  # the head's number, and the keys'
+    assert ahead.count("cute.coord 1") == 1
+    assert "arith.sitofp" not in rest[: rest.index("cute_nvgpu.wgmma_wait")]
+
+
+def test_a_mask_function_leaves_loops_with_nothing_to_hide():
+    """Blocks that some rows do not see from their start on, those between, and the last ones."""
+    kernel = cute.compile(
+        EXAMPLE.attention, *operands(330), mask=EXAMPLE.documents, arch="sm_90a", backend="emulator"
+    )
+    text = kernel.stages["cute-split-loops"]
+    waits = text.split("cute_nvgpu.wgmma_wait {pending = 1 : i32")[1:]
+    assert len(waits) == 3
+    hides = ["0xff800000 : f32" in each[: each.index("cute.reduce")] for each in waits]
+    assert hides == [True, False, True]
 
 
 def test_it_says_whether_its_results_are_right(capsys):
