@@ -78,6 +78,24 @@ def test_a_mask_function_leaves_loops_with_nothing_to_hide():
     assert hides == [True, False, True]
 
 
+def test_a_score_function_can_hide_any_keys():
+    """Those of the other parity: each row sees its own."""
+
+    def alike(s, row, key, head):
+        rows, keys = s.shape
+        row = cute.coord(cute.zeros((rows, 1)), 0, row)
+        key = cute.coord(cute.zeros((1, keys)), 1, key)
+        return cute.where(row % 2 == key % 2, s, -cute.inf)
+
+    arrays = operands(137)
+    EXAMPLE.attention(*arrays, score=alike, arch="sm_90a", backend="emulator")
+    q, k, v, out, _ = arrays
+    for parity in (0, 1):
+        mine = [each[:, :, parity::2] for each in (q, k, v)]
+        exact = EXAMPLE.reference(*mine, False)
+        assert np.abs(out[:, :, parity::2] - exact).max() < 3e-3
+
+
 def test_it_says_whether_its_results_are_right(capsys):
     assert EXAMPLE.main() == 0
     assert "documents" in capsys.readouterr().out
