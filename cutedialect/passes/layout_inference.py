@@ -29,6 +29,9 @@ from cutedialect.layout import Layout
 from cutedialect.passes.thread_layouts import coalesced, project
 
 
+_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp)
+
+
 def contiguous_mode(type_: MemRefType) -> int | None:
     """The mode with a static stride of 1, or one that starts with such a part, or None."""
     for mode, stride in enumerate(type_.stride):
@@ -84,6 +87,8 @@ class LayoutInference:
         self.threads = threads
         self.layouts: dict[SSAValue, Layout] = {}
         self._ops = [op for op in kernel.body.block.walk() if _touches_fragment(op)]
+        # The ops that layouts spread through, as long as one of their fragments has none.
+        self._open = [op for op in self._ops if isinstance(op, _SPREADING)]
 
     def anchor(self, value: SSAValue, layout: Layout) -> None:
         """Fix the layout of a fragment unless it has one."""
@@ -131,8 +136,13 @@ class LayoutInference:
         changed = True
         while changed:
             changed = False
-            for op in self._ops:
+            for op in self._open:
                 changed |= self._through(op)
+            if changed:
+                self._open = [op for op in self._open if not self._is_settled(op)]
+
+    def _is_settled(self, op: Operation) -> bool:
+        return all(value in self.layouts for value in _fragments(op))
 
     def _through(self, op: Operation) -> bool:
         match op:
@@ -161,10 +171,10 @@ class LayoutInference:
         layout = self.layouts[known[0]]
         changed = self._set(op.result, layout)
         for value in op.inputs:
-            if _shape(value) == shape:
-                changed |= self._set(value, layout)
-            else:
-                changed |= self._set(value, project(layout, shape, _shape(value)))
+            if value not in self.layouts:
+                small = _shape(value)
+                own = layout if small == shape else project(layout, shape, small)
+                changed |= self._set(value, own)
         return changed
 
     def _through_transpose(self, op: TransposeOp) -> bool:

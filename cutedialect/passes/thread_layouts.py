@@ -7,6 +7,7 @@ of it stays inside one mode of the tile.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import gcd
 
 from cutedialect.atoms import MmaAtom
@@ -216,6 +217,7 @@ def _reached(modes: Sequence[tuple[int, int]]) -> list[int]:
     return found
 
 
+@lru_cache(maxsize=4096)
 def project(tv: Layout, shape: tuple[int, ...], small: tuple[int, ...]) -> Layout:
     """The layout of a tile that broadcasts from `small` to `shape`, or is reduced to it.
 
