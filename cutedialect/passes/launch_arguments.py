@@ -26,7 +26,8 @@ def add_argument(
     added.name_hint = name
     module = kernel.parent_op()
     assert isinstance(module, ModuleOp)
-    for launch in [op for op in module.walk() if isinstance(op, LaunchOp)]:
+    hosts = [op for op in module.ops if isinstance(op, func.FuncOp)]
+    for launch in [op for host in hosts for op in host.walk() if isinstance(op, LaunchOp)]:
         if launch.kernel.string_value() == kernel.sym_name.data:
             _append(launch, make(launch), name)
     return added

@@ -28,7 +28,6 @@ from cutedialect.dialects.cute import (
 from cutedialect.layout import Layout
 from cutedialect.passes.thread_layouts import coalesced, project
 
-
 _SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp)
 
 

@@ -34,7 +34,7 @@ from .async_lines import ASYNC_LINES
 from .body import MOVES, Body, class_of
 from .memory_lines import MEMORY_LINES
 from .printf import call_lines, format_declaration
-from .scalar_lines import SCALAR_LINES, scalar_line
+from .scalar_lines import SCALAR_LINES, ScalarLine
 
 
 class Files:
@@ -127,7 +127,7 @@ class KernelPrinter:
             self._locate(op)
             first = len(body.lines)
             if isinstance(op, ScalarOp):
-                scalar_line(body, op)
+                ScalarLine(op).print(body)
             else:
                 handler = handlers.get(type(op))
                 if handler is None:
@@ -161,28 +161,35 @@ class KernelPrinter:
             (body.arrays[v], entries(t), MOVES[v.type.cls])  # type: ignore[union-attr]
             for v, t in zip(op.targets, op.target_index, strict=True)
         ]
-        inner = [o for o in block.ops if o is not ending]
+        inner = [self._printed_again(o) for o in block.ops if o is not ending]
+        # A value from outside of the region, such as a source, is not the region's to rename.
+        owned = [
+            isinstance(v.owner, Operation) and v.owner.parent is block and v.has_one_use()
+            for v in ending.values
+        ]
         for trip in range(op.count.value.data):
             given = [names[index[trip]] for names, index in sources]
             given += [str(index[trip]) for index in constants]
             for arg, name in zip(block.args, given, strict=True):
                 body.values[arg] = name
-            for body_op in inner:
-                if isinstance(body_op, ScalarOp):
-                    scalar_line(body, body_op)
-                else:
-                    self.handlers[type(body_op)](body, body_op)
+            for print_line in inner:
+                print_line(body)
             self._write_targets(
-                [(names[index[trip]], move) for names, index, move in targets],
-                ending.values,
-                block,
+                [(names[index[trip]], move) for names, index, move in targets], ending.values, owned
             )
+
+    def _printed_again(self, op: Operation) -> Callable[[Body], None]:
+        """What prints an op of an unrolled region in each trip."""
+        if isinstance(op, ScalarOp):
+            return ScalarLine(op).print
+        handler = self.handlers[type(op)]
+        return lambda body: handler(body, op)
 
     def _write_targets(
         self,
         targets: Sequence[tuple[str, str]],
         yielded: Sequence[SSAValue],
-        block: Block,
+        owned: Sequence[bool],
     ) -> None:
         """Write all targets of a trip; one may be a source of it that another yields."""
         body = self.body
@@ -193,11 +200,9 @@ class KernelPrinter:
                 saved = body.names.fresh(class_of(yielded[position]))
                 body.lines.append(f"\t{move} {saved}, {value};")
                 values[position] = saved
-        for (name, move), value, source in zip(targets, values, yielded, strict=True):
+        for (name, move), value, is_owned in zip(targets, values, owned, strict=True):
             last = values[-1] is value and values.count(value) == 1
-            # A value from outside of the region, such as a source, is not the region's to rename.
-            made_here = isinstance(source.owner, Operation) and source.owner.parent is block
-            self._write(name, value, move, last and made_here and source.has_one_use())
+            self._write(name, value, move, last and is_owned)
 
     def _write(self, target: str, value: str, move: str, owned: bool) -> None:
         """Move a value to a target; the instruction that just made it for this writes there."""

@@ -33,18 +33,27 @@ _REGISTERS_ONLY = ("cvt", "popc", "clz", "abs", "neg", "not", "prmt")
 _HALF_TYPES = frozenset({"f16", "bf16", "f16x2", "bf16x2", "e4m3x2", "e5m2x2"})
 
 
-def scalar_line(body: Body, op: ScalarOp) -> None:
-    """Print a scalar instruction."""
-    values = body.values
-    mnemonic = op.mnemonic
-    args = [values[arg] for arg in op.operands]
-    for position, shown in enumerate(args):
-        if shown[0] != "%" and not _takes_literal(
-            mnemonic, position, class_of(op.operands[position])
-        ):
-            args[position] = body.register(op.operands[position])
-    names = "|".join([body.define(result) for result in op.results])
-    body.lines.append(f"\t{mnemonic} {names}, {', '.join(args)};")
+class ScalarLine:
+    """The line of a scalar instruction, which is printed once for each trip that it is in."""
+
+    def __init__(self, op: ScalarOp) -> None:
+        self.mnemonic = op.mnemonic
+        self.args = tuple(op.operands)
+        self.results = tuple((result, class_of(result)) for result in op.results)
+
+    def print(self, body: Body) -> None:
+        """Append it, with a new name for the result."""
+        values, mnemonic = body.values, self.mnemonic
+        args = [values[arg] for arg in self.args]
+        for position, shown in enumerate(args):
+            if shown[0] != "%" and not _takes_literal(
+                mnemonic, position, class_of(self.args[position])
+            ):
+                args[position] = body.register(self.args[position])
+        names = [body.names.fresh(register_class) for _, register_class in self.results]
+        for (result, _), name in zip(self.results, names, strict=True):
+            values[result] = name
+        body.lines.append(f"\t{mnemonic} {'|'.join(names)}, {', '.join(args)};")
 
 
 def _imm(body: Body, op: ImmOp) -> None:

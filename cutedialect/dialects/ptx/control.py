@@ -27,11 +27,11 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
-    IsolatedFromAbove,
     NoTerminator,
     SymbolOpInterface,
 )
 
+from .isolation import Isolated
 from .registers import B32, PRED, RegType, TensorMapType, check
 from .syntax import (
     integer,
@@ -71,7 +71,7 @@ class KernelOp(IRDLOperation):
     max_regs = opt_prop_def(IntegerAttr)
     cluster = opt_prop_def(DenseArrayBase)
     body = region_def("single_block")
-    traits = traits_def(IsolatedFromAbove(), NoTerminator(), SymbolOpInterface())
+    traits = traits_def(Isolated(), NoTerminator(), SymbolOpInterface())
 
     def __init__(
         self,
