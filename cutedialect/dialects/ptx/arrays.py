@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, IntegerAttr, i32
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, ErasedSSAValue, Operation, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -61,6 +61,18 @@ class RegArrayOp(IRDLOperation):
 
     def __init__(self, register_class: str, count: int) -> None:
         Operation.__init__(self, result_types=[RegsType.get(register_class, count)])
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """All rules, the short way for an op that is plainly right (as of `ScalarOp`)."""
+        if (
+            self._operands
+            or self.properties
+            or self.regions
+            or self.successors
+            or self.next_op is None
+            or [type(result.type) for result in self.results] != [RegsType]
+        ):
+            super().verify(verify_nested_ops)
 
 
 @irdl_op_definition
@@ -222,6 +234,19 @@ class YieldOp(IRDLOperation):
 
     def __init__(self, values: Sequence[SSAValue]) -> None:
         Operation.__init__(self, operands=values)
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """All rules, the short way for an op that is plainly right (as of `ScalarOp`)."""
+        if (
+            self.results
+            or self.properties
+            or self.regions
+            or self.successors
+            or self.next_op is not None
+            or any(type(value.type) is not RegType for value in self._operands)
+            or any(isinstance(value, ErasedSSAValue) for value in self._operands)
+        ):
+            super().verify(verify_nested_ops)
 
 
 # What a body may hold besides the scalar families.
