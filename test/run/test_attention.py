@@ -250,6 +250,14 @@ def test_default_schedules_assemble_without_spills(d, dv, masks, arch):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.parametrize("d", [64, 128])
+def test_rows_of_an_odd_length_assemble_without_spills(d):
+    spec = cute.TensorSpec((1, 4, 130, d), cute.bf16, (None, None, None, 1), 2)
+    kernel = cute.compile(cute.attention, spec, spec, spec, arch="sm_90a", causal=True)
+    assert "cp.async.bulk.tensor.4d.shared" not in kernel.ptx
+    assert kernel.resources.spills == 0
+
+
 @pytest.mark.parametrize("d", [64, 256])
 def test_slices_come_by_tma_and_assemble_without_spills(d):
     offsets = cute.TensorSpec((17,), cute.i32)

@@ -300,6 +300,15 @@ def test_full_pages_and_views_of_a_cache(arch):
           causal=True)  # fmt: skip
 
 
+@pytest.mark.parametrize("d", [64, 128, 192, 256])
+def test_many_rows_of_pages_assemble_without_spills(d):
+    q, k = cute.TensorSpec((4, 8, None, d), cute.bf16), cute.TensorSpec((None, 2, 16, d), cute.bf16)
+    table, lengths = cute.TensorSpec((4, None), cute.i32), cute.TensorSpec((4,), cute.i32)
+    options = {"block_table": table, "lengths": lengths, "causal": True, "return_lse": True}
+    kernel = cute.compile(cute.attention, q, k, k, arch="sm_90a", **options)
+    assert kernel.resources.spills == 0
+
+
 @pytest.mark.parametrize(("size", "d"), [(16, 128), (64, 128), (16, 64)])
 @pytest.mark.parametrize("arch", ARCHS)
 def test_paged_kernels_assemble_without_spills(size, d, arch):

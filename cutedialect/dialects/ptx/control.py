@@ -245,10 +245,9 @@ class RepeatOp(IRDLOperation):
     Example:
 
         ptx.kernel @k(%n: b32) attributes {target = "sm_80", threads = 32 : i32} {
-          %zero = ptx.imm 0 : b32
           ptx.repeat {
             ptx.bar.sync 0
-            %p = ptx.setp "gt.s32" %n, %zero : (b32, b32) -> pred
+            %p = ptx.setp "lt.s32" %n, %n : (b32, b32) -> pred
             ptx.again %p
           }
         }

@@ -74,6 +74,12 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         # Where a tile is many boxes, at places in a slice, the loading thread needs registers, and
         # those that compute have none for the bounds of several loops.
         registers, splits = (56, 224), "no"
+    if work.is_paged and bq == 2 * _GROUP_ROWS:
+        # A box for each page takes registers of the loading thread.
+        registers = (104, 200)
+        overlap = "no" if max(work.dims) > 192 else overlap
+    if not work.loads_boxes and max(work.dims) <= 64:
+        overlap = "no"
     scheduler = "dynamic" if work.is_uneven and work.loads_boxes else None
     warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
     if given is not None and given.tile is not None:
@@ -126,7 +132,7 @@ def _group_keys(work: AttentionWork) -> int:
     if work.bits_q == 8 and widest <= 128 and not work.is_paged:
         return 192
     if widest > 192:
-        return 64 if work.loads_boxes and not _is_mixed(work) else 32
+        return 64 if work.loads_boxes and not (_is_mixed(work) or work.is_paged) else 32
     if widest > 128:
         # A multiply takes 32 keys of 8 bits at once.
         return 96 if work.dims[0] == work.dims[1] or work.bits_q == 8 else 80
@@ -149,7 +155,7 @@ def _rows(work: AttentionWork, arch: str, keys: int) -> int:
         )
         most, unit = (64 if few_registers else 128), _GROUP_ROWS
         few = work.rows is not None and work.rows < (_MANY_ROWS if work.is_uneven else 3 * unit)
-        if widest <= 64 and _is_plain(work) and not few:
+        if widest <= 64 and _is_plain(work) and not few and not work.is_paged:
             return 3 * unit
     needed = most if work.rows is None else -(-max(work.rows, 1) // unit) * unit
     if _is_mixed(work):
