@@ -78,7 +78,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         # A box for each page takes registers of the loading thread.
         registers = (104, 200)
         overlap = "no" if max(work.dims) > 192 else overlap
-    if not work.loads_boxes and max(work.dims) <= 64:
+    if not work.loads_boxes and max(work.dims) <= 128:
         overlap = "no"
     scheduler = "dynamic" if work.is_uneven and work.loads_boxes else None
     warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
@@ -136,6 +136,8 @@ def _group_keys(work: AttentionWork) -> int:
     if widest > 128:
         # A multiply takes 32 keys of 8 bits at once.
         return 96 if work.dims[0] == work.dims[1] or work.bits_q == 8 else 80
+    if not work.loads_boxes:
+        return 64
     # One warpgroup's rows wait for memory: more stages of fewer keys have more on its way.
     are_few = work.rows is not None and work.rows <= _GROUP_ROWS
     is_long = work.keys is not None and work.keys >= _MANY_KEYS
