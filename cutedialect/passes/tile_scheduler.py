@@ -410,20 +410,26 @@ def _coordinates(
     build: ScalarBuilder, item: SSAValue, counts: tuple[SSAValue, ...], schedule: Schedule
 ) -> list[SSAValue]:
     """Block coordinates of a work item."""
-    coords: list[SSAValue] = [item] * len(counts)
-    rest = item
-    leading = range(0)
-    if len(counts) >= 2:
-        plane = build.binary(arith.MuliOp, counts[-2], counts[-1])
-        inside = build.binary(arith.RemSIOp, item, plane) if len(counts) > 2 else item
-        rest = build.binary(arith.DivSIOp, item, plane) if len(counts) > 2 else item
-        coords[-2:] = walk(build, inside, (counts[-2], counts[-1]), schedule)
-        leading = range(len(counts) - 3, -1, -1)
-    for d in leading:
-        last = d == 0
-        coords[d] = rest if last else build.binary(arith.RemSIOp, rest, counts[d])
-        rest = rest if last else build.binary(arith.DivSIOp, rest, counts[d])
-    return coords
+    if len(counts) < 2:
+        return [item] * len(counts)
+    inside = rest = item
+    plane = build.binary(arith.MuliOp, counts[-2], counts[-1])
+    if len(counts) > 2:
+        inside = build.binary(arith.RemSIOp, item, plane)
+        rest = build.binary(arith.DivSIOp, item, plane)
+    row, column = walk(build, inside, (counts[-2], counts[-1]), schedule)
+    return [*_unfolded(build, rest, counts[:-2]), row, column]
+
+
+def _unfolded(
+    build: ScalarBuilder, number: SSAValue, counts: tuple[SSAValue, ...]
+) -> list[SSAValue]:
+    """The coordinates of a block in so many modes, the last of which runs first."""
+    coords: list[SSAValue] = []
+    for count in reversed(counts[1:]):
+        coords.insert(0, build.binary(arith.RemSIOp, number, count))
+        number = build.binary(arith.DivSIOp, number, count)
+    return [number, *coords] if counts else []
 
 
 def _in_sections(
@@ -440,12 +446,9 @@ def _in_sections(
     last = max((mode for mode, extent in enumerate(tile) if extent >= 0), default=0)
     zero, one = build.constant(0), build.constant(1)
     rows = _product(build, counts[:last]) if last else one
-    coords = [zero] * len(counts)
-    row, coords[last] = walk(build, item, (rows, counts[last]), schedule)
-    for mode in range(last - 1, -1, -1):
-        coords[mode] = build.binary(arith.RemSIOp, row, counts[mode]) if mode else row
-        row = build.binary(arith.DivSIOp, row, counts[mode]) if mode else row
-    return coords
+    row, column = walk(build, item, (rows, counts[last]), schedule)
+    behind = [zero] * (len(counts) - last - 1)
+    return [*_unfolded(build, row, counts[:last]), column, *behind]
 
 
 def _inside(

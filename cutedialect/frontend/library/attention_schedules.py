@@ -60,43 +60,47 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     bq = _rows(work, arch, keys)
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work)).merged(given)
-    overlap = "turns"
-    if (max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS) or max(work.dims) > 128 or work.bits_q == 8:
-        # Two warpgroups with little to multiply are better off without waiting for their turn, and
-        # so are those that multiply most of the time.
-        overlap = "yes"
-    if max(work.dims) > 192 and (work.keeps_more or not _is_plain(work)):
-        # The output alone takes half of a thread's registers: hardly any are left for an operand
-        # that waits for the next trip.
-        overlap = "no"
     registers = splits = None
-    if max(work.dims) > 192 and work.is_sliced and _is_plain(work) and bq == 2 * _GROUP_ROWS:
+    if bq == 2 * _GROUP_ROWS and max(work.dims) > 192 and work.is_sliced and _is_plain(work):
         # Where a tile is many boxes, at places in a slice, the loading thread needs registers, and
         # those that compute have none for the bounds of several loops.
         registers, splits = (56, 224), "no"
-    if work.is_paged and bq == 2 * _GROUP_ROWS:
-        # A box for each page takes registers of the loading thread.
+    if bq == 2 * _GROUP_ROWS and work.is_paged:
+        # A box for each page takes even more.
         registers = (104, 200)
-        overlap = "no" if max(work.dims) > 192 else overlap
-    if not work.loads_boxes and max(work.dims) <= 128:
-        overlap = "no"
     scheduler = "dynamic" if work.is_uneven and work.loads_boxes else None
     warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
-    if given is not None and given.tile is not None:
-        warps = None
-    if given is not None and given.cluster not in (None, (1, 1)):
-        scheduler = None
-    if given is not None and given.roles not in (None, "specialized"):
-        scheduler = None
+    if given is not None:
+        if given.tile is not None:
+            warps = None
+        if given.cluster not in (None, (1, 1)) or given.roles not in (None, "specialized"):
+            scheduler = None
     default = Schedule(
         tile=(bq, keys),
         warps=warps,
-        overlap=overlap,
+        overlap=_overlap(work, bq),
         scheduler=scheduler,
         registers=registers,
         split_loops=splits,
     )
     return default.merged(_order(work)).merged(given)
+
+
+def _overlap(work: AttentionWork, bq: int) -> str:
+    """How tiles of so many rows overlap the second multiply, if registers suffice for an operand
+    that waits for the next trip: an output of 256 columns takes half of them, threads that load
+    take others.
+    """
+    widest = max(work.dims)
+    if widest > 192:
+        is_tight = work.keeps_more or not _is_plain(work)
+        return "no" if is_tight or (work.is_paged and bq == 2 * _GROUP_ROWS) else "yes"
+    if widest <= 128 and not work.loads_boxes:
+        return "no"
+    # Two warpgroups with little to multiply are better off without waiting for their turn, and so
+    # are those that multiply most of the time.
+    is_short = widest <= 64 and bq == 2 * _GROUP_ROWS
+    return "yes" if is_short or widest > 128 or work.bits_q == 8 else "turns"
 
 
 def _order(work: AttentionWork) -> Schedule:

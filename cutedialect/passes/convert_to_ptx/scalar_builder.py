@@ -214,12 +214,9 @@ class ScalarBuilder:
         known = self.levels[0].known
         found = known.get(("warp_index",))
         if found is None:
-            thread = self.special("tid.x")
-            zero, five, clamp = (self.imm(each, "b32") for each in (0, 5, 31))
-            members = self.imm(0xFFFFFFFF, "b32")
-            warp = self.emit(ptx.scalar("shr.u32", thread, five), 0).results[0]
-            shuffle = ptx.ShflOp("sync.idx.b32", warp, zero, clamp, members)
-            found = known[("warp_index",)] = self.emit(shuffle, 0).results[0]
+            shift = ptx.scalar("shr.u32", self.special("tid.x"), self.imm(5, "b32"))
+            warp = self.emit(shift, 0).results[0]
+            found = known[("warp_index",)] = self._of_first_lane(warp, 0)
             self.nonnegative.add(found)
         return found
 
@@ -230,9 +227,13 @@ class ScalarBuilder:
         """
         if self.thread == 0:  # one lane works for the role
             return value
+        return self._of_first_lane(value)
+
+    def _of_first_lane(self, value: SSAValue, level: int | None = None) -> SSAValue:
+        """What the first lane of the warp has, computed in the innermost open block or another."""
         zero, clamp, members = (self.imm(each, "b32") for each in (0, 31, 0xFFFFFFFF))
         shuffle = ptx.ShflOp("sync.idx.b32", value, zero, clamp, members)
-        return self.emit(shuffle).results[0]
+        return self.emit(shuffle, level).results[0]
 
     def mapped(self, address: Scalar, rank: Scalar) -> SSAValue:
         """The same address of shared memory in another CTA of the cluster."""

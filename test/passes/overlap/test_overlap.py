@@ -47,10 +47,10 @@ def test_without_it_the_loop_stays():
     assert kernel.stages["cute-overlap"] == kernel.stages["cute-pipeline"]
 
 
-@pytest.mark.parametrize("keys", [0, 7, 64, 65, 129, 300])
-def test_bits_are_those_of_the_program_order(keys):
+def give_the_same_bits(heads, rows, keys, tile, *overlaps):
     rng = np.random.default_rng(keys)
-    q, k, v = (rng.standard_normal((1, 1, s, 64)).astype(np.float16) for s in (64, keys, keys))
+    extents = (rows, keys, keys)
+    q, k, v = (rng.standard_normal((1, heads, s, 64)).astype(np.float16) for s in extents)
     found = [
         cute.attention(
             q,
@@ -59,30 +59,21 @@ def test_bits_are_those_of_the_program_order(keys):
             causal=True,
             arch="sm_90a",
             backend="emulator",
-            schedule=f"tile = (64,64), overlap = {overlap}",
+            schedule=f"tile = {tile}, overlap = {overlap}",
         )
-        for overlap in ("yes", "no")
+        for overlap in overlaps
     ]
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("keys", [0, 7, 64, 65, 129, 300])
+def test_bits_are_those_of_the_program_order(keys):
+    give_the_same_bits(1, 64, keys, "(64,64)", "yes", "no")
 
 
 @pytest.mark.parametrize("keys", [0, 130, 300])
 def test_warpgroups_that_take_turns_give_the_same_bits(keys):
-    rng = np.random.default_rng(keys)
-    q, k, v = (rng.standard_normal((1, 2, s, 64)).astype(np.float16) for s in (200, keys, keys))
-    found = [
-        cute.attention(
-            q,
-            k,
-            v,
-            causal=True,
-            arch="sm_90a",
-            backend="emulator",
-            schedule=f"tile = (128,64), overlap = {overlap}",
-        )
-        for overlap in ("yes", "turns")
-    ]
-    np.testing.assert_array_equal(*found)
+    give_the_same_bits(2, 200, keys, "(128,64)", "yes", "turns")
 
 
 def test_turns_are_for_several_warpgroups():
