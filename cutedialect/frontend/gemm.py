@@ -411,11 +411,14 @@ class GemmCall:
             return given
         return choose_schedule(self.problem()).merged(given)
 
-    def problem(self) -> Problem:
-        """What a schedule is chosen for."""
+    def problem(self, specs: Sequence[TensorSpec] | None = None) -> Problem:
+        """What a schedule is chosen for; specs as in `takes_wgmma`."""
         m, n, k = (_LARGE if x is None else x for x in (*self.out_shape[-2:], self.k))
         batch = prod(1 if extent is None else extent for extent in self.out_shape[:-2])
-        problem = Problem(m, n, k, batch, self.a.dtype.bits, self.out_dtype.bits)
+        problem = Problem(
+            m, n, k, batch, self.a.dtype.bits, self.out_dtype.bits,
+            transposed=self._transposed(specs),
+        )  # fmt: skip
         if self.promotes:
             return replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
         return problem
@@ -428,7 +431,7 @@ class GemmCall:
         return a, b
 
     def takes_wgmma(self, arch: str, specs: Sequence[TensorSpec] | None = None) -> bool:
-        """Whether the target has warpgroup multiplies for the operands.
+        """Whether warpgroups multiply the operands with the schedules of the list.
 
         specs: what is known of a and b, where it is less than what the arrays tell.
         """
@@ -440,12 +443,25 @@ class GemmCall:
             find_wgmma(names[0], names[1], acc, arch)
         except ValueError:
             return False
-        # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1).
-        for spec, along_k in zip(specs or self.specs(), (-1, -2), strict=True):
-            along = spec.contiguous
-            if spec.dtype.bits != 16 and along not in (None, len(spec.shape) + along_k):
-                return False
-        return True
+        # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1). Those
+        # of 8 bits become so in shared memory, where threads that bring them there in pieces of
+        # less than 4 bytes have registers for small tiles only.
+        if self.a.dtype.bits == 16 or not any(self._across_k(specs)):
+            return True
+        align = min(spec.align for spec in specs or self.specs())
+        return self.a.dtype.bits == 8 and align >= _LEAST_TRANSPOSED_ALIGN
+
+    def _across_k(self, specs: Sequence[TensorSpec] | None) -> tuple[bool, bool]:
+        """Whether a and b are contiguous along another dimension than K."""
+        a, b = (
+            spec.contiguous not in (None, len(spec.shape) + along_k)
+            for spec, along_k in zip(specs or self.specs(), (-1, -2), strict=True)
+        )
+        return a, b
+
+    def _transposed(self, specs: Sequence[TensorSpec] | None) -> tuple[bool, bool]:
+        """Whether tiles of a and b are transposed in shared memory for multiplies of warpgroups."""
+        return self._across_k(specs) if self.a.dtype.bits == 8 else (False, False)
 
     def constants(
         self,
@@ -482,11 +498,11 @@ class GemmCall:
             "spans": tuple(spans),
         }
 
-    def _blocks(self) -> tuple[int, int]:
-        """What the rows and columns of a tile have to divide, 0 for any."""
+    def _blocks(self) -> tuple[int, int, int]:
+        """What the extents of a tile whose products are promoted have to divide, 0 for any."""
         spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
         rows, columns = spans[0][0], spans[1][1]
-        return rows if rows == BLOCK else 0, columns if columns == BLOCK else 0
+        return rows if rows == BLOCK else 0, columns if columns == BLOCK else 0, BLOCK
 
     def arguments(self, d: Operand, alpha: float, beta: float) -> list[Any]:
         """The program's arguments: batch dimensions broadcast to the output's."""
@@ -531,6 +547,7 @@ class GemmCall:
 
 # Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup).
 _MOST_PROMOTED = 96
+_LEAST_TRANSPOSED_ALIGN = 4
 # What a run-time extent counts as.
 _LARGE = 4096
 _MMA_NAMES = {"f32": "tf32", "i8": "s8"}

@@ -244,7 +244,7 @@ def _prepare(
     if first.takes_wgmma(target, specs) and not (
         chosen is not None and (chosen.tile is not None or chosen.roles == "uniform")
     ):
-        problems = [call.problem() for call in taking]
+        problems = [call.problem(specs) for call in taking]
         chosen = choose_schedule(*problems).merged(chosen)
     for call in calls:
         call.swapped = chosen is not None and chosen.swap_ab == "yes"

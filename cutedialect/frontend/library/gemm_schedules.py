@@ -57,6 +57,9 @@ _WAIT = 20
 _RING = 200 * 1024
 _FEW_STAGES = 4
 _SHORT_RING = 1.1
+# Bytes that shared memory reads or writes in a cycle, and rows that warps transpose together.
+_SHARED_BYTES = 128
+_TRANSPOSED_ROWS = 32
 # Cycles: the first bytes of a kernel, the start and end of a tile, and there for each accumulator
 # of a thread; all of these where another warpgroup multiplies meanwhile; bytes of the last results
 # stored in one.
@@ -72,8 +75,9 @@ _RASTERS = (2, 4, 8, 16, 32)
 class Problem:
     """Sizes of a matrix multiply and bits of an operand's and a result's element.
 
-    most_values: accumulators that a thread may hold. blocks: what the rows and columns of a tile
-    have to divide, 0 for anything.
+    most_values: accumulators that a thread may hold. blocks: what the rows, columns and depth of a
+    tile have to divide, 0 for anything. transposed: whether tiles of A and of B are transposed in
+    shared memory before they are multiplied.
     """
 
     m: int
@@ -83,16 +87,26 @@ class Problem:
     bits: int
     out_bits: int
     most_values: int = 128
-    blocks: tuple[int, int] = (0, 0)
+    blocks: tuple[int, int, int] = (0, 0, 0)
+    transposed: tuple[bool, bool] = (False, False)
 
     def takes(self, schedule: Schedule) -> bool:
-        """Whether a schedule keeps within the two."""
+        """Whether a schedule keeps within the limits."""
         assert schedule.tile is not None
-        rows, columns = schedule.tile[:2]
+        rows, columns, depth = schedule.tile
         groups = warpgroups(schedule)
         extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
-        return rows * columns <= self.most_values * 128 * groups and all(
-            block % extent == 0 for block, extent in zip(self.blocks, extents, strict=True)
+        return (
+            rows * columns <= self.most_values * 128 * groups
+            and all(
+                block % extent == 0
+                for block, extent in zip(self.blocks, (*extents, depth), strict=True)
+            )
+            and all(
+                extent % _TRANSPOSED_ROWS == 0
+                for extent, transposed in zip(extents, self.transposed, strict=True)
+                if transposed
+            )
         )
 
 
@@ -216,15 +230,30 @@ def _tile_cycles(schedule: Schedule, problem: Problem) -> float:
     # A third warpgroup waits for its turn at the tensor cores a little.
     turns = 1.02 if groups == 3 else 1.0
     multiply = rows // 64 * (line // 32) * max(_COLUMN * columns, _MULTIPLY) * turns
+    again = _transposed_extents(schedule, problem) * line
+    if again:
+        # Boxes arrive, are read and written once more, and every block of 64 rows reads B.
+        moved = (rows + columns) * line + 2 * again + rows * line + rows // 64 * columns * line
+        multiply = max(multiply, moved / _SHARED_BYTES)
     step = max(multiply, loads) + _LOADS_FELT * loads
     if groups == 1:
         step += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
-    if _RING // ((rows + columns) * line) < _FEW_STAGES:
+    stages = _RING // ((rows + columns) * line + again)
+    if stages < _FEW_STAGES:
         step *= _SHORT_RING
     ends = _TILE + _VALUE * rows * columns / (128 * groups)
     if schedule.roles == "alternate":
         ends = _HIDDEN_TILE
     return _ceil(problem.k, depth) * step + ends
+
+
+def _transposed_extents(schedule: Schedule, problem: Problem) -> int:
+    """Rows of A's tile and columns of B's, of those that are transposed in shared memory."""
+    assert schedule.tile is not None
+    sides = problem.transposed[::-1] if schedule.swap_ab == "yes" else problem.transposed
+    return sum(
+        extent for extent, transposed in zip(schedule.tile[:2], sides, strict=True) if transposed
+    )
 
 
 def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
