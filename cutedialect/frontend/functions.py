@@ -278,7 +278,9 @@ def coord(tile: Tile, mode: int, origin: object = 0) -> Tile:
         at = trace.insert(CoordOp(mode)).results[0]
         if offset is None:
             return at
-        return trace.insert(arith.AddiOp(at, offset)).results[0]
+        # A coordinate is a place in a tensor, whose extents are below 2^31.
+        flags = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+        return trace.insert(arith.AddiOp(at, offset, overflow=flags)).results[0]
 
     return elementwise(body, (), tile.shape, i32_dtype)
 

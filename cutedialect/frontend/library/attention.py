@@ -158,19 +158,36 @@ def attention(
         below = base - shift if shift else base
         return cute.exp2((s if is_scaled_first else s * scale) - below)
 
-    def hides(at: Scalar) -> Scalar:
-        """Whether a mask hides anything in the block of keys that begins there."""
-        hidden = at + bk > (keys if right is None else cute.minimum(diagonal + right + 1, keys))
-        return hidden if left is None else hidden | (at < diagonal - left + more)
+    def hides_behind(at: Scalar) -> Scalar:
+        """Whether some row does not see the last key of the block that begins there."""
+        return at + bk > (keys if right is None else cute.minimum(diagonal + right + 1, keys))
 
-    def visible(s: Tile, at: Scalar) -> Tile:
+    def hides_before(at: Scalar) -> Scalar:
+        """Whether some row does not see the first key of the block that begins there."""
+        return at < diagonal - left + more
+
+    def aligned() -> Tile:
+        """The key that each row is aligned with."""
         if queries is None:
-            row = cute.coord(cute.zeros((bq,)), 0, diagonal)
-        else:
-            row = cute.coord(cute.zeros((bq,)), 0, i * bq) % queries + diagonal
-        key = cute.coord(s, 1, at)
-        seen = key < (keys if right is None else cute.minimum(row + right + 1, keys))
-        return seen if left is None else seen & (key >= row - left)
+            return cute.coord(cute.zeros((bq,)), 0, diagonal)
+        return cute.coord(cute.zeros((bq,)), 0, i * bq) % queries + diagonal
+
+    def is_not_behind(s: Tile, at: Scalar) -> Tile:
+        end = keys if right is None else cute.minimum(aligned() + right + 1, keys)
+        return cute.coord(s, 1, at) < end
+
+    def is_not_before(s: Tile, at: Scalar) -> Tile:
+        return cute.coord(s, 1, at) >= aligned() - left
+
+    def hide(s: Tile, at: Scalar) -> None:
+        """Let -inf be what a mask hides of the scores of the block of keys that begins there. One
+        side of it at a time: few blocks have both.
+        """
+        with when(hides_behind(at)):
+            s.assign(cute.where(is_not_behind(s, at), s, -cute.inf))
+        if left is not None:
+            with when(hides_before(at)):
+                s.assign(cute.where(is_not_before(s, at), s, -cute.inf))
 
     def one_by_one(part: Tile, m: Tile) -> None:
         """Each row only touches the keys that it sees."""
@@ -185,7 +202,9 @@ def attention(
                 s.assign(scaled(s))
                 p = exponentials(s, base)
                 row = local_tile(V, (1, width), (*batch, t, c)).to(f32)
-                exact += cute.where(visible(s, t), p * row, 0.0)
+                seen = is_not_behind(s, t)
+                seen = seen if left is None else seen & is_not_before(s, t)
+                exact += cute.where(seen, p * row, 0.0)
             cute.copy((exact * part).to(out.dtype), local_tile(out, (bq, width), (*place, i, c)))
 
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
@@ -195,8 +214,11 @@ def attention(
         cute.tile_gemm(q, k[j].T, s)
         if is_scaled_first:
             s.assign(scaled(s))
-        with when(hides(j * bk)):
-            s.assign(cute.where(visible(s, j * bk), s, -cute.inf))
+        if left is None:
+            hide(s, j * bk)
+        else:
+            with when(hides_behind(j * bk) | hides_before(j * bk)):
+                hide(s, j * bk)
         top = cute.row_max(s)
         new = cute.maximum(m, top if is_scaled_first else top * scale)
         # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from it.

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import Float32Type, i32
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
@@ -26,7 +27,10 @@ from .context import (
 )
 from .coordinates import ThreadValue, thread_value
 from .scalar_builder import Scalar
-from .scalars import Values, lower_scalar
+from .scalars import Values, does_not_wrap, lower_scalar
+
+# Signed comparisons, with their sides exchanged.
+_MIRRORED = {"slt": "gt", "sle": "ge", "sgt": "lt", "sge": "le", "eq": "eq", "ne": "ne"}
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,8 @@ def _body(
     number: Callable[[int | tuple[int]], Scalar],
 ) -> Scalar:
     builder = context.builder
+    # Coordinates by the part that depends on the thread and that of the element, a constant.
+    parts: dict[SSAValue, tuple[Scalar, Scalar]] = {}
     for inner in op.body.block.ops:
         if isinstance(inner, YieldOp):
             return values[inner.value]
@@ -166,9 +172,43 @@ def _body(
             values[inner.results[0]] = builder.assume_nonnegative(
                 builder.pure("add.s32", thread, at)
             )
+            parts[inner.results[0]] = thread, at
+        elif isinstance(inner, arith.CmpiOp) and (sides := _constant_side(inner, parts)):
+            name, at, limit, subtracted = sides
+            rest = values[limit]
+            for each in subtracted:
+                if isinstance(each, SSAValue):
+                    each = values.get(each, each)
+                rest = rest if each == 0 else builder.pure("sub.sat.s32", rest, each)
+            values[inner.results[0]] = builder.pure(f"setp.{name}.s32", rest, at)
         elif not lower_scalar(context, inner, values):
             raise fail(inner, "expected arith and math ops in the body of cute.map")
     raise fail(op, "expected the body to end with cute.yield")
+
+
+def _constant_side(
+    op: arith.CmpiOp, parts: dict[SSAValue, tuple[Scalar, Scalar]]
+) -> tuple[str, Scalar, SSAValue, tuple[Scalar, ...]] | None:
+    """A signed comparison of a coordinate, or of one with a number added that does not wrap, with
+    something else, as one of what is left of that with a constant: the predicate, the constant, the
+    other side, and what is to be subtracted from it.
+
+    What is left is the same for all elements of a row or column. A difference out of range compares
+    with a coordinate as the nearest number in range does.
+    """
+    name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+    if name not in _MIRRORED or op.lhs.type != i32:
+        return None
+    for one, other, mirrored in ((op.lhs, op.rhs, True), (op.rhs, op.lhs, False)):
+        added: tuple[Scalar, ...] = ()
+        total = one.owner
+        if isinstance(total, arith.AddiOp) and does_not_wrap(total):
+            one, *more = total.operands if total.lhs in parts else reversed(total.operands)
+            added = tuple(more)
+        if one in parts and other not in parts:
+            thread, at = parts[one]
+            return _MIRRORED[name] if mirrored else name.lstrip("s"), at, other, (*added, thread)
+    return None
 
 
 def _element(

@@ -80,7 +80,8 @@ _EIGHT_BITS = tuple(eight_bit_floats.FORMATS)
 _SHORT = ("f16", "bf16", *_EIGHT_BITS)
 
 
-def _does_not_wrap(op: Operation) -> bool:
+def does_not_wrap(op: Operation) -> bool:
+    """Whether a signed integer op says that its result is in range."""
     flags = op.properties.get("overflowFlags")
     return isinstance(flags, arith.IntegerOverflowAttr) and bool(
         {arith.IntegerOverflowFlag.NSW} & set(flags.data)
@@ -98,7 +99,7 @@ def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
         type_ = op.results[0].type
         operands = [values[each] for each in op.operands]
         result = _integer(context, op, kind, type_, operands)
-        grows = kind in (arith.AddiOp, arith.MuliOp) and _does_not_wrap(op)
+        grows = kind in (arith.AddiOp, arith.MuliOp) and does_not_wrap(op)
         if grows and all(builder.is_nonnegative(each) for each in operands):
             builder.assume_nonnegative(result)
         values[op.results[0]] = result

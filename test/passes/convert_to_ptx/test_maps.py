@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -244,6 +246,40 @@ cute.kernel @k(%a: {m}, %b: {v}, %c: {m}) attributes {{threads = 128 : i32}} {{
   }}
   cute.copy %o, %c : {f} -> {m}
 }}"""
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    ("predicate", "function"),
+    [
+        ("slt", np.less),
+        ("sle", np.less_equal),
+        ("sgt", np.greater),
+        ("sge", np.greater_equal),
+        ("eq", np.equal),
+        ("ne", np.not_equal),
+    ],
+)
+def test_coordinates_are_compared_with_any_number(
+    run_kernel, compile_ptx, predicate, function, is_first
+) -> None:
+    """Also with numbers from which those that the coordinate is made of cannot be subtracted."""
+    sides = "%t, %y" if is_first else "%y, %t"
+    body = f"""
+    %j = cute.coord 1
+    %t = arith.addi %j, %n overflow<nsw> : i32
+    %p = arith.cmpi {predicate}, {sides} : i32
+    %r = arith.select %p, %x, %n : i32"""
+    a = RNG.integers(-99, 99, (32, 32)).astype(np.int32)
+    limits = np.array([-(2**31), -(2**31) + 9, -7, 0, 5, 17, 40, 2**31 - 9, 2**31 - 1])
+    b = RNG.choice(limits, (32, 32)).astype(np.int32)
+    for n in (-20, 0, 13, 2**31 - 40):
+        got = run_map(run_kernel, "i32", "i32", body, a, b, n, extra=", %n: i32")
+        column = np.arange(32) + n
+        holds = function(column, b) if is_first else function(b, column)
+        assert np.array_equal(got, np.where(holds, a, n))
+    text = compile_ptx(map_kernel("i32", "i32", body, ", %n: i32"))
+    assert re.search(r"setp\.\w+\.s32 %p\d+, %r\d+, 7;", text)
 
 
 def test_broadcast_of_a_row(run_kernel) -> None:
