@@ -25,7 +25,8 @@ Maker = Callable[[], Call]
 
 @dataclass(frozen=True)
 class Case(ABC):
-    """One row: a gate is the least ratio to the yardstick that passes, a goal the ratio aimed at.
+    """One row: a gate is the least ratio to the yardstick that passes (0 for none), a goal the
+    ratio aimed at.
 
     The yardstick is the fastest of those that `yardsticks` names. Where it names nobody, the ratio
     is the share of the memory's bandwidth that ours reaches. `dtype` is a key of `inputs.TYPES`.

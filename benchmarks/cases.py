@@ -10,6 +10,8 @@ from .attention_edits import Edited
 from .case import Case
 from .gemm_case import Gemm
 
+EXTRA = "extra"
+
 
 def _cube(edge: int) -> tuple[int, int, int]:
     return (edge, edge, edge)
@@ -67,6 +69,28 @@ GEMMS: tuple[Gemm, ...] = (
     Gemm("other", "bf16", _cube(2048), batch=16, gate=1.0, goal=1.1, quick=True),
     Gemm("other", "bf16", group=_UNEVEN, gate=1.0, goal=1.1, quick=True),
 )
+
+# Extents that cuBLAS multiplies in 8 bits.
+_UNEVEN_BYTES = tuple((m, n // 16 * 16, k) for m, n, k in _UNEVEN)
+EXTRAS: tuple[Gemm, ...] = (
+    *[
+        Gemm(EXTRA, "e4m3", _cube(edge), sums=sums, gate=0.0)
+        for sums in ("promoted", "blocks")
+        for edge in (4096, 8192)
+    ],
+    *[
+        Gemm(EXTRA, dtype, _cube(edge), majors, gate=0.0)
+        for dtype, edge in (("e4m3", 4096), ("e4m3", 8192), ("s8", 8192))
+        for majors in ("TT", "NT", "NN")
+    ],
+    *[
+        Gemm(EXTRA, "bf16", _cube(4096), majors, align=align, gate=0.0)
+        for align in (8, 4, 2)
+        for majors in ("TN", "TT")
+    ],
+    Gemm(EXTRA, "e4m3", group=_UNEVEN_BYTES, gate=0.0),
+)
+"""Rows without a gate, which no table has unless it is asked for them."""
 
 
 # In all problems but those of `gqa` and `decode` as many tokens, and heads times depth.
@@ -143,7 +167,8 @@ CASES: tuple[Case, ...] = (*GEMMS, *ATTENTIONS)
 
 def select(only: str | None = None, *, kind: str = "", quick: bool = False) -> tuple[Case, ...]:
     """The cases of a kind (all, if empty) whose name, or `section name` with or without the kind
-    before it, matches a regular expression.
+    before it, matches a regular expression. Those of the section `extra` are chosen by
+    what matches that word as well: `extra`, or `extra .* TT`.
 
     Raises ValueError for a bad expression and for one that nothing matches.
     """
@@ -153,8 +178,19 @@ def select(only: str | None = None, *, kind: str = "", quick: bool = False) -> t
         raise ValueError(f"expected a regular expression, got '{only}': {error}") from None
     among = [case for case in CASES if kind in ("", case.kind) and (case.quick or not quick)]
     chosen = tuple(case for case in among if any(map(pattern.search, _titles(case))))
+    if only:
+        chosen += tuple(
+            case
+            for case in EXTRAS
+            if kind in ("", case.kind)
+            and any(
+                found.start() == 0 and found.end() >= len(EXTRA)
+                for found in pattern.finditer(_titles(case)[0])
+            )
+        )
     if not chosen:
-        names = "\n  ".join(f"{case.section}: {case.name}" for case in among)
+        listed = (*among, *(case for case in EXTRAS if kind in ("", case.kind)))
+        names = "\n  ".join(f"{case.section}: {case.name}" for case in listed)
         raise ValueError(f"expected to match a case, got '{only}'; the cases are\n  {names}")
     return chosen
 
@@ -166,4 +202,4 @@ def _titles(case: Case) -> tuple[str, str]:
 
 def named(name: str) -> Case:
     """The case of that name."""
-    return next(case for case in CASES if case.name == name)
+    return next(case for case in (*CASES, *EXTRAS) if case.name == name)

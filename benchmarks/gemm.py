@@ -5,7 +5,8 @@
 
 Ours and cuBLAS (through torch) run interleaved in one process, as CUDA graphs over random inputs
 rotated past three times L2. A ratio is cuBLAS's GPU time over ours, the median of the rounds; above
-1 ours is faster. A case that fails is a row with the reason.
+1 ours is faster. A case that fails is a row with the reason. `--only extra` has rows without gates:
+promoted sums and scales of blocks, 8-bit operands of all majors, operands that are not aligned.
 """
 
 from __future__ import annotations

@@ -18,20 +18,25 @@ from .inputs import TYPES, seeded
 from .peers import peers_of
 
 CUBLAS = "cuBLAS"
+# The same for 8-bit operands that it takes with a contiguous depth only.
+TRANSPOSED = "cuBLAS after transposing"
 # Bytes of an element of the inputs and of the output.
 _BYTES = {"bf16": (2, 2), "f16": (2, 2), "tf32": (4, 4), "e4m3": (1, 2), "s8": (1, 4)}
 _ROWS = 64
+# Depth, and columns of b, for which a scale of blocks holds.
+_BLOCK = 128
 
 
 @dataclass(frozen=True)
 class Products:
     """a (M, K) and b (K, N) as `cute.gemm` takes them, and the output; a tuple of each for a
-    grouped case.
+    grouped case. `scales` are those of a and b, or None.
     """
 
     a: Any
     b: Any
     out: Any
+    scales: tuple[Any, Any] = (None, None)
 
     @property
     def products(self) -> tuple[tuple[Any, Any, Any], ...]:
@@ -50,6 +55,9 @@ class Gemm(Case):
     """`sizes` is (M, N, K); `batch` problems of it, or the uneven problems of `group`.
 
     `values` is "normal" or "integers", those in -2..2, on which the multipliers draw little power.
+    `sums` of 8-bit floats are "fast", "promoted" every 128 of the depth, or of "blocks" with scales
+    of their own: those of a for a row, those of b for 128 columns. The lines of the operands begin
+    at multiples of `align` bytes, and of no more where that is less than 16.
     """
 
     sizes: tuple[int, int, int] = (0, 0, 0)
@@ -57,12 +65,19 @@ class Gemm(Case):
     batch: int = 1
     group: tuple[tuple[int, int, int], ...] = ()
     values: str = "normal"
+    sums: str = "fast"
+    align: int = 16
 
     kind = "gemm"
 
     @property
     def yardsticks(self) -> tuple[str, ...]:
-        return (CUBLAS,)
+        return (CUBLAS, TRANSPOSED) if self._is_transposed else (CUBLAS,)
+
+    @property
+    def _is_transposed(self) -> bool:
+        """Whether tensor cores take the operands after a transposition only."""
+        return self.dtype in ("e4m3", "s8") and self.majors != "TN"
 
     @property
     def name(self) -> str:
@@ -73,7 +88,9 @@ class Gemm(Case):
             size = f"{m}^3" if m == n == k else f"{m}x{n}x{k}"
             size = size if self.batch == 1 else f"{self.batch} x {size}"
         integers = " integers" if self.values == "integers" else ""
-        return f"{size} {self.dtype} {self.majors}{integers}"
+        sums = "" if self.sums == "fast" else f" {self.sums}"
+        align = "" if self.align == 16 else f" align {self.align}"
+        return f"{size} {self.dtype} {self.majors}{integers}{sums}{align}"
 
     @property
     def problems(self) -> tuple[tuple[int, int, int], ...]:
@@ -111,12 +128,19 @@ class Gemm(Case):
             return a, b, torch.empty((*batch, m, n), dtype=kind, device="cuda")
 
         if not self.group:
-            return Products(*one(self.sizes))
+            scales = self._scales(torch, generator) if self.sums == "blocks" else (None, None)
+            return Products(*one(self.sizes), scales)
         made = [one(sizes) for sizes in self.group]
         return Products(*(tuple(part) for part in zip(*made, strict=True)))
 
     def exact(self, torch: Any, operands: Products) -> Sequence[Any]:
-        return [torch.matmul(_sample(torch, a), double(b)) for a, b, _ in operands.products]
+        if self.sums != "blocks":
+            return [torch.matmul(_sample(torch, a), double(b)) for a, b, _ in operands.products]
+        scale_a, scale_b = operands.scales
+        _, n, k = self.sizes
+        rows = _sample(torch, scale_a).repeat_interleave(_BLOCK, 1)[:, :k]
+        block = double(scale_b).repeat_interleave(_BLOCK, 0).repeat_interleave(_BLOCK, 1)
+        return [torch.matmul(_sample(torch, operands.a) * rows, double(operands.b) * block[:k, :n])]
 
     def errors(self, torch: Any, operands: Products, exact: Sequence[Any]) -> tuple[float, ...]:
         return tuple(
@@ -125,7 +149,10 @@ class Gemm(Case):
         )
 
     def theirs(self, torch: Any) -> dict[str, Maker]:
-        return {CUBLAS: lambda: self._cublas(torch)}
+        found: dict[str, Maker] = {CUBLAS: lambda: self._cublas(torch)}
+        if self._is_transposed:
+            found[TRANSPOSED] = lambda: self._cublas(torch, transposes=True)
+        return found
 
     def ours(self, schedule: str | None) -> Call:
         """`cute.gemm`, or `cute.grouped_gemm` for a grouped case."""
@@ -136,12 +163,21 @@ class Gemm(Case):
 
             def call_grouped(operands: Products) -> None:
                 a, b, out = list(operands.a), list(operands.b), list(operands.out)
-                grouped(a, b, out=out, schedule=schedule)
+                grouped(a, b, out=out, schedule=schedule, **self._options)
 
             return call_grouped
 
         def call(operands: Products) -> None:
-            cute.gemm(operands.a, operands.b, out=operands.out, schedule=schedule)
+            scales = dict(zip(("scale_a", "scale_b"), operands.scales, strict=True))
+            given = {name: scale for name, scale in scales.items() if scale is not None}
+            cute.gemm(
+                operands.a,
+                operands.b,
+                out=operands.out,
+                schedule=schedule,
+                **given,
+                **self._options,
+            )
 
         return call
 
@@ -151,43 +187,85 @@ class Gemm(Case):
     def compiled(self, schedule: str | None, arch: str | None = None) -> Any:
         import cutedialect as cute
 
-        if self.group:
-            return None
         inputs, output = TYPES[self.dtype]
-        m, n, k = self.sizes
         batch = (self.batch,) if self.batch > 1 else ()
-        outer = (None,) * len(batch)
 
         def spec(rows: int, columns: int, *, contiguous_rows: bool) -> cute.TensorSpec:
             strides = (None, 1) if contiguous_rows else (1, None)
-            return cute.TensorSpec((*batch, rows, columns), inputs, (*outer, *strides))
+            shape = (*batch, rows, columns)
+            return cute.TensorSpec(shape, inputs, (None,) * len(batch) + strides, self.align)
 
-        return cute.compile(
-            cute.gemm,
-            spec(m, k, contiguous_rows=self.majors[0] == "T"),
-            spec(k, n, contiguous_rows=self.majors[1] == "T"),
-            out_dtype=output,
-            schedule=schedule,
-            **({} if arch is None else {"arch": arch}),
-        )
+        specs = [
+            (
+                spec(m, k, contiguous_rows=self.majors[0] == "T"),
+                spec(k, n, contiguous_rows=self.majors[1] == "T"),
+            )
+            for m, n, k in self.group or (self.sizes,)
+        ]
+        options: dict[str, Any] = {"out_dtype": output, "schedule": schedule, **self._options}
+        if arch is not None:
+            options["arch"] = arch
+        if self.group:
+            return cute.compile(cute.grouped_gemm, *map(list, zip(*specs, strict=True)), **options)
+        if self.sums == "blocks":
+            m, n, k = self.sizes
+            options["scale_a"] = cute.TensorSpec((m, _blocks(k)), "f32", (1, None))
+            options["scale_b"] = cute.TensorSpec((_blocks(k), _blocks(n)), "f32", (1, None))
+        return cute.compile(cute.gemm, *specs[0], **options)
 
-    def _cublas(self, torch: Any) -> Call:
+    @property
+    def _options(self) -> dict[str, Any]:
+        """What ours is told of the sums."""
+        return {} if self.sums == "fast" else {"fast_accum": False}
+
+    def _cublas(self, torch: Any, *, transposes: bool = False) -> Call:
         """The product as torch computes it: a loop of calls for a grouped case."""
         if self.dtype == "tf32":
             torch.set_float32_matmul_precision("high")
+        if self.dtype == "e4m3":
+            return self._scaled_mm(torch, transposes)
         multiply = _products(torch)[
-            self.dtype if self.dtype in ("e4m3", "s8") else "batched" if self.batch > 1 else "plain"
+            "s8" if self.dtype == "s8" else "batched" if self.batch > 1 else "plain"
         ]
 
         def call(operands: Products) -> None:
             for a, b, out in operands.products:
-                multiply(a, b, out)
+                multiply(*(_along_k(a, b) if transposes else (a, b)), out)
 
         return call
+
+    def _scaled_mm(self, torch: Any, transposes: bool) -> Call:
+        """8-bit floats, with scales of 1 where there are none of blocks."""
+        one = torch.ones((), dtype=torch.float32, device="cuda")
+        is_fast = self.sums == "fast"
+
+        def call(operands: Products) -> None:
+            scales = (one, one) if operands.scales[0] is None else operands.scales
+            for a, b, out in operands.products:
+                left, right = _along_k(a, b) if transposes else (a, b)
+                torch._scaled_mm(
+                    left, right, *scales, out_dtype=out.dtype, use_fast_accum=is_fast, out=out
+                )
+
+        return call
+
+    def _scales(self, torch: Any, generator: Any) -> tuple[Any, Any]:
+        """Scales of blocks around 1, in the order in which cuBLAS takes them: those of a contiguous
+        along M, those of b along K.
+        """
+        m, n, k = self.sizes
+        made = (
+            torch.rand(stored, generator=generator, device="cuda") + 0.5
+            for stored in ((_blocks(k), m), (_blocks(n), _blocks(k)))
+        )
+        scale_a, scale_b = (each.transpose(0, 1) for each in made)
+        return scale_a, scale_b
 
     def _matrix(self, torch: Any, shape: tuple[int, ...], generator: Any, *, rows: bool) -> Any:
         """A random matrix, contiguous along its rows or along its columns."""
         stored = shape if rows else (*shape[:-2], shape[-1], shape[-2])
+        beyond = 0 if self.align == 16 else self.align // _BYTES[self.dtype][0]
+        stored = (*stored[:-1], stored[-1] + beyond)
         kind = getattr(torch, TYPES[self.dtype][0])
         if self.values == "integers":
             made = torch.randint(-2, 3, stored, generator=generator, device="cuda")
@@ -195,19 +273,24 @@ class Gemm(Case):
             made = torch.randn(stored, generator=generator, device="cuda")
             if self.dtype == "s8":
                 made = (made * 32).round().clamp(-127, 127)
-        made = made.to(kind)
+        made = made.to(kind)[..., beyond:]
         return made if rows else made.transpose(-1, -2)
 
 
+def _blocks(extent: int) -> int:
+    return -(-extent // _BLOCK)
+
+
+def _along_k(a: Any, b: Any) -> tuple[Any, Any]:
+    """Copies with a contiguous depth of those operands that have none."""
+    return a.contiguous(), b.transpose(-1, -2).contiguous().transpose(-1, -2)
+
+
 def _products(torch: Any) -> dict[str, Callable[[Any, Any, Any], object]]:
-    one = torch.ones((), dtype=torch.float32, device="cuda")
     return {
         "plain": lambda a, b, out: torch.mm(a, b, out=out),
         "batched": lambda a, b, out: torch.bmm(a, b, out=out),
         "s8": lambda a, b, out: torch._int_mm(a, b, out=out),
-        "e4m3": lambda a, b, out: torch._scaled_mm(
-            a, b, one, one, out_dtype=out.dtype, use_fast_accum=True, out=out
-        ),
     }
 
 

@@ -11,6 +11,7 @@ _LEFT, _BARS, _LINE, _TOP = 250, 520, 20, 56
 _COLORS = {
     "goal": "#2a9d5c",
     "gate": "#4f86c6",
+    "right": "#4f86c6",
     "MISSED": "#e08a3c",
     "WRONG": "#c0392b",
     "FAILED": "#999999",
@@ -54,7 +55,8 @@ def svg(rows: Sequence[Row], title: str) -> str:
             )
             said = f"{row.ratio:.3f}  {row.tflops:.0f} TFLOP/s"
             at_end = x(max(row.ratio, row.case.goal)) + 8
-        for ratio, reach in ((row.case.gate, 2), (row.case.goal, 5)):
+        marks = ((row.case.gate, 2), (row.case.goal, 5)) if row.case.gate else ()
+        for ratio, reach in marks:
             at = x(ratio)
             parts.append(
                 f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{y + 5 - reach}" '

@@ -26,11 +26,12 @@ def line_of(row: Row) -> str:
     error = "" if row.error is None else f"{row.error:.3g}/{row.allowance:.3g}"
     peers = "".join(f"  {name} {_peer(value)}" for name, value in row.peers.items())
     queued = "" if row.captured else "  (no graph)"
+    bounds = f"{row.case.gate:5.2f} {row.case.goal:5.2f}" if row.case.gate else " " * 11
     named = len(row.case.yardsticks) > 1 or row.case.companions
     against = f", to {row.yardstick}" if named else ""
     return (
         f"{row.case.name:32} {_number(row.tflops, 8, 1)} {_number(row.yardstick_tflops, 7, 1)} "
-        f"{_number(row.ratio, 6, 3)} {spread:>11} {row.case.gate:5.2f} {row.case.goal:5.2f} "
+        f"{_number(row.ratio, 6, 3)} {spread:>11} {bounds} "
         f"{hbm:>4} {error:>17} {_number(row.mhz, 5, 0)} {_number(row.watts, 4, 0)}  "
         f"{row.verdict}{against}{peers}{queued}"
     )
@@ -44,7 +45,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
         mean = geometric_mean(inside)
         if mean is None or len(inside) < 2:
             continue
-        goals = {row.case.goal for row in inside}
+        goals = {row.case.goal for row in inside if row.case.gate}
         goal = f" (goal {goals.pop():.2f})" if len(goals) == 1 else ""
         counted = sum(row.ratio is not None for row in inside)
         lines.append(f"geometric mean, {section}: {mean:.3f} of {counted}/{len(inside)} rows{goal}")

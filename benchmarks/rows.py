@@ -80,11 +80,13 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """ "goal", "gate", "MISSED", "WRONG" or "FAILED"."""
+        """ "goal", "gate", "MISSED", "WRONG" or "FAILED"; "right" where the case has no gate."""
         if self.failure is not None:
             return "FAILED"
         if not self.right:
             return "WRONG"
+        if not self.case.gate:
+            return "right"
         if self.ratio is None or self.ratio < self.case.gate:
             return "MISSED"
         starving = self.case.starved and (self.bandwidth or 0) < BANDWIDTH_GOAL
@@ -92,7 +94,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        return self.verdict in ("goal", "gate")
+        return self.verdict in ("goal", "gate", "right")
 
     def pooled(self, other: Row) -> Row:
         """The rounds of two runs of one case as one row; a failure of either stays."""

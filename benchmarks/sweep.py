@@ -128,7 +128,8 @@ def lines_of(case: Case, rows: dict[str, Row]) -> list[str]:
     """The fastest first, what failed last."""
     timed = [row for row in rows.values() if row.yardstick_tflops is not None]
     theirs = f", {timed[0].yardstick} {timed[0].yardstick_tflops:.1f} TFLOP/s" if timed else ""
-    lines = [f"{case.name}{theirs}, gate {case.gate:.2f}, goal {case.goal:.2f}"]
+    bounds = f", gate {case.gate:.2f}, goal {case.goal:.2f}" if case.gate else ""
+    lines = [f"{case.name}{theirs}{bounds}"]
     for name, row in sorted(rows.items(), key=lambda item: -(item[1].ratio or 0)):
         if row.failure is not None or row.ratio is None:
             lines.append(f"  FAILED  {name}: {row.failure}")

@@ -63,6 +63,12 @@ class Tensor:
     def transpose(self, one, other):
         return Tensor(np.swapaxes(self.array, one, other))
 
+    def contiguous(self):
+        return Tensor(np.ascontiguousarray(self.array))
+
+    def strides(self):
+        return tuple(stride // self.array.itemsize for stride in self.array.strides)
+
     def fill_(self, value):
         self.array[...] = value
 
@@ -294,10 +300,26 @@ def torch(device):
         device.now += cycles / 2e9
 
     def scaled_mm(a, b, scale_a, scale_b, *, out_dtype, use_fast_accum, out):
-        assert scale_a.item() == scale_b.item() == 1
-        assert use_fast_accum
+        """What torch takes: K contiguous; scales of one element, or of blocks without fast sums,
+        those of a contiguous along M and those of b along K.
+        """
         assert out_dtype == out.dtype
-        product(device, "cuBLAS", 1e-3)(a, b, out)
+        (m, k), n = a.shape, b.shape[1]
+        if (a.strides()[1], b.strides()[0]) != (1, 1):
+            raise RuntimeError("mat_b must be column-major")
+        assert k % 16 == n % 16 == 0
+        if scale_a.shape == ():
+            assert scale_a.item() == scale_b.item() == 1
+            return product(device, "cuBLAS", 1e-3)(a, b, out)
+        assert not use_fast_accum
+        assert scale_a.dtype == scale_b.dtype == np.float32
+        assert (scale_a.shape, scale_a.strides()) == ((m, -(-k // 128)), (1, m))
+        assert scale_b.shape == (-(-k // 128), -(-n // 128))
+        assert scale_b.strides() == (1, scale_b.shape[0])
+        rows, block = (np.repeat(each.array, 128, 1) for each in (scale_a, scale_b))
+        wide = a.array.astype(np.float32) * rows[:, :k]
+        scaled = b.array.astype(np.float32) * np.repeat(block, 128, 0)[:k, :n]
+        return product(device, "cuBLAS", 1e-3)(Tensor(wide), Tensor(scaled), out)
 
     def plain(a, b, *, out):
         product(device, "cuBLAS", 1e-3)(a, b, out)

@@ -2,13 +2,14 @@
 
 import pytest
 
-from benchmarks.cases import CASES, named, select
+from benchmarks.cases import CASES, EXTRAS, named, select
 from benchmarks.gemm_case import Gemm
 
 
 def test_names_are_unique():
-    assert len({case.name for case in CASES}) == len(CASES)
-    assert all(named(case.name) is case for case in CASES)
+    everything = (*CASES, *EXTRAS)
+    assert len({case.name for case in everything}) == len(everything)
+    assert all(named(case.name) is case for case in everything)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,8 @@ def test_names_say_what_a_case_is():
     assert Gemm("main", "bf16", (1, 2, 3), "NT").name == "1x2x3 bf16 NT"
     assert Gemm("main", "bf16", (2, 2, 2), batch=16).name == "16 x 2^3 bf16 TN"
     assert Gemm("main", "f16", (2, 2, 2), values="integers").name == "2^3 f16 TN integers"
+    assert Gemm("extra", "e4m3", (2, 2, 2), sums="blocks").name == "2^3 e4m3 TN blocks"
+    assert Gemm("extra", "f16", (2, 2, 2), align=4).name == "2^3 f16 TN align 4"
     assert Gemm("main", "f16", group=((1, 2, 3), (4, 5, 6))).name == "2 uneven problems f16 TN"
 
 
@@ -52,6 +55,17 @@ def test_select():
     quick = select(quick=True)
     assert {case.section for case in quick} == {case.section for case in CASES}
     assert len(quick) < len(CASES)
+
+
+def test_rows_without_gates_are_chosen_by_their_section_alone():
+    assert {case.section for case in EXTRAS} == {"extra"}
+    assert {case.gate for case in EXTRAS} == {0}
+    assert select("extra", kind="gemm") == EXTRAS
+    assert [case.name for case in select("extra .* s8 N")] == ["8192^3 s8 NT", "8192^3 s8 NN"]
+    for expression in (None, "", "gemm", "e4m3", r"4096\^3 bf16 T", "8 uneven"):
+        assert not set(EXTRAS) & set(select(expression, kind="gemm"))
+    with pytest.raises(ValueError, match="expected to match a case"):
+        select("extra", kind="attention")
 
 
 def test_what_matches_nothing_is_an_error_with_the_names():

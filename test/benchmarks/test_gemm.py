@@ -71,6 +71,18 @@ def test_files_are_written(tmp_path, capsys):
     assert {request["schedules"][OURS] for request in worker.asked} == {"stages = 3"}
 
 
+def test_rows_without_gates_pass_where_they_are_right(tmp_path, capsys):
+    plot = tmp_path / "a.svg"
+    arguments = ["--only", "extra .* align", "--plot", str(plot), "--check"]
+    assert gemm.main(arguments, FakeSupervisor(20)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if line.startswith("4096^3 bf16 TT align 2")]
+    assert "  0.050 " in line
+    assert line.split()[-1] == "right"
+    assert lines[-1] == "6 of 6 rows pass their gate"
+    assert "align 8" in plot.read_text()
+
+
 def test_a_hang_is_a_row(capsys):
     worker = FakeSupervisor(hang=[OURS])
     assert gemm.main(["--only", "fp8", "--check"], worker) == 1

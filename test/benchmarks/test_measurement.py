@@ -1,10 +1,13 @@
 """Checks and timings of one case on a device whose time the test decides."""
 
+from dataclasses import asdict
+
 import pytest
 
 from benchmarks.gemm_case import Gemm
 from benchmarks.inputs import rotation
 from benchmarks.measurement import DeviceLostError, measure
+from benchmarks.rows import row_of
 from benchmarks.timing import Plan, launches_for
 
 PLAN = Plan(rounds=5, batch_ms=1.0, warmup=1, cool_down=0.0)
@@ -128,7 +131,7 @@ def test_a_lost_device_stops_the_process(torch, device, contender):
     [
         Gemm("other", "s8", (40, 24, 16)),
         Gemm("other", "tf32", (40, 24, 16)),
-        Gemm("other", "e4m3", (40, 24, 16)),
+        Gemm("other", "e4m3", (40, 32, 16)),
         Gemm("other", "bf16", (8, 24, 16), batch=3),
         Gemm("other", "bf16", group=((8, 24, 16), (70, 16, 32))),
         Gemm("majors", "f16", (40, 24, 16), "NT", values="integers"),
@@ -175,3 +178,27 @@ def test_a_batch_lasts_about_as_long_as_planned():
     assert launches_for(Gemm("main", "bf16", (16384,) * 3), plan) == 1
     assert 25 <= launches_for(Gemm("main", "bf16", (4096,) * 3), plan) <= 40
     assert 800 <= launches_for(Gemm("main", "bf16", (1024,) * 3), plan) <= 1000
+
+
+@pytest.mark.parametrize(
+    ("case", "fastest"),
+    [
+        (Gemm("extra", "e4m3", (40, 32, 272), sums="promoted", gate=0), "cuBLAS"),
+        (Gemm("extra", "e4m3", (40, 160, 272), sums="blocks", gate=0), "cuBLAS"),
+        (Gemm("extra", "e4m3", (40, 32, 272), "TT", gate=0), "cuBLAS after transposing"),
+        (Gemm("extra", "s8", (40, 32, 272), "NN", gate=0), "cuBLAS"),
+        (Gemm("extra", "bf16", (40, 32, 272), "NT", align=2, gate=0), "cuBLAS"),
+        (Gemm("extra", "e4m3", group=((40, 32, 16), (16, 16, 48)), gate=0), "cuBLAS"),
+    ],
+    ids=lambda each: getattr(each, "name", each),
+)
+def test_the_yardstick_is_right_in_rows_without_gates(torch, contender, case, fastest):
+    """What torch refuses is passed over, where the same after copies is there."""
+    ours = contender("ours", 1e-6)
+    if case.sums == "blocks":
+        theirs = case.theirs(torch)["cuBLAS"]()
+        ours = lambda: theirs  # noqa: E731
+    plan = Plan(rounds=3, batch_ms=0.004, warmup=1, cool_down=0.0)
+    results = measure(torch, case, {**case.theirs(torch), "cutedialect": ours}, plan)
+    row = row_of(case, {"results": [asdict(result) for result in results]})
+    assert (row.yardstick, row.right, row.verdict) == (fastest, True, "right")
