@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, i32
+from xdsl.dialects.builtin import Float32Type, f32, i32
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
@@ -26,9 +26,10 @@ from .context import (
     register_count,
 )
 from .coordinates import ThreadValue, thread_value
-from .scalar_builder import Scalar
+from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, does_not_wrap, lower_scalar
 
+_TO_FLOAT = arith.SIToFPOp | arith.UIToFPOp
 # Signed comparisons, with their sides exchanged.
 _MIRRORED = {"slt": "gt", "sle": "ge", "sgt": "lt", "sge": "le", "eq": "eq", "ne": "ne"}
 
@@ -181,6 +182,8 @@ def _body(
                     each = values.get(each, each)
                 rest = rest if each == 0 else builder.pure("sub.sat.s32", rest, each)
             values[inner.results[0]] = builder.pure(f"setp.{name}.s32", rest, at)
+        elif isinstance(inner, _TO_FLOAT) and inner.input in parts and inner.result.type == f32:
+            values[inner.result] = _sum_of_floats(builder, *parts[inner.input])
         elif not lower_scalar(context, inner, values):
             raise fail(inner, "expected arith and math ops in the body of cute.map")
     raise fail(op, "expected the body to end with cute.yield")
@@ -209,6 +212,19 @@ def _constant_side(
             thread, at = parts[one]
             return _MIRRORED[name] if mirrored else name.lstrip("s"), at, other, (*added, thread)
     return None
+
+
+def _sum_of_floats(builder: ScalarBuilder, thread: Scalar, element: Scalar) -> Scalar:
+    """A coordinate as f32, whose part of the thread is converted once for all elements. Neither
+    part is negative, and no tile is so large (2^24) that f32 would round one or their sum.
+    """
+    one, other = (
+        float(each) if isinstance(each, int) else builder.pure("cvt.rn.f32.s32", each)
+        for each in (thread, element)
+    )
+    if 0 in (one, other):
+        return other if one == 0 else one
+    return builder.pure("add.rn.f32", one, other)
 
 
 def _element(

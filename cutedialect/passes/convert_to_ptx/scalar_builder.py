@@ -380,9 +380,13 @@ class ScalarBuilder:
             if constants[2] is not None:
                 return operands[0] if constants[2] else operands[1]
             return operands[0] if operands[0] is operands[1] else None
-        if type_[0] not in "sub" or len(operands) != 2:
+        if len(operands) != 2:
             return None
         a, b = constants
+        if operation == "sub.rn" and b == 0 and math.copysign(1, b) > 0:
+            return operands[0]
+        if type_[0] not in "sub":
+            return None
         if a is not None and b is not None:
             return self._fold(operation, bits, signed, int(a), int(b))
         if a is not None and operation in _COMMUTATIVE:

@@ -232,6 +232,38 @@ def test_select_by_coordinate_and_scalar(run_kernel, element) -> None:
     assert np.array_equal(got, np.where((row < column) & (column >= 9), a, b))
 
 
+def test_coordinates_as_floats(run_kernel, lower) -> None:
+    """The thread's part is converted once; those of its elements are constants."""
+    body = """    %row = cute.coord 0
+    %column = cute.coord 1
+    %f = arith.sitofp %row : i32 to f32
+    %g = arith.uitofp %column : i32 to f32
+    %h = arith.subf %f, %g : f32
+    %y2 = arith.addf %h, %y : f32
+    %r = arith.addf %x, %y2 : f32"""
+    a, b = RNG.integers(-50, 50, (2, 32, 32)).astype(np.float32)
+    row, column = np.indices((32, 32))
+    got = run_map(run_kernel, "f32", "f32", body, a, b)
+    assert np.array_equal(got, a + b + row - column)
+    module = lower(map_kernel("f32", "f32", body))
+    loops = [op for op in module.walk() if op.name == "ptx.foreach"]
+    converted = [op for each in loops for op in each.walk() if op.name == "ptx.cvt"]
+    (number,) = converted[0].operands
+    assert len(converted) == 1
+    assert number in converted[0].parent.args
+
+
+def test_nothing_is_subtracted(run_kernel, compile_ptx) -> None:
+    body = """    %zero = arith.constant 0.0 : f32
+    %d = arith.subf %x, %zero : f32
+    %r = arith.mulf %d, %y : f32"""
+    assert "sub.rn.f32" not in compile_ptx(map_kernel("f32", "f32", body))
+    negative = body.replace("0.0", "-0.0")
+    a, b = np.full((32, 32), -0.0, np.float32), np.ones((32, 32), np.float32)
+    assert np.signbit(run_map(run_kernel, "f32", "f32", body, a, b)).all()
+    assert not np.signbit(run_map(run_kernel, "f32", "f32", negative, a, b)).any()
+
+
 def broadcast_text(wide: str, narrow: str, row: str, tv: str) -> str:
     m, f = memref(wide, 32, 32), fragment(wide, 32, 32, tv)
     v, g = memref(narrow, 1, 32), fragment(narrow, 1, 32, row)
