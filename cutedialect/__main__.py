@@ -1,6 +1,6 @@
-"""`python -m cutedialect <command>`: doctor, cache, compile, tune. A command's module is
+"""`python -m cutedialect <command>`: doctor, cache, compile, schedules, tune. A command's module is
 imported when it is asked for; usage errors exit with 2, anything else that a user can mend with
-one line and 1.
+one line and 1, Ctrl-C with 130.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from importlib import import_module
 from cutedialect import environment
 from cutedialect.backend.runtime.errors import CompileError
 
+_INTERRUPTED = 130
 # Command to (module with `main(arguments) -> exit code`, what it does).
 COMMANDS = {
     "doctor": ("cutedialect.tools.doctor", "what is installed and works, to paste into an issue"),
@@ -51,6 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        if environment.debug():
+            raise
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
     return status
 
 

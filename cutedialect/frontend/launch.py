@@ -355,5 +355,20 @@ def compile(op: object, *args: object, **options: Any) -> Kernel:
         return compile_kernel(op, args, options)
     compiler = getattr(op, "compile", None)
     if compiler is None:
-        raise TypeError(f"expected cute.gemm or a @cute.kernel function, got {type(op).__name__}")
+        kind = type(op).__name__
+        got = getattr(op, "__name__", kind)
+        raise TypeError(
+            f"expected cute.gemm, cute.attention or a @cute.kernel function, got {kind}"
+            + (f" '{got}'" if got != kind else "")
+        )
+    from inspect import signature
+
+    wanted = signature(compiler)
+    try:
+        wanted.bind(*args, **options)
+    except TypeError as error:
+        name = getattr(op, "__name__", "op")
+        raise TypeError(
+            f"cute.{name}: {error}; its arguments are {', '.join(wanted.parameters)}"
+        ) from None
     return compiler(*args, **options)

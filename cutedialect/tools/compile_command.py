@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "kernel", help="FILE.py:NAME of a @cute.kernel function, or cute.gemm or cute.attention"
     )
-    parser.add_argument("arguments", nargs="*", metavar="SPEC")
+    parser.add_argument("arguments", nargs="*", metavar="SPEC", help="an argument, see below")
     parser.add_argument("-o", "--out", type=Path, default=Path(), help="folder to write to")
     parser.add_argument("--arch", default="sm_80", help="target, such as sm_90a (default sm_80)")
     parser.add_argument("--schedule", help="schedule text, such as 'stages = 3'")

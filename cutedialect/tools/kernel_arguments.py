@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cutedialect import environment
+
 ARGUMENTS = """arguments, in the order of the kernel's parameters:
   ?x?:f16          a tensor with run-time extents, last dimension contiguous
   1024x?:bf16      a given extent only steers the choice of the schedule
@@ -47,10 +49,20 @@ def kernel_named(text: str) -> Any:
         raise ValueError(f"expected a Python file, got '{file}'")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        if environment.debug():
+            raise
+        said = str(error).splitlines() or ["no message"]
+        raise ValueError(
+            f"expected a file that Python runs, got {type(error).__name__} from {file}: {said[0]}"
+        ) from None
     found = vars(module).get(name)
     if found is None:
-        raise ValueError(f"expected a kernel '{name}' in {file}, got none of that name")
+        near = difflib.get_close_matches(name, vars(module), 1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"expected a kernel '{name}' in {file}, got none of that name{hint}")
     return found
 
 

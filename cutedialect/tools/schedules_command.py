@@ -1,6 +1,6 @@
-"""`python -m cutedialect schedules [--dtype bf16] [--problem MxNxK]`: the schedules from which
-`cute.gemm` chooses, and what it chooses for a problem that was never tuned. The mark is read off
-the kernel that is compiled for the problem.
+"""`python -m cutedialect schedules [--dtype bf16] [--problem MxNxK [--majors TN]]`: the schedules
+from which `cute.gemm` chooses, and what it chooses for a problem that was never tuned. The mark is
+read off the kernel that is compiled for the problem.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from math import prod
 from typing import Any
 
 from cutedialect.frontend.dtypes import as_dtype
+from cutedialect.frontend.launch import check_arch
 from cutedialect.frontend.library.gemm_schedules import Problem, cycles, gemm_schedules
 from cutedialect.schedule import Schedule
 
 # Element widths of operands with a list, and the type that stands for each.
 _WIDTHS = {16: "bf16", 8: "e4m3", 32: "f32"}
 _LISTED = "sm_90a"
+_MAJORS = ("TN", "TT", "NN", "NT")
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--arch", default=_LISTED, help=f"target (default {_LISTED})")
     parser.add_argument("--problem", metavar="MxNxK", help="mark what is chosen for these sizes")
     parser.add_argument("--batch", type=int, default=1, help="products of the problem (default 1)")
+    parser.add_argument(
+        "--majors",
+        choices=_MAJORS,
+        default="TN",
+        help="of a and b in the problem: TN (default) is both contiguous along K, NT neither",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
+    check_arch(options.arch)
     if options.batch < 1:
         raise ValueError(f"--batch: expected 1 or more, got {options.batch}")
     sizes = None if options.problem is None else _sizes(options.problem)
@@ -53,8 +62,10 @@ def main(arguments: Sequence[str]) -> int:
     listed = [choice for dtype in dtypes for choice in _listed(dtype, options.arch)]
     default = None
     if sizes is not None:
-        default = default_schedule(sizes, options.batch, dtypes[0], options.arch)
-        listed = marked(listed, default, sizes, options.batch, dtypes[0])
+        default = default_schedule(sizes, options.batch, dtypes[0], options.arch, options.majors)
+        listed = marked(listed, default, sizes, options.batch, dtypes[0], options.majors)
+        if not _has_list(dtypes[0], options.majors):
+            listed = []
     if options.json:
         print(json.dumps(_described(options.arch, listed, default)))
     else:
@@ -62,30 +73,42 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def default_schedule(sizes: tuple[int, int, int], batch: int, dtype: str, arch: str) -> Schedule:
-    """What `cute.gemm` runs, both operands contiguous along K, where nothing was tuned."""
+def default_schedule(
+    sizes: tuple[int, int, int], batch: int, dtype: str, arch: str, majors: str = "TN"
+) -> Schedule:
+    """What `cute.gemm` runs where nothing was tuned."""
     cute: Any = import_module("cutedialect")
     m, n, k = sizes
     outer = () if batch == 1 else (batch,)
     free = (None,) * len(outer)
-    a = cute.TensorSpec((*outer, m, k), dtype)
-    b = cute.TensorSpec((*outer, k, n), dtype, (*free, 1, None))
+    a, b = (
+        cute.TensorSpec(
+            (*outer, *shape), dtype, (*free, None, 1) if major == "T" else (*free, 1, None)
+        )
+        for shape, major in zip(((m, k), (k, n)), majors, strict=True)
+    )
     kernel = cute.compile(cute.gemm, a, b, arch=arch, backend="emulator")
     return Schedule.parse(kernel.schedule)
 
 
 def marked(
-    listed: Sequence[Choice], default: Schedule, sizes: tuple[int, int, int], batch: int, dtype: str
+    listed: Sequence[Choice],
+    default: Schedule,
+    sizes: tuple[int, int, int],
+    batch: int,
+    dtype: str,
+    majors: str = "TN",
 ) -> list[Choice]:
-    """The list with estimates for a problem, and the default's entry marked."""
+    """The list with estimates for a problem that they suit, and the default's entry marked."""
     bits = as_dtype(dtype).bits
     out_bits = {"e4m3": 16, "e5m2": 16, "i8": 32, "u8": 32}.get(dtype, bits)
-    problem = Problem(*sizes, batch, bits, out_bits)
+    across = (majors[0] == "N", majors[1] == "T") if bits == 8 else (False, False)
+    problem = Problem(*sizes, batch, bits, out_bits, transposed=across)
     return [
         Choice(
             each.bits,
             each.schedule,
-            cycles(each.schedule, problem),
+            cycles(each.schedule, problem) if problem.transposes(each.schedule) else None,
             default.merged(each.schedule) == default,
         )
         for each in listed
@@ -97,6 +120,11 @@ def _listed(dtype: str, arch: str) -> list[Choice]:
     if arch != _LISTED:
         return []
     return [Choice(bits, schedule) for schedule in gemm_schedules(bits)]
+
+
+def _has_list(dtype: str, majors: str) -> bool:
+    """Whether warpgroups multiply the operands: those of 32 bits where K is contiguous."""
+    return as_dtype(dtype).bits != 32 or majors == "TN"
 
 
 def _dtypes(dtype: str | None, bits: int | None, for_problem: bool) -> list[str]:
@@ -124,12 +152,15 @@ def _sizes(text: str) -> tuple[int, int, int]:
 
 def _show(arch: str, listed: Sequence[Choice], default: Schedule | None) -> None:
     if not listed:
-        print(f"{arch} has no list: the tile follows from the element type and the problem")
+        print(
+            f"{arch} has no list for this: the tile follows from the element type and the problem"
+        )
     else:
         print(f"{len(listed)} schedules for {arch}")
     for choice in listed:
         mark = "*" if choice.chosen else " "
-        estimate = "" if choice.cycles is None else f"{choice.cycles:>14,.0f} cycles"
+        known = default is not None and choice.cycles is not None
+        estimate = f"{choice.cycles:>14,.0f} cycles" if known else " " * 21 if default else ""
         print(f"{mark} {choice.bits:2} bits{estimate}  {choice.schedule.text()}")
     if default is not None:
         print(f"default: {default.text()}")

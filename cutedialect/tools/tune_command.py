@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
         fromfile_prefix_chars="@",
     )
     parser.add_argument("kernel", help="FILE.py:NAME of a @cute.kernel function, or cute.gemm")
-    parser.add_argument("arguments", nargs="*", metavar="SPEC")
+    parser.add_argument("arguments", nargs="*", metavar="SPEC", help="an argument, see below")
     parser.add_argument("--arch", help="target (default: the device's)")
     parser.add_argument(
         "--schedule",

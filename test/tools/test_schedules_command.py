@@ -60,6 +60,25 @@ def test_the_default_is_what_a_call_compiles(capsys, problem, dtype, more):
     assert all(entry["cycles"] > 0 for entry in found["schedules"])
 
 
+@pytest.mark.parametrize("majors", ["TT", "NN", "NT"])
+def test_majors_of_bytes_leave_out_what_cannot_be_transposed(capsys, majors):
+    arguments = ("--problem", "4096x4096x4096", "--majors", majors)
+    found = listed(capsys, *arguments, "--dtype", "e4m3")
+    a, b = (
+        cute.TensorSpec((4096, 4096), "e4m3", (None, 1) if major == "T" else (1, None))
+        for major in majors
+    )
+    kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", backend="emulator")
+    assert found["default"] == kernel.schedule
+    assert sum(entry["chosen"] for entry in found["schedules"]) == 1
+    left_out = [entry["schedule"] for entry in found["schedules"] if entry["cycles"] is None]
+    assert (
+        "tile = (64,8,128), cluster = (1,1), roles = specialized, swap_ab = no" in left_out
+    ) == (majors[1] == "T")
+    assert main(["schedules", *arguments, "--dtype", "f32"]) == 0
+    assert capsys.readouterr().out.startswith("sm_90a has no list for this: ")
+
+
 def test_the_mark_is_printed_once(capsys):
     assert main(["schedules", "--problem", "4096x4096x4096"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -85,6 +104,7 @@ def test_a_target_without_a_list(capsys):
         (["--dtype", "bf16", "--bits", "8"], "--dtype: expected a type of 8 bits, got bf16 of 16"),
         (["--dtype", "bf17"], "did you mean bf16?"),
         (["--arch", "sm_99", "--problem", "1x1x1"], "arch: "),
+        (["--arch", "sm_99"], "arch: "),
     ],
 )
 def test_bad_input_is_one_line(capsys, arguments, said):

@@ -102,11 +102,16 @@ class Problem:
                 block % extent == 0
                 for block, extent in zip(self.blocks, (*extents, depth), strict=True)
             )
-            and all(
-                extent % _TRANSPOSED_ROWS == 0
-                for extent, transposed in zip(extents, self.transposed, strict=True)
-                if transposed
-            )
+            and self.transposes(schedule)
+        )
+
+    def transposes(self, schedule: Schedule) -> bool:
+        """Whether warps can transpose the tiles that have to be."""
+        assert schedule.tile is not None
+        return all(
+            extent % _TRANSPOSED_ROWS == 0
+            for extent, transposed in zip(schedule.tile[:2], _sides(schedule, self), strict=True)
+            if transposed
         )
 
 
@@ -250,10 +255,14 @@ def _tile_cycles(schedule: Schedule, problem: Problem) -> float:
 def _transposed_extents(schedule: Schedule, problem: Problem) -> int:
     """Rows of A's tile and columns of B's, of those that are transposed in shared memory."""
     assert schedule.tile is not None
-    sides = problem.transposed[::-1] if schedule.swap_ab == "yes" else problem.transposed
-    return sum(
-        extent for extent, transposed in zip(schedule.tile[:2], sides, strict=True) if transposed
-    )
+    sides = _sides(schedule, problem)
+    return sum(each for each, is_again in zip(schedule.tile[:2], sides, strict=True) if is_again)
+
+
+def _sides(schedule: Schedule, problem: Problem) -> tuple[bool, bool]:
+    """Whether the rows and the columns of a schedule's tile are transposed."""
+    rows, columns = problem.transposed
+    return (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
 
 
 def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:

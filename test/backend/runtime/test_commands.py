@@ -151,3 +151,52 @@ def test_compile_explains_itself(
     assert error.startswith("error: ")
     assert said in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("def f(:", "got SyntaxError from "),
+        ("import nothing_of_that_name", "got ModuleNotFoundError from "),
+        ("raise RuntimeError('two\\nlines')", ": two\n"),
+        ("import sys; sys.exit(3)", "got SystemExit from "),
+        (KERNEL + "doubled = 1", "did you mean 'double'?"),
+    ],
+)
+def test_a_file_that_does_not_run_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(text)
+    name = f"{file}:{'duble' if 'double' in text else 'f'}"
+    assert main(["compile", name]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.startswith("error: expected ")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], "cute.gemm: missing a required argument: 'b'; its arguments are a, b, c, "),
+        (["8x8:f16", "8x8:f16"], "cute.gemm: too many positional arguments"),
+        (["8x8:f16", "--set", "bais=8:f16"], "got an unexpected keyword argument 'bais'"),
+    ],
+)
+def test_arguments_that_gemm_does_not_take(
+    capsys: pytest.CaptureFixture[str], more: list[str], said: str
+) -> None:
+    assert main(["compile", "cute.gemm", "8x8:f16", *more]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_an_interrupt_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cutedialect.tools.compile_command.kernel_named", stopped)
+    assert main(["compile", "cute.gemm", "8x8:f16", "8x8:f16"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
