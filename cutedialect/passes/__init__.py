@@ -19,6 +19,7 @@ OURS = {
     "cute-fuse": "fuse",
     "cute-tile": "tile",
     "cute-partition": "partition",
+    "cute-defer-sums": "defer_sums",
     "cute-assign-warp-roles": "assign_warp_roles",
     "cute-pipeline": "pipeline",
     "cute-overlap": "overlap",

@@ -13,6 +13,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
     """The passes that `cute-to-ptx` runs, in order."""
     from cutedialect.passes.assign_warp_roles import AssignWarpRolesPass
     from cutedialect.passes.convert_to_ptx import ConvertToPtxPass
+    from cutedialect.passes.defer_sums import DeferSumsPass
     from cutedialect.passes.fuse import FusePass
     from cutedialect.passes.overlap import OverlapPass
     from cutedialect.passes.partition import PartitionPass
@@ -24,6 +25,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
         FusePass(),
         TilePass(arch=arch, schedule=schedule),
         PartitionPass(arch=arch),
+        DeferSumsPass(),
         AssignWarpRolesPass(),
         PipelinePass(),
         OverlapPass(),

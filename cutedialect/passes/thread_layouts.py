@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import gcd
+from math import gcd, prod
 
 from cutedialect.atoms import MmaAtom
 from cutedialect.layout import Layout, coalesce, flatten, product
@@ -202,6 +202,32 @@ def threads_along(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[i
             found.append((threads, extent))
         threads *= extent
     return found
+
+
+def parts_along(tv: Layout, shape: tuple[int, int], mode: int) -> tuple[tuple[int, int], Layout]:
+    """The shape and layout of a tile with one element along a mode for each thread that holds a
+    part of that mode: threads in order, values as along the other mode.
+    """
+    count = prod(extent for _, extent in threads_along(tv, shape, mode))
+    small = (count, shape[1]) if mode == 0 else (shape[0], count)
+    rows = shape[0]
+    place = 1 if mode == 0 else rows
+    threads: list[tuple[int, int]] = []
+    for extent, stride in modes_of(tv[0]):
+        along = 0 if stride < rows else 1
+        if stride == 0:
+            threads.append((extent, 0))
+        elif along == mode:
+            threads.append((extent, place))
+            place *= extent
+        else:
+            threads.append((extent, stride if along == 0 else stride // rows * small[0]))
+    values = [
+        (extent, stride if mode == 1 else stride // rows * small[0])
+        for extent, stride in modes_of(tv[1])
+        if stride and (stride < rows) == (mode == 1)
+    ]
+    return small, _layout(tuple(threads), tuple(values))
 
 
 def _flat(layout: Layout) -> list[tuple[int, int]]:

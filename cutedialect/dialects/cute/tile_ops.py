@@ -417,8 +417,9 @@ class ReduceOp(IRDLOperation):
     """Combine the elements of a register tile along one mode, which keeps the extent 1.
 
     Every thread that held a part holds the result: its thread-value layout keeps the removed
-    thread modes with stride 0. A `local` result is that of a part of the tile which holds the thread's own elements,
-    whichever is found cheapest.
+    thread modes with stride 0. A `local` result is that of a part of the tile which holds the
+    thread's own elements, whichever is found cheapest; or it keeps an element along the mode for
+    each thread along it, the result of that thread's own elements.
 
     Example:
 
@@ -427,6 +428,7 @@ class ReduceOp(IRDLOperation):
           cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
           %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
           %l = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+          %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
         }
     """
 
@@ -468,11 +470,12 @@ class ReduceOp(IRDLOperation):
         shape = shape_of(self.source.type)
         mode = self.mode.value.data
         check(0 <= mode < len(shape), f"expected a mode in 0..{len(shape) - 1}, got {mode}")
-        expected = tuple(1 if d == mode else extent for d, extent in enumerate(shape))
-        check(
-            shape_of(self.result.type) == expected,
-            f"expected a result of shape {expected}, got {shape_of(self.result.type)}",
-        )
+        result = shape_of(self.result.type)
+        parts = 1
+        if self.local is not None and len(result) == len(shape):
+            parts = result[mode]
+        expected = tuple(parts if d == mode else extent for d, extent in enumerate(shape))
+        check(result == expected, f"expected a result of shape {expected}, got {result}")
         same_element(self.source.type, self.result.type)
 
 

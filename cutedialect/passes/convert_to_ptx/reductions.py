@@ -1,6 +1,7 @@
 """Reductions along one mode of a register tile: over a thread's own values, then over the lanes of
 its warp by butterfly shuffles, then over warps through shared memory; every thread ends with the
-result. A local reduction ends with the first of these.
+result. A local reduction ends with the first of these, and may have a place in its result for each
+thread.
 """
 
 from __future__ import annotations
@@ -58,12 +59,16 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
     def project(coord: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(0 if d == mode else at for d, at in enumerate(coord))
 
-    if [project(c) for c in layout.thread_coords()] != result_layout.thread_coords():
+    places, parts = result_layout.thread_coords(), type_.shape[mode]
+    if [project(c) for c in layout.thread_coords()] != [project(c) for c in places]:
         raise fail(
             op,
             f"expected the threads of the result {type_} to lie as those of {source.type} "
             f"without mode {mode}",
         )
+    along = prod(digit.extent for digit in digits if digit.steps[mode])
+    if parts > 1 and (parts != along or {c[mode] for c in places} != {*range(parts)}):
+        raise fail(op, f"expected a result with a place for each of {along} threads, got {type_}")
     members: dict[tuple[int, ...], list[int]] = {}
     for v, coord in enumerate(layout.value_coords()):
         members.setdefault(project(coord), []).append(v)

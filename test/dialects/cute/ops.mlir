@@ -311,11 +311,13 @@ cute.kernel @k() {
 // CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
 // CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
 // CHECK-NEXT:   %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+// CHECK-NEXT:   %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
 // CHECK-NEXT: }
 cute.kernel @k(%x: f32) {
   %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
   cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
   %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+  %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
 }
 
 // -----

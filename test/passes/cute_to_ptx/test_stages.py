@@ -12,6 +12,7 @@ PASSES = (
     "cute-fuse",
     "cute-tile{arch=sm_80}",
     "cute-partition{arch=sm_80}",
+    "cute-defer-sums",
     "cute-assign-warp-roles",
     "cute-pipeline",
     "convert-to-ptx{arch=sm_80}",
