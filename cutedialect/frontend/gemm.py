@@ -84,8 +84,9 @@ def gemm(
     written with the operators of tile programs. `aux` is an array (..., M, N) of any element type
     that gets that tile as it is before the activation.
 
-    Wrong arguments raise TypeError or ValueError naming the argument, and nothing is written.
-    Returns the output: `out`, or a new array where `a` lives.
+    `out` and `aux` have memory of their own, which no other array of the call overlaps; one of them
+    may be c itself. Wrong arguments raise TypeError or ValueError naming the argument, and nothing
+    is written. Returns the output: `out`, or a new array where `a` lives.
     """
     if acc is not None:
         from .functions import tile_gemm

@@ -16,12 +16,13 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
+from .aliasing import Named, check_aliases
 from .gemm import GemmCall, call_key, fold_numbers, program_of
 from .gemm_operands import as_operand
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import choose_schedule
-from .ready_call import ReadyCall
+from .ready_call import ReadyCall, named_arrays
 
 
 def grouped_gemm(
@@ -318,5 +319,25 @@ class _ReadyGroup:
             column[0] if isinstance(column[0], float | int) else column
             for column in zip(*rows, strict=True)
         ]
-        self.kernel.launch(*arguments, stream=stream)
+        self.kernel.launch(
+            *arguments,
+            stream=stream,
+            check=None if given is None and lists["aux"] is None else lambda: self._check(lists),
+        )
         return results, self.kernel.prepared(*arguments) if given is not None else None
+
+    def _check(self, lists: dict[str, Sequence[Any] | None]) -> None:
+        """Refuse outputs on arrays of any problem."""
+        found: list[Named] = []
+        for number in self.parts:
+            a, b, c, bias, out, scale_a, scale_b, aux = (
+                None if values is None else values[number] for values in lists.values()
+            )
+            added = c if self.calls[number].takes_c else None
+            found += named_arrays(
+                (a, b, added, bias, scale_a, scale_b),
+                out,
+                aux,
+                lambda name, number=number: f"{_LISTS[name]}[{number}]",
+            )
+        check_aliases(found)

@@ -4,6 +4,7 @@ was made from, and holds none of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -11,9 +12,26 @@ from typing import Any
 from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.kernel import Kernel
 
+from .aliasing import Named, check_aliases
 from .dtypes import DType
 from .gemm_operands import expanded, transposed
 from .gemm_scales import Scale
+
+_INPUTS = ("a", "b", "c", "bias", "scale_a", "scale_b")
+
+
+def named_arrays(
+    inputs: Sequence[Any], out: Any, aux: Any, shown: Callable[[str], str] = str
+) -> list[Named]:
+    """The arrays of a call, inputs in the order of `_INPUTS`, by what `shown` makes of their names.
+    Both outputs may be c: of a tile it is read before either is written.
+    """
+    c = shown("c")
+    return [
+        *(Named(shown(name), value) for name, value in zip(_INPUTS, inputs, strict=True)),
+        Named(shown("out"), out, written=True, updates=c if inputs[2] is not None else None),
+        Named(shown("aux"), aux, written=True, updates=c if inputs[2] is not None else None),
+    ]
 
 
 @dataclass(frozen=True)
@@ -51,7 +69,16 @@ class ReadyCall:
         if self.kernel is None:
             return result
         given = self.arguments(a, b, c, bias, result, alpha, beta, scale_a, scale_b, aux)
-        self.kernel.launch(*[value for value in given if value is not None], stream=stream)
+
+        def check() -> None:
+            inputs = (a, b, c if self.takes_c else None, bias, scale_a, scale_b)
+            check_aliases(named_arrays(inputs, out, aux))
+
+        self.kernel.launch(
+            *[value for value in given if value is not None],
+            stream=stream,
+            check=None if out is None and aux is None else check,
+        )
         return result
 
     def arguments(

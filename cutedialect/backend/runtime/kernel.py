@@ -123,8 +123,11 @@ class Kernel:
             return "the emulator"
         return device_name()
 
-    def launch(self, *args: Any, stream: Any = None) -> None:
-        """Run on `args`, tensors and scalars in the order of `signature`.
+    def launch(
+        self, *args: Any, stream: Any = None, check: Callable[[], None] | None = None
+    ) -> None:
+        """Run on `args`, tensors and scalars in the order of `signature`. `check` is called first,
+        but not where the kernel ran on the same device arrays before.
 
         Device arrays run where they live, on `stream` or their library's current stream, and the
         call returns at once. NumPy arrays run on the GPU when there is one, else in the emulator,
@@ -135,6 +138,8 @@ class Kernel:
         prepared = self._prepared.get(key)
         if prepared is not None and prepared.repeat(stream):
             return
+        if check is not None:
+            check()
         bound = self._checker.bind(args)
         prepared = self._launcher(bound).launch(bound, stream)
         if key is not None and prepared is not None:

@@ -25,8 +25,6 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from .registers import B32, PRED, RegType, check, width_of
 from .syntax import integer, parse_extra, parse_optional_defined, print_extra
 
-ALL_LANES = 0xFFFFFFFF
-
 
 @irdl_op_definition
 class ShflOp(IRDLOperation):

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..machine import Compute, Machine, Step
 
 _INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
-_DOUBLE = {16: 32, 32: 64}
 
 _BY_TYPE: dict[str, dict[str, Builder]] = {}
 
