@@ -12,7 +12,8 @@ import ml_dtypes
 import numpy as np
 
 import cutedialect as cute
-from cutedialect.frontend.library.gemm_schedules import gemm_schedules
+from cutedialect.frontend.library.gemm_schedules import Problem as CostProblem
+from cutedialect.frontend.library.gemm_schedules import choose_schedule, gemm_schedules
 
 from .probe import Place, Probe
 
@@ -125,9 +126,18 @@ def gemm_probes() -> list[Probe]:
     found += [
         GemmProbe(f"{dtype} {majors} {m}x{n}x{k}", (m, n, k), dtype, majors)
         for dtype in TYPES
-        for majors in (("TN", "NT", "TT", "NN") if dtype in ("f16", "bf16") else ("TN",))
+        for majors in ("TN", "NT", "TT", "NN")
         for m, n, k in sizes
     ]
+    for majors in ("NT", "TT", "NN"):
+        # What large problems of bytes get, whose operands warps transpose in shared memory.
+        across = (majors[0] == "N", majors[1] == "T")
+        large = choose_schedule(CostProblem(4096, 4096, 4096, 1, 8, 16, transposed=across))
+        found += [
+            GemmProbe(f"{dtype} {majors} {large.text()}", _beyond(large), dtype, majors,
+                      schedule=large.text(), values="integers")
+            for dtype in _WIDTHS[8]
+        ]  # fmt: skip
     found += [
         GemmProbe(f"pads {a} {b} {d} {dtype}", (150, 140, 264), dtype, pads=(a, b, d))
         for dtype in ("bf16", "e4m3", "tf32")
