@@ -19,15 +19,21 @@ import cutedialect as cute
 HOPPER = "scheduler = dynamic, order = sections, raster = 16"
 
 
-def alibi(s, row, key, head):
+def plain(keys, head):
+    """The scores as they are."""
+    return lambda s, row, key: (s, 0.0)
+
+
+def alibi(keys, head):
     """The scores less the distance times the slope of the head, 2^-(head + 1)/2.
 
     Softmax does not see what all scores of a row have in common, so that the distance from the
-    first row of the tile does for all rows.
+    first row of the tile does for all rows. That of a block of keys is one number; what its columns
+    add is the same for all blocks, and computed here, once.
     """
     slope = cute.exp2(cute.full((1, 1), -0.5) * (head + 1).to(cute.f32))
-    behind = cute.coord(cute.zeros((1, s.shape[1])), 1, key - row)
-    return s + behind.to(cute.f32) * slope
+    columns = cute.coord(cute.zeros((1, keys)), 1).to(cute.f32) * slope
+    return lambda s, row, key: (s + columns, (key - row).to(cute.f32) * slope)
 
 
 def documents(row):
@@ -36,12 +42,14 @@ def documents(row):
 
 
 @cute.kernel
-def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None):
+def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None):
     """One work item is a tile of rows of one head. The last rows of a head go first: they take
     longest. `scale` counts in log2(e), since exponentials are of base 2.
 
-    `score(s, row, key, head)` gets a tile of scores, and the numbers of its first row and key;
-    `mask(row)` gets the number of one row, or a tile of such.
+    `score(keys, head)` is called before the loop. What it returns gets a tile of scores and the
+    numbers of its first row and key; it gives the scores to use, and a number to add to them all,
+    which is added to the row's maximum instead. `mask(row)` gets the number of one row, or a tile
+    of such.
     """
     bq, bk, d = tile
     b, h, i = cute.tile_index(out, (1, 1, bq))
@@ -52,29 +60,29 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None)
     o, total = cute.zeros((bq, d)), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
     first = i * bq
+    change = score(bk, h)
     row = cute.coord(total, 0, first)
     # The first key that any of the rows sees, and the first that the last one does.
     begin, full = (0, 0) if mask is None else (mask(first), mask(first + (bq - 1)))
     for j in cute.range(begin // bk, cute.minimum(first + (bq + bk - 1), K.extent + bk - 1) // bk):
         s = cute.zeros((bq, bk))
         cute.gemm(q, k[j].T, s)
-        x = s * scale
-        if score is not None:
-            x = score(x, first, j * bk, h)
+        x, common = change(s * scale, first, j * bk)
         s.assign(x)
         cuts = j * bk + bk > first
         with cute.when(cuts if mask is None else cuts | (j * bk < full)):
             key = cute.coord(s, 1, j * bk)
             seen = key <= row if mask is None else (key <= row) & (key >= mask(row))
             s.assign(cute.where(seen, s, -cute.inf))
-        new = cute.maximum(m, cute.row_max(s))
+        old = m - common
+        new = cute.maximum(old, cute.row_max(s))
         base = cute.where(new == -cute.inf, 0.0, new)
         p = cute.exp2(s - base)
-        r = cute.exp2(m - base)
+        r = cute.exp2(old - base)
         total.assign(total * r + cute.row_sum(p))
         o.assign(o * r)
         cute.gemm(p.to(V.dtype), v[j], o)
-        m.assign(new)
+        m.assign(new + common)
     part = 1.0 / total
     cute.copy((o * part).to(out.dtype), cute.local_tile(out, (bq, d), (b, h, i, 0)))
 

@@ -54,14 +54,32 @@ def test_edited_with_large_tiles(overlap):
     assert np.abs(out - EXAMPLE.reference(q, k, v, True)).max() < 3e-3
 
 
-def test_what_a_score_function_has_for_columns_comes_before_the_scores():
+def test_what_a_score_function_has_for_columns_is_computed_before_the_loop():
     kernel = cute.compile(
         EXAMPLE.attention, *operands(330), score=EXAMPLE.alibi, arch="sm_90a", backend="emulator"
+    )
+    before, _, loops = kernel.stages["cute-fuse"].partition("scf.for")
+    assert "math.exp2" in before
+    assert before.count("cute.coord 1") == 1
+    assert "cute.coord 1" not in loops[: loops.index("math.fma")]
+    assert loops.count("arith.sitofp") == 1  # how far the block is
+
+
+def test_what_a_score_function_has_for_columns_of_a_block_comes_before_the_scores():
+    def squares(keys, head):
+        def change(s, row, key):
+            behind = cute.coord(cute.zeros((1, keys)), 1, key - row).to(cute.f32)
+            return s - behind * behind, 0.0
+
+        return change
+
+    kernel = cute.compile(
+        EXAMPLE.attention, *operands(330), score=squares, arch="sm_90a", backend="emulator"
     )
     wait = "cute_nvgpu.wgmma_wait {pending = 1 : i32"
     trip, _, rest = kernel.stages["cute-overlap"].partition(wait)
     ahead = trip[trip.rindex("cute_nvgpu.wgmma_commit") :]
-    assert ahead.count("arith.sitofp") == 2  # the head's number, and the keys'
+    assert ahead.count("arith.sitofp") == 1
     assert ahead.count("cute.coord 1") == 1
     assert "arith.sitofp" not in rest[: rest.index("cute_nvgpu.wgmma_wait")]
 
@@ -81,11 +99,13 @@ def test_a_mask_function_leaves_loops_with_nothing_to_hide():
 def test_a_score_function_can_hide_any_keys():
     """Those of the other parity: each row sees its own."""
 
-    def alike(s, row, key, head):
-        rows, keys = s.shape
-        row = cute.coord(cute.zeros((rows, 1)), 0, row)
-        key = cute.coord(cute.zeros((1, keys)), 1, key)
-        return cute.where(row % 2 == key % 2, s, -cute.inf)
+    def alike(keys, head):
+        def change(s, row, key):
+            row = cute.coord(cute.zeros((s.shape[0], 1)), 0, row)
+            key = cute.coord(cute.zeros((1, keys)), 1, key)
+            return cute.where(row % 2 == key % 2, s, -cute.inf), 0.0
+
+        return change
 
     arrays = operands(137)
     EXAMPLE.attention(*arrays, score=alike, arch="sm_90a", backend="emulator")
