@@ -212,11 +212,13 @@ def _complete_stores(kernel: KernelOp) -> None:
 
     Buffers that are filled one after the other and then stored take one step. Buffers of an even
     number of steps are two that take turns: before the threads meet for a step, the storing one
-    waits until the step before has been read.
+    waits until the step before has been read. Two steps are one of twice as many buffers, since all
+    of them have room. Where no step of a block has stored from a buffer, one wait in front of the
+    first step is enough for all.
     """
-    steps = [step for block in _blocks_of(kernel) for step in _store_steps(block)]
+    blocks = [_store_steps(block) for block in _blocks_of(kernel)]
     buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
-    for step in steps:
+    for step in [step for steps in blocks for step in steps]:
         for writer in step.writers:
             assert isinstance(writer.destination.owner, AllocSmemOp)
             buffers.setdefault(writer.destination.owner, []).append(step)
@@ -229,21 +231,46 @@ def _complete_stores(kernel: KernelOp) -> None:
             if writer.destination is alloc.result
         ]
         _take_turns(kernel, alloc, copies)
-    for step in steps:
-        first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
-        assert isinstance(store.atom, TmaStoreType)
-        warps = store.atom.warps
-        read = TmaStoreWaitOp(0, True, warps)
-        if step.buffers <= take_turns:
-            _after(last, [ProxyFenceOp(), read, BarrierOp(warps)], MAIN)
-        else:
-            _before(first, [read, BarrierOp(warps)], MAIN)
-            _after(last, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
-        _after(store, [TmaStoreCommitOp(warps)], MAIN)
+    pairs = {alloc for alloc, used in buffers.items() if len(used) == 2}
+    for steps in blocks:
+        asked: set[int | None] = set()
+        stored: set[AllocSmemOp] = set()
+        for step in _joined(steps, pairs):
+            first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
+            warps = step.warps
+            read = TmaStoreWaitOp(0, True, warps)
+            if step.buffers <= take_turns - pairs:
+                _after(last, [ProxyFenceOp(), read, BarrierOp(warps)], MAIN)
+            else:
+                if warps not in asked or step.buffers & stored:
+                    _before(first, [read, BarrierOp(warps)], MAIN)
+                    asked.add(warps)
+                _after(last, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
+            _after(store, [TmaStoreCommitOp(warps)], MAIN)
+            stored |= step.buffers
     last_op = kernel.body.block.last_op
     assert last_op is not None
-    for warps in dict.fromkeys(step.warps for step in steps):
+    for warps in dict.fromkeys(step.warps for steps in blocks for step in steps):
         _after(last_op, [TmaStoreWaitOp(0, True, warps)], MAIN)
+
+
+def _joined(steps: Sequence[_StoreStep], pairs: set[AllocSmemOp]) -> list[_StoreStep]:
+    """The steps of a block, of which those that fill the two stages of one pair of buffers after
+    each other become one: all writes, then all stores.
+    """
+    found: list[_StoreStep] = []
+    for step in steps:
+        if found and step.buffers == found[-1].buffers and step.buffers <= pairs:
+            last = found.pop()
+            for store in last.stores:
+                store.detach()
+                block = step.stores[0].parent
+                assert block is not None
+                block.insert_op_before(store, step.stores[0])
+            stores = last.stores + step.stores
+            step = _StoreStep(last.writers + step.writers, stores, step.buffers)
+        found.append(step)
+    return found
 
 
 @dataclass

@@ -58,6 +58,7 @@ from cutedialect.dialects.pipeline import (
     TurnWaitOp,
 )
 from cutedialect.dialects.pipeline.roles import role_of
+from cutedialect.passes.shadows import use_shadows
 
 _GROUP = 4
 # Values of a thread that cost little to hold on to.
@@ -75,12 +76,12 @@ class OverlapPass(ModulePass):
             if not isinstance(kernel, KernelOp) or kernel.schedule is None:
                 continue
             overlap = kernel.schedule.data.overlap
-            if overlap not in ("yes", "turns"):
-                continue
-            for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
-                chain = _chain(loop)
-                if chain is not None:
-                    _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
+            if overlap in ("yes", "turns"):
+                for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
+                    chain = _chain(loop)
+                    if chain is not None:
+                        _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
+            use_shadows(kernel)
 
 
 @dataclass(frozen=True)
