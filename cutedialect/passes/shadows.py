@@ -33,7 +33,6 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import (
     BulkStoreType,
-    ProxyFenceOp,
     TmaStoreType,
     TmaStoreWaitOp,
     WgmmaWaitOp,
@@ -121,8 +120,8 @@ def _are_alike(one: Operation | None, other: Operation) -> bool:
 
 
 def _stays_behind(op: Operation) -> bool:
-    """Whether threads may meet before an op as well as behind it, and stores that it starts, if
-    any, need not have been read then.
+    """Whether threads may meet before an op as well as behind it: it starts no store whose source
+    has to be read first, and makes nothing known that they meet for.
     """
     return all(_starts_nothing(inner) for inner in op.walk())
 
@@ -145,7 +144,6 @@ def _starts_nothing(op: Operation) -> bool:
             | FillOp
             | LoadOp
             | MapOp
-            | ProxyFenceOp
             | ReduceOp
             | WgmmaWaitOp
             | scf.IfOp
