@@ -104,19 +104,20 @@ def _move_meeting(read: TmaStoreWaitOp, meeting: BarrierOp) -> None:
 
 
 def _place(ops: Sequence[Operation], at: Operation) -> None:
-    """Move a wait and a meeting, of which one is enough, in front of another op."""
+    """Move a wait and a meeting in front of another op, unless such ones are there."""
     block, before = at.parent, at.prev_op
     assert block is not None
-    same = before is not None and before.prev_op is not None and _are_alike(before, ops[1])
+    is_there = (
+        isinstance(before, BarrierOp)
+        and isinstance(before.prev_op, TmaStoreWaitOp)
+        and before.prev_op.properties == ops[0].properties
+        and before.properties == ops[1].properties
+    )
     for op in ops:
         if op.parent is not None:
             op.detach()
-        if not (same and _are_alike(before.prev_op, ops[0])):  # pyright: ignore[reportOptionalMemberAccess]
+        if not is_there:
             block.insert_op_before(op, at)
-
-
-def _are_alike(one: Operation | None, other: Operation) -> bool:
-    return type(one) is type(other) and one.properties == other.properties  # pyright: ignore[reportOptionalMemberAccess]
 
 
 def _stays_behind(op: Operation) -> bool:
@@ -161,7 +162,9 @@ def _move_rows(branch: scf.IfOp, wait: WgmmaWaitOp) -> None:
     """Compute behind the multiply of a branch what needs no result of it, for rows alone."""
     found = _found_rows(branch, wait)
     block, inside, end = branch.parent, wait.parent, branch.false_region.block.last_op
-    assert block is not None and inside is not None and end is not None
+    assert block is not None
+    assert inside is not None
+    assert end is not None
     known: list[dict[SSAValue, SSAValue]] = [{}, {}]
     kept: list[SSAValue] = []
     made: list[MapOp] = []
@@ -235,7 +238,9 @@ def _is_known_before(op: MapOp, branch: scf.IfOp, found: Sequence[MapOp]) -> boo
         if owner in found or op.is_ancestor(owner):
             continue
         outer = block.find_ancestor_op_in_block(owner)
-        if outer is not None and block.get_operation_index(outer) >= block.get_operation_index(branch):
+        if outer is not None and block.get_operation_index(outer) >= block.get_operation_index(
+            branch
+        ):
             return False
     return True
 
