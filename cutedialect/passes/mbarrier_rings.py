@@ -211,10 +211,9 @@ def _complete_stores(kernel: KernelOp) -> None:
     """Shared memory that threads write and TMA stores: fences, and waits before it is reused.
 
     Buffers that are filled one after the other and then stored take one step. Buffers of an even
-    number of steps are two that take turns: before the threads meet for a step, the storing one
-    waits until the step before has been read. Two steps are one of twice as many buffers, since all
-    of them have room. Where no step of a block has stored from a buffer, one wait in front of the
-    first step is enough for all.
+    number of steps have two stages, and two steps become one that fills both. Before a step the
+    storing thread waits until what was stored has been read, and all meet; where a block has not
+    stored from the step's buffers yet, one such wait in front of its first step is enough.
     """
     blocks = [_store_steps(block) for block in _blocks_of(kernel)]
     buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
@@ -231,21 +230,16 @@ def _complete_stores(kernel: KernelOp) -> None:
             if writer.destination is alloc.result
         ]
         _take_turns(kernel, alloc, copies)
-    pairs = {alloc for alloc, used in buffers.items() if len(used) == 2}
     for steps in blocks:
         asked: set[int | None] = set()
         stored: set[AllocSmemOp] = set()
-        for step in _joined(steps, pairs):
+        for step in _joined(steps, take_turns):
             first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
             warps = step.warps
-            read = TmaStoreWaitOp(0, True, warps)
-            if step.buffers <= take_turns - pairs:
-                _after(last, [ProxyFenceOp(), read, BarrierOp(warps)], MAIN)
-            else:
-                if warps not in asked or step.buffers & stored:
-                    _before(first, [read, BarrierOp(warps)], MAIN)
-                    asked.add(warps)
-                _after(last, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
+            if warps not in asked or step.buffers & stored:
+                _before(first, [TmaStoreWaitOp(0, True, warps), BarrierOp(warps)], MAIN)
+                asked.add(warps)
+            _after(last, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
             _after(store, [TmaStoreCommitOp(warps)], MAIN)
             stored |= step.buffers
     last_op = kernel.body.block.last_op
@@ -254,22 +248,27 @@ def _complete_stores(kernel: KernelOp) -> None:
         _after(last_op, [TmaStoreWaitOp(0, True, warps)], MAIN)
 
 
-def _joined(steps: Sequence[_StoreStep], pairs: set[AllocSmemOp]) -> list[_StoreStep]:
-    """The steps of a block, of which those that fill the two stages of one pair of buffers after
-    each other become one: all writes, then all stores.
+def _joined(steps: Sequence[_StoreStep], staged: set[AllocSmemOp]) -> list[_StoreStep]:
+    """The steps of a block, of which two that fill the stages of the same buffers after each other
+    become one: all writes, then all stores.
     """
     found: list[_StoreStep] = []
     for step in steps:
-        if found and step.buffers == found[-1].buffers and step.buffers <= pairs:
-            last = found.pop()
-            for store in last.stores:
-                store.detach()
-                block = step.stores[0].parent
-                assert block is not None
-                block.insert_op_before(store, step.stores[0])
-            stores = last.stores + step.stores
-            step = _StoreStep(last.writers + step.writers, stores, step.buffers)
-        found.append(step)
+        last = found[-1] if found else None
+        if (
+            last is None
+            or last.buffers != step.buffers
+            or not step.buffers <= staged
+            or len(last.writers) > len(last.buffers)
+        ):
+            found.append(step)
+            continue
+        for store in last.stores:
+            store.detach()
+            block = step.stores[0].parent
+            assert block is not None
+            block.insert_op_before(store, step.stores[0])
+        found[-1] = _StoreStep(last.writers + step.writers, last.stores + step.stores, step.buffers)
     return found
 
 

@@ -94,7 +94,9 @@ def test_turns_are_for_several_warpgroups():
 def test_a_kernel_with_one_multiply_is_left_alone():
     specs = [cute.TensorSpec((None, None), cute.f16)] * 2
     kernel = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap = yes")
-    assert kernel.stages["cute-overlap"] == kernel.stages["cute-pipeline"]
+    # But for the meeting of those that store, which moves (see test_shadows.py).
+    lines = [kernel.stages[stage].splitlines() for stage in ("cute-pipeline", "cute-overlap")]
+    assert sorted(lines[0]) == sorted(lines[1])
 
 
 @pytest.mark.parametrize("d", [64, 128])
