@@ -10,7 +10,7 @@ Where a branch around the multiply decides whether there is one, its other side 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -42,7 +42,9 @@ from cutedialect.dialects.pipeline import (
     ConsumerReleaseOp,
     ConsumerWaitOp,
 )
+from cutedialect.passes.thread_layouts import threads_along
 
+_WARP = 32
 # Registers of a thread that may hold what is computed before the wait.
 _FEW = 8
 
@@ -56,7 +58,7 @@ def use_shadows(kernel: KernelOp) -> None:
     for branch in [op for op in kernel.walk() if isinstance(op, scf.IfOp)]:
         wait = _last_wait(branch)
         if wait is not None:
-            _move_rows(branch, wait)
+            _move_few(branch, wait)
 
 
 def _last_wait(branch: scf.IfOp) -> WgmmaWaitOp | None:
@@ -155,41 +157,47 @@ def _starts_nothing(op: Operation) -> bool:
     )
 
 
-# Values of rows
+# Few values, such as one for each row
 
 
-def _move_rows(branch: scf.IfOp, wait: WgmmaWaitOp) -> None:
-    """Compute behind the multiply of a branch what needs no result of it, for rows alone."""
-    found = _found_rows(branch, wait)
-    block, inside, end = branch.parent, wait.parent, branch.false_region.block.last_op
-    assert block is not None
+def _move_few(branch: scf.IfOp, wait: WgmmaWaitOp) -> None:
+    """Compute behind the multiply of a branch what needs no result of it, if that is little."""
+    found = _found(branch, wait)
+    inside, end = wait.parent, branch.false_region.block.last_op
     assert inside is not None
     assert end is not None
     known: list[dict[SSAValue, SSAValue]] = [{}, {}]
     kept: list[SSAValue] = []
-    made: list[MapOp] = []
+    made: list[Operation] = []
     for each in found:
         copies = [each.clone(values) for values in known]
         made += copies
-        for copy, values, at in zip(copies, known, (wait, end), strict=True):
+        for copy, at in zip(copies, (wait, end), strict=True):
             _insert(copy, at, each)
-            values[each.result] = copy.result
-        if each.result.type.bits != 32:  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(each, CopyOp):
+            if not any(each.destination in op.operands for op in found if op is not each):
+                kept.append(each.destination)
             continue
-        alloc = AllocFragmentOp(each.result.type)
+        result = each.results[0]
+        for copy, values in zip(copies, known, strict=True):
+            values[result] = copy.results[0]
+        if _bits(result) != 32 or {use.operation for use in result.uses} <= set(found):
+            continue
+        assert isinstance(result.type, FragmentType)
+        alloc = AllocFragmentOp(result.type)
         _insert(alloc, branch, each)
         kept.append(alloc.result)
-        for copy, at in zip(copies, (wait, end), strict=True):
-            _insert(CopyOp(copy.result, alloc.result), at, each)
-        for values, copy in zip(known, copies, strict=True):
-            values[alloc.result] = copy.result
-        each.result.replace_all_uses_with(alloc.result)
+        for copy, values, at in zip(copies, known, (wait, end), strict=True):
+            _insert(CopyOp(copy.results[0], alloc.result), at, each)
+            values[alloc.result] = copy.results[0]
+        result.replace_all_uses_with(alloc.result)
     if kept:
-        _insert(WgmmaWaitOp(0, [*wait.after, *kept]), wait, wait)
+        after = dict.fromkeys([*wait.after, *kept])
+        _insert(WgmmaWaitOp(0, list(after)), wait, wait)
         wait.detach()
         wait.erase()
     for op in reversed([*found, *made]):
-        if not op.result.uses:
+        if (isinstance(op, CopyOp) and op in found) or (op.results and not op.results[0].uses):
             op.detach()
             op.erase()
 
@@ -200,54 +208,72 @@ def _insert(op: Operation, at: Operation, like: Operation) -> None:
     at.parent.insert_op_before(op, at)
 
 
-def _found_rows(branch: scf.IfOp, wait: WgmmaWaitOp) -> list[MapOp]:
-    """The maps behind a branch that give a number for rows or columns alone, of what is known
-    before the wait in the branch, as far as few registers hold the numbers.
+def _found(branch: scf.IfOp, wait: WgmmaWaitOp) -> list[MapOp | ReduceOp | CopyOp]:
+    """The ops behind a branch that give a thread few values, of what is known before the wait in
+    the branch, as far as few registers hold the values.
     """
-    changed = set(_written_behind(wait))
-    found: list[MapOp] = []
+    changed, read = _touched_behind(wait)
+    found: list[MapOp | ReduceOp | CopyOp] = []
     values = 0
     op = branch.next_op
     while op is not None:
-        if isinstance(op, MapOp) and _is_of_rows(op) and not changed & set(_read(op)):
-            made = op.result.type
-            assert isinstance(made, FragmentType)
-            if values + made.values <= _FEW and _is_known_before(op, branch, found):
-                found.append(op)
-                values += made.values if made.bits == 32 else 0
-        changed.update(value for inner in op.walk() for value in _written(inner))
+        used = {value for inner in op.walk() for value in inner.operands}
+        written = {value for inner in op.walk() for value in _written(inner)}
+        if (
+            isinstance(op, MapOp | ReduceOp | CopyOp)
+            and (made := _made(op)) is not None
+            and values + made <= _FEW
+            and not changed & (used - written)
+            and not (changed | read) & written
+            and all(_is_known_before(value, op, branch, found) for value in used)
+        ):
+            found.append(op)
+            values += made
+            if isinstance(op, MapOp) and _bits(op.result) != 32:
+                # What others take of it they find where it was.
+                read |= used
+        else:
+            changed |= written
+            read |= used
         op = op.next_op
     return found
 
 
-def _is_of_rows(op: MapOp) -> bool:
-    """Whether a map's result is a number for each row or column."""
-    type_ = op.result.type
-    assert isinstance(type_, FragmentType)
-    return 1 in type_.shape
+def _made(op: MapOp | ReduceOp | CopyOp) -> int | None:
+    """How many registers hold what an op gives; None where it does more than compute in a warp."""
+    target = op.destination if isinstance(op, CopyOp) else op.results[0]
+    if not isinstance(target.type, FragmentType):
+        return None
+    if isinstance(op, CopyOp):
+        # It writes what is there already.
+        is_few = isinstance(op.source.type, FragmentType) and _bits(target) == 32
+        return 0 if is_few and target.type.values <= _FEW else None
+    if isinstance(op, ReduceOp):
+        source = op.source.type
+        assert isinstance(source, FragmentType)
+        if source.tv is None or source.values > _FEW or _bits(target) != 32:
+            return None
+        along = threads_along(source.tv, source.shape, op.mode.value.data)
+        if any(divisor * extent > _WARP for divisor, extent in along):
+            return None
+    return target.type.values if _bits(target) == 32 else 0
 
 
-def _is_known_before(op: MapOp, branch: scf.IfOp, found: Sequence[MapOp]) -> bool:
-    """Whether what a map takes is there before a branch, or is made by one of some maps."""
-    block = branch.parent
+def _bits(value: SSAValue) -> int:
+    assert isinstance(value.type, FragmentType)
+    return value.type.bits
+
+
+def _is_known_before(
+    value: SSAValue, op: Operation, branch: scf.IfOp, found: Sequence[Operation]
+) -> bool:
+    """Whether a value that an op takes is there before a branch, or is made by one of some ops."""
+    owner, block = value.owner, branch.parent
     assert block is not None
-    for value in _read(op):
-        owner = value.owner
-        if isinstance(owner, Block):
-            continue
-        if owner in found or op.is_ancestor(owner):
-            continue
-        outer = block.find_ancestor_op_in_block(owner)
-        if outer is not None and block.get_operation_index(outer) >= block.get_operation_index(
-            branch
-        ):
-            return False
-    return True
-
-
-def _read(op: Operation) -> Iterator[SSAValue]:
-    for inner in op.walk():
-        yield from inner.operands
+    if isinstance(owner, Block) or owner in found or op.is_ancestor(owner):
+        return True
+    outer = block.find_ancestor_op_in_block(owner)
+    return outer is None or block.get_operation_index(outer) < block.get_operation_index(branch)
 
 
 def _written(op: Operation) -> tuple[SSAValue, ...]:
@@ -262,17 +288,22 @@ def _written(op: Operation) -> tuple[SSAValue, ...]:
             return ()
 
 
-def _written_behind(wait: WgmmaWaitOp) -> Iterator[SSAValue]:
-    """What multiplies that a wait is for change, and what is changed behind it."""
-    block = wait.parent
-    assert block is not None
-    op: Operation | None = wait
-    while op is not None and not (isinstance(op, scf.ForOp)):
+def _touched_behind(wait: WgmmaWaitOp) -> tuple[set[SSAValue], set[SSAValue]]:
+    """What multiplies that a wait is for and ops behind it in its block change, and what they
+    read.
+    """
+    changed: set[SSAValue] = set()
+    read: set[SSAValue] = set()
+    op: Operation | None = wait.prev_op
+    while op is not None and not isinstance(op, scf.ForOp):
         if isinstance(op, GemmOp):
-            yield op.acc
+            changed.add(op.acc)
+            read |= set(op.operands)
         op = op.prev_op
     op = wait
     while op is not None:
         for inner in op.walk():
-            yield from _written(inner)
+            changed |= set(_written(inner))
+            read |= set(inner.operands)
         op = op.next_op
+    return changed, read

@@ -38,7 +38,7 @@ def test_the_second_multiply_stands_between_the_first_and_its_wait():
     first = ["smem", "wgmma_commit", "wgmma_wait {pending = 0", *softmax, "truncf"]
     trip = ["scf.for", "smem", "wgmma_commit", "rmem", "wgmma_commit", "wgmma_wait {pending = 1"]
     trip += [*softmax, "wgmma_wait {pending = 0", "truncf"]
-    last = ["rmem", "wgmma_commit", "wgmma_wait {pending = 0"]
+    last = ["rmem", "wgmma_commit", 'reduce "add"', "wgmma_wait {pending = 0"]
     assert found[1 : 1 + len(first + trip + last)] == first + trip + last
 
 
