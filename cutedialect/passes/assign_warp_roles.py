@@ -6,7 +6,8 @@ loads (`load`), one warp of it where TMA takes every tile and all four where thr
 the warps of the schedule do the rest (`main`): together on one tile, which they divide, or, in the
 plan `alternate`, as several teams that take work items in turns. Where multiplies want an operand
 transposed or converted in shared memory, the last warps of the loading warpgroup do that
-(`prepare`). The kernel then lists its roles as `name = [first warp, warps, registers, instances]`.
+(`prepare`). Where the innermost loop fills several rings by TMA, each ring has a warp that loads it
+(`load`, `load_1`, ...), so that no tile waits for a stage of another's. The kernel then lists its roles as `name = [first warp, warps, registers, instances]`.
 """
 
 from __future__ import annotations
@@ -32,26 +33,22 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     ClaimOp,
-    CopyOp,
     FragmentType,
     GemmOp,
     KernelOp,
     LaunchOp,
-    MemRefType,
 )
 from cutedialect.dialects.cute_nvgpu import (
     Sm80MmaType,
     Sm90MmaType,
     TmaLoadType,
     TmaPrefetchOp,
-    TransposeCopyType,
-    WidenCopyType,
 )
+from cutedialect.passes.ring_edges import MAIN, depth, edges_of, is_load, is_preparing
 
 PLANS = ("uniform", "specialized", "alternate")
 ROLES = "roles"
 """The kernel's attribute with its roles, where it has more than one."""
-MAIN = "main"
 LOAD = "load"
 PREPARE = "prepare"
 PREPARING_WARPS = 2
@@ -118,6 +115,7 @@ class AssignWarpRolesPass(ModulePass):
                 if _does_something(inner):
                     role = MAIN if plan == "uniform" else _role_of(inner)
                     inner.attributes["role"] = StringAttr(role)
+            _part_loads(kernel)
 
 
 def _does_something(op: Operation) -> bool:
@@ -137,23 +135,6 @@ def _role_of(op: Operation) -> str:
     if is_load(op) or isinstance(op, TmaPrefetchOp):
         return LOAD
     return PREPARE if is_preparing(op) else MAIN
-
-
-def is_preparing(op: Operation) -> bool:
-    """Whether an op brings a tile from shared memory to shared memory, transposed or converted."""
-    return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType | WidenCopyType)
-
-
-def is_load(op: Operation) -> bool:
-    """Whether an op brings a tile from global to shared memory, by whatever atom."""
-    if not isinstance(op, CopyOp):
-        return False
-    source, destination = op.source.type, op.destination.type
-    return (
-        isinstance(source, MemRefType)
-        and isinstance(destination, MemRefType)
-        and (source.space, destination.space) == ("gmem", "smem")
-    )
 
 
 def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
@@ -207,6 +188,38 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
     for launch in module.walk():
         if isinstance(launch, LaunchOp) and launch.kernel.string_value() == kernel.sym_name.data:
             launch.properties["threads"] = count
+
+
+def is_loading(role: str) -> bool:
+    """Whether a role brings tiles from global memory."""
+    return role == LOAD or role.startswith(f"{LOAD}_")
+
+
+def _part_loads(kernel: KernelOp) -> None:
+    """Give each ring that TMA fills a warp of its own, where a loop fills several: what is loaded
+    for one then never waits until a stage of another is free. If the loading warpgroup has fewer
+    warps left, the first rings share one.
+    """
+    roles = {role.name: role for role in roles_of(kernel)}
+    if LOAD not in roles or roles[LOAD].warps > 1:
+        return
+    edges = [edge for edge in edges_of(kernel) if edge.producer == LOAD]
+    deepest = max((depth(edge.block) for edge in edges), default=0)
+    if sum(depth(edge.block) == deepest for edge in edges) < 2:
+        return
+    warps = _GROUP - (roles[PREPARE].warps if PREPARE in roles else 0)
+    listed = kernel.attributes[ROLES]
+    assert isinstance(listed, DictionaryAttr)
+    data = dict(listed.data)
+    for number, edge in enumerate(edges):
+        warp = max(0, number - max(0, len(edges) - warps))
+        if not warp:
+            continue
+        name = f"{LOAD}_{warp}"
+        data[name] = DenseArrayBase.from_list(i64, (warp, 1, roles[LOAD].registers))
+        for writer in edge.writers:
+            writer.attributes["role"] = StringAttr(name)
+    kernel.attributes[ROLES] = DictionaryAttr(data)
 
 
 def _entry_registers(threads: int) -> int:

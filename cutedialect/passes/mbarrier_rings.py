@@ -29,8 +29,6 @@ from cutedialect.dialects.cute import (
     KernelOp,
     MemRefType,
     StageOp,
-    SubviewOp,
-    TransposeOp,
 )
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
@@ -55,33 +53,22 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.passes.assign_warp_roles import MAIN, Role, is_load, is_preparing
+from cutedialect.passes.assign_warp_roles import MAIN, Role
 from cutedialect.passes.ring_buffers import ring_type
+from cutedialect.passes.ring_edges import Edge, depth, edges_of, is_load, is_preparing
 
 # What barriers and the places where threads meet take at most.
 _BARRIER_BYTES = 2048
 
 
-@dataclass
-class Edge:
-    """Buffers that one role, the producer, fills and another, the consumer, reads together."""
-
-    buffers: list[AllocSmemOp]
-    writers: list[CopyOp]
-    readers: list[Operation]
-    block: Block
-    producer: str
-    consumer: str
-
-
 def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
     """Give every edge between or within roles its barriers."""
-    edges = _edges(kernel)
-    deepest = max((_depth(edge.block) for edge in edges), default=0)
-    given = {edge.block: stages if _depth(edge.block) == deepest else 1 for edge in edges}
+    edges = edges_of(kernel)
+    deepest = max((depth(edge.block) for edge in edges), default=0)
+    given = {edge.block: stages if depth(edge.block) == deepest else 1 for edge in edges}
     _bracket_multiplies(kernel, given)
     _complete_stores(kernel)
-    waiting = [edge for edge in edges if 0 < _depth(edge.block) < deepest]
+    waiting = [edge for edge in edges if 0 < depth(edge.block) < deepest]
     if _room(kernel, edges, given) >= sum(_edge_bytes(edge) for edge in waiting):
         given |= {edge.block: 2 for edge in waiting}
     for edge in edges:
@@ -351,68 +338,6 @@ def _take_turns(
 # Between roles
 
 
-def _edges(kernel: KernelOp) -> list[Edge]:
-    """The edges, in program order of their first writer."""
-    edges: list[Edge] = []
-    for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
-        alloc = writer.destination.owner
-        if not isinstance(alloc, AllocSmemOp) or not (is_load(writer) or is_preparing(writer)):
-            continue
-        block = writer.parent
-        assert block is not None
-        readers = _readers(alloc, writer, block)
-        if not readers:
-            raise PassFailedException(writer, "expected a reader of what is loaded, got none")
-        edge = Edge([alloc], [writer], readers, block, _role_of(writer), _role_of(readers[0]))
-        for other in [each for each in edges if each.block is block]:
-            if other.producer == edge.producer and set(other.readers) & set(edge.readers):
-                edges.remove(other)
-                merged = sorted({*other.readers, *edge.readers}, key=block.get_operation_index)
-                edge = Edge(
-                    other.buffers + edge.buffers,
-                    other.writers + edge.writers,
-                    merged,
-                    block,
-                    edge.producer,
-                    edge.consumer,
-                )
-        edges.append(edge)
-    return edges
-
-
-def _role_of(op: Operation) -> str:
-    """The role that an op was given; control around several ops is the main program's."""
-    given = op.attributes.get("role")
-    return given.data if isinstance(given, StringAttr) else MAIN
-
-
-def _readers(alloc: AllocSmemOp, writer: CopyOp, block: Block) -> list[Operation]:
-    """The ops of `block` that read a buffer, or that hold ops which do."""
-    found: set[Operation] = set()
-    pending = [use.operation for use in alloc.result.uses if use.operation is not writer]
-    while pending:
-        op = pending.pop()
-        if isinstance(op, SubviewOp | TransposeOp):
-            pending += [use.operation for use in op.results[0].uses]
-            continue
-        inside = block.find_ancestor_op_in_block(op)
-        if inside is None:
-            raise PassFailedException(
-                op, "expected a staged tile to be read in the block that loads it"
-            )
-        found.add(inside)
-    return sorted(found, key=block.get_operation_index)
-
-
-def _depth(block: Block) -> int:
-    depth = 0
-    op = block.parent_op()
-    while op is not None and not isinstance(op, KernelOp):
-        depth += 1
-        op = op.parent_op()
-    return depth
-
-
 def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: int) -> None:
     reader = next(role for role in roles if role.name == edge.consumer)
     peers = tuple(
@@ -432,7 +357,7 @@ def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: in
         if isinstance(writer.atom, TmaLoadType)
     )
     # Of instances that take turns with work items, one reads a stage.
-    teams = reader.instances if _depth(edge.block) else 1
+    teams = reader.instances if depth(edge.block) else 1
     create = CreateOp(
         "+".join(filled),
         stages,

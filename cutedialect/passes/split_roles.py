@@ -16,7 +16,7 @@ from xdsl.traits import is_side_effect_free
 from cutedialect.dialects.cute import AllocSmemOp, KernelOp, MapOp
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
-from cutedialect.passes.assign_warp_roles import LOAD, Role
+from cutedialect.passes.assign_warp_roles import Role, is_loading
 
 _SHARED = (AllocSmemOp, CreateOp, FenceTensorMapsOp)
 
@@ -36,7 +36,7 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
             role.warps,
             body,
             role.registers or None,
-            elect=role.name == LOAD and role.warps == 1,
+            elect=is_loading(role.name) and role.warps == 1,
             instances=role.instances,
         )
         op.location = kernel.location

@@ -6,6 +6,8 @@ other CTA has claimed.
 
 Where one thread loads for the CTA, it claims as well, before it loads, and behind that tells the
 other roles through a ring of two slots: the next item is known before the one at work is done.
+Where several threads load, each for a ring, the first of them claims when it has loaded what an
+item begins with, and tells the other loading threads too.
 """
 
 from __future__ import annotations
@@ -43,9 +45,12 @@ from cutedialect.passes.launch_arguments import add_argument
 from cutedialect.passes.scalar_ops import ScalarBuilder
 
 _ALIGNMENT = 16
+# Where one thread loads everything, it is a part of an item ahead of the others.
 _SLOTS = 2
+# Where it loads what an item begins with, the next one's is there while all others are at work on
+# this one: it claims when they have begun, not earlier, so that the last items come to who is free.
+_SLOTS_AHEAD = 1
 _COUNTER = MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((1,), (1,)))
-_SLOT_TYPE = MemRefType.get(i32, "smem", 8, Layout((_SLOTS,), (1,)))
 
 
 def work_loop(
@@ -87,57 +92,62 @@ def claim_loop(
 
 
 def share_claims(kernel: KernelOp) -> None:
-    """Let the role whose one thread loads claim for the others; a step of `cute-pipeline`, on roles
-    that each have the loop.
+    """Let the first role whose one thread loads claim for the others; a step of `cute-pipeline`, on
+    roles that each have the loop.
     """
     roles = [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
     claims = [(role, op) for role in roles for op in role.walk() if isinstance(op, ClaimOp)]
     if not claims:
         return
-    teller = [(role, claim) for role, claim in claims if role.elect is not None]
-    told = [(role, claim) for role, claim in claims if role.elect is None]
-    if len(teller) != 1 or any(role.teams > 1 for role in roles):
+    loading = [each for each in claims if each[0].elect is not None]
+    if not loading or any(role.teams > 1 for role in roles):
         raise PassFailedException(
             claims[0][1],
             "expected the scheduler dynamic for roles of which one thread loads every tile and one "
             "team computes, got others; take persistent",
         )
-    ring = CreateOp("threads", _SLOTS, 1, sum(len(role.warp_range) for role, _ in told))
-    slots = AllocSmemOp(_SLOT_TYPE)
-    slots.result.name_hint = "claimed"
+    teller, claim = loading[0]
+    told = [each for each in claims if each[1] is not claim]
+    alone = len(loading) == 1
+    slots = _SLOTS if alone else _SLOTS_AHEAD
+    type_ = MemRefType.get(i32, "smem", 8, Layout((slots,), (1,)))
+    ring = CreateOp("threads", slots, 1, sum(len(role.warp_range) for role, _ in told))
+    memory = AllocSmemOp(type_)
+    memory.result.name_hint = "claimed"
     first = kernel.body.block.first_op
     assert first is not None
-    for op in (slots, ring):
+    for op in (memory, ring):
         op.location = kernel.location
-    kernel.body.block.insert_op_before(slots, first)
+    kernel.body.block.insert_op_before(memory, first)
     kernel.body.block.insert_op_before(ring, roles[0])
-    for role, claim in teller:
-        state = _state(role, "producer", ring)
-        index = IndexOp(state.state)
-        # The loads of this item need not wait for the number of the next one.
-        _insert(
-            _last(claim),
-            ProducerAcquireOp(ring.ring, state.state),
-            index,
-            SendOp(claim.result, slots.result, index.index),
-            ProducerCommitOp(ring.ring, state.state),
-            AdvanceOp(state.state),
-        )
-    for role, claim in told:
+    state = _state(teller, "producer", ring)
+    index = IndexOp(state.state)
+    _insert(
+        _last(claim),
+        ProducerAcquireOp(ring.ring, state.state),
+        index,
+        SendOp(claim.result, memory.result, index.index),
+        ProducerCommitOp(ring.ring, state.state),
+        AdvanceOp(state.state),
+    )
+    if not alone:
+        claim.detach()
+        _insert(index, claim)
+    for role, other in told:
         state = _state(role, "consumer", ring)
         index = IndexOp(state.state)
-        receive = ReceiveOp(slots.result, index.index)
+        receive = ReceiveOp(memory.result, index.index)
         _insert(
-            _last(claim),
+            _last(other),
             ConsumerWaitOp(ring.ring, state=state.state),
             index,
             receive,
             ConsumerReleaseOp(ring.ring, state.state),
             AdvanceOp(state.state),
         )
-        claim.result.replace_all_uses_with(receive.result)
-        claim.detach()
-        claim.erase()
+        other.result.replace_all_uses_with(receive.result)
+        other.detach()
+        other.erase()
 
 
 def _last(op: Operation) -> Operation:

@@ -1,0 +1,116 @@
+"""The edges between roles: which buffers one role fills and another one reads. Buffers that one op
+reads together are one edge, and become one ring.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    CopyOp,
+    KernelOp,
+    MemRefType,
+    SubviewOp,
+    TransposeOp,
+)
+from cutedialect.dialects.cute_nvgpu import TransposeCopyType, WidenCopyType
+
+MAIN = "main"
+"""The role that computes; of whatever has no role of its own."""
+
+
+@dataclass
+class Edge:
+    """Buffers that one role, the producer, fills and another, the consumer, reads together."""
+
+    buffers: list[AllocSmemOp]
+    writers: list[CopyOp]
+    readers: list[Operation]
+    block: Block
+    producer: str
+    consumer: str
+
+
+def is_preparing(op: Operation) -> bool:
+    """Whether an op brings a tile from shared memory to shared memory, transposed or converted."""
+    return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType | WidenCopyType)
+
+
+def is_load(op: Operation) -> bool:
+    """Whether an op brings a tile from global to shared memory, by whatever atom."""
+    if not isinstance(op, CopyOp):
+        return False
+    source, destination = op.source.type, op.destination.type
+    return (
+        isinstance(source, MemRefType)
+        and isinstance(destination, MemRefType)
+        and (source.space, destination.space) == ("gmem", "smem")
+    )
+
+
+def edges_of(kernel: KernelOp) -> list[Edge]:
+    """The edges, in program order of their first writer."""
+    edges: list[Edge] = []
+    for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
+        alloc = writer.destination.owner
+        if not isinstance(alloc, AllocSmemOp) or not (is_load(writer) or is_preparing(writer)):
+            continue
+        block = writer.parent
+        assert block is not None
+        readers = _readers(alloc, writer, block)
+        if not readers:
+            raise PassFailedException(writer, "expected a reader of what is loaded, got none")
+        edge = Edge([alloc], [writer], readers, block, _role_of(writer), _role_of(readers[0]))
+        for other in [each for each in edges if each.block is block]:
+            if other.producer == edge.producer and set(other.readers) & set(edge.readers):
+                edges.remove(other)
+                merged = sorted({*other.readers, *edge.readers}, key=block.get_operation_index)
+                edge = Edge(
+                    other.buffers + edge.buffers,
+                    other.writers + edge.writers,
+                    merged,
+                    block,
+                    edge.producer,
+                    edge.consumer,
+                )
+        edges.append(edge)
+    return edges
+
+
+def _role_of(op: Operation) -> str:
+    """The role that an op was given; control around several ops is the main program's."""
+    given = op.attributes.get("role")
+    return given.data if isinstance(given, StringAttr) else MAIN
+
+
+def _readers(alloc: AllocSmemOp, writer: CopyOp, block: Block) -> list[Operation]:
+    """The ops of `block` that read a buffer, or that hold ops which do."""
+    found: set[Operation] = set()
+    pending = [use.operation for use in alloc.result.uses if use.operation is not writer]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, SubviewOp | TransposeOp):
+            pending += [use.operation for use in op.results[0].uses]
+            continue
+        inside = block.find_ancestor_op_in_block(op)
+        if inside is None:
+            raise PassFailedException(
+                op, "expected a staged tile to be read in the block that loads it"
+            )
+        found.add(inside)
+    return sorted(found, key=block.get_operation_index)
+
+
+def depth(block: Block) -> int:
+    """How many loops and branches are around a block."""
+    around = 0
+    op = block.parent_op()
+    while op is not None and not isinstance(op, KernelOp):
+        around += 1
+        op = op.parent_op()
+    return around
