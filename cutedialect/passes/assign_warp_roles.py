@@ -7,7 +7,8 @@ the warps of the schedule do the rest (`main`): together on one tile, which they
 plan `alternate`, as several teams that take work items in turns. Where multiplies want an operand
 transposed or converted in shared memory, the last warps of the loading warpgroup do that
 (`prepare`). Where the innermost loop fills several rings by TMA, each ring has a warp that loads it
-(`load`, `load_1`, ...), so that no tile waits for a stage of another's. The kernel then lists its roles as `name = [first warp, warps, registers, instances]`.
+(`load`, `load_1`, ...), so that no tile waits for a stage of another's ring. The kernel then lists
+its roles as `name = [first warp, warps, registers, instances]`.
 """
 
 from __future__ import annotations

@@ -458,6 +458,13 @@ def _ceil_divide(
         # Extents are below 2^31, so the sum is exact as an unsigned number.
         above = builder.pure(f"add.s{bits}", a, builder.pure(f"sub.s{bits}", b, 1))
         return builder.assume_nonnegative(builder.pure(f"div.u{bits}", above, b))
+    power = _power_of_two(builder, b)
+    if bits >= 32 and power is not None:
+        some = builder.pure(
+            f"setp.ne.s{bits}", builder.pure(f"and.b{bits}", a, (1 << power) - 1), 0
+        )
+        up = builder.pure(f"selp.b{bits}", 1, 0, some)
+        return builder.pure(f"add.s{bits}", builder.pure(f"shr.s{bits}", a, power), up)
     quotient = builder.pure(f"div.s{bits}", a, b)
     rest = builder.pure(f"rem.s{bits}", a, b)
     exact = builder.pure(f"setp.eq.s{bits}", rest, 0)
@@ -465,6 +472,14 @@ def _ceil_divide(
     up = builder.pure("and.pred", builder.pure("not.pred", exact), agrees)
     one = builder.pure(f"selp.b{bits}", 1, 0, up)
     return builder.pure(f"add.s{bits}", quotient, one)
+
+
+def _power_of_two(builder: ScalarBuilder, value: Scalar) -> int | None:
+    """The exponent of a constant power of two: an arithmetic shift by it rounds down."""
+    constant = builder.constant(value)
+    if isinstance(constant, int) and constant > 0 and constant & (constant - 1) == 0:
+        return constant.bit_length() - 1
+    return None
 
 
 def _floor_divide(
@@ -479,6 +494,10 @@ def _floor_divide(
     a, b = operands
     if builder.is_nonnegative(a) and builder.is_nonnegative(b):
         return builder.assume_nonnegative(builder.pure(f"div.u{width}", a, b))
+    power = _power_of_two(builder, b)
+    if power is not None:
+        floor = builder.pure(f"shr.s{width}", a, power)
+        return builder.pure("cvt.u16.u32", floor) if bits < 32 else floor
     quotient = builder.pure(f"div.s{width}", a, b)
     rest = builder.pure(f"sub.s{width}", a, builder.pure(f"mul.lo.s{width}", quotient, b))
     inexact = builder.pure(f"setp.ne.s{width}", rest, 0)
