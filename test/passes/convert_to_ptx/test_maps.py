@@ -149,6 +149,18 @@ def test_integer_arithmetic(run_kernel, element, op, function) -> None:
     assert np.array_equal(got, function(a, b))
 
 
+@pytest.mark.parametrize("element", ["i32", "i64"])
+@pytest.mark.parametrize("divisor", [1, 8, 7, -8])
+def test_divisions_by_constants_round_down_and_up(run_kernel, element, divisor) -> None:
+    dtype = NUMPY[element]
+    a = RNG.integers(-100, 100, (32, 32)).astype(dtype)
+    a[0, :2] = np.iinfo(dtype).min + 1, np.iinfo(dtype).max
+    constant = f"    %d = arith.constant {divisor} : {element}\n"
+    for op, expected in (("floordivsi", a // divisor), ("ceildivsi", -(-a // divisor))):
+        body = f"{constant}    %r = arith.{op} %x, %d : {element}"
+        assert np.array_equal(run_map(run_kernel, element, element, body, a, a), expected)
+
+
 @pytest.mark.parametrize("target", ["f16", "bf16", "f32"])
 def test_a_narrowing_of_f64_rounds_once(run_kernel, target) -> None:
     """Values a hair off the middle between two neighbors: two roundings would lose the hair."""
