@@ -330,7 +330,10 @@ def _select(context: Context, op: Operation, builder: ScalarBuilder, args: list[
     if name in ("f32", "f64"):
         return builder.pure(f"selp.{name}", yes, no, condition)
     bits = 16 if name in (*_SHORT, "s8") else _width(context, op, type_)
-    return builder.pure(f"selp.b{bits}", yes, no, condition)
+    chosen = builder.pure(f"selp.b{bits}", yes, no, condition)
+    if bits >= 32 and all(builder.is_nonnegative(each) for each in (yes, no)):
+        builder.assume_nonnegative(chosen)
+    return chosen
 
 
 def _float_cast(
