@@ -42,6 +42,8 @@ class Schedule:
         other.
     split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
         that take a branch, such as that around a mask.
+    split_loads: "no" lets one thread load what TMA loads in a loop, in the order of the program;
+        else each operand with a ring of its own has a loading warp of its own.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
     split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
         adds the parts and goes on with the sum.
@@ -64,6 +66,7 @@ class Schedule:
     order: str | None = None
     overlap: str | None = None
     split_loops: str | None = None
+    split_loads: str | None = None
     swap_ab: str | None = None
     split_k: int | None = None
     reduction: str | None = None
@@ -142,6 +145,7 @@ _WORDS = {
     "order": ("columns", "snake", "hilbert", "sections"),
     "overlap": ("no", "yes", "turns"),
     "split_loops": ("no", "yes"),
+    "split_loads": ("no", "yes"),
     "swap_ab": ("no", "yes"),
     "epilogue": ("direct", "smem", "tma"),
 }

@@ -28,6 +28,7 @@ _VARIED: dict[str, tuple[object, ...]] = {
     "roles": ("uniform", "specialized", "alternate"),
     "overlap": ("no", "yes"),
     "split_loops": ("no", "yes"),
+    "split_loads": ("no", "yes"),
 }
 
 

@@ -202,7 +202,8 @@ def _part_loads(kernel: KernelOp) -> None:
     warps left, the first rings share one.
     """
     roles = {role.name: role for role in roles_of(kernel)}
-    if LOAD not in roles or roles[LOAD].warps > 1:
+    assert kernel.schedule is not None
+    if LOAD not in roles or roles[LOAD].warps > 1 or kernel.schedule.data.split_loads == "no":
         return
     edges = [edge for edge in edges_of(kernel) if edge.producer == LOAD]
     deepest = max((depth(edge.block) for edge in edges), default=0)

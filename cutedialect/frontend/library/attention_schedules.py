@@ -75,6 +75,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
             warps = None
         if given.cluster not in (None, (1, 1)) or given.roles not in (None, "specialized"):
             scheduler = None
+    # Tiles of little work are over before several threads have told each other which comes next.
+    is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
     default = Schedule(
         tile=(bq, keys),
         warps=warps,
@@ -82,6 +84,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         scheduler=scheduler,
         registers=registers,
         split_loops=splits,
+        split_loads="no" if is_short else None,
     )
     return default.merged(_order(work)).merged(given)
 
