@@ -59,6 +59,7 @@ def transposed(value: Any) -> Any:
             value.dtype,
             (*strides[:-2], *strides[:-3:-1]),
             value.align,
+            value.has_tail,
         )
     return value.swapaxes(-1, -2)
 
@@ -68,7 +69,8 @@ def expanded(value: Any, shape: Sequence[int | None]) -> Any:
     if isinstance(value, TensorSpec):
         given = value.strides or (None,) * (len(value.shape) - 1) + (1,)
         missing = len(shape) - len(given)
-        return TensorSpec(shape, value.dtype, (None,) * missing + tuple(given), value.align)
+        strides = (None,) * missing + tuple(given)
+        return TensorSpec(shape, value.dtype, strides, value.align, value.has_tail)
     if hasattr(value, "expand"):
         return value.expand(shape)
     array = tensor_argument(value)

@@ -277,7 +277,14 @@ def _group_spec(values: Sequence[object], name: str) -> GroupSpec:
         arrays.append(array)
     modes = [_contiguous_modes(array) for array in arrays if 0 not in array.shape]
     shared = set.intersection(*modes) if modes else set(range(len(specs[0].shape)))
-    contiguous = max(shared, default=None)
+    # A mode of one element is taken only where no array has a contiguous one.
+    real = {
+        mode
+        for array in arrays
+        for mode in shared
+        if array.shape[mode] > 1 and array.strides[mode] == 1
+    }
+    contiguous = max(real or shared, default=None)
     align = (
         min(
             _alignment(array, contiguous, specs[0].dtype)
@@ -302,7 +309,8 @@ def _merged(specs: Sequence[TensorSpec], name: str) -> GroupSpec:
             raise TypeError(f"expected {name}[{number}] like {first}, got {spec}")
     strides = tuple(1 if mode == first.contiguous else None for mode in range(len(first.shape)))
     align = min(spec.align for spec in specs)
-    return GroupSpec(TensorSpec((None,) * len(strides), first.dtype, strides, align))
+    has_tail = any(spec.has_tail for spec in specs)
+    return GroupSpec(TensorSpec((None,) * len(strides), first.dtype, strides, align, has_tail))
 
 
 def _contiguous_modes(array: TensorArgument) -> set[int]:

@@ -170,6 +170,24 @@ def test_few_rows_become_columns(rows):
     assert same(run(a, b, schedule="tile = (64,16,64), swap_ab = yes"), exact(a, b))
 
 
+@pytest.mark.parametrize("kind", ["f16", "s8"])
+@pytest.mark.parametrize("columns", [65, 102])
+def test_a_row_of_results_that_ends_within_16_bytes(kind, columns):
+    """Made by the call itself: it may lie before another array."""
+    a, b = operands((1, columns, 48), kind=kind)
+    assert same(run(a, b), exact(a, b))
+    group = cute.grouped_gemm([a, a], [b, b], arch="sm_90a", backend="emulator")
+    assert all(same(each, exact(a, b)) for each in group)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32], ids=["f16", "i8", "f32"])
+def test_an_operand_of_one_element_has_no_major(dtype):
+    a = np.full((1, 1), 2, dtype)
+    for b in (np.ones((200, 17), dtype)[:, :1].T, np.ones((1, 200), dtype)):
+        assert (run(a, b) == 2).all()
+        assert (run(b.T, a) == 2).all()
+
+
 @pytest.mark.parametrize("swap", ["no", "yes"])
 def test_epilogue(swap):
     rng = np.random.default_rng(0)

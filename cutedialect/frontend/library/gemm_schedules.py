@@ -168,6 +168,9 @@ def _suits_skinny(problem: Problem, schedule: Schedule) -> bool:
     assert schedule.tile is not None
     if schedule.swap_ab != "yes" or not problem.m <= _SKINNY_ROWS < problem.n:
         return False
+    # A matrix of one element may be contiguous along either mode, and would be along the wrong one.
+    if problem.k < 2:
+        return False
     rows, columns, _ = schedule.tile
     if columns < problem.m or (columns >= 2 * problem.m and columns > 8):
         return False
