@@ -395,6 +395,7 @@ class _Call:
             sliced,
             self.packing is not None,
             group,
+            left is not None,
         )
         chosen = choose_schedule(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1

@@ -27,8 +27,8 @@ class AttentionWork:
     bits of an element of k, whether TMA loads the operands as they are, whether tiles differ in the
     keys that they see, whether more than a causal mask's bounds stays in registers meanwhile (a
     window's other side, a slice, the logarithms), whether keys lie in pages, bits of an element of
-    q, whether operands are slices, whether those are packed sequences, and how many heads share
-    keys.
+    q, whether operands are slices, whether those are packed sequences, how many heads share keys,
+    and whether a row sees keys from some on only.
     """
 
     dims: tuple[int, int]
@@ -43,6 +43,7 @@ class AttentionWork:
     is_sliced: bool = False
     is_packed: bool = False
     group: int = 1
+    has_window: bool = False
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -120,6 +121,9 @@ def _order(work: AttentionWork) -> Schedule:
         size = work.keys * sum(work.dims) * work.bits // 8
         fitting = work.group * _L2_BYTES // max(1, size)
         raster = next((count for count in (64, 16, 4) if count <= fitting), 1)
+        if work.has_window:
+            # Not all of a head's keys are in use at a time.
+            raster = min(2 * raster, 64)
     return Schedule(order="sections", raster=raster)
 
 
