@@ -247,8 +247,9 @@ class Context:
         predicate: Scalar,
         then: Callable[[], None],
         otherwise: Callable[[], None] | None = None,
+        is_rare: bool = False,
     ) -> None:
-        """A branch; a constant predicate leaves one side."""
+        """A branch, the first side of which may be rare; a constant predicate leaves one side."""
         constant = self.builder.constant(predicate)
         if constant is not None:
             if constant:
@@ -261,7 +262,7 @@ class Context:
         for side in (then, otherwise):
             block = Block()
             if side is not None:
-                self.builder.push(block, repeats=False)
+                self.builder.push(block, repeats=False, is_rare=is_rare and side is then)
                 side()
                 self.builder.pop()
             blocks.append(block)

@@ -101,7 +101,9 @@ def _if(self: KernelLowering, op: scf.IfOp) -> None:
 
     then = side(op.true_region)
     assert then is not None
-    self.context.when(self.scalars[op.cond], then, side(op.false_region))
+    # What some element of a tile may be is an exception.
+    is_rare = isinstance(op.cond.owner, cute.AnyOp)
+    self.context.when(self.scalars[op.cond], then, side(op.false_region), is_rare)
 
 
 def _nothing(self: KernelLowering, op: Operation) -> None:

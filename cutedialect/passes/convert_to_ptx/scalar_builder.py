@@ -94,9 +94,10 @@ _COMMUTATIVE = frozenset({"add", "mul.lo", "mul.wide", "and", "or", "xor", "min"
 class _Level:
     """One open block and the pure instructions written in it."""
 
-    def __init__(self, block: Block, repeats: bool) -> None:
+    def __init__(self, block: Block, repeats: bool, is_rare: bool = False) -> None:
         self.block = block
         self.repeats = repeats
+        self.is_rare = is_rare
         self.known: dict[tuple, SSAValue] = {}
 
 
@@ -125,9 +126,11 @@ class ScalarBuilder:
             attribute = self._origins[op.name] = StringAttr(op.name)
         self._origin = attribute
 
-    def push(self, block: Block, repeats: bool) -> None:
-        """Open a nested block, which runs several times or (a branch) at most once."""
-        self.levels.append(_Level(block, repeats))
+    def push(self, block: Block, repeats: bool, is_rare: bool = False) -> None:
+        """Open a nested block, which runs several times or (a branch) at most once. A rare one
+        keeps what it computes: in front of a loop around it, that would always hold registers.
+        """
+        self.levels.append(_Level(block, repeats, is_rare))
         for arg in block.args:
             self.depth[arg] = len(self.levels) - 1
 
@@ -278,6 +281,10 @@ class ScalarBuilder:
             found = levels[i].known.get(key)
             if found is not None:
                 return found
+        for i in range(at, first, -1):
+            if levels[i].is_rare:
+                first = i
+                break
         for i in range(first + 1, at + 1):
             if levels[i].repeats:
                 at = i - 1

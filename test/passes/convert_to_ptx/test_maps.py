@@ -8,6 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from cutedialect.dialects import ptx
+
 RNG = np.random.default_rng(2)
 ROWS = '"((4,32),(8,1)):((256,1),(32,0))"'  # 32 x 32: lanes along a row, warps along columns
 SPREAD = '"((8,16),(2,4)):((2,512),(1,16))"'  # 32 x 64: columns in lanes, rows over lanes and warps
@@ -371,6 +373,32 @@ cute.kernel @k(%a: {m}, %c: {m}, %n: i32) attributes {{threads = 128 : i32}} {{
         for _ in range(trips):
             expected = expected * np.float32(0.5) + a
         assert np.array_equal(c, expected)
+
+
+@pytest.mark.parametrize("is_rare", [False, True])
+def test_a_branch_for_what_some_element_is_keeps_its_code_in_a_loop(lower, is_rare) -> None:
+    f, p = fragment("i32", 32, 32, ROWS), fragment("i1", 32, 32, ROWS)
+    m = memref("i32", 32, 32)
+    text = f"""
+cute.kernel @k(%c: {m}, %n: i32, %flag: i1) attributes {{threads = 128 : i32}} {{
+  %z = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %q = cute.alloc_fragment : {p}
+  %o = cute.alloc_fragment : {f}
+  cute.fill %q, %flag : {p}
+  scf.for %i = %z to %n step %one : i32 {{
+    %any = cute.any %q {{local}} : {p}
+    scf.if {"%any" if is_rare else "%flag"} {{
+      %square = arith.muli %n, %n : i32
+      cute.fill %o, %square : {f}
+    }}
+  }}
+  cute.copy %o, %c : {f} -> {m}
+}}"""
+    products = [
+        op for op in lower(text).walk() if getattr(op, "mnemonic", "").startswith("mul.lo.s32")
+    ]
+    assert [isinstance(op.parent_op(), ptx.IfOp) for op in products] == [is_rare]
 
 
 def test_predicate_tiles(run_kernel) -> None:

@@ -134,6 +134,23 @@ def test_loops_lose_what_they_do_not_change(builder) -> None:
     assert mnemonics(builder.levels[0].block) == ["add.s32", "xor.b32"]
 
 
+def test_rare_branches_keep_what_they_compute(builder) -> None:
+    x, y, _ = builder.levels[0].block.args
+    loop, rare, inner = Block(arg_types=[ptx.reg("b32")]), Block(), Block()
+    builder.push(loop, repeats=True)
+    builder.pure("xor.b32", x, y)
+    builder.push(rare, repeats=False, is_rare=True)
+    builder.pure("add.s32", x, y)
+    builder.pure("xor.b32", x, y)
+    builder.push(inner, repeats=True)
+    builder.pure("sub.s32", x, y)
+    for _ in range(3):
+        builder.pop()
+    assert mnemonics(builder.levels[0].block) == ["xor.b32"]
+    assert mnemonics(loop) == mnemonics(inner) == []
+    assert mnemonics(rare) == ["add.s32", "sub.s32"]
+
+
 def test_sums_join_outer_terms_first(builder) -> None:
     x, y, _ = builder.levels[0].block.args
     loop = Block(arg_types=[ptx.reg("b32")])
