@@ -143,7 +143,7 @@ _WORDS = {
     "scheduler": ("single", "persistent", "dynamic", "stream"),
     "reduction": ("ordered", "atomic"),
     "order": ("columns", "snake", "hilbert", "sections"),
-    "overlap": ("no", "yes", "turns"),
+    "overlap": ("no", "yes", "turns", "relay"),
     "split_loops": ("no", "yes"),
     "split_loads": ("no", "yes"),
     "swap_ab": ("no", "yes"),

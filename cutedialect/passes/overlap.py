@@ -67,7 +67,7 @@ _FEW = 8
 
 @dataclass(frozen=True)
 class OverlapPass(ModulePass):
-    """Skew the loops of kernels whose schedule says `overlap = yes` or `overlap = turns`."""
+    """Skew the loops of kernels whose schedule says `overlap = yes`, `turns` or `relay`."""
 
     name = "cute-overlap"
 
@@ -76,11 +76,12 @@ class OverlapPass(ModulePass):
             if not isinstance(kernel, KernelOp) or kernel.schedule is None:
                 continue
             overlap = kernel.schedule.data.overlap
-            if overlap in ("yes", "turns"):
+            if overlap in ("yes", "turns", "relay"):
                 for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
                     chain = _chain(loop)
                     if chain is not None:
-                        _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
+                        in_turns = overlap != "yes" and _opens_turns(loop)
+                        _skew(loop, chain, in_turns, overlap == "relay")
             use_shadows(kernel)
 
 
@@ -102,6 +103,7 @@ class _Chain:
     first: _Group
     second: _Group
     before: tuple[Operation, ...]
+    rest: tuple[Operation, ...]
     beside: tuple[Operation, ...]
     behind: tuple[Operation, ...]
 
@@ -130,7 +132,7 @@ def _chain(loop: scf.ForOp) -> _Chain | None:
         return None
     behind = _behind(rest, made, two.gemm.acc)
     beside = tuple(op for op in rest if op not in behind)
-    return _Chain(one, two, tuple(before), beside, tuple(behind))
+    return _Chain(one, two, tuple(before), tuple(rest), beside, tuple(behind))
 
 
 def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
@@ -264,7 +266,7 @@ def _opens_turns(loop: scf.ForOp) -> bool:
     return True
 
 
-def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
+def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool, as_relay: bool) -> None:
     """Replace a loop by its first trip, the skewed loop, and the last second multiply."""
     block = loop.parent
     assert block is not None
@@ -290,20 +292,7 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     writer.add(again)
     trip = _Writer(inner, chain, kept.result)
     trip.values[loop.body.block.args[0]] = inner.args[0]
-    fence = chain.before.index(chain.first.start[-1])
-    trip.clone(chain.before[:fence])
-    if in_turns:
-        trip.add(TurnWaitOp(None, _GROUP))
-    trip.clone(chain.before[fence:])
-    trip.start(chain.second)
-    if in_turns:
-        trip.add(TurnPassOp(None, _GROUP))
-    ahead = _ahead(chain)
-    trip.clone(ahead)
-    trip.finish(chain.first, 1)
-    trip.clone([op for op in chain.beside if op not in ahead])
-    trip.finish(chain.second, 0, _last_written(chain.beside))
-    trip.clone(chain.behind)
+    _write_trip(trip, chain, in_turns, as_relay)
     trip.add(scf.YieldOp())
     last = _Writer(then, chain, kept.result)
     last.start(chain.second)
@@ -311,6 +300,35 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     last.add(scf.YieldOp())
     loop.detach()
     loop.erase()
+
+
+def _write_trip(trip: _Writer, chain: _Chain, in_turns: bool, as_relay: bool) -> None:
+    """One trip of the skewed loop, without its end."""
+    fence = chain.before.index(chain.first.start[-1])
+    ahead = _ahead(chain)
+    trip.clone(chain.before[:fence])
+    if as_relay:
+        trip.clone(chain.second.start[:-1])
+    if in_turns:
+        trip.add(TurnWaitOp(None, _GROUP))
+    if as_relay:
+        trip.clone(chain.second.start[-1:])
+        trip.multiply(chain.second)
+    trip.clone(chain.before[fence:])
+    if not as_relay:
+        trip.start(chain.second)
+    if in_turns:
+        trip.add(TurnPassOp(None, _GROUP))
+    trip.clone(ahead)
+    if as_relay:
+        trip.finish(chain.first, 0)
+        trip.clone(chain.second.end[2:])
+        trip.clone([op for op in chain.rest if op not in ahead])
+        return
+    trip.finish(chain.first, 1)
+    trip.clone([op for op in chain.beside if op not in ahead])
+    trip.finish(chain.second, 0, _last_written(chain.beside))
+    trip.clone(chain.behind)
 
 
 class _Writer:
@@ -341,6 +359,10 @@ class _Writer:
     def start(self, group: _Group) -> None:
         """Wait for the operand in memory, and multiply by what was kept."""
         self.clone(group.start)
+        self.multiply(group)
+
+    def multiply(self, group: _Group) -> None:
+        """Multiply by what was kept, as a group."""
         gemm = group.gemm
         b = self.values.get(gemm.b, gemm.b)
         made = GemmOp(self.kept, b, gemm.acc, gemm.atom)
