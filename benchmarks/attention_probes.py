@@ -268,6 +268,8 @@ _SCHEDULES = (
     ],
     "tile = (64,64), overlap = no, split_loops = yes",
     "tile = (128,176), overlap = turns",
+    "tile = (128,64), overlap = relay",
+    "tile = (192,64), overlap = relay, split_loops = yes",
     "tile = (128,64), stages = 1",
     "tile = (128,64), stages = 4",
     "tile = (128,64), roles = uniform",

@@ -16,6 +16,11 @@ wait; all other code stands between the waits, where the tensor cores work on th
 for what is computed for rows or columns alone: that comes before both. With `overlap = turns` the
 role's warpgroups issue their multiplies one after the other, so that the tensor cores have those of
 one while another computes.
+
+With `overlap = relay` they do so too, but a trip's multiplies work together, and nothing of their
+own warpgroup beside them: { o += p v[j - 1]; s = q k[j]; wait for both; p = f(s); rescale o }. The
+second one, whose registers hold up the warp until tensor cores have read them, comes first; the
+other one waits in their queue when the next warpgroup's turn comes.
 """
 
 from __future__ import annotations
@@ -97,7 +102,7 @@ class _Group:
 @dataclass(frozen=True)
 class _Chain:
     """The ops of a loop's body in program order: what comes before the end of the first multiply,
-    what can run while the second works, and what has to follow that.
+    the rest of it, and of that what can run while the second works, and what has to follow that.
     """
 
     first: _Group

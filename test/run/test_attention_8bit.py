@@ -249,6 +249,17 @@ def test_pages_of_keys(of_q, arch):
     check(out, lse, q, k, v, causal=True)
 
 
+@pytest.mark.parametrize(
+    "tile", ["(128,192)", pytest.param("(192,96), warps = (12,1)", marks=pytest.mark.long)]
+)
+def test_a_relay_gives_the_same_bits(tile):
+    arrays = operands(1, 2, 1, 200, 450, 128)
+    schedules = (f"tile = {tile}, overlap = {overlap}" for overlap in ("yes", "relay"))
+    found = [run(*arrays, schedule=each) for each in schedules]
+    np.testing.assert_array_equal(*(out for out, _ in found))
+    check(*found[0], *arrays)
+
+
 @pytest.mark.parametrize("schedule", ["tile = (128,96), scheduler = dynamic", "cluster = (2,1)"])
 def test_schedules_give_the_same_bits(schedule):
     arrays = operands(1, 2, 1, 300, 200, 64)
