@@ -19,6 +19,8 @@ _SOME_HEADS = 16
 _MANY_KEYS = 8192
 # From so many rows on, tiles of three warpgroups do.
 _MANY_ROWS = 2048
+# Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
+_SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,10 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         registers = (104, 200)
     scheduler = "dynamic" if work.is_uneven and work.loads_boxes else None
     warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
+    overlap = _overlap(work, bq)
     if given is not None:
         if given.tile is not None:
-            warps = None
+            warps, overlap = None, _overlap(work, given.tile[0])
         if given.cluster not in (None, (1, 1)) or given.roles not in (None, "specialized"):
             scheduler = None
     # Tiles of little work are over before several threads have told each other which comes next.
@@ -81,7 +84,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     default = Schedule(
         tile=(bq, keys),
         warps=warps,
-        overlap=_overlap(work, bq),
+        overlap=overlap,
         scheduler=scheduler,
         registers=registers,
         split_loops=splits,
@@ -101,10 +104,13 @@ def _overlap(work: AttentionWork, bq: int) -> str:
         return "no" if is_tight or (work.is_paged and bq == 2 * _GROUP_ROWS) else "yes"
     if widest <= 128 and not work.loads_boxes:
         return "no"
+    if work.bits_q == 8:
+        # Multiplies of 8 bits take less time than exponentials: of three warpgroups two compute.
+        return "relay" if bq == 3 * _GROUP_ROWS and widest <= 128 else "yes"
     # Two warpgroups with little to multiply are better off without waiting for their turn, and so
     # are those that multiply most of the time.
     is_short = widest <= 64 and bq == 2 * _GROUP_ROWS
-    return "yes" if is_short or widest > 128 or work.bits_q == 8 else "turns"
+    return "yes" if is_short or widest > 128 else "turns"
 
 
 def _order(work: AttentionWork) -> Schedule:
@@ -137,11 +143,25 @@ def _is_mixed(work: AttentionWork) -> bool:
     return work.bits < work.bits_q
 
 
+def _is_for_three_groups(work: AttentionWork) -> bool:
+    """Whether three warpgroups share a tile: they hide the exponentials of narrow heads, and of
+    wider ones of 8 bits, if registers suffice and rows are many.
+    """
+    is_small = work.bits_q == 8
+    if work.is_paged or not (_is_plain(work) or (is_small and work.loads_boxes)):
+        return False
+    least = _MANY_ROWS if work.is_uneven or is_small else 3 * _GROUP_ROWS
+    if work.rows is not None and work.rows < least:
+        return False
+    widest = max(work.dims)
+    return 64 < widest <= 128 if is_small else widest <= 64
+
+
 def _group_keys(work: AttentionWork) -> int:
     """Keys of a block for warpgroups."""
     widest = max(work.dims)
     if work.bits_q == 8 and widest <= 128 and not work.is_paged:
-        return 192
+        return _FEWER_SMALL_KEYS if _is_for_three_groups(work) else _SMALL_KEYS
     if widest > 192:
         return 64 if work.loads_boxes and not (_is_mixed(work) or work.is_paged) else 32
     if widest > 128:
@@ -157,8 +177,8 @@ def _group_keys(work: AttentionWork) -> int:
 
 
 def _rows(work: AttentionWork, arch: str, keys: int) -> int:
-    """Rows of a tile: a power of two of those that a warp or warpgroup multiplies, or three
-    warpgroups, which hide the exponentials of narrow heads.
+    """Rows of a tile: those of three warpgroups, or a power of two of those that a warp or warpgroup
+    multiplies.
     """
     widest = max(work.dims)
     most, unit = 128, _ROWS
@@ -167,8 +187,7 @@ def _rows(work: AttentionWork, arch: str, keys: int) -> int:
             _is_mixed(work) and widest > 128
         )
         most, unit = (64 if few_registers else 128), _GROUP_ROWS
-        few = work.rows is not None and work.rows < (_MANY_ROWS if work.is_uneven else 3 * unit)
-        if widest <= 64 and _is_plain(work) and not few and not work.is_paged:
+        if _is_for_three_groups(work):
             return 3 * unit
     needed = most if work.rows is None else -(-max(work.rows, 1) // unit) * unit
     if _is_mixed(work):
