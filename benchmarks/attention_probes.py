@@ -394,7 +394,22 @@ def attention_probes() -> list[Probe]:
         for dtype in ("e4m3", "e5m2")
         for more in small
     ]
+    # What many rows get, on few.
+    relay = "tile = (192,96), warps = (12,1), overlap = relay"
     found += [
+        probe(f"{name}, in a relay", dtype=dtype, depths=depths, schedule=relay, **more)
+        for name, dtype, depths, more in (
+            ("full", "e4m3", (128, 128), {"sizes": long}),
+            ("causal", "e4m3", (128, 128), {"sizes": long, "causal": True, "heads": (4, 2)}),
+            ("causal", "e5m2", (96, 80), {"sizes": long, "causal": True}),
+            ("window", "e4m3", (128, 128), {"sizes": long, "window": (50, 30)}),
+            ("softcap", "e4m3", (128, 128), {"sizes": long, "softcap": 5.0, "causal": True}),
+            ("padded", "e4m3", (128, 128), {"form": "padded", "sizes": _PADDED, "causal": True}),
+            ("packed", "e4m3", (128, 128), {"form": "packed", "sizes": _PACKED, "heads": (4, 2)}),
+        )
+    ]
+    found += [
+        probe("many rows", dtype="e4m3", depths=(128, 128), sizes=((2100, 330),), causal=True),
         probe("window", dtype="e4m3", window=(50, 30)),
         probe("padded", dtype="e4m3", form="padded", sizes=_PADDED, causal=True),
         probe("packed", dtype="e4m3", form="packed", sizes=_PACKED, heads=(4, 2)),

@@ -26,7 +26,7 @@ _VARIED: dict[str, tuple[object, ...]] = {
     "scheduler": ("single", "persistent"),
     "order": ("snake", "hilbert"),
     "roles": ("uniform", "specialized", "alternate"),
-    "overlap": ("no", "yes"),
+    "overlap": ("no", "yes", "turns", "relay"),
     "split_loops": ("no", "yes"),
     "split_loads": ("no", "yes"),
 }

@@ -22,6 +22,8 @@ from cutedialect.backend.runtime import ptxas
 
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
 SHIFT = 8
+# What many rows get, on few.
+RELAY = "tile = (192,96), warps = (12,1), overlap = relay"
 
 
 def operands(b, h, hk, sq, sk, d, dv=None, dtype=E4M3, size=1.0, of_q=None):
@@ -144,25 +146,28 @@ def test_a_head_of_zeros_with_scale_zero():
     check(out, lse, q, k, v, scales=(1, [0, 1], 1), causal=True)
 
 
-def test_padding_does_not_leak():
-    q, k, v = operands(3, 2, 1, 70, 200, 64)
+@pytest.mark.parametrize(("d", "schedule"), [(64, None), (128, RELAY)])
+def test_padding_does_not_leak(d, schedule):
+    q, k, v = operands(3, 2, 1, 70, 200, d)
     lengths = np.array([150, 20, 0], np.int32)
     for entry, length in enumerate(lengths):
         k[entry, :, length:], v[entry, :, length:] = np.nan, np.nan
-    out, lse = run(q, k, v, lengths=lengths, causal=True)
+    out, lse = run(q, k, v, lengths=lengths, causal=True, schedule=schedule)
     for entry, length in enumerate(lengths):
         at = slice(entry, entry + 1)
         kept = k[at, :, :length], v[at, :, :length]
         check(out[at], lse[at], q[at], *kept, causal=True)
 
 
-def test_packed_sequences():
+@pytest.mark.parametrize(("d", "schedule"), [(64, None), (128, RELAY)])
+def test_packed_sequences(d, schedule):
     rows, keys = [5, 130, 0, 64], [70, 130, 3, 20]
     q_offsets, k_offsets = (np.cumsum([0, *x]).astype(np.int32) for x in (rows, keys))
-    q, k, v = operands(1, 4, 2, q_offsets[-1], k_offsets[-1], 64)
+    q, k, v = operands(1, 4, 2, q_offsets[-1], k_offsets[-1], d)
     of_v = np.array([[0.5, 2.0]], np.float32)
     k[:, :, k_offsets[2] : k_offsets[3]] = v[:, :, k_offsets[2] : k_offsets[3]] = np.nan
-    out, lse = run(q, k, v, (None, None, of_v), cu_seqlens=(q_offsets, k_offsets), causal=True)
+    options = {"cu_seqlens": (q_offsets, k_offsets), "causal": True, "schedule": schedule}
+    out, lse = run(q, k, v, (None, None, of_v), **options)
     for s, count in enumerate(rows):
         mine, of_keys = (slice(x[s], x[s + 1]) for x in (q_offsets, k_offsets))
         if count:
@@ -249,15 +254,36 @@ def test_pages_of_keys(of_q, arch):
     check(out, lse, q, k, v, causal=True)
 
 
+IN_RELAYS = {
+    "full": (operands(1, 1, 1, 193, 450, 128), {}),
+    "causal_shared_heads": (operands(1, 2, 1, 193, 211, 128), {"causal": True}),
+    "window": (operands(1, 1, 1, 211, 400, 128), {"window": (130, 5), "softcap": 2.5}),
+    "odd_head_dimensions": (operands(1, 1, 1, 200, 211, 96, 80), {"causal": True}),
+    "more_rows_than_keys": (operands(1, 1, 1, 250, 97, 128, 64), {"causal": True}),
+    "few_keys": (operands(1, 1, 1, 192, 7, 80), {}),
+}
+
+
+@pytest.mark.parametrize("name", IN_RELAYS)
+def test_relays(name):
+    arrays, masks = IN_RELAYS[name]
+    check(*run(*arrays, schedule=RELAY, **masks), *arrays, **masks)
+
+
 @pytest.mark.parametrize(
-    "tile", ["(128,192)", pytest.param("(192,96), warps = (12,1)", marks=pytest.mark.long)]
+    "tile", [pytest.param("(128,192)", marks=pytest.mark.long), "(192,96), warps = (12,1)"]
 )
 def test_a_relay_gives_the_same_bits(tile):
-    arrays = operands(1, 2, 1, 200, 450, 128)
+    arrays = operands(1, 1, 1, 200, 450, 128)
     schedules = (f"tile = {tile}, overlap = {overlap}" for overlap in ("yes", "relay"))
-    found = [run(*arrays, schedule=each) for each in schedules]
-    np.testing.assert_array_equal(*(out for out, _ in found))
-    check(*found[0], *arrays)
+    found = [run(*arrays, schedule=each)[0] for each in schedules]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.long
+def test_many_rows():
+    arrays = operands(1, 1, 1, 2100, 130, 128)
+    check(*run(*arrays, causal=True), *arrays, causal=True)
 
 
 @pytest.mark.parametrize("schedule", ["tile = (128,96), scheduler = dynamic", "cluster = (2,1)"])
@@ -297,29 +323,43 @@ def test_no_bank_conflicts_where_values_are_transposed(keys):
         assert all(moved.values())
 
 
-def test_exponentials_lie_between_the_waits_in_machine_code(tmp_path):
+def machine_code(schedule, tmp_path):
+    """Multiplies by their columns, turns, waits and exponentials of a kernel, in order; each with
+    how many there are in a row.
+    """
     disassembler = ptxas.find("sm_90a").with_name("nvdisasm")
     if not disassembler.exists():
         pytest.skip("needs nvdisasm beside ptxas")
+    specs = [cute.TensorSpec((2, 4, None, 128), cute.e4m3)] * 3
     cubin = tmp_path / "kernel.cubin"
-    kernel = cute.compile(
-        cute.attention, *[cute.TensorSpec((2, 4, None, 128), cute.e4m3)] * 3, arch="sm_90a"
-    )
+    kernel = cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule)
     cubin.write_bytes(kernel.cubin)
-    text = subprocess.run(
-        [disassembler, "-c", cubin], capture_output=True, text=True, check=True
-    ).stdout
-    marks = re.findall(r"(QGMMA|WARPGROUP\.DEPBAR|MUFU\.EX2)[^;]*", text)
-    # Blocks of like instructions: the skewed loop has two multiplies in a row.
-    runs = [(mark, len(list(group))) for mark, group in itertools.groupby(marks)]
-    loop = next(
-        at
-        for at, (mark, _) in enumerate(runs)
-        if mark == "WARPGROUP.DEPBAR" and runs[at - 1][0] == "QGMMA" and runs[at - 1][1] >= 8
-    )
-    assert runs[loop + 1][0] == "MUFU.EX2"
-    assert runs[loop + 1][1] >= 64
-    assert runs[loop + 2][0] == "WARPGROUP.DEPBAR"
+    run = subprocess.run([disassembler, "-c", cubin], capture_output=True, text=True, check=True)
+    marks = re.findall(r"QGMMA\.64x\d+|WARPGROUP\.DEPBAR|MUFU\.EX2|BAR\.(?:SYNC|ARV)", run.stdout)
+    return [(mark, len(list(group))) for mark, group in itertools.groupby(marks)]
+
+
+def test_exponentials_lie_between_the_waits_in_machine_code(tmp_path):
+    runs = machine_code("tile = (128,192)", tmp_path)
+    marks = [mark for mark, _ in runs]
+    trip = ["QGMMA.64x192", "QGMMA.64x128", "WARPGROUP.DEPBAR", "MUFU.EX2", "WARPGROUP.DEPBAR"]
+    at = next(at for at in range(len(runs)) if marks[at : at + len(trip)] == trip)
+    assert [count for _, count in runs[at : at + len(trip)]][:3] == [4, 6, 1]
+    assert runs[at + 3][1] >= 96
+
+
+def test_a_relay_waits_once_for_both_multiplies_in_machine_code(tmp_path):
+    runs = machine_code(None, tmp_path)
+    trip = [("BAR.SYNC", 1), ("QGMMA.64x128", 3), ("QGMMA.64x96", 4), ("BAR.ARV", 1)]
+    trip.append(("WARPGROUP.DEPBAR", 1))
+    starts = [at for at in range(len(runs)) if runs[at : at + len(trip)] == trip]
+    # With and without the mask of the last keys.
+    assert len(starts) == 2
+    for start in starts:
+        mark, count = runs[start + len(trip)]
+        assert mark == "MUFU.EX2"
+        assert count >= 48
+    assert runs[starts[0] + len(trip) + 1] == trip[0]
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])

@@ -177,7 +177,7 @@ def _group_keys(work: AttentionWork) -> int:
 
 
 def _rows(work: AttentionWork, arch: str, keys: int) -> int:
-    """Rows of a tile: those of three warpgroups, or a power of two of those that a warp or warpgroup
+    """Rows of a tile: those of three warpgroups, or a power of two of what a warp or warpgroup
     multiplies.
     """
     widest = max(work.dims)
