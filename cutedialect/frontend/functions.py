@@ -237,7 +237,9 @@ def any_(condition: Tile, *, local: bool = False) -> Scalar:
 
     With `local` it is one of any rows that hold such an element: threads may decide for the rows
     that they have without asking the others, so that what stands under it must concern a row only
-    if the condition holds in it, and do no harm to the rows beside it.
+    if the condition holds in it, and do no harm to the rows beside it. Warps decide one by one, by
+    a vote, where rows do not go across them and only values in registers change under it; else
+    warpgroups do where they can, else all warps meet at a barrier.
     """
     if not isinstance(condition, Tile) or condition.dtype.bits != 1:
         raise error("expected a tile of conditions")

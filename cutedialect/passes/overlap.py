@@ -37,6 +37,7 @@ from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    AnyOp,
     ConvertOp,
     CopyOp,
     ExtractOp,
@@ -177,6 +178,8 @@ def _is_plain(op: Operation) -> bool:
         return isinstance(op.source.type, FragmentType) and isinstance(
             op.destination.type, FragmentType
         )
+    if isinstance(op, AnyOp):
+        return op.warps is not None and op.warps.value.data == 1
     kinds = (MapOp, ReduceOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp)
     return isinstance(op, kinds) or is_side_effect_free(op)
 

@@ -83,6 +83,7 @@ class PipelinePass(ModulePass):
                     if role.teams > 1:
                         alternate_instances(kernel, role)
                 continue
+            narrow_meetings(kernel)
             staged = _staged_buffers(kernel)
             for block in _blocks_with_writers(staged):
                 writers = [w for w in staged.values() if w.parent is block]

@@ -119,6 +119,55 @@ def test_against_float64(name, arch):
     check(*run(q, k, v, arch=arch, **masks), q, k, v, **masks)
 
 
+def rising(dtype, rows=70, d=64):
+    """Operands with keys in blocks of 64, whose largest scores (base 2) are about those of `tops`
+    times a factor of the row: they grow by less than 8 at once or in several steps, and by more.
+    """
+    tops = np.array([0, 5, 10, 17, 16, 40, 41, 47.5, 48.5, 120, 127.75, 128.25])
+    factors = np.array([1, 0.5, 0.25, 0, -1, -0.125, 0.75])
+    q, k, v = operands(1, 1, 1, rows, 64 * len(tops), d, dtype=dtype, size=0.25)
+    q[..., 0] = np.resize(factors, rows)
+    k[..., 0] = np.repeat(tops, 64) * math.log(2)
+    return q, k, v
+
+
+@pytest.mark.parametrize(
+    ("dtype", "arch", "schedule"),
+    [
+        (np.float16, "sm_80", "tile = (64,64)"),
+        (BF16, "sm_80", "tile = (32,64), warps = (1,2)"),
+        (np.float16, "sm_90a", "tile = (64,64), overlap = yes"),
+        (BF16, "sm_90a", "tile = (128,64), overlap = turns"),
+        (BF16, "sm_90a", "tile = (64,64), overlap = no"),
+    ],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_largest_scores_that_grow_by_more_or_less_than_2_to_the_8(dtype, arch, schedule, causal):
+    """What was added up is scaled only for more: exponentials up to 2^8 are as exact as up to 1."""
+    q, k, v = rising(dtype)
+    options = {"causal": causal, "scale": 1.0}
+    check(*run(q, k, v, arch=arch, schedule=schedule, **options), q, k, v, **options)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_rows_do_not_depend_on_those_beside_them(arch):
+    """A row keeps what its exponentials count from where another one of its warp grows, or has no
+    number.
+    """
+    q, k, v = rising(np.float16, 64)
+    changed = q.copy()
+    changed[:, :, 1::2] = -2 * q[:, :, 1::2]
+    changed[:, :, 5] = np.nan
+    (one, one_lse), (other, other_lse) = (
+        run(each, k, v, scale=1.0, arch=arch, schedule="tile = (64,64)") for each in (q, changed)
+    )
+    np.testing.assert_array_equal(one[:, :, ::2], other[:, :, ::2])
+    np.testing.assert_array_equal(one_lse[:, :, ::2], other_lse[:, :, ::2])
+    assert np.isnan(other[:, :, 5]).all()
+    assert np.isnan(other_lse[:, :, 5]).all()
+    assert np.isfinite(np.delete(other, 5, 2)).all()
+
+
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_copies_that_complete_late(seed, monkeypatch):
     monkeypatch.setattr(emulator, "launch", partial(emulator.launch, seed=seed))

@@ -166,9 +166,9 @@ class AnyOp(IRDLOperation):
     """Whether a condition holds for any element of a register tile, the same for the whole CTA or
     role.
 
-    Where it is `local`, threads may decide for the rows that they hold: it is true at least for
-    those with an element for which it holds. `warps` says that every so many neighboring warps
-    decide together.
+    Where it is `local`, threads may decide for the rows that they hold: it is the same for all that
+    hold elements of one row, and true at least where it holds for one. `warps` says that every so
+    many neighboring warps decide together: a single one by a vote, several at a barrier.
 
     Example:
 

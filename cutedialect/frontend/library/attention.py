@@ -2,7 +2,8 @@
 
 Tensors are (batch, heads..., sequence, head dimension). Heads that share keys and values are a
 mode of their own, along which K and V have stride 0. Softmax runs in base 2 on the rows of one tile
-of Q: `m` is the largest scaled score of a row so far, `total` the sum of its exponentials.
+of Q: `total` is the sum of a row's exponentials, which count from `m`. That is its largest scaled
+score so far, or one less by up to `_SLACK`, so that few trips scale what was added up before.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 _LN2 = math.log(2)
 # Exponentials of 8 bits are multiplied by 2^8: e4m3 goes up to 448.
 _SHIFT = 8.0
+# By how much a row's largest score may exceed the one that its exponentials count from. These go
+# up to 2^8 then, as exact in floats of 16 bits as those up to 1.
+_SLACK = 8.0
 _LEAST = 1e-30
 
 
@@ -221,14 +225,20 @@ def attention(
                 hide(s, j * bk)
         top = cute.row_max(s)
         new = cute.maximum(m, top if is_scaled_first else top * scale)
-        # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from it.
-        base = cute.where(new == -cute.inf, 0.0, new)
+        # NaN counts as growth. Which rows share a warp does not matter: the others keep their m.
+        grown = ~(new <= (m if shift else m + _SLACK))
+        some = cute.any_(grown, local=True)
+        r = cute.full((bq,), 1.0)
+        with when(some):
+            r.assign(cute.where(grown, cute.exp2(m - new), 1.0))
+            m.assign(cute.where(grown, new, m))
+        # Of a row that has seen no key yet, m is -inf: subtract 0 from its scores.
+        base = cute.where(m == -cute.inf, 0.0, m)
         p = exponentials(s, base)
-        r = cute.exp2(m - base)
         total.assign(total * r + cute.row_sum(p))
-        o.assign(o * r)
+        with when(some):
+            o.assign(o * r)
         cute.tile_gemm(p.to(p_type), v[j], o)
-        m.assign(new)
     none = total == 0.0
     part = cute.where(none, 0.0, (1.0 if factor_v is None else factor_v) / total)
     is_masked = left is not None or right is not None

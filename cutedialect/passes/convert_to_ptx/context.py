@@ -124,6 +124,11 @@ class Context:
         if self.elected or isinstance(predicate, int):
             return predicate
         builder = self.builder
+        if warps == 1:
+            # All lanes of a warp come here together, and get the same (PTX ISA 9.7.13.11).
+            given = builder.value(predicate, "pred")
+            members = builder.imm(0xFFFFFFFF, "b32")
+            return builder.emit(ptx.VoteOp("sync.any.pred", given, members)).results[0]
         name, threads = self._meeting(warps)
         at, given = builder.value(name, "b32"), builder.value(predicate, "pred")
         found = builder.emit(ptx.BarAnyOp(given, at, threads)).results[0]

@@ -1,0 +1,114 @@
+"""Conditions of rows are decided by each warp where rows do not go across warps and only registers
+change under them; else all of them meet.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+# Threads hold 4 columns, so that 128 columns are a warp's and 512 those of all four.
+ROWS, NARROW, WIDE = 16, 128, 512
+
+
+def numbers(width):
+    """Rows of which few have a positive number."""
+    x = -np.random.default_rng(width).integers(1, 9, (ROWS, width)).astype(np.float32)
+    x[[1, 6, 7, 14], [5, 0, width - 1, width // 2]] = [3, 1, 7, 2]
+    return x
+
+
+def run(program, width):
+    """(result (rows,), how many warps decide together: None for all) of a program."""
+    x, out = numbers(width), np.full((ROWS, 1), 99, np.float32)
+    options = {"arch": "sm_80", "backend": "emulator", "schedule": "warps = (4,1)"}
+    kernel = cute.compile(program, x, out, width=width, **options)
+    kernel.launch(x, out)
+    (found,) = re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-pipeline"])
+    warps = re.search(r"warps = (\d+)", found)
+    # A vote of a warp, or a barrier.
+    assert kernel.ptx.count("vote.sync.any") == (warps is not None)
+    assert kernel.ptx.count("bar.red") == (warps is None)
+    return out[:, 0], None if warps is None else int(warps[1])
+
+
+def tile(x, width):
+    return cute.load(cute.local_tile(x, (ROWS, width), (0, 0)))
+
+
+def store(y, value):
+    cute.copy(value, cute.local_tile(y, (ROWS, 1), (0, 0)))
+
+
+@cute.kernel
+def changes_registers(x, y, *, width=NARROW):
+    top, kept = cute.row_max(tile(x, width)), cute.zeros((ROWS, 1))
+    with cute.when(cute.any(top > 0.0, local=True)):
+        kept.assign(cute.where(top > 0.0, top, 0.0))
+    store(y, kept)
+
+
+@cute.kernel
+def asks_all(x, y, *, width=NARROW):
+    top, kept = cute.row_max(tile(x, width)), cute.zeros((ROWS, 1))
+    with cute.when(cute.any(top > 0.0)):
+        kept.assign(cute.where(top > 0.0, top, 0.0))
+    store(y, kept)
+
+
+@cute.kernel
+def stores(x, y, *, width=NARROW):
+    top = cute.row_max(tile(x, width))
+    store(y, cute.zeros((ROWS, 1)))
+    with cute.when(cute.any(top > 0.0, local=True)):
+        store(y, cute.maximum(top, 0.0))
+
+
+@cute.kernel
+def adds_up(x, y, *, width=NARROW):
+    values, kept = tile(x, width), cute.zeros((ROWS, 1))
+    with cute.when(cute.any(cute.row_max(values) > 0.0, local=True)):
+        kept.assign(cute.row_max(cute.maximum(values, 0.0)))
+    store(y, kept)
+
+
+@cute.kernel
+def loops(x, y, *, width=NARROW):
+    top, kept = cute.row_max(tile(x, width)), cute.zeros((ROWS, 1))
+    some = cute.any(top > 0.0, local=True)
+    with cute.when(some):
+        kept.assign(top * 0.0)
+    for _ in cute.range(some.to(cute.i32)):
+        kept.assign(kept + cute.row_max(cute.maximum(tile(x, width), 0.0)))
+    store(y, kept)
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+@pytest.mark.parametrize("program", [changes_registers, asks_all, stores, adds_up, loops])
+def test_warps_decide_for_rows_of_their_own_in_registers(program, width):
+    out, warps = run(program, width)
+    np.testing.assert_array_equal(out, numbers(width).max(1).clip(min=0))
+    assert warps == (1 if program is changes_registers and width == NARROW else None)
+
+
+@pytest.mark.parametrize(
+    ("arch", "schedule"),
+    [
+        ("sm_80", "warps = (4,1)"),
+        ("sm_80", "warps = (2,2)"),
+        ("sm_90a", "overlap = no"),
+        ("sm_90a", "overlap = yes"),
+    ],
+)
+def test_attention_scales_where_rows_of_a_warp_grew(arch, schedule):
+    spec = cute.TensorSpec((1, 4, None, 64), cute.f16)
+    schedule = f"tile = (128,64), {schedule}"
+    kernel = cute.compile(cute.attention, spec, spec, spec, arch=arch, schedule=schedule)
+    found = re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-pipeline"])
+    is_alone = "(2,2)" not in schedule
+    assert ["warps = 1" in each for each in found] == [is_alone]
+    assert ("vote.sync.any" in kernel.ptx, "bar.red" in kernel.ptx) == (is_alone, not is_alone)
