@@ -65,9 +65,9 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         return Schedule(tile=(bq, keys)).merged(_order(work)).merged(given)
     registers = splits = None
     if bq == 2 * _GROUP_ROWS and max(work.dims) > 192 and work.is_sliced and _is_plain(work):
-        # Where a tile is many boxes, at places in a slice, the loading thread needs registers, and
-        # those that compute have none for the bounds of several loops.
-        registers, splits = (56, 224), "no"
+        # Beside the places in a slice, those that compute have no registers for the bounds of
+        # several loops.
+        splits = "no"
     if bq == 2 * _GROUP_ROWS and work.is_paged:
         # A box for each page takes even more.
         registers = (104, 200)
