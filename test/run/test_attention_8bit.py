@@ -413,6 +413,18 @@ def test_default_schedules_assemble_without_spills(d, dv, masks, has_lengths):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.parametrize("heads", [(8, 8), (8, 2)])
+def test_packed_sequences_assemble_without_spills(heads):
+    q, k = (cute.TensorSpec((1, count, None, 128), cute.e4m3) for count in heads)
+    options = dict(VARIANTS[2][2], cu_seqlens=(cute.TensorSpec((None,), cute.i32),) * 2)
+    for name, count in zip(
+        ("scale_q", "scale_k", "scale_v"), (heads[0], *heads[1:] * 2), strict=True
+    ):
+        options[name] = cute.TensorSpec((count,), cute.f32)
+    kernel = cute.compile(cute.attention, q, k, k, arch="sm_90a", return_lse=True, **options)
+    assert kernel.resources.spills == 0
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(("d", "dv", "masks"), [VARIANTS[2], VARIANTS[4]])
 def test_default_schedules_of_mixed_types_assemble_without_spills(d, dv, masks, arch):

@@ -45,6 +45,7 @@ def test_many_rows_of_8_bits_go_to_a_relay_of_three_warpgroups(more):
         ({"dims": (128, 192)}, (128, 96), "yes"),
         ({"is_paged": True, "is_sliced": True}, (128, 128), "yes"),
         ({"loads_boxes": False}, (128, 192), "no"),
+        ({"is_uneven": True, "is_packed": True, "group": 4}, (128, 192), "yes"),
         ({"bits_q": 16}, (64, 128), "turns"),
         ({"bits_q": 16, "dims": (64, 64)}, (128, 128), "yes"),
     ],

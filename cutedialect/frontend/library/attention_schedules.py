@@ -153,6 +153,9 @@ def _is_for_three_groups(work: AttentionWork) -> bool:
     least = _MANY_ROWS if work.is_uneven or is_small else 3 * _GROUP_ROWS
     if work.rows is not None and work.rows < least:
         return False
+    if is_small and work.is_packed and work.group != 1:
+        # Sequences, shared heads and their scales together leave too few registers.
+        return False
     widest = max(work.dims)
     return 64 < widest <= 128 if is_small else widest <= 64
 
