@@ -37,7 +37,7 @@ from .gemm_operands import Operand, as_operand, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
-from .library.attention_schedules import AttentionWork, choose_schedule
+from .library.attention_schedules import AttentionWork, choose_schedule, scales_rarely
 from .library.split_attention import split_attention
 
 _LOG2_E = math.log2(math.e)
@@ -425,6 +425,7 @@ class _Call:
             "page_size": 0 if self.table is None else self.k.shape[2],
             # The largest score is that of the largest product only with a positive factor.
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
+            "is_lazy": scales_rarely(problem, chosen),
             "arch": target,
             "schedule": chosen,
             "backend": backend,

@@ -2,8 +2,9 @@
 
 Tensors are (batch, heads..., sequence, head dimension). Heads that share keys and values are a
 mode of their own, along which K and V have stride 0. Softmax runs in base 2 on the rows of one tile
-of Q: `total` is the sum of a row's exponentials, which count from `m`. That is its largest scaled
-score so far, or one less by up to `_SLACK`, so that few trips scale what was added up before.
+of Q: `total` is the sum of a row's exponentials, which count from `m`, its largest scaled score so
+far. With `is_lazy` that may be one less by up to `_SLACK`, so that few trips scale what was added
+up before.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ def attention(
     tile: tuple[int, int] = (128, 64),
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
+    is_lazy: bool = False,
     page_size: int = 0,
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
@@ -225,20 +227,26 @@ def attention(
                 hide(s, j * bk)
         top = cute.row_max(s)
         new = cute.maximum(m, top if is_scaled_first else top * scale)
-        # NaN counts as growth. Which rows share a warp does not matter: the others keep their m.
-        grown = ~(new <= (m if shift else m + _SLACK))
-        some = cute.any_(grown, local=True)
-        r = cute.full((bq,), 1.0)
-        with when(some):
-            r.assign(cute.where(grown, cute.exp2(m - new), 1.0))
-            m.assign(cute.where(grown, new, m))
-        # Of a row that has seen no key yet, m is -inf: subtract 0 from its scores.
-        base = cute.where(m == -cute.inf, 0.0, m)
+        r, some = cute.full((bq,), 1.0), None
+        if is_lazy:
+            # NaN counts as growth. The other rows of a warp keep their m.
+            grown = ~(new <= (m if shift else m + _SLACK))
+            some = cute.any_(grown, local=True)
+            with when(some):
+                r.assign(cute.where(grown, cute.exp2(m - new), 1.0))
+                m.assign(cute.where(grown, new, m))
+            new = m
+        # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from its scores.
+        base = cute.where(new == -cute.inf, 0.0, new)
         p = exponentials(s, base)
+        if not is_lazy:
+            r = cute.exp2(m - base)
         total.assign(total * r + cute.row_sum(p))
-        with when(some):
+        with nullcontext() if some is None else when(some):
             o.assign(o * r)
         cute.tile_gemm(p.to(p_type), v[j], o)
+        if not is_lazy:
+            m.assign(new)
     none = total == 0.0
     part = cute.where(none, 0.0, (1.0 if factor_v is None else factor_v) / total)
     is_masked = left is not None or right is not None

@@ -17,6 +17,8 @@ _L2_BYTES = 32 << 20
 _SOME_HEADS = 16
 # From so many keys on, larger blocks of them pay for a last one that is not full.
 _MANY_KEYS = 8192
+# From so many keys on, the largest score of a row grows in few of the blocks.
+_LAZY_KEYS = 2048
 # From so many rows on, tiles of three warpgroups do.
 _MANY_ROWS = 2048
 # Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
@@ -91,6 +93,16 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         split_loads="no" if is_short else None,
     )
     return default.merged(_order(work)).merged(given)
+
+
+def scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
+    """Whether it pays to ask in each trip if what was added up has to be scaled: where rows see
+    many blocks of keys (their largest scores grow in the first few), and warpgroups multiply
+    meanwhile.
+    """
+    sees_many = work.keys is None or work.keys >= _LAZY_KEYS
+    is_partial = work.has_window or work.is_packed
+    return sees_many and not is_partial and chosen.overlap in ("yes", "turns")
 
 
 def _overlap(work: AttentionWork, bq: int) -> str:

@@ -111,6 +111,7 @@ def split_attention(
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
+    is_lazy: bool = False,
     page_size: int = 0,
 ) -> None:
     """`attention` with the keys of each tile of rows in so many `parts`. A Q with a mode more, the
@@ -138,6 +139,7 @@ def split_attention(
         tile=tile,
         dims=dims,
         is_scaled_first=is_scaled_first,
+        is_lazy=is_lazy,
         page_size=page_size,
     )
     if parts is not None and lse is not None:
