@@ -268,8 +268,6 @@ _SCHEDULES = (
     ],
     "tile = (64,64), overlap = no, split_loops = yes",
     "tile = (128,176), overlap = turns",
-    "tile = (128,64), overlap = relay",
-    "tile = (192,64), overlap = relay, split_loops = yes",
     "tile = (128,64), stages = 1",
     "tile = (128,64), stages = 4",
     "tile = (128,64), roles = uniform",
@@ -395,9 +393,9 @@ def attention_probes() -> list[Probe]:
         for more in small
     ]
     # What many rows get, on few.
-    relay = "tile = (192,96), warps = (12,1), overlap = relay"
+    three = "tile = (192,96), warps = (12,1)"
     found += [
-        probe(f"{name}, in a relay", dtype=dtype, depths=depths, schedule=relay, **more)
+        probe(f"{name}, three warpgroups", dtype=dtype, depths=depths, schedule=three, **more)
         for name, dtype, depths, more in (
             ("full", "e4m3", (128, 128), {"sizes": long}),
             ("causal", "e4m3", (128, 128), {"sizes": long, "causal": True, "heads": (4, 2)}),

@@ -39,7 +39,7 @@ class Schedule:
         section of heads of attention.
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
         later, while that is computed; with "turns" warpgroups also issue theirs one after the
-        other, and with "relay" both of a trip together, while others compute.
+        other.
     split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
         that take a branch, such as that around a mask.
     split_loads: "no" lets one thread load what TMA loads in a loop, in the order of the program;
@@ -143,7 +143,7 @@ _WORDS = {
     "scheduler": ("single", "persistent", "dynamic", "stream"),
     "reduction": ("ordered", "atomic"),
     "order": ("columns", "snake", "hilbert", "sections"),
-    "overlap": ("no", "yes", "turns", "relay"),
+    "overlap": ("no", "yes", "turns"),
     "split_loops": ("no", "yes"),
     "split_loads": ("no", "yes"),
     "swap_ab": ("no", "yes"),

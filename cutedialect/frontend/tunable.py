@@ -26,7 +26,7 @@ _VARIED: dict[str, tuple[object, ...]] = {
     "scheduler": ("single", "persistent"),
     "order": ("snake", "hilbert"),
     "roles": ("uniform", "specialized", "alternate"),
-    "overlap": ("no", "yes", "turns", "relay"),
+    "overlap": ("no", "yes", "turns"),
     "split_loops": ("no", "yes"),
     "split_loads": ("no", "yes"),
 }

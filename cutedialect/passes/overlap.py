@@ -16,11 +16,6 @@ wait; all other code stands between the waits, where the tensor cores work on th
 for what is computed for rows or columns alone: that comes before both. With `overlap = turns` the
 role's warpgroups issue their multiplies one after the other, so that the tensor cores have those of
 one while another computes.
-
-With `overlap = relay` they do so too, but a trip's multiplies work together, and nothing of their
-own warpgroup beside them: { o += p v[j - 1]; s = q k[j]; wait for both; p = f(s); rescale o }. The
-second one, whose registers hold up the warp until tensor cores have read them, comes first; the
-other one waits in their queue when the next warpgroup's turn comes.
 """
 
 from __future__ import annotations
@@ -73,7 +68,7 @@ _FEW = 8
 
 @dataclass(frozen=True)
 class OverlapPass(ModulePass):
-    """Skew the loops of kernels whose schedule says `overlap = yes`, `turns` or `relay`."""
+    """Skew the loops of kernels whose schedule says `overlap = yes` or `overlap = turns`."""
 
     name = "cute-overlap"
 
@@ -82,12 +77,11 @@ class OverlapPass(ModulePass):
             if not isinstance(kernel, KernelOp) or kernel.schedule is None:
                 continue
             overlap = kernel.schedule.data.overlap
-            if overlap in ("yes", "turns", "relay"):
+            if overlap in ("yes", "turns"):
                 for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
                     chain = _chain(loop)
                     if chain is not None:
-                        in_turns = overlap != "yes" and _opens_turns(loop)
-                        _skew(loop, chain, in_turns, overlap == "relay")
+                        _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
             use_shadows(kernel)
 
 
@@ -103,13 +97,12 @@ class _Group:
 @dataclass(frozen=True)
 class _Chain:
     """The ops of a loop's body in program order: what comes before the end of the first multiply,
-    the rest of it, and of that what can run while the second works, and what has to follow that.
+    what can run while the second works, and what has to follow that.
     """
 
     first: _Group
     second: _Group
     before: tuple[Operation, ...]
-    rest: tuple[Operation, ...]
     beside: tuple[Operation, ...]
     behind: tuple[Operation, ...]
 
@@ -138,7 +131,7 @@ def _chain(loop: scf.ForOp) -> _Chain | None:
         return None
     behind = _behind(rest, made, two.gemm.acc)
     beside = tuple(op for op in rest if op not in behind)
-    return _Chain(one, two, tuple(before), tuple(rest), beside, tuple(behind))
+    return _Chain(one, two, tuple(before), beside, tuple(behind))
 
 
 def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
@@ -274,7 +267,7 @@ def _opens_turns(loop: scf.ForOp) -> bool:
     return True
 
 
-def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool, as_relay: bool) -> None:
+def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     """Replace a loop by its first trip, the skewed loop, and the last second multiply."""
     block = loop.parent
     assert block is not None
@@ -300,7 +293,20 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool, as_relay: bool) -> Non
     writer.add(again)
     trip = _Writer(inner, chain, kept.result)
     trip.values[loop.body.block.args[0]] = inner.args[0]
-    _write_trip(trip, chain, in_turns, as_relay)
+    fence = chain.before.index(chain.first.start[-1])
+    trip.clone(chain.before[:fence])
+    if in_turns:
+        trip.add(TurnWaitOp(None, _GROUP))
+    trip.clone(chain.before[fence:])
+    trip.start(chain.second)
+    if in_turns:
+        trip.add(TurnPassOp(None, _GROUP))
+    ahead = _ahead(chain)
+    trip.clone(ahead)
+    trip.finish(chain.first, 1)
+    trip.clone([op for op in chain.beside if op not in ahead])
+    trip.finish(chain.second, 0, _last_written(chain.beside))
+    trip.clone(chain.behind)
     trip.add(scf.YieldOp())
     last = _Writer(then, chain, kept.result)
     last.start(chain.second)
@@ -308,35 +314,6 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool, as_relay: bool) -> Non
     last.add(scf.YieldOp())
     loop.detach()
     loop.erase()
-
-
-def _write_trip(trip: _Writer, chain: _Chain, in_turns: bool, as_relay: bool) -> None:
-    """One trip of the skewed loop, without its end."""
-    fence = chain.before.index(chain.first.start[-1])
-    ahead = _ahead(chain)
-    trip.clone(chain.before[:fence])
-    if as_relay:
-        trip.clone(chain.second.start[:-1])
-    if in_turns:
-        trip.add(TurnWaitOp(None, _GROUP))
-    if as_relay:
-        trip.clone(chain.second.start[-1:])
-        trip.multiply(chain.second)
-    trip.clone(chain.before[fence:])
-    if not as_relay:
-        trip.start(chain.second)
-    if in_turns:
-        trip.add(TurnPassOp(None, _GROUP))
-    trip.clone(ahead)
-    if as_relay:
-        trip.finish(chain.first, 0)
-        trip.clone(chain.second.end[2:])
-        trip.clone([op for op in chain.rest if op not in ahead])
-        return
-    trip.finish(chain.first, 1)
-    trip.clone([op for op in chain.beside if op not in ahead])
-    trip.finish(chain.second, 0, _last_written(chain.beside))
-    trip.clone(chain.behind)
 
 
 class _Writer:
@@ -367,10 +344,6 @@ class _Writer:
     def start(self, group: _Group) -> None:
         """Wait for the operand in memory, and multiply by what was kept."""
         self.clone(group.start)
-        self.multiply(group)
-
-    def multiply(self, group: _Group) -> None:
-        """Multiply by what was kept, as a group."""
         gemm = group.gemm
         b = self.values.get(gemm.b, gemm.b)
         made = GemmOp(self.kept, b, gemm.acc, gemm.atom)

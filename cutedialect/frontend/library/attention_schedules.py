@@ -116,13 +116,10 @@ def _overlap(work: AttentionWork, bq: int) -> str:
         return "no" if is_tight or (work.is_paged and bq == 2 * _GROUP_ROWS) else "yes"
     if widest <= 128 and not work.loads_boxes:
         return "no"
-    if work.bits_q == 8:
-        # Multiplies of 8 bits take less time than exponentials: of three warpgroups two compute.
-        return "relay" if bq == 3 * _GROUP_ROWS and widest <= 128 else "yes"
     # Two warpgroups with little to multiply are better off without waiting for their turn, and so
-    # are those that multiply most of the time.
+    # are those that multiply most of the time, or compute most of it, as with 8 bits.
     is_short = widest <= 64 and bq == 2 * _GROUP_ROWS
-    return "yes" if is_short or widest > 128 else "turns"
+    return "yes" if is_short or widest > 128 or work.bits_q == 8 else "turns"
 
 
 def _order(work: AttentionWork) -> Schedule:

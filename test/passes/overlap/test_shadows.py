@@ -32,9 +32,8 @@ def marks(schedule="overlap = turns", **masks):
     return [mark.group() for mark in MARKS.finditer(text)]
 
 
-@pytest.mark.parametrize("overlap", ["turns", "relay"])
-def test_both_sides_of_the_branch_meet_before_the_wait(overlap):
-    found = marks(f"overlap = {overlap}")
+def test_both_sides_of_the_branch_meet_before_the_wait():
+    found = marks()
     wait = "cute_nvgpu.wgmma_wait {pending = 0 : i32} after"
     branch = ["rmem", *MEETING, wait, "} else {", *MEETING]
     assert found == [*branch, "local_tile %out", *STORES, WAIT]
