@@ -227,8 +227,9 @@ def attention(
                 hide(s, j * bk)
         top = cute.row_max(s)
         new = cute.maximum(m, top if is_scaled_first else top * scale)
-        r, some = cute.full((bq,), 1.0), None
+        r = some = None
         if is_lazy:
+            r = cute.full((bq,), 1.0)
             # NaN counts as growth. The other rows of a warp keep their m.
             grown = ~(new <= (m if shift else m + _SLACK))
             some = cute.any_(grown, local=True)
@@ -239,8 +240,7 @@ def attention(
         # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from its scores.
         base = cute.where(new == -cute.inf, 0.0, new)
         p = exponentials(s, base)
-        if not is_lazy:
-            r = cute.exp2(m - base)
+        r = cute.exp2(m - base) if r is None else r
         total.assign(total * r + cute.row_sum(p))
         with nullcontext() if some is None else when(some):
             o.assign(o * r)

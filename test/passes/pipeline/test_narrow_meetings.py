@@ -95,20 +95,26 @@ def test_warps_decide_for_rows_of_their_own_in_registers(program, width):
     assert warps == (1 if program is changes_registers and width == NARROW else None)
 
 
+@pytest.mark.parametrize("masks", [{}, {"causal": True}])
+@pytest.mark.parametrize("schedule", ["overlap = yes", "overlap = turns"])
+def test_attention_scales_where_rows_of_a_warp_grew(schedule, masks):
+    found, ptx = conditions(f"tile = (128,64), {schedule}", **masks)
+    assert found[0] == "local, warps = 1 : i32"
+    assert "vote.sync.any" in ptx
+
+
 @pytest.mark.parametrize(
-    ("arch", "schedule"),
-    [
-        ("sm_80", "warps = (4,1)"),
-        ("sm_80", "warps = (2,2)"),
-        ("sm_90a", "overlap = no"),
-        ("sm_90a", "overlap = yes"),
-    ],
+    ("rows", "schedule", "masks"),
+    [(None, "overlap = no", {}), (2047, "", {}), (None, "", {"window": (100, 0)})],
 )
-def test_attention_scales_where_rows_of_a_warp_grew(arch, schedule):
-    spec = cute.TensorSpec((1, 4, None, 64), cute.f16)
-    schedule = f"tile = (128,64), {schedule}"
-    kernel = cute.compile(cute.attention, spec, spec, spec, arch=arch, schedule=schedule)
-    found = re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-pipeline"])
-    is_alone = "(2,2)" not in schedule
-    assert ["warps = 1" in each for each in found] == [is_alone]
-    assert ("vote.sync.any" in kernel.ptx, "bar.red" in kernel.ptx) == (is_alone, not is_alone)
+def test_attention_to_few_blocks_scales_in_each(rows, schedule, masks):
+    found, ptx = conditions(f"tile = (128,64), {schedule}".rstrip(", "), rows, **masks)
+    assert not any("warps = 1" in each for each in found)
+    assert "vote.sync.any" not in ptx
+
+
+def conditions(schedule, rows=None, **masks):
+    spec = cute.TensorSpec((1, 4, rows, 64), cute.f16)
+    options = {"arch": "sm_90a", "schedule": schedule, **masks}
+    kernel = cute.compile(cute.attention, spec, spec, spec, **options)
+    return re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-pipeline"]), kernel.ptx
