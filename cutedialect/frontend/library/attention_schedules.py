@@ -66,13 +66,11 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work)).merged(given)
     registers = splits = None
-    if bq == 2 * _GROUP_ROWS and max(work.dims) > 192 and work.is_sliced and _is_plain(work):
-        # Beside the places in a slice, those that compute have no registers for the bounds of
-        # several loops.
+    has_more = work.has_window or (work.is_sliced and _is_plain(work))
+    if bq == 2 * _GROUP_ROWS and max(work.dims) > 192 and has_more:
+        # Beside a window's other side, or the places in a slice, those that compute have no
+        # registers for the bounds of several loops.
         splits = "no"
-    if bq == 2 * _GROUP_ROWS and work.is_paged:
-        # A box for each page takes even more.
-        registers = (104, 200)
     scheduler = "dynamic" if work.is_uneven and work.loads_boxes else None
     warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
     overlap = _overlap(work, bq)
@@ -83,6 +81,9 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
             scheduler = None
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
+    if bq == 2 * _GROUP_ROWS and work.is_paged:
+        # Threads that load a box for each page need more, one that loads all of them most.
+        registers = (104, 200) if is_short else (72, 216)
     default = Schedule(
         tile=(bq, keys),
         warps=warps,
