@@ -40,6 +40,8 @@ class Schedule:
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
         later, while that is computed; with "turns" warpgroups also issue theirs one after the
         other.
+    overlap_tiles: "yes" lets the last such multiply of a tile work while the next tile's first
+        result is computed on, where a role computes tile after tile.
     split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
         that take a branch, such as that around a mask.
     split_loads: "no" lets one thread load what TMA loads in a loop, in the order of the program;
@@ -65,6 +67,7 @@ class Schedule:
     raster: int | None = None
     order: str | None = None
     overlap: str | None = None
+    overlap_tiles: str | None = None
     split_loops: str | None = None
     split_loads: str | None = None
     swap_ab: str | None = None
@@ -144,6 +147,7 @@ _WORDS = {
     "reduction": ("ordered", "atomic"),
     "order": ("columns", "snake", "hilbert", "sections"),
     "overlap": ("no", "yes", "turns"),
+    "overlap_tiles": ("no", "yes"),
     "split_loops": ("no", "yes"),
     "split_loads": ("no", "yes"),
     "swap_ab": ("no", "yes"),

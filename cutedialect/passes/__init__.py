@@ -23,6 +23,7 @@ OURS = {
     "cute-assign-warp-roles": "assign_warp_roles",
     "cute-pipeline": "pipeline",
     "cute-overlap": "overlap",
+    "cute-overlap-tiles": "overlap_tiles",
     "cute-split-loops": "split_loops",
     "convert-to-ptx": "convert_to_ptx",
     "cute-to-ptx": "cute_to_ptx",

@@ -16,6 +16,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
     from cutedialect.passes.defer_sums import DeferSumsPass
     from cutedialect.passes.fuse import FusePass
     from cutedialect.passes.overlap import OverlapPass
+    from cutedialect.passes.overlap_tiles import OverlapTilesPass
     from cutedialect.passes.partition import PartitionPass
     from cutedialect.passes.pipeline import PipelinePass
     from cutedialect.passes.split_loops import SplitLoopsPass
@@ -29,6 +30,7 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
         AssignWarpRolesPass(),
         PipelinePass(),
         OverlapPass(),
+        OverlapTilesPass(),
         SplitLoopsPass(),
         ConvertToPtxPass(arch=arch),
     )

@@ -127,11 +127,11 @@ def _chain(loop: scf.ForOp) -> _Chain | None:
         return None
     if any(_uses(op, two.gemm.acc) for op in body[body.index(two.gemm) + 1 :]):
         return None
-    if not all(_is_plain(op) for op in rest):
+    if not all(is_plain(op) for op in rest):
         return None
-    behind = _behind(rest, made, two.gemm.acc)
-    beside = tuple(op for op in rest if op not in behind)
-    return _Chain(one, two, tuple(before), beside, tuple(behind))
+    late = behind(rest, made, two.gemm.acc)
+    beside = tuple(op for op in rest if op not in late)
+    return _Chain(one, two, tuple(before), beside, tuple(late))
 
 
 def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
@@ -163,10 +163,10 @@ def _uses(op: Operation, value: SSAValue) -> bool:
     return any(value in inner.operands for inner in op.walk())
 
 
-def _is_plain(op: Operation) -> bool:
+def is_plain(op: Operation) -> bool:
     """Whether an op only computes, in registers of its own thread or warp."""
     if isinstance(op, scf.IfOp):
-        return all(_is_plain(inner) for region in op.regions for inner in _inside(region))
+        return all(is_plain(inner) for region in op.regions for inner in _inside(region))
     if isinstance(op, CopyOp):
         return isinstance(op.source.type, FragmentType) and isinstance(
             op.destination.type, FragmentType
@@ -182,17 +182,17 @@ def _inside(region: Region) -> Iterator[Operation]:
         yield from block.ops
 
 
-def _behind(ops: Sequence[Operation], made: Operation, acc: SSAValue) -> list[Operation]:
+def behind(ops: Sequence[Operation], made: Operation | None, acc: SSAValue) -> list[Operation]:
     """What touches the second multiply's operands, and what depends on that."""
     found: list[Operation] = []
     values: set[SSAValue] = {acc}
     read: set[SSAValue] = set()
     for op in ops:
         used = {value for inner in op.walk() for value in inner.operands}
-        written = {value for inner in op.walk() for value in _written(inner)}
-        if op is made or used & values or written & read:
+        changed = {value for inner in op.walk() for value in written(inner)}
+        if op is made or used & values or changed & read:
             found.append(op)
-            values |= {*op.results, *written}
+            values |= {*op.results, *changed}
             read |= used
     return found
 
@@ -205,20 +205,20 @@ def _ahead(chain: _Chain) -> list[Operation]:
     changed, read = {chain.first.gemm.acc}, set[SSAValue]()
     for op in (*chain.behind, *chain.beside):
         used = {value for inner in op.walk() for value in inner.operands}
-        written = {value for inner in op.walk() for value in _written(inner)}
+        mine = {value for inner in op.walk() for value in written(inner)}
         if (
             op in chain.beside
             and _is_narrow(op)
-            and not (used | written) & changed | written & read
+            and not (used | mine) & changed | mine & read
         ):
             found.append(op)
         else:
-            changed |= {*op.results, *written}
+            changed |= {*op.results, *mine}
             read |= used
     needed: set[Operation] = set()
     values: set[SSAValue] = set()
     for op in reversed(found):
-        made = {*op.results, *_written(op)}
+        made = {*op.results, *written(op)}
         if isinstance(op, MapOp) or made & values:
             needed.add(op)
             values |= {value for inner in op.walk() for value in inner.operands}
@@ -234,9 +234,9 @@ def _is_narrow(op: Operation) -> bool:
     return not op.regions and is_side_effect_free(op)
 
 
-def _last_written(ops: Sequence[Operation]) -> list[SSAValue]:
+def last_written(ops: Sequence[Operation]) -> list[SSAValue]:
     """Small register tiles that stay: all else is computed on the way to them."""
-    kept = [value for op in ops for value in _written(op) if value.owner not in ops]
+    kept = [value for op in ops for value in written(op) if value.owner not in ops]
     small = [value for value in kept if _values(value) <= _FEW]
     return list(dict.fromkeys(small))
 
@@ -246,7 +246,7 @@ def _values(value: SSAValue) -> int:
     return value.type.values if value.type.bits == 32 else _FEW + 1
 
 
-def _written(op: Operation) -> tuple[SSAValue, ...]:
+def written(op: Operation) -> tuple[SSAValue, ...]:
     if isinstance(op, CopyOp):
         return (op.destination,)
     return (op.fragment,) if isinstance(op, FillOp) else ()
@@ -305,7 +305,7 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     trip.clone(ahead)
     trip.finish(chain.first, 1)
     trip.clone([op for op in chain.beside if op not in ahead])
-    trip.finish(chain.second, 0, _last_written(chain.beside))
+    trip.finish(chain.second, 0, last_written(chain.beside))
     trip.clone(chain.behind)
     trip.add(scf.YieldOp())
     last = _Writer(then, chain, kept.result)

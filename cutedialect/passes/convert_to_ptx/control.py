@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -21,6 +21,14 @@ from .scalars import to_f32
 
 # What counts work items is not negative, so that dividing by a run-time number is a product.
 _COUNTS = (cute.ClaimOp, pipeline.ReceiveOp)
+
+
+def _counts(self: KernelLowering, value: SSAValue, arg: SSAValue) -> bool:
+    """Whether a loop's value stays at least zero from one trip to the next."""
+    op = value.owner
+    if isinstance(op, arith.AddiOp) and op.lhs is arg:
+        return op.rhs in self.scalars and self.builder.is_nonnegative(self.scalars[op.rhs])
+    return isinstance(op, (*_COUNTS, arith.ExtUIOp))
 
 
 def _for(self: KernelLowering, op: scf.ForOp) -> None:
@@ -68,14 +76,15 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
             builder.emit(ptx.SetOp(kept, number, builder.value(self.scalars[value], "b32")))
         return self.scalars[check.condition]
 
+    is_count = [builder.is_nonnegative(self.scalars[value]) for value in op.arguments]
+
     def trips() -> None:
         body = Block()
         builder.push(body, repeats=True)
         for number, arg in enumerate(after.args):
             value = builder.emit(ptx.GetOp(kept, number)).results[0]
             self.scalars[arg] = value
-            if len(after.args) == 1 and isinstance(end.operands[0].owner, _COUNTS):
-                # The first item is that of the block index.
+            if _counts(self, end.operands[number], arg) and is_count[number]:
                 builder.assume_nonnegative(value)
         self.run(after)
         builder.at(op)

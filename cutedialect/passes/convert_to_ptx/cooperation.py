@@ -100,7 +100,8 @@ def _send(self: KernelLowering, op: pipeline.SendOp) -> None:
 def _receive(self: KernelLowering, op: pipeline.ReceiveOp) -> None:
     at, offset = _slot(self, op)
     load = ptx.LdScalarOp("shared.b32", at, offset, "b32")
-    self.scalars[op.result] = self.builder.uniform(self.builder.emit(load).results[0])
+    told = self.builder.uniform(self.builder.emit(load).results[0])
+    self.scalars[op.result] = self.builder.assume_nonnegative(told)
 
 
 def _emit(self: KernelLowering, op: Operation) -> None:

@@ -1,0 +1,586 @@
+"""`cute-overlap-tiles`: a role that computes tile after tile, each with a loop that `cute-overlap` has
+skewed, begins a tile beside the end of the one before.
+
+    while t { A(t); o = 0, m = start; wait q; if runs(t) { B(t); C(t); D }; release q; E(t); t = next }
+    =>
+    while t, begun {
+        A(t)
+        if not begun { o = 0, m = start; wait q; if runs(t) { B(t) } }
+        if runs(t) { C(t) }
+        release q; t' = next; A(t'); both = runs(t) and t' is a tile and runs(t'); keep m
+        if both { wait q; m = start; B(t') with D between its multiply and the wait for that }
+        else if runs(t) { D }
+        E(t), of what was kept
+        if both { o = 0, and what B(t') does to o }
+        t, begun = t', both
+    }
+
+A computes coordinates, B is the first multiply of a tile and what is computed from it, C the skewed
+loop, D the last second multiply, E stores the result. The tensor cores work on D while B's values
+are computed, as in a trip of the skewed loop, and the order is that of such a trip: both multiplies
+begin and end in one straight piece of code. Rings are read in the order in which they were. A tile
+that cannot be taken apart like this keeps its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import is_side_effect_free
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    StageOp,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    Sm90MmaType,
+    WgmmaCommitOp,
+    WgmmaFenceOp,
+    WgmmaWaitOp,
+)
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    IndexOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ReceiveOp,
+    SendOp,
+    TurnPassOp,
+    TurnWaitOp,
+)
+from cutedialect.passes.overlap import behind, is_plain, last_written, written
+from cutedialect.passes.split_roles import sweep
+
+_RING_STEPS = (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    IndexOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ReceiveOp,
+    SendOp,
+    TurnPassOp,
+    TurnWaitOp,
+)
+
+
+@dataclass(frozen=True)
+class OverlapTilesPass(ModulePass):
+    """Overlap the tiles of kernels whose schedule says `overlap_tiles = yes`."""
+
+    name = "cute-overlap-tiles"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in op.ops:
+            if not isinstance(kernel, KernelOp) or kernel.schedule is None:
+                continue
+            if kernel.schedule.data.overlap_tiles != "yes":
+                continue
+            loops = [each for each in kernel.walk() if isinstance(each, scf.ForOp | scf.WhileOp)]
+            for loop in loops:
+                tile = _tile(loop)
+                if tile is not None:
+                    _Overlap(loop, tile).write()
+
+
+@dataclass(frozen=True)
+class _Multiply:
+    """A multiply that is a group of its own: what leads to it, it, and what follows its wait."""
+
+    before: tuple[Operation, ...]
+    fence: Operation
+    gemm: GemmOp
+    commit: Operation
+    wait: WgmmaWaitOp
+    end: tuple[Operation, ...]
+    rest: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """The ops of a tile. `state` are the register tiles that live from one part to another, `early`
+    and `late` what sets them before the first block is computed on, and before what `late_rest`
+    does to the second multiply's accumulator.
+    """
+
+    scalars: tuple[Operation, ...]
+    state: tuple[AllocFragmentOp, ...]
+    early: tuple[Operation, ...]
+    late: tuple[Operation, ...]
+    waits: tuple[Operation, ...]
+    stages: tuple[Operation, ...]
+    branch: scf.IfOp
+    first: _Multiply
+    loop: scf.ForOp
+    last: _Multiply
+    beside: tuple[Operation, ...]
+    operand: tuple[Operation, ...]
+    late_rest: tuple[Operation, ...]
+    releases: tuple[Operation, ...]
+    following: tuple[Operation, ...]
+    epilogue: tuple[Operation, ...]
+    turn: TurnWaitOp | None
+
+
+def _tile(loop: scf.ForOp | scf.WhileOp) -> _Tile | None:
+    """The parts of the loop over tiles; None for any other loop."""
+    body = _body(loop)
+    if body is None:
+        return None
+    ops = list(body.ops)
+    branches = [op for op in ops if isinstance(op, scf.IfOp) and _skewed(op) is not None]
+    if len(branches) != 1:
+        return None
+    branch = branches[0]
+    skewed = _skewed(branch)
+    assert skewed is not None
+    at = ops.index(branch)
+    inside = list(branch.true_region.block.ops)
+    place = inside.index(skewed)
+    first = _multiply(inside[:place])
+    last = _multiply(inside[place + 1 : -1])
+    if first is None or last is None or last.rest:
+        return None
+    lead = _lead(ops[:at])
+    tail = _tail(loop, ops[at + 1 : -1], [op.operands[1] for op in lead.waits] if lead else [])
+    if lead is None or tail is None:
+        return None
+    moved = _hoisted([*first.before, *first.rest], [skewed, *last.before], lead)
+    if moved is None:
+        return None
+    return _parts(lead, tail, branch, skewed, first, last, moved)
+
+
+def _body(loop: scf.ForOp | scf.WhileOp) -> Block | None:
+    """The block of a loop over items of one number, which nothing asks for behind it."""
+    if isinstance(loop, scf.ForOp):
+        return None if loop.iter_args else loop.body.block
+    before, after = loop.before_region.block, loop.after_region.block
+    check = before.last_op
+    is_simple = (
+        len(before.args) == 1
+        and before.args[0].type == i32
+        and isinstance(check, scf.ConditionOp)
+        and list(check.args) == [before.args[0]]
+        and all(op is check or is_side_effect_free(op) for op in before.ops)
+        and not any(True for _ in loop.results[0].uses)
+    )
+    return after if is_simple else None
+
+
+def _skewed(branch: scf.IfOp) -> scf.ForOp | None:
+    """The loop of two multiplies in a branch without another side."""
+    if branch.results or any(
+        not isinstance(op, scf.YieldOp)
+        for block in branch.false_region.blocks
+        for op in block.ops
+    ):
+        return None
+    loops = [op for op in branch.true_region.block.ops if isinstance(op, scf.ForOp)]
+    if len(loops) != 1:
+        return None
+    return loops[0] if len(_gemms(list(loops[0].body.block.ops))) == 2 else None
+
+
+def _gemms(ops: Sequence[Operation]) -> list[GemmOp]:
+    return [op for op in ops if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)]
+
+
+def _multiply(ops: Sequence[Operation]) -> _Multiply | None:
+    gemms = _gemms(ops)
+    if len(gemms) != 1:
+        return None
+    at = ops.index(gemms[0])
+    if at < 1 or at + 2 >= len(ops):
+        return None
+    fence, commit, wait = ops[at - 1], ops[at + 1], ops[at + 2]
+    if not (
+        isinstance(fence, WgmmaFenceOp)
+        and isinstance(commit, WgmmaCommitOp)
+        and isinstance(wait, WgmmaWaitOp)
+        and wait.pending.value.data == 0
+    ):
+        return None
+    split = at + 3
+    while split < len(ops) and isinstance(ops[split], ConsumerReleaseOp | AdvanceOp):
+        split += 1
+    return _Multiply(
+        tuple(ops[: at - 1]),
+        fence,
+        gemms[0],
+        commit,
+        wait,
+        tuple(ops[at + 3 : split]),
+        tuple(ops[split:]),
+    )
+
+
+@dataclass(frozen=True)
+class _Lead:
+    """What stands in front of a tile's multiplies."""
+
+    scalars: tuple[Operation, ...]
+    state: tuple[AllocFragmentOp, ...]
+    fills: tuple[FillOp, ...]
+    waits: tuple[ConsumerWaitOp, ...]
+    stages: tuple[Operation, ...]
+
+
+def _lead(ops: Sequence[Operation]) -> _Lead | None:
+    scalars: list[Operation] = []
+    state: list[AllocFragmentOp] = []
+    fills: list[FillOp] = []
+    waits: list[ConsumerWaitOp] = []
+    stages: list[Operation] = []
+    # What may not be computed for the next tile while this one is at work.
+    bound: set[SSAValue] = set()
+    for op in ops:
+        used = {value for inner in op.walk() for value in inner.operands}
+        if isinstance(op, AllocFragmentOp):
+            state.append(op)
+            bound.add(op.result)
+        elif isinstance(op, FillOp) and op.fragment in bound and op.value not in bound:
+            fills.append(op)
+        elif isinstance(op, ConsumerWaitOp) and op.state is not None and op.pending is None:
+            waits.append(op)
+        elif isinstance(op, IndexOp) and any(op.state is wait.state for wait in waits):
+            stages.append(op)
+            bound.add(op.index)
+        elif isinstance(op, StageOp) and op.index in bound:
+            stages.append(op)
+            bound.add(op.result)
+        elif is_side_effect_free(op) and not used & bound:
+            scalars.append(op)
+        else:
+            return None
+    return _Lead(tuple(scalars), tuple(state), tuple(fills), tuple(waits), tuple(stages))
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """What stands behind a tile's multiplies: the release of what was waited for in front of them,
+    what tells the next item, and the epilogue.
+    """
+
+    releases: tuple[Operation, ...]
+    following: tuple[Operation, ...]
+    epilogue: tuple[Operation, ...]
+
+
+def _tail(
+    loop: scf.ForOp | scf.WhileOp, ops: Sequence[Operation], states: Sequence[SSAValue]
+) -> _Tail | None:
+    count = 0
+    while count < len(ops) and isinstance(ops[count], ConsumerReleaseOp | AdvanceOp):
+        count += 1
+    releases, rest = ops[:count], ops[count:]
+    for state in states:
+        if [type(op) for op in releases if state in op.operands] != [ConsumerReleaseOp, AdvanceOp]:
+            return None
+    following: list[Operation] = []
+    if isinstance(loop, scf.WhileOp):
+        end = loop.after_region.block.last_op
+        receive = None if end is None else end.operands[0].owner
+        index = receive.index.owner if isinstance(receive, ReceiveOp) else None
+        if not isinstance(index, IndexOp):
+            return None
+        following = [op for op in rest if op is receive or index.state in op.operands]
+        kinds = [ConsumerWaitOp, IndexOp, ReceiveOp, ConsumerReleaseOp, AdvanceOp]
+        if [type(op) for op in following] != kinds:
+            return None
+    epilogue = [op for op in rest if op not in following]
+    if any(isinstance(inner, _RING_STEPS) for op in epilogue for inner in op.walk()):
+        return None
+    return _Tail(tuple(releases), tuple(following), tuple(epilogue))
+
+
+def _hoisted(
+    ops: Sequence[Operation], readers: Sequence[Operation], lead: _Lead
+) -> tuple[Operation, ...] | None:
+    """Scalar code of a first block that what follows it reads; None if that reads anything else."""
+    wanted = {value for op in readers for inner in op.walk() for value in inner.operands}
+    found: list[Operation] = []
+    bound = {value for op in (*lead.state, *lead.stages) for value in op.results}
+    for op in reversed(ops):
+        if wanted.isdisjoint(op.results):
+            continue
+        if op.regions or not is_side_effect_free(op) or not bound.isdisjoint(op.operands):
+            return None
+        found.insert(0, op)
+        wanted |= {*op.operands}
+    return tuple(found)
+
+
+def _parts(
+    lead: _Lead,
+    tail: _Tail,
+    branch: scf.IfOp,
+    loop: scf.ForOp,
+    first: _Multiply,
+    last: _Multiply,
+    moved: tuple[Operation, ...],
+) -> _Tile | None:
+    state = {op.result for op in lead.state}
+    kept, acc = last.gemm.a, last.gemm.acc
+    rest = [op for op in first.rest if op not in moved]
+    stores = [op for op in rest if isinstance(op, CopyOp) and op.destination is kept]
+    if not {kept, acc} <= state or kept is acc or len(stores) != 1:
+        return None
+    made = stores[0].source.owner
+    if made not in rest or not all(is_plain(op) for op in rest):
+        return None
+    assert isinstance(made, Operation)
+    late = behind(rest, made, acc)
+    late_rest = behind(late, None, acc)
+    operand = [op for op in late if op not in late_rest]
+    if stores[0] not in operand:
+        return None
+    touched = {value for op in first.before for value in op.operands}
+    in_epilogue = {
+        value for op in tail.epilogue for inner in op.walk() for value in inner.operands
+    }
+    if kept in in_epilogue or not touched.isdisjoint((acc, kept)):
+        return None
+    late_fills = tuple(op for op in lead.fills if op.fragment is acc)
+    if any(op.fragment is kept for op in lead.fills):
+        return None
+    turns = [op for op in loop.body.block.ops if isinstance(op, TurnWaitOp)]
+    return _Tile(
+        (*lead.scalars, *moved),
+        lead.state,
+        tuple(op for op in lead.fills if op not in late_fills),
+        late_fills,
+        lead.waits,
+        lead.stages,
+        branch,
+        _without(first, moved),
+        loop,
+        last,
+        tuple(op for op in rest if op not in late),
+        tuple(operand),
+        tuple(late_rest),
+        tail.releases,
+        tail.following,
+        tail.epilogue,
+        turns[0] if turns else None,
+    )
+
+
+def _without(part: _Multiply, moved: Sequence[Operation]) -> _Multiply:
+    before = tuple(op for op in part.before if op not in moved)
+    rest = tuple(op for op in part.rest if op not in moved)
+    return _Multiply(before, part.fence, part.gemm, part.commit, part.wait, part.end, rest)
+
+
+class _Overlap:
+    """Writes the loop in which tiles overlap, in front of the old one."""
+
+    def __init__(self, loop: scf.ForOp | scf.WhileOp, tile: _Tile) -> None:
+        self.loop = loop
+        self.tile = tile
+        self.body = Block(arg_types=[i32, i32])
+        self.block = self.body
+        # Register tiles that outlive a trip, in front of the loop.
+        self.place = loop.parent
+        self.kept = self._kept()
+        self.slots = self._slots()
+
+    def write(self) -> None:
+        tile, old = self.tile, _body(self.loop)
+        assert old is not None
+        item, begun = self.body.args
+        item.name_hint = old.args[0].name_hint
+        old.args[0].replace_all_uses_with(item)
+        for op in tile.state:
+            self._move_out(op)
+        self._move(tile.scalars)
+        runs = tile.branch.cond
+        zero = self._constant(0)
+        self._if(self._add(arith.CmpiOp(begun, zero, "eq")), lambda: self._begin(runs))
+        self._move(tile.stages)
+        self._if(runs, lambda: self._move([tile.loop]))
+        self._move((*tile.releases, *tile.following))
+        following = self._following(item)
+        exists = self._exists(following)
+        # What is computed for the next tile is that of a tile, whether there is a next one or not.
+        values = {item: self._add(arith.SelectOp(exists, following, item))}
+        self._clone(tile.scalars, values)
+        both = self._add(arith.AndIOp(runs, exists))
+        both = self._add(arith.AndIOp(both, values.get(runs, runs)))
+        for source, target in self.kept.items():
+            self._add(CopyOp(source, target))
+        self._if(
+            both, lambda: self._meet(values), lambda: self._if(runs, lambda: self._end(tile.last))
+        )
+        for op in tile.epilogue:
+            for inner in op.walk():
+                for index, operand in enumerate(inner.operands):
+                    inner.operands[index] = self.kept.get(operand, operand)
+        self._move(tile.epilogue)
+        late = {**values, **self.slots}
+        self._if(both, lambda: self._clone((*tile.late, *tile.late_rest), late))
+        self._add(scf.YieldOp(following, self._add(arith.ExtUIOp(both, i32))))
+        sweep(self.body)
+        self._replace()
+
+    def _kept(self) -> dict[SSAValue, SSAValue]:
+        """What the epilogue reads while the next tile sets it: register tiles of their own."""
+        tile = self.tile
+        written = {value for op in (*tile.early, *tile.beside, *tile.operand) for value in _set(op)}
+        used = {value for op in tile.epilogue for inner in op.walk() for value in inner.operands}
+        found = [op.result for op in tile.state if op.result in written & used]
+        return {value: self._outside(value) for value in found}
+
+    def _slots(self) -> dict[SSAValue, SSAValue]:
+        """Register tiles that the next tile computes before the epilogue and reads behind it."""
+        made = {value for op in (*self.tile.beside, *self.tile.operand) for value in op.results}
+        read = [
+            value
+            for op in self.tile.late_rest
+            for inner in op.walk()
+            for value in inner.operands
+            if value in made
+        ]
+        return {value: self._outside(value) for value in dict.fromkeys(read)}
+
+    def _outside(self, value: SSAValue) -> SSAValue:
+        assert isinstance(value.type, FragmentType)
+        op = AllocFragmentOp(value.type)
+        op.location = value.owner.location if isinstance(value.owner, Operation) else None
+        assert self.place is not None
+        self.place.insert_op_before(op, self.loop)
+        return op.result
+
+    def _begin(self, runs: SSAValue) -> None:
+        """A tile that nothing stands before: all up to its loop."""
+        tile = self.tile
+        values: dict[SSAValue, SSAValue] = {}
+        self._clone((*tile.early, *tile.late, *tile.waits, *tile.stages), values)
+        self._if(runs, lambda: self._begin_block(values))
+
+    def _begin_block(self, values: dict[SSAValue, SSAValue]) -> None:
+        first = self.tile.first
+        start = (*first.before, first.fence, first.gemm, first.commit, first.wait, *first.end)
+        self._clone((*start, *first.rest), values)
+
+    def _meet(self, values: dict[SSAValue, SSAValue]) -> None:
+        """The first multiply of the next tile and the last one of this, in the order of a trip."""
+        tile, first, last = self.tile, self.tile.first, self.tile.last
+        warps = None if tile.turn is None or tile.turn.warps is None else tile.turn.warps.value.data
+        self._clone((*tile.waits, *tile.stages, *first.before), values)
+        if tile.turn is not None:
+            self._add(TurnWaitOp(None, warps))
+        self._clone((first.fence, first.gemm, first.commit), values)
+        mine: dict[SSAValue, SSAValue] = {}
+        self._clone((*last.before, last.fence, last.gemm, last.commit), mine)
+        if tile.turn is not None:
+            self._add(TurnPassOp(None, warps))
+        self._clone(tile.early, values)
+        self._add(WgmmaWaitOp(1))
+        self._clone((*first.end, *tile.beside), values)
+        self._add(WgmmaWaitOp(0, last_written(tile.beside)))
+        self._clone(last.end, mine)
+        self._clone(tile.operand, values)
+        for source, target in self.slots.items():
+            self._add(CopyOp(values[source], target))
+
+    def _end(self, last: _Multiply) -> None:
+        """The last multiply of a tile that none follows."""
+        ops = (*last.before, last.fence, last.gemm, last.commit, last.wait, *last.end)
+        self._clone(ops, {})
+
+    def _following(self, item: SSAValue) -> SSAValue:
+        """The next item, or a number behind the last one."""
+        if isinstance(self.loop, scf.ForOp):
+            overflow = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+            return self._add(arith.AddiOp(item, self.loop.step, overflow=overflow))
+        end = self.loop.after_region.block.last_op
+        assert end is not None
+        return end.operands[0]
+
+    def _exists(self, item: SSAValue) -> SSAValue:
+        """Whether there is such an item."""
+        if isinstance(self.loop, scf.ForOp):
+            return self._add(arith.CmpiOp(item, self.loop.ub, "slt"))
+        before = self.loop.before_region.block
+        check = before.last_op
+        assert isinstance(check, scf.ConditionOp)
+        values: dict[SSAValue, SSAValue] = {before.args[0]: item}
+        self._clone([op for op in before.ops if op is not check], values)
+        return values.get(check.condition, check.condition)
+
+    def _replace(self) -> None:
+        """Put the new loop in the old one's place."""
+        loop, place = self.loop, self.place
+        assert place is not None
+        first = loop.lb if isinstance(loop, scf.ForOp) else loop.arguments[0]
+        self.block = before = Block(arg_types=[i32, i32])
+        exists = self._exists(before.args[0])
+        self._add(scf.ConditionOp(exists, *before.args))
+        none = arith.ConstantOp(IntegerAttr(0, i32))
+        made = scf.WhileOp([first, none.result], [i32, i32], Region(before), Region(self.body))
+        for op in (none, made):
+            op.location = loop.location
+            place.insert_op_before(op, loop)
+        loop.detach()
+        loop.erase()
+
+    def _constant(self, value: int) -> SSAValue:
+        return self._add(arith.ConstantOp(IntegerAttr(value, i32)))
+
+    def _add(self, op: Operation) -> SSAValue:
+        """Append an op; its result, if it has one."""
+        op.location = op.location or self.tile.last.gemm.location
+        self.block.add_op(op)
+        return op.results[0] if op.results else self.body.args[0]
+
+    def _if(
+        self,
+        condition: SSAValue,
+        then: Callable[[], None],
+        otherwise: Callable[[], None] | None = None,
+    ) -> None:
+        outer, sides = self.block, []
+        for side in (then, otherwise):
+            self.block = Block()
+            sides.append(self.block)
+            if side is not None:
+                side()
+            self._add(scf.YieldOp())
+        self.block = outer
+        self._add(scf.IfOp(condition, [], *(Region(side) for side in sides)))
+
+    def _move(self, ops: Sequence[Operation]) -> None:
+        for op in ops:
+            op.detach()
+            self.block.add_op(op)
+
+    def _move_out(self, op: Operation) -> None:
+        assert self.place is not None
+        op.detach()
+        self.place.insert_op_before(op, self.loop)
+
+    def _clone(self, ops: Sequence[Operation], values: dict[SSAValue, SSAValue]) -> None:
+        for op in ops:
+            copy = op.clone(values)
+            copy.location = op.location
+            self.block.add_op(copy)
+
+
+def _set(op: Operation) -> list[SSAValue]:
+    """The register tiles that an op writes."""
+    return [value for inner in op.walk() for value in written(inner)]
