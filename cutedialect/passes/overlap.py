@@ -206,11 +206,7 @@ def _ahead(chain: _Chain) -> list[Operation]:
     for op in (*chain.behind, *chain.beside):
         used = {value for inner in op.walk() for value in inner.operands}
         mine = {value for inner in op.walk() for value in written(inner)}
-        if (
-            op in chain.beside
-            and _is_narrow(op)
-            and not (used | mine) & changed | mine & read
-        ):
+        if op in chain.beside and _is_narrow(op) and not (used | mine) & changed | mine & read:
             found.append(op)
         else:
             changed |= {*op.results, *mine}

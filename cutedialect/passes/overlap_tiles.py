@@ -1,7 +1,9 @@
-"""`cute-overlap-tiles`: a role that computes tile after tile, each with a loop that `cute-overlap` has
-skewed, begins a tile beside the end of the one before.
+"""`cute-overlap-tiles`: a role that computes tile after tile, each with a loop that `cute-overlap`
+has skewed, begins a tile beside the end of the one before.
 
-    while t { A(t); o = 0, m = start; wait q; if runs(t) { B(t); C(t); D }; release q; E(t); t = next }
+    while t {
+        A(t); o = 0; m = start; wait q; if runs(t) { B(t); C(t); D }; release q; E(t); t = next
+    }
     =>
     while t, begun {
         A(t)
@@ -185,9 +187,7 @@ def _body(loop: scf.ForOp | scf.WhileOp) -> Block | None:
 def _skewed(branch: scf.IfOp) -> scf.ForOp | None:
     """The loop of two multiplies in a branch without another side."""
     if branch.results or any(
-        not isinstance(op, scf.YieldOp)
-        for block in branch.false_region.blocks
-        for op in block.ops
+        not isinstance(op, scf.YieldOp) for block in branch.false_region.blocks for op in block.ops
     ):
         return None
     loops = [op for op in branch.true_region.block.ops if isinstance(op, scf.ForOp)]
@@ -350,9 +350,7 @@ def _parts(
     if stores[0] not in operand:
         return None
     touched = {value for op in first.before for value in op.operands}
-    in_epilogue = {
-        value for op in tail.epilogue for inner in op.walk() for value in inner.operands
-    }
+    in_epilogue = {value for op in tail.epilogue for inner in op.walk() for value in inner.operands}
     if kept in in_epilogue or not touched.isdisjoint((acc, kept)):
         return None
     late_fills = tuple(op for op in lead.fills if op.fragment is acc)
@@ -417,7 +415,8 @@ class _Overlap:
         following = self._following(item)
         exists = self._exists(following)
         # What is computed for the next tile is that of a tile, whether there is a next one or not.
-        values = {item: self._add(arith.SelectOp(exists, following, item))}
+        values: dict[SSAValue, SSAValue] = {}
+        values[item] = self._add(arith.SelectOp(exists, following, item))
         self._clone(tile.scalars, values)
         both = self._add(arith.AndIOp(runs, exists))
         both = self._add(arith.AndIOp(both, values.get(runs, runs)))
@@ -562,7 +561,7 @@ class _Overlap:
                 side()
             self._add(scf.YieldOp())
         self.block = outer
-        self._add(scf.IfOp(condition, [], *(Region(side) for side in sides)))
+        self._add(scf.IfOp(condition, [], Region(sides[0]), Region(sides[1])))
 
     def _move(self, ops: Sequence[Operation]) -> None:
         for op in ops:

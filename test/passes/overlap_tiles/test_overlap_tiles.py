@@ -1,0 +1,126 @@
+"""The last multiply of a tile works while the next tile's first block is computed on: in the IR, in
+the machine code, and with the results that tiles one after the other give.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend.runtime import emulated, ptxas
+
+
+def compiled(choice="yes", d=128, **masks):
+    specs = [cute.TensorSpec((2, 4, None, d), cute.bf16)] * 3
+    schedule = f"overlap_tiles = {choice}"
+    return cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule, **masks)
+
+
+def main_role(kernel):
+    text = kernel.stages["cute-overlap-tiles"]
+    return text.split('pipeline.role "main"')[1].split("func.func")[0]
+
+
+MARKS = re.compile(
+    r"scf\.(?:for|while)|cute\.gemm.*a = (?:smem|rmem)|wgmma_wait \{pending = \d|"
+    r'turn_\w+ \{[^}]*\}|reduce "max"|truncf|pipeline\.receive|cute\.any'
+)
+
+
+@pytest.mark.parametrize("scheduler", ["dynamic", "persistent"])
+def test_the_last_multiply_stands_between_the_next_first_one_and_its_wait(scheduler):
+    specs = [cute.TensorSpec((2, 4, None, 128), cute.bf16)] * 3
+    schedule = f"scheduler = {scheduler}, overlap_tiles = yes"
+    kernel = cute.compile(cute.attention, *specs, arch="sm_90a", causal=True, schedule=schedule)
+    found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(main_role(kernel))]
+    wait, passed = "turn_wait {warps = 4 : i32}", "turn_pass {warps = 4 : i32}"
+    begin = ["smem", "wgmma_wait {pending = 0", 'reduce "max"', "truncf"]
+    meet = [wait, "smem", "rmem", passed, "wgmma_wait {pending = 1", 'reduce "max"']
+    meet += ["wgmma_wait {pending = 0", "truncf"]
+    last = ["rmem", "wgmma_wait {pending = 0", "cute.any"]
+    told = ["pipeline.receive"] if scheduler == "dynamic" else []
+    expected = ["scf.while", *begin, "scf.for", *meet, *told, *meet, *last]
+    assert found[1 : 1 + len(expected)] == expected
+
+
+def test_without_it_the_loop_stays():
+    kernel = compiled("no")
+    assert kernel.stages["cute-overlap-tiles"] == kernel.stages["cute-overlap"]
+
+
+def test_kernels_that_do_not_walk_over_tiles_are_left_alone():
+    specs = [cute.TensorSpec((2, 4, None, 64), cute.bf16)] * 3
+    schedule = "scheduler = single, overlap = yes, overlap_tiles = yes"
+    kernel = cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule)
+    assert kernel.stages["cute-overlap-tiles"] == kernel.stages["cute-overlap"]
+    specs = [cute.TensorSpec((None, None), cute.f16)] * 2
+    kernel = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap_tiles = yes")
+    assert kernel.stages["cute-overlap-tiles"] == kernel.stages["cute-overlap"]
+
+
+def operands(heads, rows, keys, d, dtype, shared=1):
+    rng = np.random.default_rng(keys)
+    extents = ((heads, rows), (heads // shared, keys), (heads // shared, keys))
+    return [rng.standard_normal((1, h, s, d)).astype(dtype) for h, s in extents]
+
+
+TURNS = "scheduler = dynamic, overlap = turns"
+STRIDE = "scheduler = persistent, overlap = turns"
+FREE = "scheduler = dynamic, overlap = yes"
+CASES = {
+    "one_block": ((3, 128, 60, 64), f"tile = (64,64), {FREE}", {}),
+    "two_blocks": ((2, 200, 130, 64), f"tile = (128,64), {STRIDE}", {"return_lse": True}),
+    "some_without_keys": ((3, 211, 113, 64), f"tile = (64,64), {TURNS}", {"causal": True}),
+    "no_keys": ((2, 130, 0, 64), f"tile = (64,64), {TURNS}", {"return_lse": True}),
+    "shared_heads": ((4, 200, 200, 64), f"tile = (128,64), {TURNS}", {"causal": True}),
+    "window": ((2, 257, 300, 128), f"tile = (128,64), {FREE}", {"window": (70, 5)}),
+    "three_warpgroups": ((2, 400, 100, 64), f"tile = (192,64), {STRIDE}", {"causal": True}),
+    "wide": ((1, 200, 200, 256), f"tile = (128,64), {STRIDE}", {"causal": True}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bits_are_those_of_tiles_one_after_the_other(name, monkeypatch):
+    monkeypatch.setattr(emulated, "SM_COUNT", 2)
+    (heads, rows, keys, d), schedule, options = CASES[name]
+    shared = 2 if name == "shared_heads" else 1
+    tensors = operands(heads, rows, keys, d, ml_dtypes.bfloat16, shared)
+    found = []
+    for choice in ("no", "yes"):
+        kept = {"arch": "sm_90a", "backend": "emulator", **options}
+        result = cute.attention(*tensors, schedule=f"{schedule}, overlap_tiles = {choice}", **kept)
+        found.append(result if isinstance(result, tuple) else (result,))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("mask", [{}, {"causal": True}, {"window": (1024, 0)}])
+def test_exponentials_of_the_next_tile_lie_between_the_waits_in_machine_code(d, mask, tmp_path):
+    disassembler = ptxas.find("sm_90a").with_name("nvdisasm")
+    if not disassembler.exists():
+        pytest.skip("needs nvdisasm beside ptxas")
+    kernel = compiled(d=d, **mask)
+    assert kernel.resources.spills == 0
+    cubin = tmp_path / "kernel.cubin"
+    cubin.write_bytes(kernel.cubin)
+    run = subprocess.run([disassembler, "-c", cubin], capture_output=True, text=True, check=True)
+    marks = re.findall(r"(HGMMA|WARPGROUP\.DEPBAR|MUFU\.EX2)[^;]*", run.stdout)
+    runs = [(mark, len(list(group))) for mark, group in itertools.groupby(marks)]
+    # Both multiplies in a row: the parts of the split loop, and where two tiles meet.
+    alone = max(d, 128) // 16
+    pairs = [at for at, (mark, count) in enumerate(runs) if mark == "HGMMA" and count > alone]
+    assert len(pairs) > 2
+    for at in pairs:
+        assert [mark for mark, _ in runs[at + 1 : at + 4]] == [
+            "WARPGROUP.DEPBAR",
+            "MUFU.EX2",
+            "WARPGROUP.DEPBAR",
+        ]
+        assert runs[at + 2][1] >= 64
