@@ -82,7 +82,8 @@ class OverlapPass(ModulePass):
                     chain = _chain(loop)
                     if chain is not None:
                         _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
-            use_shadows(kernel)
+            if kernel.schedule.data.overlap_tiles != "yes":
+                use_shadows(kernel)
 
 
 @dataclass(frozen=True)

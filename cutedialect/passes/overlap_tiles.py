@@ -5,8 +5,8 @@ has skewed, begins a tile beside the end of the one before.
         A(t); o = 0; m = start; wait q; if runs(t) { B(t); C(t); D }; release q; E(t); t = next
     }
     =>
-    while t, begun {
-        A(t)
+    A(t)
+    while t, begun, what was A(t) {
         if not begun { o = 0, m = start; wait q; if runs(t) { B(t) } }
         if runs(t) { C(t) }
         release q; t' = next; A(t'); both = runs(t) and t' is a tile and runs(t'); keep m
@@ -14,24 +14,25 @@ has skewed, begins a tile beside the end of the one before.
         else if runs(t) { D }
         E(t), of what was kept
         if both { o = 0, and what B(t') does to o }
-        t, begun = t', both
+        t, begun, A(t) = t', both, A(t')
     }
 
 A computes coordinates, B is the first multiply of a tile and what is computed from it, C the skewed
 loop, D the last second multiply, E stores the result. The tensor cores work on D while B's values
 are computed, as in a trip of the skewed loop, and the order is that of such a trip: both multiplies
 begin and end in one straight piece of code. Rings are read in the order in which they were. A tile
-that cannot be taken apart like this keeps its order.
+that cannot be taken apart like this keeps its order. Of the coordinates the loop carries those that
+others are quickly computed from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i1, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
@@ -64,6 +65,7 @@ from cutedialect.dialects.pipeline import (
     TurnWaitOp,
 )
 from cutedialect.passes.overlap import behind, is_plain, last_written, written
+from cutedialect.passes.shadows import use_shadows
 from cutedialect.passes.split_roles import sweep
 
 _RING_STEPS = (
@@ -77,6 +79,21 @@ _RING_STEPS = (
     SendOp,
     TurnPassOp,
     TurnWaitOp,
+)
+
+# What is computed from one carried number rather than carried.
+_QUICK = (
+    arith.AddiOp,
+    arith.AndIOp,
+    arith.CmpiOp,
+    arith.ExtUIOp,
+    arith.FloorDivSIOp,
+    arith.MaxSIOp,
+    arith.MinSIOp,
+    arith.MuliOp,
+    arith.OrIOp,
+    arith.SelectOp,
+    arith.SubiOp,
 )
 
 
@@ -97,6 +114,7 @@ class OverlapTilesPass(ModulePass):
                 tile = _tile(loop)
                 if tile is not None:
                     _Overlap(loop, tile).write()
+            use_shadows(kernel)
 
 
 @dataclass(frozen=True)
@@ -384,57 +402,128 @@ def _without(part: _Multiply, moved: Sequence[Operation]) -> _Multiply:
     return _Multiply(before, part.fence, part.gemm, part.commit, part.wait, part.end, rest)
 
 
+@dataclass(frozen=True)
+class _Coordinates:
+    """The scalar code of a tile: what is the same for all tiles, what is not, which results of that
+    the loop carries, and what is computed from those again.
+    """
+
+    same: tuple[Operation, ...]
+    all: tuple[Operation, ...]
+    carried: tuple[SSAValue, ...]
+    again: tuple[Operation, ...]
+
+
+def _coordinates(ops: Sequence[Operation], item: SSAValue) -> _Coordinates:
+    roots: dict[SSAValue, frozenset[SSAValue]] = {item: frozenset((item,))}
+    dependent: list[Operation] = []
+    for op in ops:
+        used = {value for inner in op.walk() for value in inner.operands}
+        found = frozenset().union(*(roots.get(value, frozenset()) for value in used))
+        if not found:
+            continue
+        dependent.append(op)
+        is_cut = all(value.type in (i1, i32) for value in op.results) and not (
+            isinstance(op, _QUICK) and len(found) == 1
+        )
+        for value in op.results:
+            roots[value] = frozenset((value,)) if is_cut else found
+    made: dict[SSAValue, Operation] = {value: op for op in dependent for value in op.results}
+    pending = [
+        value for value in made if any(not _among(use.operation, made) for use in value.uses)
+    ]
+    carried: set[SSAValue] = set()
+    again: set[Operation] = set()
+    while pending:
+        value = pending.pop()
+        if value not in made or value in carried:
+            continue
+        if roots[value] == {value}:
+            carried.add(value)
+            continue
+        op = made[value]
+        if op not in again:
+            again.add(op)
+            pending += [each for inner in op.walk() for each in inner.operands]
+    return _Coordinates(
+        tuple(op for op in ops if op not in dependent),
+        tuple(dependent),
+        tuple(value for value in made if value in carried),
+        tuple(op for op in dependent if op in again),
+    )
+
+
+def _among(op: Operation | None, made: Mapping[SSAValue, Operation]) -> bool:
+    """Whether an op is one of those that make some values, or inside of one."""
+    while op is not None:
+        if any(value in made for value in op.results):
+            return True
+        op = op.parent_op()
+    return False
+
+
 class _Overlap:
     """Writes the loop in which tiles overlap, in front of the old one."""
 
     def __init__(self, loop: scf.ForOp | scf.WhileOp, tile: _Tile) -> None:
         self.loop = loop
         self.tile = tile
-        self.body = Block(arg_types=[i32, i32])
-        self.block = self.body
+        old = _body(loop)
+        assert old is not None
+        self.item = old.args[0]
+        self.coordinates = _coordinates(tile.scalars, self.item)
+        self.body = Block(arg_types=[i32, i32, *(i32 for _ in self.coordinates.carried)])
+        self.block, self.outer = self.body, Block()
         # Register tiles that outlive a trip, in front of the loop.
         self.place = loop.parent
         self.kept = self._kept()
         self.slots = self._slots()
 
     def write(self) -> None:
-        tile, old = self.tile, _body(self.loop)
-        assert old is not None
-        item, begun = self.body.args
-        item.name_hint = old.args[0].name_hint
-        old.args[0].replace_all_uses_with(item)
+        tile = self.tile
+        item, begun, *carried = self.body.args
+        item.name_hint = self.item.name_hint
         for op in tile.state:
             self._move_out(op)
-        self._move(tile.scalars)
-        runs = tile.branch.cond
+        first = self._first()
+        values: dict[SSAValue, SSAValue] = {self.item: item}
+        for value, arg in zip(self.coordinates.carried, carried, strict=True):
+            values[value] = self._unpacked(value, arg)
+        self._clone(self.coordinates.again, values)
+        self._trip(values, begun)
+        sweep(self.body)
+        self._replace(first)
+
+    def _trip(self, values: dict[SSAValue, SSAValue], begun: SSAValue) -> None:
+        tile = self.tile
+        runs = values.get(tile.branch.cond, tile.branch.cond)
         zero = self._constant(0)
-        self._if(self._add(arith.CmpiOp(begun, zero, "eq")), lambda: self._begin(runs))
-        self._move(tile.stages)
-        self._if(runs, lambda: self._move([tile.loop]))
-        self._move((*tile.releases, *tile.following))
-        following = self._following(item)
+        self._if(self._add(arith.CmpiOp(begun, zero, "eq")), lambda: self._begin(values))
+        self._clone(tile.stages, values)
+        self._if(runs, lambda: self._clone([tile.loop], values))
+        self._clone((*tile.releases, *tile.following), values)
+        item = values[self.item]
+        following = self._following(values)
         exists = self._exists(following)
         # What is computed for the next tile is that of a tile, whether there is a next one or not.
-        values: dict[SSAValue, SSAValue] = {}
-        values[item] = self._add(arith.SelectOp(exists, following, item))
-        self._clone(tile.scalars, values)
+        next_: dict[SSAValue, SSAValue] = {}
+        next_[self.item] = self._add(arith.SelectOp(exists, following, item))
+        self._clone(self.coordinates.all, next_)
         both = self._add(arith.AndIOp(runs, exists))
-        both = self._add(arith.AndIOp(both, values.get(runs, runs)))
+        both = self._add(arith.AndIOp(both, next_.get(tile.branch.cond, runs)))
+        carried = [self._packed(next_[value]) for value in self.coordinates.carried]
         for source, target in self.kept.items():
             self._add(CopyOp(source, target))
         self._if(
-            both, lambda: self._meet(values), lambda: self._if(runs, lambda: self._end(tile.last))
+            both,
+            lambda: self._meet(values, next_),
+            lambda: self._if(runs, lambda: self._end(values)),
         )
-        for op in tile.epilogue:
-            for inner in op.walk():
-                for index, operand in enumerate(inner.operands):
-                    inner.operands[index] = self.kept.get(operand, operand)
-        self._move(tile.epilogue)
-        late = {**values, **self.slots}
+        self._clone(tile.epilogue, {**values, **self.kept})
+        late = {**next_, **self.slots}
         self._if(both, lambda: self._clone((*tile.late, *tile.late_rest), late))
-        self._add(scf.YieldOp(following, self._add(arith.ExtUIOp(both, i32))))
-        sweep(self.body)
-        self._replace()
+        number = self._add(arith.ExtUIOp(both, i32))
+        self._add(scf.YieldOp(following, number, *carried))
 
     def _kept(self) -> dict[SSAValue, SSAValue]:
         """What the epilogue reads while the next tile sets it: register tiles of their own."""
@@ -464,11 +553,11 @@ class _Overlap:
         self.place.insert_op_before(op, self.loop)
         return op.result
 
-    def _begin(self, runs: SSAValue) -> None:
+    def _begin(self, around: dict[SSAValue, SSAValue]) -> None:
         """A tile that nothing stands before: all up to its loop."""
-        tile = self.tile
-        values: dict[SSAValue, SSAValue] = {}
+        tile, values = self.tile, dict(around)
         self._clone((*tile.early, *tile.late, *tile.waits, *tile.stages), values)
+        runs = values.get(tile.branch.cond, tile.branch.cond)
         self._if(runs, lambda: self._begin_block(values))
 
     def _begin_block(self, values: dict[SSAValue, SSAValue]) -> None:
@@ -476,7 +565,7 @@ class _Overlap:
         start = (*first.before, first.fence, first.gemm, first.commit, first.wait, *first.end)
         self._clone((*start, *first.rest), values)
 
-    def _meet(self, values: dict[SSAValue, SSAValue]) -> None:
+    def _meet(self, mine: dict[SSAValue, SSAValue], values: dict[SSAValue, SSAValue]) -> None:
         """The first multiply of the next tile and the last one of this, in the order of a trip."""
         tile, first, last = self.tile, self.tile.first, self.tile.last
         warps = None if tile.turn is None or tile.turn.warps is None else tile.turn.warps.value.data
@@ -484,7 +573,6 @@ class _Overlap:
         if tile.turn is not None:
             self._add(TurnWaitOp(None, warps))
         self._clone((first.fence, first.gemm, first.commit), values)
-        mine: dict[SSAValue, SSAValue] = {}
         self._clone((*last.before, last.fence, last.gemm, last.commit), mine)
         if tile.turn is not None:
             self._add(TurnPassOp(None, warps))
@@ -497,19 +585,31 @@ class _Overlap:
         for source, target in self.slots.items():
             self._add(CopyOp(values[source], target))
 
-    def _end(self, last: _Multiply) -> None:
+    def _end(self, values: dict[SSAValue, SSAValue]) -> None:
         """The last multiply of a tile that none follows."""
+        last = self.tile.last
         ops = (*last.before, last.fence, last.gemm, last.commit, last.wait, *last.end)
-        self._clone(ops, {})
+        self._clone(ops, values)
 
-    def _following(self, item: SSAValue) -> SSAValue:
+    def _packed(self, value: SSAValue) -> SSAValue:
+        """A value as the loop carries it."""
+        return value if value.type == i32 else self._add(arith.ExtUIOp(value, i32))
+
+    def _unpacked(self, value: SSAValue, arg: SSAValue) -> SSAValue:
+        arg.name_hint = value.name_hint
+        if value.type == i32:
+            return arg
+        return self._add(arith.CmpiOp(arg, self._constant(0), "ne"))
+
+    def _following(self, values: dict[SSAValue, SSAValue]) -> SSAValue:
         """The next item, or a number behind the last one."""
         if isinstance(self.loop, scf.ForOp):
             overflow = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+            item = values[self.item]
             return self._add(arith.AddiOp(item, self.loop.step, overflow=overflow))
         end = self.loop.after_region.block.last_op
         assert end is not None
-        return end.operands[0]
+        return values[end.operands[0]]
 
     def _exists(self, item: SSAValue) -> SSAValue:
         """Whether there is such an item."""
@@ -522,18 +622,41 @@ class _Overlap:
         self._clone([op for op in before.ops if op is not check], values)
         return values.get(check.condition, check.condition)
 
-    def _replace(self) -> None:
+    def _first(self) -> list[SSAValue]:
+        """What the first trip is given: only if there is an item, it has coordinates."""
+        loop = self.loop
+        item = loop.lb if isinstance(loop, scf.ForOp) else loop.arguments[0]
+        body, self.block = self.block, self.outer
+        values: dict[SSAValue, SSAValue] = {self.item: item}
+        self._clone(self.coordinates.same, values)
+        for op in self.coordinates.same:
+            for mine, made in zip(op.results, (values[each] for each in op.results), strict=True):
+                mine.replace_all_uses_with(made)
+        self._clone(self.coordinates.all, values)
+        first = [item, self._constant(0)]
+        first += [self._packed(values[value]) for value in self.coordinates.carried]
+        self.block = body
+        return first
+
+    def _replace(self, first: Sequence[SSAValue]) -> None:
         """Put the new loop in the old one's place."""
         loop, place = self.loop, self.place
         assert place is not None
-        first = loop.lb if isinstance(loop, scf.ForOp) else loop.arguments[0]
-        self.block = before = Block(arg_types=[i32, i32])
+        types = [i32 for _ in first]
+        self.block = before = Block(arg_types=types)
         exists = self._exists(before.args[0])
         self._add(scf.ConditionOp(exists, *before.args))
-        none = arith.ConstantOp(IntegerAttr(0, i32))
-        made = scf.WhileOp([first, none.result], [i32, i32], Region(before), Region(self.body))
-        for op in (none, made):
-            op.location = loop.location
+        made = scf.WhileOp(first, types, Region(before), Region(self.body))
+        made.location = loop.location
+        self.block = self.outer
+        self._add(made)
+        self._add(scf.YieldOp())
+        sweep(self.outer)
+        ahead = self.block = Block()
+        condition = self._exists(first[0])
+        self._add(scf.IfOp(condition, [], Region(self.outer), Region(Block([scf.YieldOp()]))))
+        for op in list(ahead.ops):
+            op.detach()
             place.insert_op_before(op, loop)
         loop.detach()
         loop.erase()
@@ -562,11 +685,6 @@ class _Overlap:
             self._add(scf.YieldOp())
         self.block = outer
         self._add(scf.IfOp(condition, [], Region(sides[0]), Region(sides[1])))
-
-    def _move(self, ops: Sequence[Operation]) -> None:
-        for op in ops:
-            op.detach()
-            self.block.add_op(op)
 
     def _move_out(self, op: Operation) -> None:
         assert self.place is not None

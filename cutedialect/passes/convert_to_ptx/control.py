@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
@@ -23,12 +23,47 @@ from .scalars import to_f32
 _COUNTS = (cute.ClaimOp, pipeline.ReceiveOp)
 
 
-def _counts(self: KernelLowering, value: SSAValue, arg: SSAValue) -> bool:
-    """Whether a loop's value stays at least zero from one trip to the next."""
-    op = value.owner
-    if isinstance(op, arith.AddiOp) and op.lhs is arg:
-        return op.rhs in self.scalars and self.builder.is_nonnegative(self.scalars[op.rhs])
-    return isinstance(op, (*_COUNTS, arith.ExtUIOp))
+def _counts(self: KernelLowering, loop: scf.WhileOp) -> Set[SSAValue]:
+    """The values of a loop that are never negative: not in its first trip, and not in one behind a
+    trip in which they are not.
+    """
+    end = loop.after_region.block.last_op
+    assert end is not None
+    args = loop.after_region.block.args
+    found = {
+        arg
+        for arg, value in zip(args, loop.arguments, strict=True)
+        if self.builder.is_nonnegative(self.scalars[value])
+    }
+
+    def is_count(value: SSAValue) -> bool:
+        if value in found:
+            return True
+        op = value.owner
+        match op:
+            case arith.AddiOp():
+                # Items are counted without overflow.
+                return op.lhs in found and is_count(op.rhs)
+            case arith.DivSIOp() | arith.RemSIOp() | arith.MinSIOp():
+                return all(is_count(each) for each in op.operands)
+            case arith.MaxSIOp():
+                return any(is_count(each) for each in op.operands)
+            case arith.SelectOp():
+                return is_count(op.lhs) and is_count(op.rhs)
+            case _ if value in self.scalars:
+                return self.builder.is_nonnegative(self.scalars[value])
+            case _:
+                return isinstance(op, (*_COUNTS, arith.ExtUIOp))
+
+    while True:
+        kept = {
+            arg
+            for arg, value in zip(args, end.operands, strict=True)
+            if arg in found and is_count(value)
+        }
+        if kept == found:
+            return kept
+        found = kept
 
 
 def _for(self: KernelLowering, op: scf.ForOp) -> None:
@@ -76,7 +111,7 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
             builder.emit(ptx.SetOp(kept, number, builder.value(self.scalars[value], "b32")))
         return self.scalars[check.condition]
 
-    is_count = [builder.is_nonnegative(self.scalars[value]) for value in op.arguments]
+    counts = _counts(self, op)
 
     def trips() -> None:
         body = Block()
@@ -84,7 +119,7 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
         for number, arg in enumerate(after.args):
             value = builder.emit(ptx.GetOp(kept, number)).results[0]
             self.scalars[arg] = value
-            if _counts(self, end.operands[number], arg) and is_count[number]:
+            if arg in counts:
                 builder.assume_nonnegative(value)
         self.run(after)
         builder.at(op)

@@ -320,7 +320,6 @@ class ScalarBuilder:
                     or all(self.is_nonnegative(each) for each in operands)
                 )
             )
-            or (operation == "selp" and all(self._at_least_zero(each) for each in operands[:2]))
             or (operation == "max" and any(self._at_least_zero(each) for each in operands))
         ):
             self.nonnegative.add(value)
