@@ -472,7 +472,9 @@ class _Overlap:
         assert old is not None
         self.item = old.args[0]
         self.coordinates = _coordinates(tile.scalars, self.item)
-        self.body = Block(arg_types=[i32, i32, *(i32 for _ in self.coordinates.carried)])
+        # This tile and whether it has begun, and the next one; each with its coordinates.
+        count = 3 + 2 * len(self.coordinates.carried)
+        self.body = Block(arg_types=[i32] * count)
         self.block, self.outer = self.body, Block()
         # Register tiles that outlive a trip, in front of the loop.
         self.place = loop.parent
@@ -480,50 +482,51 @@ class _Overlap:
         self.slots = self._slots()
 
     def write(self) -> None:
-        tile = self.tile
-        item, begun, *carried = self.body.args
-        item.name_hint = self.item.name_hint
-        for op in tile.state:
+        for op in self.tile.state:
             self._move_out(op)
         first = self._first()
-        values: dict[SSAValue, SSAValue] = {self.item: item}
-        for value, arg in zip(self.coordinates.carried, carried, strict=True):
-            values[value] = self._unpacked(value, arg)
-        self._clone(self.coordinates.again, values)
-        self._trip(values, begun)
+        begun, *args = self.body.args
+        half = len(args) // 2
+        args[0].name_hint = self.item.name_hint
+        values = self._carried(args[:half])
+        self._trip(values, begun, args[half:])
         sweep(self.body)
         self._replace(first)
 
-    def _trip(self, values: dict[SSAValue, SSAValue], begun: SSAValue) -> None:
+    def _carried(self, args: Sequence[SSAValue]) -> dict[SSAValue, SSAValue]:
+        """A tile's coordinates, of what the loop carries of them."""
+        values: dict[SSAValue, SSAValue] = {self.item: args[0]}
+        for value, arg in zip(self.coordinates.carried, args[1:], strict=True):
+            values[value] = self._unpacked(value, arg)
+        self._clone(self.coordinates.again, values)
+        return values
+
+    def _trip(
+        self, values: dict[SSAValue, SSAValue], begun: SSAValue, args: Sequence[SSAValue]
+    ) -> None:
         tile = self.tile
         runs = values.get(tile.branch.cond, tile.branch.cond)
         zero = self._constant(0)
         self._if(self._add(arith.CmpiOp(begun, zero, "eq")), lambda: self._begin(values))
         self._clone(tile.stages, values)
         self._if(runs, lambda: self._clone([tile.loop], values))
-        self._clone((*tile.releases, *tile.following), values)
-        item = values[self.item]
-        following = self._following(values)
-        exists = self._exists(following)
-        # What is computed for the next tile is that of a tile, whether there is a next one or not.
-        next_: dict[SSAValue, SSAValue] = {}
-        next_[self.item] = self._add(arith.SelectOp(exists, following, item))
-        self._clone(self.coordinates.all, next_)
+        self._clone(tile.releases, values)
+        next_ = self._carried(args)
+        exists = self._exists(args[0])
         both = self._add(arith.AndIOp(runs, exists))
         both = self._add(arith.AndIOp(both, next_.get(tile.branch.cond, runs)))
-        carried = [self._packed(next_[value]) for value in self.coordinates.carried]
         for source, target in self.kept.items():
             self._add(CopyOp(source, target))
-        self._if(
-            both,
-            lambda: self._meet(values, next_),
-            lambda: self._if(runs, lambda: self._end(values)),
-        )
+
+        def last() -> Sequence[SSAValue]:
+            self._if(runs, lambda: self._end(values))
+            return self._if(exists, lambda: self._following(args[0]), lambda: args)
+
+        following = self._if(both, lambda: self._meet(values, next_), last)
         self._clone(tile.epilogue, {**values, **self.kept})
         late = {**next_, **self.slots}
         self._if(both, lambda: self._clone((*tile.late, *tile.late_rest), late))
-        number = self._add(arith.ExtUIOp(both, i32))
-        self._add(scf.YieldOp(following, number, *carried))
+        self._add(scf.YieldOp(self._add(arith.ExtUIOp(both, i32)), *args, *following))
 
     def _kept(self) -> dict[SSAValue, SSAValue]:
         """What the epilogue reads while the next tile sets it: register tiles of their own."""
@@ -565,8 +568,12 @@ class _Overlap:
         start = (*first.before, first.fence, first.gemm, first.commit, first.wait, *first.end)
         self._clone((*start, *first.rest), values)
 
-    def _meet(self, mine: dict[SSAValue, SSAValue], values: dict[SSAValue, SSAValue]) -> None:
-        """The first multiply of the next tile and the last one of this, in the order of a trip."""
+    def _meet(
+        self, mine: dict[SSAValue, SSAValue], values: dict[SSAValue, SSAValue]
+    ) -> Sequence[SSAValue]:
+        """The first multiply of the next tile and the last one of this, in the order of a trip; the
+        tile behind these, which is asked for while both work.
+        """
         tile, first, last = self.tile, self.tile.first, self.tile.last
         warps = None if tile.turn is None or tile.turn.warps is None else tile.turn.warps.value.data
         self._clone((*tile.waits, *tile.stages, *first.before), values)
@@ -576,6 +583,7 @@ class _Overlap:
         self._clone((*last.before, last.fence, last.gemm, last.commit), mine)
         if tile.turn is not None:
             self._add(TurnPassOp(None, warps))
+        following = self._following(values[self.item])
         self._clone(tile.early, values)
         self._add(WgmmaWaitOp(1))
         self._clone((*first.end, *tile.beside), values)
@@ -584,6 +592,7 @@ class _Overlap:
         self._clone(tile.operand, values)
         for source, target in self.slots.items():
             self._add(CopyOp(values[source], target))
+        return following
 
     def _end(self, values: dict[SSAValue, SSAValue]) -> None:
         """The last multiply of a tile that none follows."""
@@ -591,9 +600,12 @@ class _Overlap:
         ops = (*last.before, last.fence, last.gemm, last.commit, last.wait, *last.end)
         self._clone(ops, values)
 
-    def _packed(self, value: SSAValue) -> SSAValue:
-        """A value as the loop carries it."""
-        return value if value.type == i32 else self._add(arith.ExtUIOp(value, i32))
+    def _packed(self, item: SSAValue) -> list[SSAValue]:
+        """What the loop carries of the coordinates of an item."""
+        values: dict[SSAValue, SSAValue] = {self.item: item}
+        self._clone(self.coordinates.all, values)
+        found = [values[value] for value in self.coordinates.carried]
+        return [each if each.type == i32 else self._add(arith.ExtUIOp(each, i32)) for each in found]
 
     def _unpacked(self, value: SSAValue, arg: SSAValue) -> SSAValue:
         arg.name_hint = value.name_hint
@@ -601,15 +613,19 @@ class _Overlap:
             return arg
         return self._add(arith.CmpiOp(arg, self._constant(0), "ne"))
 
-    def _following(self, values: dict[SSAValue, SSAValue]) -> SSAValue:
-        """The next item, or a number behind the last one."""
+    def _following(self, item: SSAValue) -> Sequence[SSAValue]:
+        """The item behind one, or a number behind the last one, and its coordinates."""
+        values: dict[SSAValue, SSAValue] = {}
+        self._clone(self.tile.following, values)
         if isinstance(self.loop, scf.ForOp):
             overflow = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
-            item = values[self.item]
-            return self._add(arith.AddiOp(item, self.loop.step, overflow=overflow))
-        end = self.loop.after_region.block.last_op
-        assert end is not None
-        return values[end.operands[0]]
+            made = self._add(arith.AddiOp(item, self.loop.step, overflow=overflow))
+        else:
+            end = self.loop.after_region.block.last_op
+            assert end is not None
+            made = values[end.operands[0]]
+        # What is computed is that of an item, whether there is another one or not.
+        return [made, *self._packed(self._add(arith.SelectOp(self._exists(made), made, item)))]
 
     def _exists(self, item: SSAValue) -> SSAValue:
         """Whether there is such an item."""
@@ -632,9 +648,7 @@ class _Overlap:
         for op in self.coordinates.same:
             for mine, made in zip(op.results, (values[each] for each in op.results), strict=True):
                 mine.replace_all_uses_with(made)
-        self._clone(self.coordinates.all, values)
-        first = [item, self._constant(0)]
-        first += [self._packed(values[value]) for value in self.coordinates.carried]
+        first = [self._constant(0), item, *self._packed(item), *self._following(item)]
         self.block = body
         return first
 
@@ -644,7 +658,7 @@ class _Overlap:
         assert place is not None
         types = [i32 for _ in first]
         self.block = before = Block(arg_types=types)
-        exists = self._exists(before.args[0])
+        exists = self._exists(before.args[1])
         self._add(scf.ConditionOp(exists, *before.args))
         made = scf.WhileOp(first, types, Region(before), Region(self.body))
         made.location = loop.location
@@ -653,7 +667,7 @@ class _Overlap:
         self._add(scf.YieldOp())
         sweep(self.outer)
         ahead = self.block = Block()
-        condition = self._exists(first[0])
+        condition = self._exists(first[1])
         self._add(scf.IfOp(condition, [], Region(self.outer), Region(Block([scf.YieldOp()]))))
         for op in list(ahead.ops):
             op.detach()
@@ -673,18 +687,22 @@ class _Overlap:
     def _if(
         self,
         condition: SSAValue,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
-    ) -> None:
+        then: Callable[[], Sequence[SSAValue] | None],
+        otherwise: Callable[[], Sequence[SSAValue] | None] | None = None,
+    ) -> Sequence[SSAValue]:
+        """A branch with what its sides give."""
         outer, sides = self.block, []
+        given: Sequence[SSAValue] = ()
         for side in (then, otherwise):
             self.block = Block()
             sides.append(self.block)
-            if side is not None:
-                side()
-            self._add(scf.YieldOp())
+            given = (side() if side is not None else None) or ()
+            self._add(scf.YieldOp(*given))
         self.block = outer
-        self._add(scf.IfOp(condition, [], Region(sides[0]), Region(sides[1])))
+        types = [each.type for each in given]
+        branch = scf.IfOp(condition, types, Region(sides[0]), Region(sides[1]))
+        self._add(branch)
+        return branch.results
 
     def _move_out(self, op: Operation) -> None:
         assert self.place is not None

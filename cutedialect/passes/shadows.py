@@ -68,7 +68,7 @@ def _last_wait(branch: scf.IfOp) -> WgmmaWaitOp | None:
     while op is not None and _stays_behind(op):
         if _waits_for_all(op):
             assert isinstance(op, WgmmaWaitOp)
-            return op if branch.false_region.blocks and not branch.results else None
+            return op if branch.false_region.blocks else None
         op = op.prev_op
     return None
 

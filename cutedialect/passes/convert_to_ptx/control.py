@@ -50,6 +50,10 @@ def _counts(self: KernelLowering, loop: scf.WhileOp) -> Set[SSAValue]:
                 return any(is_count(each) for each in op.operands)
             case arith.SelectOp():
                 return is_count(op.lhs) and is_count(op.rhs)
+            case scf.IfOp():
+                ends = [region.block.last_op for region in op.regions]
+                number = [each is value for each in op.results].index(True)
+                return all(end is not None and is_count(end.operands[number]) for end in ends)
             case _ if value in self.scalars:
                 return self.builder.is_nonnegative(self.scalars[value])
             case _:
@@ -135,19 +139,39 @@ def _while(self: KernelLowering, op: scf.WhileOp) -> None:
 
 
 def _if(self: KernelLowering, op: scf.IfOp) -> None:
-    if op.results:
-        raise fail(op, "expected scf.if without results")
+    """What the sides give are registers that each of them sets."""
+    if any(result.type != i32 for result in op.results):
+        raise fail(op, "expected scf.if with results of i32 alone")
+    builder = self.builder
+    kept = self.context.registers("b32", len(op.results)) if op.results else None
+    counts = [True for _ in op.results]
 
     def side(region: Region) -> Callable[[], None] | None:
         if not region.blocks:
             return None
-        return lambda: self.run(region.block)
+
+        def run() -> None:
+            self.run(region.block)
+            end = region.block.last_op
+            if kept is None or end is None:
+                return
+            for number, value in enumerate(end.operands):
+                scalar = self.scalars[value]
+                counts[number] &= builder.is_nonnegative(scalar)
+                builder.emit(ptx.SetOp(kept, number, builder.value(scalar, "b32")))
+
+        return run
 
     then = side(op.true_region)
     assert then is not None
     # What some element of a tile may be is an exception.
     is_rare = isinstance(op.cond.owner, cute.AnyOp)
     self.context.when(self.scalars[op.cond], then, side(op.false_region), is_rare)
+    for number, result in enumerate(op.results):
+        assert kept is not None
+        self.scalars[result] = value = builder.emit(ptx.GetOp(kept, number)).results[0]
+        if counts[number]:
+            builder.assume_nonnegative(value)
 
 
 def _nothing(self: KernelLowering, op: Operation) -> None:

@@ -41,12 +41,37 @@ def test_the_last_multiply_stands_between_the_next_first_one_and_its_wait(schedu
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(main_role(kernel))]
     wait, passed = "turn_wait {warps = 4 : i32}", "turn_pass {warps = 4 : i32}"
     begin = ["smem", "wgmma_wait {pending = 0", 'reduce "max"', "truncf"]
-    meet = [wait, "smem", "rmem", passed, "wgmma_wait {pending = 1", 'reduce "max"']
-    meet += ["wgmma_wait {pending = 0", "truncf"]
-    last = ["rmem", "wgmma_wait {pending = 0", "cute.any"]
+    trip = [wait, "smem", "rmem", passed, "wgmma_wait {pending = 1", 'reduce "max"']
+    trip += ["wgmma_wait {pending = 0", "truncf"]
+    # The tile behind the next one is asked for while both multiplies work.
     told = ["pipeline.receive"] if scheduler == "dynamic" else []
-    expected = ["scf.while", *begin, "scf.for", *meet, *told, *meet, *last]
-    assert found[1 : 1 + len(expected)] == expected
+    meet = [*trip[:4], *told, *trip[4:]]
+    last = ["rmem", "wgmma_wait {pending = 0", *told, "cute.any"]
+    expected = [*told, "scf.while", *begin, "scf.for", *trip, *meet, *last]
+    found = found[found.index(expected[0]) :]
+    assert found[: len(expected)] == expected
+
+
+def test_coordinates_are_divided_for_once_a_tile():
+    """The loop carries what divisions tell, and computes the rest from that."""
+    body = main_role(compiled("yes", causal=True)).split("scf.while")[1].split("} do {")[1]
+    trip = body[: body.index("cute.any")]
+    meet = trip.index("turn_pass", trip.index("turn_pass") + 1)
+    divisions = [found.start() for found in re.finditer("divsi|remsi", trip)]
+    assert divisions
+    assert divisions[0] > meet
+    plain = main_role(compiled("no", causal=True))
+    once = len(re.findall("divsi|remsi", plain[plain.index("} do {") : plain.index("cute.any")]))
+    # Again where no tile follows, or none that has a trip.
+    assert len(divisions) <= 2 * once
+
+
+def test_what_needs_no_result_comes_before_the_last_wait():
+    trip = main_role(compiled("yes", causal=True))
+    meet = trip[trip.index("turn_pass", trip.index("turn_pass {warps") + 1) :]
+    meet = meet[meet.index('reduce "max"') : meet.index("wgmma_wait {pending = 0")]
+    assert meet.index("truncf" if "truncf" in meet else "convert") < meet.index("tma_store_wait")
+    assert meet.index("tma_store_wait") < meet.index("arith.divf")
 
 
 def test_without_it_the_loop_stays():
@@ -56,12 +81,17 @@ def test_without_it_the_loop_stays():
 
 def test_kernels_that_do_not_walk_over_tiles_are_left_alone():
     specs = [cute.TensorSpec((2, 4, None, 64), cute.bf16)] * 3
-    schedule = "scheduler = single, overlap = yes, overlap_tiles = yes"
-    kernel = cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule)
-    assert kernel.stages["cute-overlap-tiles"] == kernel.stages["cute-overlap"]
-    specs = [cute.TensorSpec((None, None), cute.f16)] * 2
-    kernel = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap_tiles = yes")
-    assert kernel.stages["cute-overlap-tiles"] == kernel.stages["cute-overlap"]
+    for function, operands, schedule in (
+        (cute.attention, specs, "scheduler = single, overlap = yes"),
+        (cute.gemm, [cute.TensorSpec((None, None), cute.f16)] * 2, "stages = 3"),
+    ):
+        found = [
+            cute.compile(
+                function, *operands, arch="sm_90a", schedule=f"{schedule}, overlap_tiles = {choice}"
+            )
+            for choice in ("no", "yes")
+        ]
+        assert found[0].ptx == found[1].ptx
 
 
 def operands(heads, rows, keys, d, dtype, shared=1):
