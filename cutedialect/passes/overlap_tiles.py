@@ -583,10 +583,12 @@ class _Overlap:
         self._clone((*last.before, last.fence, last.gemm, last.commit), mine)
         if tile.turn is not None:
             self._add(TurnPassOp(None, warps))
-        following = self._following(values[self.item])
+        told = self._told(values[self.item])
         self._clone(tile.early, values)
         self._add(WgmmaWaitOp(1))
         self._clone((*first.end, *tile.beside), values)
+        # Behind the last branch before: there the assembler mixes both.
+        following = self._found(told, values[self.item])
         self._add(WgmmaWaitOp(0, last_written(tile.beside)))
         self._clone(last.end, mine)
         self._clone(tile.operand, values)
@@ -614,18 +616,24 @@ class _Overlap:
         return self._add(arith.CmpiOp(arg, self._constant(0), "ne"))
 
     def _following(self, item: SSAValue) -> Sequence[SSAValue]:
-        """The item behind one, or a number behind the last one, and its coordinates."""
+        """What the loop carries of the item behind one."""
+        return self._found(self._told(item), item)
+
+    def _told(self, item: SSAValue) -> SSAValue:
+        """The item behind one, or a number behind the last one."""
         values: dict[SSAValue, SSAValue] = {}
         self._clone(self.tile.following, values)
         if isinstance(self.loop, scf.ForOp):
             overflow = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
-            made = self._add(arith.AddiOp(item, self.loop.step, overflow=overflow))
-        else:
-            end = self.loop.after_region.block.last_op
-            assert end is not None
-            made = values[end.operands[0]]
-        # What is computed is that of an item, whether there is another one or not.
-        return [made, *self._packed(self._add(arith.SelectOp(self._exists(made), made, item)))]
+            return self._add(arith.AddiOp(item, self.loop.step, overflow=overflow))
+        end = self.loop.after_region.block.last_op
+        assert end is not None
+        return values[end.operands[0]]
+
+    def _found(self, following: SSAValue, item: SSAValue) -> Sequence[SSAValue]:
+        """A following item with its coordinates; those of an item, if there is no other one."""
+        exists = self._exists(following)
+        return [following, *self._packed(self._add(arith.SelectOp(exists, following, item)))]
 
     def _exists(self, item: SSAValue) -> SSAValue:
         """Whether there is such an item."""
