@@ -5,16 +5,17 @@ has skewed, begins a tile beside the end of the one before.
         A(t); o = 0; m = start; wait q; if runs(t) { B(t); C(t); D }; release q; E(t); t = next
     }
     =>
-    A(t)
-    while t, begun, what was A(t) {
+    t' = next; A(t); A(t')
+    while t, begun, A(t), t', A(t') {
         if not begun { o = 0, m = start; wait q; if runs(t) { B(t) } }
         if runs(t) { C(t) }
-        release q; t' = next; A(t'); both = runs(t) and t' is a tile and runs(t'); keep m
-        if both { wait q; m = start; B(t') with D between its multiply and the wait for that }
-        else if runs(t) { D }
+        release q; both = runs(t) and t' is a tile and runs(t'); keep m
+        if both { wait q; m = start; B(t') with D, t'' = next and A(t'') between its multiply and
+                  the wait for D }
+        else { if runs(t) { D }; if t' is a tile { t'' = next; A(t'') } }
         E(t), of what was kept
         if both { o = 0, and what B(t') does to o }
-        t, begun, A(t) = t', both, A(t')
+        t, begun, A(t), t', A(t') = t', both, A(t'), t'', A(t'')
     }
 
 A computes coordinates, B is the first multiply of a tile and what is computed from it, C the skewed
@@ -22,7 +23,7 @@ loop, D the last second multiply, E stores the result. The tensor cores work on 
 are computed, as in a trip of the skewed loop, and the order is that of such a trip: both multiplies
 begin and end in one straight piece of code. Rings are read in the order in which they were. A tile
 that cannot be taken apart like this keeps its order. Of the coordinates the loop carries those that
-others are quickly computed from.
+others are quickly computed from. `passes/shadows.py` comes behind this pass where it applies.
 """
 
 from __future__ import annotations

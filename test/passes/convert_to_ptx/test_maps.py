@@ -401,6 +401,29 @@ cute.kernel @k(%c: {m}, %n: i32, %flag: i1) attributes {{threads = 128 : i32}} {
     assert [isinstance(op.parent_op(), ptx.IfOp) for op in products] == [is_rare]
 
 
+@pytest.mark.parametrize("flag", [0, 1])
+def test_a_branch_gives_numbers(run_kernel, flag) -> None:
+    m, f = memref("i32", 32, 32), fragment("i32", 32, 32, ROWS)
+    text = f"""
+cute.kernel @k(%c: {m}, %flag: i32, %n: i32) attributes {{threads = 128 : i32}} {{
+  %one = arith.constant 1 : i32
+  %is = arith.cmpi eq, %flag, %one : i32
+  %x, %y = scf.if %is -> (i32, i32) {{
+    %square = arith.muli %n, %n : i32
+    scf.yield %square, %n : i32, i32
+  }} else {{
+    scf.yield %n, %one : i32, i32
+  }}
+  %sum = arith.subi %x, %y : i32
+  %o = cute.alloc_fragment : {f}
+  cute.fill %o, %sum : {f}
+  cute.copy %o, %c : {f} -> {m}
+}}"""
+    c = np.zeros((32, 32), np.int32)
+    run_kernel(text, 1, [c, np.int32(flag), np.int32(7)])
+    assert (c == (42 if flag else 6)).all()
+
+
 def test_predicate_tiles(run_kernel) -> None:
     """A tile of i1 between two maps, and one that is filled."""
     m, f, p = memref("f16", 32, 32), fragment("f16", 32, 32, ROWS), fragment("i1", 32, 32, ROWS)
