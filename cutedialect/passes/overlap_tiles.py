@@ -22,7 +22,8 @@ A computes coordinates, B is the first multiply of a tile and what is computed f
 loop, D the last second multiply, E stores the result. The tensor cores work on D while B's values
 are computed, as in a trip of the skewed loop, and the order is that of such a trip: both multiplies
 begin and end in one straight piece of code. Rings are read in the order in which they were. A tile
-that cannot be taken apart like this keeps its order. Of the coordinates the loop carries those that
+that cannot be taken apart like this keeps its order, and so do all where the thread that tells the
+next item loads the blocks as well: it would wait for the one that asks. Of the coordinates the loop carries those that
 others are quickly computed from. `passes/shadows.py` comes behind this pass where it applies.
 """
 
@@ -61,6 +62,7 @@ from cutedialect.dialects.pipeline import (
     ProducerAcquireOp,
     ProducerCommitOp,
     ReceiveOp,
+    RoleOp,
     SendOp,
     TurnPassOp,
     TurnWaitOp,
@@ -176,6 +178,8 @@ def _tile(loop: scf.ForOp | scf.WhileOp) -> _Tile | None:
     last = _multiply(inside[place + 1 : -1])
     if first is None or last is None or last.rest:
         return None
+    if not _is_told_in_time(ops[at + 1 :], branch):
+        return None
     lead = _lead(ops[:at])
     tail = _tail(loop, ops[at + 1 : -1], [op.operands[1] for op in lead.waits] if lead else [])
     if lead is None or tail is None:
@@ -287,6 +291,23 @@ def _lead(ops: Sequence[Operation]) -> _Lead | None:
         else:
             return None
     return _Lead(tuple(scalars), tuple(state), tuple(fills), tuple(waits), tuple(stages))
+
+
+def _is_told_in_time(ops: Sequence[Operation], branch: scf.IfOp) -> bool:
+    """Whether whoever tells the next item does so without waiting for this one's blocks: it is asked
+    for while some of them are still to be used.
+    """
+    told = {op.ring for op in ops if isinstance(op, ConsumerWaitOp)}
+    used = {op.ring for op in branch.walk() if isinstance(op, ConsumerWaitOp)}
+    kernel = branch.parent_op()
+    while kernel is not None and not isinstance(kernel, KernelOp):
+        kernel = kernel.parent_op()
+    assert kernel is not None
+    for role in [op for op in kernel.walk() if isinstance(op, RoleOp)]:
+        filled = {op.ring for op in role.walk() if isinstance(op, ProducerAcquireOp)}
+        if filled & told and filled & used:
+            return False
+    return True
 
 
 @dataclass(frozen=True)
