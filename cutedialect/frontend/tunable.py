@@ -27,6 +27,7 @@ _VARIED: dict[str, tuple[object, ...]] = {
     "order": ("snake", "hilbert"),
     "roles": ("uniform", "specialized", "alternate"),
     "overlap": ("no", "yes", "turns"),
+    "overlap_tiles": ("no", "yes"),
     "split_loops": ("no", "yes"),
     "split_loads": ("no", "yes"),
 }

@@ -160,7 +160,10 @@ class _Overlap:
         # Register tiles that outlive a trip, in front of the loop.
         self.place = loop.parent
         self.kept = self._kept()
-        self.slots = self._slots()
+        later = self._read_late()
+        self.slots = {each: self._outside(each) for each in later if each.type not in (i1, i32)}
+        # Numbers that the branches around give.
+        self.numbers = [each for each in later if each.type in (i1, i32)]
 
     def write(self) -> None:
         for op in self.tile.state:
@@ -201,11 +204,15 @@ class _Overlap:
 
         def last() -> Sequence[SSAValue]:
             self._if(runs, lambda: self._end(values))
-            return self._if(exists, lambda: self._following(args[0]), lambda: args)
+            given = self._if(exists, lambda: self._following(args[0]), lambda: args)
+            return [*given, *(self._constant(0) for _ in self.numbers)]
 
-        following = self._if(both, lambda: self._meet(values, next_), last)
+        given = self._if(both, lambda: self._meet(values, next_), last)
+        following, numbers = given[: len(args)], given[len(args) :]
         self._clone(tile.epilogue, {**values, **self.kept})
         late = {**next_, **self.slots}
+        for number, each in zip(self.numbers, numbers, strict=True):
+            late[number] = self._unpacked(number, each)
         self._if(both, lambda: self._clone((*tile.late, *tile.late_rest), late))
         self._add(scf.YieldOp(self._add(arith.ExtUIOp(both, i32)), *args, *following))
 
@@ -217,8 +224,8 @@ class _Overlap:
         found = [op.result for op in tile.state if op.result in written & used]
         return {value: self._outside(value) for value in found}
 
-    def _slots(self) -> dict[SSAValue, SSAValue]:
-        """Register tiles that the next tile computes before the epilogue and reads behind it."""
+    def _read_late(self) -> list[SSAValue]:
+        """What the next tile computes before the epilogue and reads behind it."""
         made = {value for op in (*self.tile.beside, *self.tile.operand) for value in op.results}
         read = [
             value
@@ -227,7 +234,7 @@ class _Overlap:
             for value in inner.operands
             if value in made
         ]
-        return {value: self._outside(value) for value in dict.fromkeys(read)}
+        return list(dict.fromkeys(read))
 
     def _outside(self, value: SSAValue) -> SSAValue:
         assert isinstance(value.type, FragmentType)
@@ -275,7 +282,7 @@ class _Overlap:
         self._clone(tile.operand, values)
         for source, target in self.slots.items():
             self._add(CopyOp(values[source], target))
-        return following
+        return [*following, *(self._as_i32(values[each]) for each in self.numbers)]
 
     def _end(self, values: dict[SSAValue, SSAValue]) -> None:
         """The last multiply of a tile that none follows."""
@@ -287,8 +294,10 @@ class _Overlap:
         """What the loop carries of the coordinates of an item."""
         values: dict[SSAValue, SSAValue] = {self.item: item}
         self._clone(self.coordinates.all, values)
-        found = [values[value] for value in self.coordinates.carried]
-        return [each if each.type == i32 else self._add(arith.ExtUIOp(each, i32)) for each in found]
+        return [self._as_i32(values[value]) for value in self.coordinates.carried]
+
+    def _as_i32(self, value: SSAValue) -> SSAValue:
+        return value if value.type == i32 else self._add(arith.ExtUIOp(value, i32))
 
     def _unpacked(self, value: SSAValue, arg: SSAValue) -> SSAValue:
         arg.name_hint = value.name_hint

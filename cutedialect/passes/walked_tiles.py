@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import is_side_effect_free
 
@@ -17,6 +17,7 @@ from cutedialect.dialects.cute import (
     AllocFragmentOp,
     CopyOp,
     FillOp,
+    FragmentType,
     GemmOp,
     KernelOp,
     StageOp,
@@ -325,6 +326,10 @@ def _parts(
     late_rest = behind(late, None, acc)
     operand = [op for op in late if op not in late_rest]
     if stores[0] not in operand:
+        return None
+    ahead = {value for op in rest if op not in late_rest for value in op.results}
+    kept_on = ahead & {each for op in late_rest for inner in op.walk() for each in inner.operands}
+    if not all(isinstance(each.type, FragmentType) or each.type in (i1, i32) for each in kept_on):
         return None
     touched = {value for op in first.before for value in op.operands}
     in_epilogue = {value for op in tail.epilogue for inner in op.walk() for value in inner.operands}

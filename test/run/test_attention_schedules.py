@@ -12,6 +12,7 @@ from cutedialect.frontend.library.attention_schedules import AttentionWork, choo
 from cutedialect.schedule import Schedule
 
 SMALL = AttentionWork((128, 128), bits=8, bits_q=8)
+WINDOW = AttentionWork((128, 128), is_uneven=True, keeps_more=True, has_window=True)
 
 
 def chosen(given=None, **more):
@@ -73,3 +74,31 @@ def test_three_warpgroups_hide_the_exponentials_of_narrow_heads():
         schedule = choose_schedule(AttentionWork((64, 64), rows), "sm_90a")
         assert schedule.tile == tile
         assert schedule.overlap == ("turns" if tile[0] == 192 else "yes")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"dims": (96, 96)}, {"dims": (64, 128)}, {"group": 4}, {"is_packed": True}, {"rows": 128}],
+)
+def test_tiles_of_a_window_begin_beside_the_end_of_the_one_before(more):
+    assert choose_schedule(replace(WINDOW, **more), "sm_90a").overlap_tiles == "yes"
+
+
+@pytest.mark.parametrize(
+    ("more", "given"),
+    [
+        ({"has_window": False}, None),
+        ({"dims": (64, 64)}, None),
+        ({"dims": (192, 128)}, None),
+        ({"rows": 64}, None),
+        ({"bits": 8, "bits_q": 8}, None),
+        ({"loads_boxes": False}, None),
+        ({"is_paged": True}, None),
+        ({"is_packed": True, "group": 4}, None),
+        ({}, "tile = (128,64)"),
+        ({}, "cluster = (2,1)"),
+    ],
+)
+def test_other_tiles_come_one_after_the_other(more, given):
+    schedule = choose_schedule(replace(WINDOW, **more), "sm_90a", given and Schedule.parse(given))
+    assert schedule.overlap_tiles is None

@@ -79,6 +79,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
             warps, overlap = None, _overlap(work, given.tile[0])
         if given.cluster not in (None, (1, 1)) or given.roles not in (None, "specialized"):
             scheduler = None
+    is_default = given is None or given.tile in (None, (bq, keys))
+    overlaps_tiles = scheduler == "dynamic" and is_default and _overlaps_tiles(work, bq)
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
     if bq == 2 * _GROUP_ROWS and work.is_paged:
@@ -88,6 +90,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         tile=(bq, keys),
         warps=warps,
         overlap=overlap,
+        overlap_tiles="yes" if overlaps_tiles else None,
         scheduler=scheduler,
         registers=registers,
         split_loops=splits,
@@ -121,6 +124,17 @@ def _overlap(work: AttentionWork, bq: int) -> str:
     # are those that multiply most of the time, or compute most of it, as with 8 bits.
     is_short = widest <= 64 and bq == 2 * _GROUP_ROWS
     return "yes" if is_short or widest > 128 or work.bits_q == 8 else "turns"
+
+
+def _overlaps_tiles(work: AttentionWork, bq: int) -> bool:
+    """Whether a tile of so many rows begins beside the end of the one before: a window's tiles have
+    few blocks each, so that both are much of their time.
+    """
+    if work.is_paged or (work.is_packed and work.group != 1):
+        # Pages, or sequences and shared heads together, leave too few registers.
+        return False
+    is_wide = 64 < max(work.dims) <= 128
+    return work.has_window and is_wide and bq == 2 * _GROUP_ROWS and _is_plain(work)
 
 
 def _order(work: AttentionWork) -> Schedule:

@@ -29,8 +29,13 @@ def main_role(kernel):
 
 MARKS = re.compile(
     r"scf\.(?:for|while)|cute\.gemm.*a = (?:smem|rmem)|wgmma_wait \{pending = \d|"
-    r'turn_\w+ \{[^}]*\}|reduce "max"|truncf|pipeline\.receive|cute\.any'
+    r'turn_\w+ \{[^}]*\}|reduce "max"|truncf|pipeline\.receive|cute\.any(?=.*warps = 4)'
 )
+
+
+def without_epilogue(text):
+    """Up to where warpgroups look for rows that see no key."""
+    return text[: re.search(r"cute\.any.*warps = 4", text).start()]
 
 
 @pytest.mark.parametrize("scheduler", ["dynamic", "persistent"])
@@ -58,13 +63,13 @@ DIVISIONS = r"arith\.(?:divsi|remsi)"
 def test_coordinates_are_divided_for_once_a_tile():
     """The loop carries what divisions tell, and computes the rest from that."""
     body = main_role(compiled("yes", causal=True)).split("scf.while")[1].split("} do {")[1]
-    trip = body[: body.index("cute.any")]
+    trip = without_epilogue(body)
     meet = trip.index("turn_pass", trip.index("turn_pass") + 1)
     divisions = [found.start() for found in re.finditer(DIVISIONS, trip)]
     assert divisions
     assert divisions[0] > meet
     plain = main_role(compiled("no", causal=True))
-    once = len(re.findall(DIVISIONS, plain[plain.index("} do {") : plain.index("cute.any")]))
+    once = len(re.findall(DIVISIONS, without_epilogue(plain.split("} do {", 1)[1])))
     # Again where no tile follows, or none that has a trip.
     assert len(divisions) <= 2 * once
 
@@ -92,15 +97,35 @@ def test_kernels_that_do_not_walk_over_tiles_are_left_alone():
         assert found[0].ptx == found[1].ptx
 
 
+def test_numbers_that_the_next_tile_finds_are_read_behind_the_epilogue():
+    """Whether what was added up is scaled: the same branch behind the end of the tile before."""
+    meet = main_role(compiled("yes", causal=True)).split("turn_pass {warps = 4 : i32}")[2]
+    given = re.search(r"arith\.extui %\w+ : i1 to i32\s+scf\.yield (%.*) : (.*)\n", meet)
+    assert given[2].count("i32") == given[1].count("%") > 1
+    assert "arith.cmpi ne" in meet[meet.index("cute.any", given.end()) :]
+
+
+def test_tiles_come_one_after_the_other_where_loads_wait_for_who_asks():
+    specs = [cute.TensorSpec((2, 4, None, 128), cute.bf16)] * 3
+    found = []
+    for choice in ("no", "yes"):
+        schedule = f"scheduler = dynamic, split_loads = no, overlap_tiles = {choice}"
+        options = {"arch": "sm_90a", "causal": True, "backend": "emulator"}
+        found.append(cute.compile(cute.attention, *specs, schedule=schedule, **options))
+    assert "pipeline.receive" in found[0].stages["cute-overlap"]
+    assert found[0].ptx == found[1].ptx
+
+
 def operands(heads, rows, keys, d, dtype, shared=1):
     rng = np.random.default_rng(keys)
     extents = ((heads, rows), (heads // shared, keys), (heads // shared, keys))
     return [rng.standard_normal((1, h, s, d)).astype(dtype) for h, s in extents]
 
 
-TURNS = "scheduler = dynamic, overlap = turns"
+TURNS = "scheduler = dynamic, split_loads = yes, overlap = turns"
 STRIDE = "scheduler = persistent, overlap = turns"
-FREE = "scheduler = dynamic, overlap = yes"
+FREE = "scheduler = dynamic, split_loads = yes, overlap = yes"
+ONE = "scheduler = dynamic, split_loads = no, overlap = turns"
 CASES = {
     "one_block": ((3, 128, 60, 64), f"tile = (64,64), {FREE}", {}),
     "two_blocks": ((2, 200, 130, 64), f"tile = (128,64), {STRIDE}", {"return_lse": True}),
@@ -109,6 +134,7 @@ CASES = {
     "shared_heads": ((4, 200, 200, 64), f"tile = (128,64), {TURNS}", {"causal": True}),
     "window": ((2, 257, 300, 128), f"tile = (128,64), {FREE}", {"window": (70, 5)}),
     "three_warpgroups": ((2, 400, 100, 64), f"tile = (192,64), {STRIDE}", {"causal": True}),
+    "more_blocks_than_stages": ((2, 300, 330, 64), f"tile = (64,64), stages = 2, {ONE}", {}),
     "wide": ((1, 200, 200, 256), f"tile = (128,64), {STRIDE}", {"causal": True}),
 }
 
