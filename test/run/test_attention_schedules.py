@@ -81,7 +81,8 @@ def test_three_warpgroups_hide_the_exponentials_of_narrow_heads():
     [{}, {"dims": (96, 96)}, {"dims": (64, 128)}, {"group": 4}, {"is_packed": True}, {"rows": 128}],
 )
 def test_tiles_of_a_window_begin_beside_the_end_of_the_one_before(more):
-    assert choose_schedule(replace(WINDOW, **more), "sm_90a").overlap_tiles == "yes"
+    schedule = choose_schedule(replace(WINDOW, **more), "sm_90a")
+    assert (schedule.overlap_tiles, schedule.overlap) == ("yes", "yes")
 
 
 @pytest.mark.parametrize(

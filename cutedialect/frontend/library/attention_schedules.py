@@ -81,6 +81,9 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
             scheduler = None
     is_default = given is None or given.tile in (None, (bq, keys))
     overlaps_tiles = scheduler == "dynamic" and is_default and _overlaps_tiles(work, bq)
+    if overlaps_tiles:
+        # Tiles that begin beside the end of others keep the tensor cores busy without turns.
+        overlap = "yes"
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
     if bq == 2 * _GROUP_ROWS and work.is_paged:
