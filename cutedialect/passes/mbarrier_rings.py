@@ -198,10 +198,13 @@ def _complete_stores(kernel: KernelOp) -> None:
     """Shared memory that threads write and TMA stores: fences, and waits before it is reused.
 
     Buffers that are filled one after the other and then stored take one step. Buffers of an even
-    number of steps have two stages, and two steps become one that fills both. Before a step the
-    storing thread waits until what was stored has been read, and all meet; where a block has not
-    stored from the step's buffers yet, one such wait in front of its first step is enough.
+    number of steps have two stages that take turns: before the threads meet for a step, the storing
+    one waits until the step before has been read. Where `cute-overlap` hides what precedes the
+    first step, two steps become one that fills both stages, behind one wait. Elsewhere the sooner
+    the first of them leaves the better.
     """
+    assert kernel.schedule is not None
+    at_once = kernel.schedule.data.overlap in ("yes", "turns")
     blocks = [_store_steps(block) for block in _blocks_of(kernel)]
     buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
     for step in [step for steps in blocks for step in steps]:
@@ -220,13 +223,17 @@ def _complete_stores(kernel: KernelOp) -> None:
     for steps in blocks:
         asked: set[int | None] = set()
         stored: set[AllocSmemOp] = set()
-        for step in _joined(steps, take_turns):
+        for step in _joined(steps, take_turns) if at_once else steps:
             first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
             warps = step.warps
-            if warps not in asked or step.buffers & stored:
-                _before(first, [TmaStoreWaitOp(0, True, warps), BarrierOp(warps)], MAIN)
-                asked.add(warps)
-            _after(last, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
+            read = TmaStoreWaitOp(0, True, warps)
+            if not at_once and step.buffers <= take_turns:
+                _after(last, [ProxyFenceOp(), read, BarrierOp(warps)], MAIN)
+            else:
+                if not at_once or warps not in asked or step.buffers & stored:
+                    _before(first, [read, BarrierOp(warps)], MAIN)
+                    asked.add(warps)
+                _after(last, [ProxyFenceOp(), BarrierOp(warps)], MAIN)
             _after(store, [TmaStoreCommitOp(warps)], MAIN)
             stored |= step.buffers
     last_op = kernel.body.block.last_op

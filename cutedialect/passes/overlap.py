@@ -77,11 +77,12 @@ class OverlapPass(ModulePass):
             if not isinstance(kernel, KernelOp) or kernel.schedule is None:
                 continue
             overlap = kernel.schedule.data.overlap
-            if overlap in ("yes", "turns"):
-                for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
-                    chain = _chain(loop)
-                    if chain is not None:
-                        _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
+            if overlap not in ("yes", "turns"):
+                continue
+            for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
+                chain = _chain(loop)
+                if chain is not None:
+                    _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
             if kernel.schedule.data.overlap_tiles != "yes":
                 use_shadows(kernel)
 

@@ -138,10 +138,13 @@
 // CLAIMS-NEXT:         }
 // CLAIMS-NEXT:         %95 = arith.constant 0 : i32
 // CLAIMS-NEXT:         %96 = cute.stage %sD[%95] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// CLAIMS-NEXT:         cute.copy %91, %96 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// CLAIMS-NEXT:         cute_nvgpu.fence_proxy_async
 // CLAIMS-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // CLAIMS-NEXT:         cute.barrier {warps = 4 : i32}
-// CLAIMS-NEXT:         cute.copy %91, %96 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // CLAIMS-NEXT:         %97 = cute.subview %D_1, (0, 0) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// CLAIMS-NEXT:         cute.copy %96, %97 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// CLAIMS-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
 // CLAIMS-NEXT:         %98 = cute.extract %79, (0, 64) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // CLAIMS-NEXT:         %99 = cute.map (%100 = %98 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // CLAIMS-NEXT:           %101 = arith.mulf %100, %alpha : f32
@@ -152,9 +155,9 @@
 // CLAIMS-NEXT:         %104 = cute.stage %sD[%103] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // CLAIMS-NEXT:         cute.copy %99, %104 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // CLAIMS-NEXT:         cute_nvgpu.fence_proxy_async
+// CLAIMS-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // CLAIMS-NEXT:         cute.barrier {warps = 4 : i32}
 // CLAIMS-NEXT:         %105 = cute.subview %D_1, (0, 64) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// CLAIMS-NEXT:         cute.copy %96, %97 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute.copy %104, %105 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
 // CLAIMS-NEXT:         %106 = cute.extract %79, (0, 128) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
@@ -165,10 +168,13 @@
 // CLAIMS-NEXT:         }
 // CLAIMS-NEXT:         %111 = arith.constant 0 : i32
 // CLAIMS-NEXT:         %112 = cute.stage %sD[%111] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// CLAIMS-NEXT:         cute.copy %107, %112 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// CLAIMS-NEXT:         cute_nvgpu.fence_proxy_async
 // CLAIMS-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // CLAIMS-NEXT:         cute.barrier {warps = 4 : i32}
-// CLAIMS-NEXT:         cute.copy %107, %112 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // CLAIMS-NEXT:         %113 = cute.subview %D_1, (0, 128) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// CLAIMS-NEXT:         cute.copy %112, %113 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// CLAIMS-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
 // CLAIMS-NEXT:         %114 = cute.extract %79, (0, 192) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // CLAIMS-NEXT:         %115 = cute.map (%116 = %114 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // CLAIMS-NEXT:           %117 = arith.mulf %116, %alpha : f32
@@ -179,9 +185,9 @@
 // CLAIMS-NEXT:         %120 = cute.stage %sD[%119] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // CLAIMS-NEXT:         cute.copy %115, %120 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // CLAIMS-NEXT:         cute_nvgpu.fence_proxy_async
+// CLAIMS-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // CLAIMS-NEXT:         cute.barrier {warps = 4 : i32}
 // CLAIMS-NEXT:         %121 = cute.subview %D_1, (0, 192) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// CLAIMS-NEXT:         cute.copy %112, %113 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute.copy %120, %121 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
 // CLAIMS-NEXT:         pipeline.consumer_wait %1 at %47 : !pipeline.ring<2>, !pipeline.state<2>

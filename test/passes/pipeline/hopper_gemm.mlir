@@ -145,10 +145,13 @@
 // SPLIT-NEXT:         }
 // SPLIT-NEXT:         %110 = arith.constant 0 : i32
 // SPLIT-NEXT:         %111 = cute.stage %sD[%110] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %106, %111 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
 // SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // SPLIT-NEXT:         cute.barrier {warps = 4 : i32}
-// SPLIT-NEXT:         cute.copy %106, %111 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         %112 = cute.subview %D_1, (0, 0) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute.copy %111, %112 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
 // SPLIT-NEXT:         %113 = cute.extract %94, (0, 64) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // SPLIT-NEXT:         %114 = cute.map (%115 = %113 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // SPLIT-NEXT:           %116 = arith.mulf %115, %alpha : f32
@@ -159,9 +162,9 @@
 // SPLIT-NEXT:         %119 = cute.stage %sD[%118] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute.copy %114, %119 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
+// SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // SPLIT-NEXT:         cute.barrier {warps = 4 : i32}
 // SPLIT-NEXT:         %120 = cute.subview %D_1, (0, 64) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// SPLIT-NEXT:         cute.copy %111, %112 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute.copy %119, %120 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
 // SPLIT-NEXT:         %121 = cute.extract %94, (0, 128) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
@@ -172,10 +175,13 @@
 // SPLIT-NEXT:         }
 // SPLIT-NEXT:         %126 = arith.constant 0 : i32
 // SPLIT-NEXT:         %127 = cute.stage %sD[%126] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute.copy %122, %127 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
+// SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
 // SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // SPLIT-NEXT:         cute.barrier {warps = 4 : i32}
-// SPLIT-NEXT:         cute.copy %122, %127 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         %128 = cute.subview %D_1, (0, 128) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute.copy %127, %128 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
+// SPLIT-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
 // SPLIT-NEXT:         %129 = cute.extract %94, (0, 192) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // SPLIT-NEXT:         %130 = cute.map (%131 = %129 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // SPLIT-NEXT:           %132 = arith.mulf %131, %alpha : f32
@@ -186,9 +192,9 @@
 // SPLIT-NEXT:         %135 = cute.stage %sD[%134] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute.copy %130, %135 {atom = !cute_nvgpu.atom.stsm<val_type = f16, num_matrices = 4, n>} : !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:         cute_nvgpu.fence_proxy_async
+// SPLIT-NEXT:         cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // SPLIT-NEXT:         cute.barrier {warps = 4 : i32}
 // SPLIT-NEXT:         %136 = cute.subview %D_1, (0, 192) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
-// SPLIT-NEXT:         cute.copy %127, %128 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute.copy %135, %136 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
 // SPLIT-NEXT:       }
