@@ -410,7 +410,7 @@ def attention_probes() -> list[Probe]:
         probe("many rows", dtype="e4m3", depths=(128, 128), sizes=((2100, 330),), causal=True),
         probe("many keys", dtype="e4m3", depths=(128, 128), sizes=((70, 2200),)),
         probe("many keys", sizes=((130, 2200),), causal=True),
-        probe("many keys", depths=(128, 128), sizes=((70, 2200),), heads=(2, 1)),
+        probe("many keys of shared heads", depths=(128, 128), sizes=((70, 2200),), heads=(2, 1)),
         probe("window", dtype="e4m3", window=(50, 30)),
         probe("padded", dtype="e4m3", form="padded", sizes=_PADDED, causal=True),
         probe("packed", dtype="e4m3", form="packed", sizes=_PACKED, heads=(4, 2)),
