@@ -16,20 +16,18 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import BFloat16Type, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from cutedialect.dialects.cute import (
-    CopyOp,
-    FillOp,
     FragmentType,
-    GemmOp,
     LocalTileOp,
     MapOp,
     MemRefType,
     TransposeOp,
     YieldOp,
 )
+from cutedialect.passes.written_values import written
 
 
 @dataclass(frozen=True)
@@ -73,22 +71,10 @@ def _overwritten(producer: MapOp, consumer: MapOp) -> bool:
     inputs = set(producer.inputs)
     between = producer.next_op
     while between is not None and between is not consumer:
-        if any(value in inputs for op in between.walk() for value in _written(op)):
+        if any(value in inputs for op in between.walk() for value in written(op)):
             return True
         between = between.next_op
     return between is None
-
-
-def _written(op: Operation) -> tuple[SSAValue, ...]:
-    match op:
-        case FillOp():
-            return (op.fragment,)
-        case CopyOp():
-            return (op.destination,)
-        case GemmOp():
-            return (op.acc,)
-        case _:
-            return ()
 
 
 def _fuse(producer: MapOp, consumer: MapOp) -> None:

@@ -60,6 +60,7 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline.roles import role_of
 from cutedialect.passes.shadows import use_shadows
+from cutedialect.passes.written_values import written
 
 _GROUP = 4
 # Values of a thread that cost little to hold on to.
@@ -242,12 +243,6 @@ def last_written(ops: Sequence[Operation]) -> list[SSAValue]:
 def _values(value: SSAValue) -> int:
     assert isinstance(value.type, FragmentType)
     return value.type.values if value.type.bits == 32 else _FEW + 1
-
-
-def written(op: Operation) -> tuple[SSAValue, ...]:
-    if isinstance(op, CopyOp):
-        return (op.destination,)
-    return (op.fragment,) if isinstance(op, FillOp) else ()
 
 
 def _opens_turns(loop: scf.ForOp) -> bool:

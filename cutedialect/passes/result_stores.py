@@ -59,6 +59,7 @@ from cutedialect.passes.thread_layouts import (
     modes_of,
     sector_efficiency,
 )
+from cutedialect.passes.written_values import written
 
 # Warps of a warpgroup.
 _GROUP = 4
@@ -398,7 +399,7 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
 def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
     """The maps and loads that nothing but the stores needs, and that may wait for them."""
     users: set[Operation] = set(ops)
-    written: set[SSAValue] = set()
+    changed: set[SSAValue] = set()
     memory_changes = False
     op: Operation | None = ops[-1]
     while op is not None:
@@ -416,7 +417,7 @@ def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
                 readers
                 and readers <= users
                 and stays
-                and not written & set(op.operands)
+                and not changed & set(op.operands)
                 and _shape(op.results[0])[1:] == (pieces.columns,)
                 and all(_can_part(each, pieces.chunk) for each in inputs)
             ):
@@ -424,7 +425,7 @@ def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
                 pieces.cut.add(op)
         else:
             for inner in op.walk():
-                written.update(_written(inner))
+                changed.update(written(inner))
                 memory_changes |= _may_write_memory(inner)
         op = op.prev_op
 
@@ -459,18 +460,6 @@ def _registers_of(value: SSAValue, columns: int) -> int:
     if len(type_.shape) == 2 and type_.shape[1] != 1:
         return -(-type_.values * columns // type_.shape[1] * type_.bits // 32)  # pyright: ignore[reportOperatorIssue]
     return -(-type_.values * type_.bits // 32)
-
-
-def _written(op: Operation) -> tuple[SSAValue, ...]:
-    match op:
-        case FillOp():
-            return (op.fragment,)
-        case CopyOp():
-            return (op.destination,)
-        case GemmOp():
-            return (op.acc,)
-        case _:
-            return ()
 
 
 def _may_write_memory(op: Operation) -> bool:

@@ -43,6 +43,7 @@ from cutedialect.dialects.pipeline import (
     ConsumerWaitOp,
 )
 from cutedialect.passes.thread_layouts import threads_along
+from cutedialect.passes.written_values import written
 
 _WARP = 32
 # Registers of a thread that may hold what is computed before the wait.
@@ -218,13 +219,13 @@ def _found(branch: scf.IfOp, wait: WgmmaWaitOp) -> list[MapOp | ReduceOp | CopyO
     op = branch.next_op
     while op is not None:
         used = {value for inner in op.walk() for value in inner.operands}
-        written = {value for inner in op.walk() for value in _written(inner)}
+        mine = {value for inner in op.walk() for value in written(inner)}
         if (
             isinstance(op, MapOp | ReduceOp | CopyOp)
             and (made := _made(op)) is not None
             and values + made <= _FEW
-            and not changed & (used - written)
-            and not (changed | read) & written
+            and not changed & (used - mine)
+            and not (changed | read) & mine
             and all(_is_known_before(value, op, branch, found) for value in used)
         ):
             found.append(op)
@@ -233,7 +234,7 @@ def _found(branch: scf.IfOp, wait: WgmmaWaitOp) -> list[MapOp | ReduceOp | CopyO
                 # What others take of it they find where it was.
                 read |= used
         else:
-            changed |= written
+            changed |= mine
             read |= used
         op = op.next_op
     return found
@@ -276,18 +277,6 @@ def _is_known_before(
     return outer is None or block.get_operation_index(outer) < block.get_operation_index(branch)
 
 
-def _written(op: Operation) -> tuple[SSAValue, ...]:
-    match op:
-        case FillOp():
-            return (op.fragment,)
-        case CopyOp():
-            return (op.destination,)
-        case GemmOp():
-            return (op.acc,)
-        case _:
-            return ()
-
-
 def _touched_behind(wait: WgmmaWaitOp) -> tuple[set[SSAValue], set[SSAValue]]:
     """What multiplies that a wait is for and ops behind it in its block change, and what they
     read.
@@ -303,7 +292,7 @@ def _touched_behind(wait: WgmmaWaitOp) -> tuple[set[SSAValue], set[SSAValue]]:
     op = wait
     while op is not None:
         for inner in op.walk():
-            changed |= set(_written(inner))
+            changed |= set(written(inner))
             read |= set(inner.operands)
         op = op.next_op
     return changed, read

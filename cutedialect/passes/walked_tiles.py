@@ -19,7 +19,6 @@ from cutedialect.dialects.cute import (
     FillOp,
     FragmentType,
     GemmOp,
-    KernelOp,
     StageOp,
 )
 from cutedialect.dialects.cute_nvgpu import (
@@ -41,6 +40,7 @@ from cutedialect.dialects.pipeline import (
     TurnPassOp,
     TurnWaitOp,
 )
+from cutedialect.dialects.pipeline.roles import role_of
 from cutedialect.passes.overlap import behind, is_plain
 
 _RING_STEPS = (
@@ -237,11 +237,9 @@ def _is_told_in_time(ops: Sequence[Operation], branch: scf.IfOp) -> bool:
     """
     told = {op.ring for op in ops if isinstance(op, ConsumerWaitOp)}
     used = {op.ring for op in branch.walk() if isinstance(op, ConsumerWaitOp)}
-    kernel = branch.parent_op()
-    while kernel is not None and not isinstance(kernel, KernelOp):
-        kernel = kernel.parent_op()
-    assert kernel is not None
-    for role in [op for op in kernel.walk() if isinstance(op, RoleOp)]:
+    mine = role_of(branch)
+    around = None if mine is None else mine.parent
+    for role in [] if around is None else [op for op in around.ops if isinstance(op, RoleOp)]:
         filled = {op.ring for op in role.walk() if isinstance(op, ProducerAcquireOp)}
         if filled & told and filled & used:
             return False
