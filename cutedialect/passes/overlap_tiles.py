@@ -5,14 +5,14 @@ has skewed, begins a tile beside the end of the one before.
         A(t); o = 0; m = start; wait q; if runs(t) { B(t); C(t); D }; release q; E(t); t = next
     }
     =>
-    t' = next; A(t); A(t')
+    A(t)
     while t, begun, A(t), t', A(t') {
-        if not begun { o = 0, m = start; wait q; if runs(t) { B(t) } }
+        if not begun { o = 0, m = start; wait q; if runs(t) { B(t) }; t' = next; A(t') }
         if runs(t) { C(t) }
         release q; both = runs(t) and t' is a tile and runs(t'); keep m
         if both { wait q; m = start; B(t') with D, t'' = next and A(t'') between its multiply and
                   the wait for D }
-        else { if runs(t) { D }; if t' is a tile { t'' = next; A(t'') } }
+        else if runs(t) { D }
         E(t), of what was kept
         if both { o = 0, and what B(t') does to o }
         t, begun, A(t), t', A(t') = t', both, A(t'), t'', A(t'')
@@ -25,7 +25,11 @@ begin and end in one straight piece of code. Rings are read in the order in whic
 that cannot be taken apart like this (`passes/walked_tiles.py`) keeps its order, and so do all where
 the thread that tells the next item loads the blocks as well: it would wait for the one that asks.
 Of the coordinates the loop carries those that others are quickly computed from.
-`passes/shadows.py` comes behind this pass where it applies.
+
+An E that decides something with all warps, such as whether to compute a result again, decides it
+when they meet for their stores (`passes/shared_meetings.py`). What it does before that stands in
+the branches: where a tile follows, beside the exponentials of B(t'), with the wait for D in front
+of these (`passes/early_epilogues.py`). `passes/shadows.py` comes behind this pass where it applies.
 """
 
 from __future__ import annotations
@@ -42,8 +46,10 @@ from xdsl.passes import ModulePass
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, FragmentType, KernelOp
 from cutedialect.dialects.cute_nvgpu import WgmmaWaitOp
 from cutedialect.dialects.pipeline import TurnPassOp, TurnWaitOp
+from cutedialect.passes.early_epilogues import EarlyEpilogue, early_epilogue, exponentials
 from cutedialect.passes.overlap import last_written
 from cutedialect.passes.shadows import use_shadows
+from cutedialect.passes.shared_meetings import share_meetings
 from cutedialect.passes.split_roles import sweep
 from cutedialect.passes.walked_tiles import Tile, body_of, tile_parts
 from cutedialect.passes.written_values import written
@@ -78,8 +84,10 @@ class OverlapTilesPass(ModulePass):
                 continue
             loops = [each for each in kernel.walk() if isinstance(each, scf.ForOp | scf.WhileOp)]
             for loop in loops:
-                tile = tile_parts(loop)
-                if tile is not None:
+                if tile_parts(loop) is not None:
+                    share_meetings(loop)
+                    tile = tile_parts(loop)
+                    assert tile is not None
                     _Overlap(loop, tile).write()
             use_shadows(kernel)
 
@@ -161,7 +169,13 @@ class _Overlap:
         # Register tiles that outlive a trip, in front of the loop.
         self.place = loop.parent
         self.kept = self._kept()
-        later = self._read_late()
+        self.split = exponentials(tile.beside)
+        self.early = None
+        if self.split is not None:
+            self.early = early_epilogue(tile.epilogue, tile.last.gemm.acc)
+        found = self.early.kept if self.early is not None else ()
+        self.passed = {each: self._outside(each) for each in found}
+        later = self._read_late() if self.early is None else []
         self.slots = {each: self._outside(each) for each in later if each.type not in (i1, i32)}
         # Numbers that the branches around give.
         self.numbers = [each for each in later if each.type in (i1, i32)]
@@ -187,12 +201,18 @@ class _Overlap:
         return values
 
     def _trip(
-        self, values: dict[SSAValue, SSAValue], begun: SSAValue, args: Sequence[SSAValue]
+        self, values: dict[SSAValue, SSAValue], begun: SSAValue, known: Sequence[SSAValue]
     ) -> None:
-        tile = self.tile
+        tile, early = self.tile, self.early
         runs = values.get(tile.branch.cond, tile.branch.cond)
         zero = self._constant(0)
-        self._if(self._add(arith.CmpiOp(begun, zero, "eq")), lambda: self._begin(values))
+
+        def begin() -> Sequence[SSAValue]:
+            self._begin(values)
+            return self._following(values[self.item])
+
+        # Nothing waits for the next item before the first tile is at work.
+        args = self._if(self._add(arith.CmpiOp(begun, zero, "eq")), begin, lambda: known)
         self._clone(tile.stages, values)
         self._if(runs, lambda: self._clone([tile.loop], values))
         self._clone(tile.releases, values)
@@ -204,17 +224,23 @@ class _Overlap:
             self._add(CopyOp(source, target))
 
         def last() -> Sequence[SSAValue]:
+            # What follows the next item it asks for itself.
             self._if(runs, lambda: self._end(values))
-            given = self._if(exists, lambda: self._following(args[0]), lambda: args)
-            return [*given, *(self._constant(0) for _ in self.numbers)]
+            if early is not None:
+                ended = {**values, **self.kept}
+                self._clone((*early.ahead, *early.written), ended)
+                self._close(early, ended)
+            return [*args, *(self._constant(0) for _ in self.numbers)]
 
         given = self._if(both, lambda: self._meet(values, next_), last)
         following, numbers = given[: len(args)], given[len(args) :]
-        self._clone(tile.epilogue, {**values, **self.kept})
+        epilogue = tile.epilogue if early is None else early.late
+        self._clone(epilogue, {**values, **self.kept, **self.passed})
         late = {**next_, **self.slots}
         for number, each in zip(self.numbers, numbers, strict=True):
             late[number] = self._unpacked(number, each)
-        self._if(both, lambda: self._clone((*tile.late, *tile.late_rest), late))
+        if early is None:
+            self._if(both, lambda: self._clone((*tile.late, *tile.late_rest), late))
         self._add(scf.YieldOp(self._add(arith.ExtUIOp(both, i32)), *args, *following))
 
     def _kept(self) -> dict[SSAValue, SSAValue]:
@@ -274,6 +300,8 @@ class _Overlap:
             self._add(TurnPassOp(None, warps))
         told = self._told(values[self.item])
         self._clone(tile.early, values)
+        if self.early is not None:
+            return self._meet_early(self.early, mine, values, told)
         self._add(WgmmaWaitOp(1))
         self._clone((*first.end, *tile.beside), values)
         # Behind the last branch before: there the assembler mixes both.
@@ -284,6 +312,36 @@ class _Overlap:
         for source, target in self.slots.items():
             self._add(CopyOp(values[source], target))
         return [*following, *(self._as_i32(values[each]) for each in self.numbers)]
+
+    def _meet_early(
+        self,
+        epilogue: EarlyEpilogue,
+        mine: dict[SSAValue, SSAValue],
+        values: dict[SSAValue, SSAValue],
+        told: SSAValue,
+    ) -> Sequence[SSAValue]:
+        """What follows both multiplies where this tile's result is written beside the next one's
+        exponentials: when the largest scores are known, the last multiply is done.
+        """
+        tile = self.tile
+        ended = {**mine, **self.kept}
+        self._clone(epilogue.ahead, ended)
+        self._add(WgmmaWaitOp(1))
+        self._clone((*tile.first.end, *tile.beside[: self.split]), values)
+        self._add(WgmmaWaitOp(0))
+        self._clone(tile.last.end, mine)
+        self._clone(epilogue.written, ended)
+        self._clone((*tile.late, *tile.beside[self.split :]), values)
+        self._close(epilogue, ended)
+        following = self._found(told, values[self.item])
+        self._clone((*tile.operand, *tile.late_rest), values)
+        return following
+
+    def _close(self, epilogue: EarlyEpilogue, ended: dict[SSAValue, SSAValue]) -> None:
+        """The end of the early part of a tile's epilogue, and what that leaves behind."""
+        self._clone(epilogue.closing, ended)
+        for source, target in self.passed.items():
+            self._add(CopyOp(ended[source], target))
 
     def _end(self, values: dict[SSAValue, SSAValue]) -> None:
         """The last multiply of a tile that none follows."""
@@ -347,7 +405,8 @@ class _Overlap:
         for op in self.coordinates.same:
             for mine, made in zip(op.results, (values[each] for each in op.results), strict=True):
                 mine.replace_all_uses_with(made)
-        first = [self._constant(0), item, *self._packed(item), *self._following(item)]
+        mine = [item, *self._packed(item)]
+        first = [self._constant(0), *mine, *mine]
         self.block = body
         return first
 

@@ -1,0 +1,101 @@
+"""Meetings that do two things: where warps that have decided something together meet again behind
+the first that one side of the branch does, they do that before, and decide when they meet. A step
+of `cute-overlap-tiles`.
+
+    y = any x; if y { ... } else { meet until stores have been read; write buffer; meet; store it }
+    =>
+    meet until stores have been read; write buffer; y = any x; if y { ... } else { store it }
+
+What is written in vain on the other side nobody reads.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AnyOp,
+    BarrierOp,
+    ConvertOp,
+    CopyOp,
+    ExtractOp,
+    FragmentType,
+    MapOp,
+    MemRefType,
+)
+from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, TmaStoreWaitOp
+
+
+def share_meetings(around: Operation) -> None:
+    """Let conditions inside of an op be decided where the warps that decide meet anyway."""
+    for decision in [op for op in around.walk() if isinstance(op, AnyOp)]:
+        branch = decision.next_op
+        if (
+            isinstance(branch, scf.IfOp)
+            and [use.operation for use in decision.result.uses] == [branch]
+            and branch.false_region.blocks
+        ):
+            _share(decision, branch)
+
+
+def _share(decision: AnyOp, branch: scf.IfOp) -> None:
+    early: list[Operation] = []
+    op = branch.false_region.block.first_op
+    while op is not None and not (isinstance(op, BarrierOp) and not _is_of_stores(op)):
+        if not _may_be_in_vain(op):
+            return
+        early.append(op)
+        op = op.next_op
+    if op is None or op.warps != decision.warps:
+        return
+    written = {_buffer(each.destination) for each in early if isinstance(each, CopyOp)}
+    touched = {
+        _buffer(value)
+        for inner in branch.true_region.walk()
+        for value in inner.operands
+        if isinstance(value.type, MemRefType) and value.type.space == "smem"
+    }
+    if not written or written & touched:
+        return
+    block = decision.parent
+    assert block is not None
+    for each in early:
+        each.detach()
+        block.insert_op_before(each, decision)
+    op.detach()
+    op.erase()
+
+
+def _may_be_in_vain(op: Operation) -> bool:
+    """Whether an op only computes, or writes registers to shared memory."""
+    if isinstance(op, CopyOp):
+        target = op.destination.type
+        return (
+            isinstance(op.source.type, FragmentType)
+            and isinstance(target, MemRefType)
+            and target.space == "smem"
+        )
+    if isinstance(op, BarrierOp):
+        return _is_of_stores(op)
+    kinds = (AllocFragmentOp, ConvertOp, ExtractOp, MapOp, ProxyFenceOp, TmaStoreWaitOp)
+    return isinstance(op, kinds) or (not op.regions and is_side_effect_free(op))
+
+
+def _is_of_stores(op: BarrierOp) -> bool:
+    """Whether warps meet to know that stores have read their buffer."""
+    before = op.prev_op
+    return isinstance(before, TmaStoreWaitOp) and before.warps == op.warps
+
+
+def _buffer(value: SSAValue) -> SSAValue:
+    """What a view is a view of."""
+    owner = value.owner
+    while isinstance(owner, Operation) and owner.operands:
+        if not isinstance(owner.operands[0].type, MemRefType):
+            break
+        value = owner.operands[0]
+        owner = value.owner
+    return value
