@@ -88,6 +88,11 @@ class Schedule:
         for name in known - choices.keys():
             object.__setattr__(self, name, None)
 
+    @property
+    def overlaps_multiplies(self) -> bool:
+        """Whether a multiply of another's result works one trip later."""
+        return self.overlap in ("yes", "turns")
+
     def text(self) -> str:
         """The fields that are set, as `tile = (128,128,32), warps = (2,2)`."""
         parts: list[str] = []

@@ -14,6 +14,7 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
 
+from .aliasing import Named, check_aliases
 from .attention_operands import (
     check_extent,
     check_operands,
@@ -21,6 +22,7 @@ from .attention_operands import (
     integers,
     page_table,
 )
+from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales, head_scales, split_scales
 from .attention_splits import Work, parts_of, without_parts
 from .attention_views import (
@@ -45,6 +47,8 @@ from .library.attention_schedules import (
 )
 from .library.split_attention import split_attention
 
+# The arrays of a call, in the order of `_ReadyCall.run`.
+_ARRAYS = ("q", "k", "v", "out", "lengths", "block_table", *SCALES, "cu_seqlens", "cu_seqlens")
 _LOG2_E = math.log2(math.e)
 # Of 8-bit elements a multiply takes 32 of the depth at once, of others 16.
 _DEPTH_BITS = 256
@@ -108,8 +112,8 @@ def attention(
     `out`, or a new array of `out_dtype` where q lives (q's type by default, bf16 where that has 8
     bits); with `return_lse` also
     the logarithms (natural, f32, (B, H, Sq)) of the sums of exponentials, -inf for a row that sees
-    no key. Wrong arguments raise TypeError or ValueError naming the argument, and nothing is
-    written.
+    no key. Wrong arguments, such as an `out` that shares memory with another array, raise TypeError
+    or ValueError naming the argument, and nothing is written.
     """
     offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
     scales = scale_q, scale_k, scale_v
@@ -235,7 +239,16 @@ class _ReadyCall:
         lse = new_array(q, self.out_shape[:-1], f32) if self.returns_lse else None
         if self.kernel is not None:
             args = self.arguments((q, k, v, out, lse), scales, keys, offsets)
-            self.kernel.launch(*[value for value in args if value is not None], stream=stream)
+
+            def check() -> None:
+                given = zip(_ARRAYS, (*arrays, *keys, *scales, *offsets), strict=False)
+                check_aliases([Named(name, value, name == "out") for name, value in given])
+
+            self.kernel.launch(
+                *[value for value in args if value is not None],
+                stream=stream,
+                check=None if arrays[3] is None else check,
+            )
         return (out, lse) if self.returns_lse else out
 
     def arguments(
@@ -389,18 +402,18 @@ class _Call:
         sliced = (self.lengths, self.packing, self.table) != (None, None, None)
         problem = AttentionWork(
             dims,
-            many,
-            None if self.packing is not None else self.key_shape()[2],
-            self.k.dtype.bits,
-            self.loads_boxes() and not gathers,
-            (left, right) != (None, None) or sliced,
-            left is not None or sliced or self.returns_lse,
-            self.table is not None,
-            self.q.dtype.bits,
-            sliced,
-            self.packing is not None,
-            group,
-            None if left is None else (left, right),
+            rows=many,
+            keys=None if self.packing is not None else self.key_shape()[2],
+            bits=self.k.dtype.bits,
+            loads_boxes=self.loads_boxes() and not gathers,
+            is_uneven=(left, right) != (None, None) or sliced,
+            keeps_more=left is not None or sliced or self.returns_lse,
+            is_paged=self.table is not None,
+            bits_q=self.q.dtype.bits,
+            is_sliced=sliced,
+            is_packed=self.packing is not None,
+            group=group,
+            window=None if left is None else (left, right),
         )
         chosen = choose_schedule(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1

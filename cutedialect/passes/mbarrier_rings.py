@@ -207,7 +207,7 @@ def _complete_stores(kernel: KernelOp) -> None:
     the first of them leaves the better.
     """
     assert kernel.schedule is not None
-    at_once = kernel.schedule.data.overlap in ("yes", "turns")
+    at_once = kernel.schedule.data.overlaps_multiplies
     blocks = [_store_steps(block) for block in _blocks_of(kernel)]
     buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
     for step in [step for steps in blocks for step in steps]:

@@ -77,14 +77,14 @@ class OverlapPass(ModulePass):
         for kernel in op.ops:
             if not isinstance(kernel, KernelOp) or kernel.schedule is None:
                 continue
-            overlap = kernel.schedule.data.overlap
-            if overlap not in ("yes", "turns"):
+            schedule = kernel.schedule.data
+            if not schedule.overlaps_multiplies:
                 continue
             for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
                 chain = _chain(loop)
                 if chain is not None:
-                    _skew(loop, chain, overlap == "turns" and _opens_turns(loop))
-            if kernel.schedule.data.overlap_tiles != "yes":
+                    _skew(loop, chain, schedule.overlap == "turns" and _opens_turns(loop))
+            if schedule.overlap_tiles != "yes":
                 use_shadows(kernel)
 
 

@@ -216,6 +216,21 @@ def test_packed_sequences(arch):
     assert (out[:, :, q_offsets[-1] :] == 7).all()
 
 
+@pytest.mark.parametrize("name", ["q", "k", "v", "lengths"])
+def test_an_out_that_shares_memory_is_refused(name):
+    memory = np.zeros((1, 4, 64, 32), np.float16)
+    arrays = dict(zip("qkv", operands(1, 2, 2, 64, 64, 32), strict=True))
+    arrays["lengths"] = np.array([64], np.int32)
+    arrays[name] = memory[:, 1:3] if name in "qkv" else memory.reshape(-1)[:2].view(np.int32)
+    with pytest.raises(ValueError, match=rf"(out.*{name}|{name}.*out)"):
+        cute.attention(**arrays, out=memory[:, :2], arch="sm_80")
+    assert not memory.any()
+    out = memory[:, ::2]
+    cute.attention(*operands(1, 2, 2, 64, 64, 32), out=out, arch="sm_80")
+    assert out.any()
+    assert not memory[:, 1::2].any()
+
+
 def with_inf(array, key):
     changed = array.copy()
     changed[:, :, key] = np.inf

@@ -118,7 +118,7 @@ def scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
     """
     sees_many = work.keys is None or work.keys >= _LAZY_KEYS
     is_partial = work.has_window or work.is_packed
-    return sees_many and not is_partial and chosen.overlap in ("yes", "turns")
+    return sees_many and not is_partial and chosen.overlaps_multiplies
 
 
 def _overlap(work: AttentionWork, bq: int) -> str:
