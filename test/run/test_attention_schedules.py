@@ -111,7 +111,9 @@ def test_few_blocks_of_keys_cover_a_window(more, keys):
 def test_blocks_of_tiles_one_after_the_other_begin_anywhere():
     schedule = choose_schedule(WINDOW, "sm_90a", Schedule.parse("overlap_tiles = no"))
     assert not begins_with_window(WINDOW, schedule)
-    assert not begins_with_window(replace(WINDOW, window=None), Schedule(overlap_tiles="yes"))
+    overlapped = Schedule(overlap_tiles="yes")
+    for more in ({"window": None}, {"keys": 0}, {"loads_boxes": False}):
+        assert not begins_with_window(replace(WINDOW, **more), overlapped)
 
 
 @pytest.mark.parametrize(

@@ -163,9 +163,10 @@ def _window_keys(work: AttentionWork, bq: int) -> int:
 
 def begins_with_window(work: AttentionWork, chosen: Schedule) -> bool:
     """Whether blocks of keys begin with the first key that a tile sees: that may take one less of
-    them, where registers suffice for the place in the keys.
+    them, where registers suffice for the place in the keys. There have to be keys for TMA to load.
     """
-    return work.has_window and not work.is_sliced and chosen.overlap_tiles == "yes"
+    is_loaded = work.loads_boxes and work.keys != 0 and not work.is_sliced
+    return work.has_window and is_loaded and chosen.overlap_tiles == "yes"
 
 
 def _order(work: AttentionWork) -> Schedule:
