@@ -18,7 +18,8 @@ from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import AnyOp, BarrierOp, FragmentType, MapOp
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, TmaStoreWaitOp
-from cutedialect.passes.written_values import written
+from cutedialect.passes.overlap import behind
+from cutedialect.passes.written_values import used_by, written_by
 
 _REGISTER_BITS = 32
 # What does not move to the other side of writes to shared memory.
@@ -50,10 +51,10 @@ def early_epilogue(epilogue: Sequence[Operation], acc: SSAValue) -> EarlyEpilogu
         return None
     early, late = list(epilogue[:at]), list(epilogue[at:])
     made: dict[SSAValue, Operation] = {value: op for op in early for value in op.results}
-    changed = {value for op in early for inner in op.walk() for value in written(inner)}
-    kept: dict[SSAValue, None] = {}
+    changed = written_by(*early)
+    kept: set[SSAValue] = set()
     again: set[Operation] = set()
-    pending = [value for op in late for value in _used(op)]
+    pending = [*used_by(*late)]
     while pending:
         value = pending.pop()
         if value == acc:
@@ -62,35 +63,22 @@ def early_epilogue(epilogue: Sequence[Operation], acc: SSAValue) -> EarlyEpilogu
         if op is None or value in kept or op in again:
             continue
         if isinstance(value.type, FragmentType) and value.type.bits == _REGISTER_BITS:
-            kept[value] = None
+            kept.add(value)
         elif is_side_effect_free(op) or isinstance(op, MapOp):
-            if changed & _used(op):
+            if changed & used_by(op):
                 return None
             again.add(op)
-            pending += _used(op)
+            pending += used_by(op)
         else:
             return None
     repeated = [op for op in early if op in again]
-    behind = _behind(early, acc)
-    ahead = tuple(op for op in early if op not in behind)
-    fences = [at for at, op in enumerate(behind) if isinstance(op, ProxyFenceOp)]
-    end = fences[0] if fences else len(behind)
-    parts = tuple(behind[:end]), tuple(behind[end:])
-    return EarlyEpilogue(ahead, *parts, tuple(kept), (*repeated, *late))
-
-
-def _behind(ops: Sequence[Operation], acc: SSAValue) -> list[Operation]:
-    """What needs an accumulator, and what has to stand behind that."""
-    found: list[Operation] = []
-    changed, read = {acc}, set[SSAValue]()
-    for op in ops:
-        used = _used(op)
-        mine = {value for inner in op.walk() for value in written(inner)}
-        if used & changed or mine & read or (found and isinstance(op, _IN_ORDER)):
-            found.append(op)
-            changed |= {*op.results, *mine}
-            read |= used
-    return found
+    needing = behind(early, None, acc, _IN_ORDER)
+    ahead = tuple(op for op in early if op not in needing)
+    fences = [at for at, op in enumerate(needing) if isinstance(op, ProxyFenceOp)]
+    end = fences[0] if fences else len(needing)
+    parts = tuple(needing[:end]), tuple(needing[end:])
+    left = tuple(value for value in made if value in kept)
+    return EarlyEpilogue(ahead, *parts, left, (*repeated, *late))
 
 
 def exponentials(ops: Sequence[Operation]) -> int | None:
@@ -101,7 +89,3 @@ def exponentials(ops: Sequence[Operation]) -> int | None:
             if op.result.type.values > _MANY:
                 return at
     return None
-
-
-def _used(op: Operation) -> set[SSAValue]:
-    return {value for inner in op.walk() for value in inner.operands}

@@ -60,7 +60,7 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline.roles import role_of
 from cutedialect.passes.shadows import use_shadows
-from cutedialect.passes.written_values import written
+from cutedialect.passes.written_values import used_by, written, written_by
 
 _GROUP = 4
 # Values of a thread that cost little to hold on to.
@@ -185,15 +185,23 @@ def _inside(region: Region) -> Iterator[Operation]:
         yield from block.ops
 
 
-def behind(ops: Sequence[Operation], made: Operation | None, acc: SSAValue) -> list[Operation]:
-    """What touches the second multiply's operands, and what depends on that."""
+def behind(
+    ops: Sequence[Operation],
+    made: Operation | None,
+    acc: SSAValue,
+    in_order: tuple[type[Operation], ...] = (),
+) -> list[Operation]:
+    """What touches the second multiply's operands, and what depends on that, or stands behind it
+    and has to keep its place.
+    """
     found: list[Operation] = []
     values: set[SSAValue] = {acc}
     read: set[SSAValue] = set()
     for op in ops:
-        used = {value for inner in op.walk() for value in inner.operands}
-        changed = {value for inner in op.walk() for value in written(inner)}
-        if op is made or used & values or changed & read:
+        used = used_by(op)
+        changed = written_by(op)
+        is_later = bool(found) and isinstance(op, in_order)
+        if op is made or used & values or changed & read or is_later:
             found.append(op)
             values |= {*op.results, *changed}
             read |= used
@@ -207,8 +215,8 @@ def _ahead(chain: _Chain) -> list[Operation]:
     found: list[Operation] = []
     changed, read = {chain.first.gemm.acc}, set[SSAValue]()
     for op in (*chain.behind, *chain.beside):
-        used = {value for inner in op.walk() for value in inner.operands}
-        mine = {value for inner in op.walk() for value in written(inner)}
+        used = used_by(op)
+        mine = written_by(op)
         if op in chain.beside and _is_narrow(op) and not (used | mine) & changed | mine & read:
             found.append(op)
         else:
@@ -220,7 +228,7 @@ def _ahead(chain: _Chain) -> list[Operation]:
         made = {*op.results, *written(op)}
         if isinstance(op, MapOp) or made & values:
             needed.add(op)
-            values |= {value for inner in op.walk() for value in inner.operands}
+            values |= used_by(op)
     return [op for op in found if op in needed]
 
 

@@ -52,7 +52,7 @@ from cutedialect.passes.shadows import use_shadows
 from cutedialect.passes.shared_meetings import share_meetings
 from cutedialect.passes.split_roles import sweep
 from cutedialect.passes.walked_tiles import Tile, body_of, tile_parts
-from cutedialect.passes.written_values import written
+from cutedialect.passes.written_values import used_by, written_by
 
 # What is computed from one carried number rather than carried.
 _QUICK = (
@@ -108,7 +108,7 @@ def _coordinates(ops: Sequence[Operation], item: SSAValue) -> _Coordinates:
     roots: dict[SSAValue, frozenset[SSAValue]] = {item: frozenset((item,))}
     dependent: list[Operation] = []
     for op in ops:
-        used = {value for inner in op.walk() for value in inner.operands}
+        used = used_by(op)
         found = frozenset().union(*(roots.get(value, frozenset()) for value in used))
         if not found:
             continue
@@ -134,7 +134,7 @@ def _coordinates(ops: Sequence[Operation], item: SSAValue) -> _Coordinates:
         op = made[value]
         if op not in again:
             again.add(op)
-            pending += [each for inner in op.walk() for each in inner.operands]
+            pending += used_by(op)
     return _Coordinates(
         tuple(op for op in ops if op not in dependent),
         tuple(dependent),
@@ -246,9 +246,8 @@ class _Overlap:
     def _kept(self) -> dict[SSAValue, SSAValue]:
         """What the epilogue reads while the next tile sets it: register tiles of their own."""
         tile = self.tile
-        written = {value for op in (*tile.early, *tile.beside, *tile.operand) for value in _set(op)}
-        used = {value for op in tile.epilogue for inner in op.walk() for value in inner.operands}
-        found = [op.result for op in tile.state if op.result in written & used]
+        both = written_by(*tile.early, *tile.beside, *tile.operand) & used_by(*tile.epilogue)
+        found = [op.result for op in tile.state if op.result in both]
         return {value: self._outside(value) for value in found}
 
     def _read_late(self) -> list[SSAValue]:
@@ -472,8 +471,3 @@ class _Overlap:
             copy = op.clone(values)
             copy.location = op.location
             self.block.add_op(copy)
-
-
-def _set(op: Operation) -> list[SSAValue]:
-    """The register tiles that an op writes."""
-    return [value for inner in op.walk() for value in written(inner)]

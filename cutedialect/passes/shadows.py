@@ -43,7 +43,7 @@ from cutedialect.dialects.pipeline import (
     ConsumerWaitOp,
 )
 from cutedialect.passes.thread_layouts import threads_along
-from cutedialect.passes.written_values import written
+from cutedialect.passes.written_values import used_by, written, written_by
 
 _WARP = 32
 # Registers of a thread that may hold what is computed before the wait.
@@ -218,8 +218,8 @@ def _found(branch: scf.IfOp, wait: WgmmaWaitOp) -> list[MapOp | ReduceOp | CopyO
     values = 0
     op = branch.next_op
     while op is not None:
-        used = {value for inner in op.walk() for value in inner.operands}
-        mine = {value for inner in op.walk() for value in written(inner)}
+        used = used_by(op)
+        mine = written_by(op)
         if (
             isinstance(op, MapOp | ReduceOp | CopyOp)
             and (made := _made(op)) is not None

@@ -42,6 +42,7 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline.roles import role_of
 from cutedialect.passes.overlap import behind, is_plain
+from cutedialect.passes.written_values import used_by
 
 _RING_STEPS = (
     AdvanceOp,
@@ -210,7 +211,7 @@ def _lead(ops: Sequence[Operation]) -> _Lead | None:
     # What may not be computed for the next tile while this one is at work.
     bound: set[SSAValue] = set()
     for op in ops:
-        used = {value for inner in op.walk() for value in inner.operands}
+        used = used_by(op)
         if isinstance(op, AllocFragmentOp):
             state.append(op)
             bound.add(op.result)
@@ -288,7 +289,7 @@ def _hoisted(
     ops: Sequence[Operation], readers: Sequence[Operation], lead: _Lead
 ) -> tuple[Operation, ...] | None:
     """Scalar code of a first block that what follows it reads; None if that reads anything else."""
-    wanted = {value for op in readers for inner in op.walk() for value in inner.operands}
+    wanted = used_by(*readers)
     found: list[Operation] = []
     bound = {value for op in (*lead.state, *lead.stages) for value in op.results}
     for op in reversed(ops):
@@ -326,11 +327,11 @@ def _parts(
     if stores[0] not in operand:
         return None
     ahead = {value for op in rest if op not in late_rest for value in op.results}
-    kept_on = ahead & {each for op in late_rest for inner in op.walk() for each in inner.operands}
+    kept_on = ahead & used_by(*late_rest)
     if not all(isinstance(each.type, FragmentType) or each.type in (i1, i32) for each in kept_on):
         return None
     touched = {value for op in first.before for value in op.operands}
-    in_epilogue = {value for op in tail.epilogue for inner in op.walk() for value in inner.operands}
+    in_epilogue = used_by(*tail.epilogue)
     if kept in in_epilogue or not touched.isdisjoint((acc, kept)):
         return None
     late_fills = tuple(op for op in lead.fills if op.fragment is acc)

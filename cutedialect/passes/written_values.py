@@ -1,4 +1,4 @@
-"""What an op writes to beside its results: passes that move ops past each other ask for it."""
+"""What ops read, and write to beside their results: passes that move ops past each other ask."""
 
 from __future__ import annotations
 
@@ -18,3 +18,13 @@ def written(op: Operation) -> tuple[SSAValue, ...]:
             return (op.acc,)
         case _:
             return ()
+
+
+def written_by(*ops: Operation) -> set[SSAValue]:
+    """What ops and those inside of them change."""
+    return {value for op in ops for inner in op.walk() for value in written(inner)}
+
+
+def used_by(*ops: Operation) -> set[SSAValue]:
+    """The operands of ops and of those inside of them."""
+    return {value for op in ops for inner in op.walk() for value in inner.operands}
