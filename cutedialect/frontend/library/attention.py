@@ -225,13 +225,14 @@ def attention(
 
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
-    first = 0 if begins_with_window else begin // bk
-    for j in range_(first, ((end - begin if begins_with_window else end) + (bk - 1)) // bk):
+    # The first block of keys, and the key from which on they are counted.
+    first_block, start = (0, begin) if begins_with_window else (begin // bk, 0)
+    for j in range_(first_block, (end - start + (bk - 1)) // bk):
         s = cute.zeros((bq, bk))
         cute.tile_gemm(q, k[j].T, s)
         if is_scaled_first:
             s.assign(scaled(s))
-        at = j * bk + begin if begins_with_window else j * bk
+        at = j * bk + start
         if left is None:
             hide(s, at)
         else:
