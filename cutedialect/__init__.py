@@ -45,6 +45,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.functions import maximum as maximum
     from cutedialect.frontend.functions import minimum as minimum
     from cutedialect.frontend.functions import printf as printf
+    from cutedialect.frontend.functions import reciprocal as reciprocal
     from cutedialect.frontend.functions import relu as relu
     from cutedialect.frontend.functions import row_max as row_max
     from cutedialect.frontend.functions import row_sum as row_sum
@@ -120,6 +121,7 @@ _PUBLIC = {
         "maximum",
         "minimum",
         "printf",
+        "reciprocal",
         "relu",
         "row_max",
         "row_sum",

@@ -39,12 +39,7 @@ from .gemm_operands import Operand, as_operand, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
-from .library.attention_schedules import (
-    AttentionWork,
-    begins_with_window,
-    choose_schedule,
-    scales_rarely,
-)
+from .library.attention_schedules import AttentionWork, choose_schedule, scales_rarely
 from .library.split_attention import split_attention
 
 # The arrays of a call, in the order of `_ReadyCall.run`.
@@ -413,7 +408,7 @@ class _Call:
             is_sliced=sliced,
             is_packed=self.packing is not None,
             group=group,
-            window=None if left is None else (left, right),
+            has_window=left is not None,
         )
         chosen = choose_schedule(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1
@@ -459,8 +454,6 @@ class _Call:
         offsets = () if packing is None else (packing.q_offsets.value, packing.k_offsets.value)
         args = ready.arguments(arrays, self.given_scales, keys, offsets)
         several = ready.parts is not None or gathers
-        if not several:
-            options["begins_with_window"] = begins_with_window(problem, chosen)
         kernel = compile_kernel(split_attention if several else program, args, options)
         return replace(ready, kernel=kernel)
 

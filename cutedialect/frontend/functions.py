@@ -9,7 +9,9 @@ from typing import overload
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import f32 as f32_type
 from xdsl.dialects.builtin import i32
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects.cute import (
@@ -349,6 +351,25 @@ sqrt = _unary("sqrt")
 rsqrt = _unary("rsqrt")
 tanh = _unary("tanh")
 abs_ = _unary("abs")
+
+
+def reciprocal(tile: object) -> Tile:
+    """Elementwise 1 / x in f32, off by at most one unit in the last place: an instruction, where a
+    division takes a dozen. What is below 2^-126 counts as 0 (PTX ISA 9.7.3.13, `rcp.approx.ftz`).
+    """
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile):
+        raise error(f"expected a tile, got {type(tile).__name__}")
+    if source.dtype.kind != "f" or source.dtype.bits > 32:
+        raise error(f"expected a tile of floats of at most 32 bits, got {source.dtype.name}")
+
+    def body(value: SSAValue) -> SSAValue:
+        wide = convert_value(value, source.dtype, f32)
+        one = current().constant(1.0, f32_type)
+        flags = arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
+        return current().insert(arith.DivfOp(one, wide, flags)).results[0]
+
+    return elementwise(body, (source,), source.shape, f32)
 
 
 @overload

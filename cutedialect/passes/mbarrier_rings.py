@@ -35,7 +35,6 @@ from cutedialect.dialects.cute_nvgpu import (
     SimtAsyncCopyType,
     Sm90MmaType,
     TmaLoadType,
-    TmaPrefetchOp,
     TmaStoreCommitOp,
     TmaStoreType,
     TmaStoreWaitOp,
@@ -73,8 +72,6 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
     if _room(kernel, edges, given) >= sum(_edge_bytes(edge) for edge in waiting):
         given |= {edge.block: 2 for edge in waiting}
     for edge in edges:
-        if edge in waiting and given[edge.block] == 1 and _needs_next_at_once(kernel):
-            _prefetch(edge)
         _insert_ring(kernel, edge, roles, given[edge.block])
 
 
@@ -432,26 +429,6 @@ def _bytes(alloc: AllocSmemOp) -> int:
     for extent in type_.shape:
         size *= extent
     return size
-
-
-def _needs_next_at_once(kernel: KernelOp) -> bool:
-    """Whether a tile begins beside the end of the one before; else its buffers come meanwhile."""
-    schedule = kernel.schedule
-    return schedule is not None and schedule.data.overlap_tiles == "yes"
-
-
-def _prefetch(edge: Edge) -> None:
-    """Let the loading thread bring to L2 what TMA loads into a buffer, before it waits for that."""
-    first = edge.writers[0]
-    block = first.parent
-    assert block is not None
-    for writer in edge.writers:
-        owner = writer.source.owner
-        source = None if isinstance(owner, Block) else block.find_ancestor_op_in_block(owner)
-        is_known = source is None or source.is_before_in_block(first)
-        is_whole = isinstance(writer.atom, TmaLoadType) and writer.atom.multicast is None
-        if is_known and is_whole and writer.descriptor is not None:
-            _before(first, [TmaPrefetchOp(writer.source, writer.descriptor)], edge.producer)
 
 
 def _load(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, SSAValue]) -> None:

@@ -185,23 +185,15 @@ def _inside(region: Region) -> Iterator[Operation]:
         yield from block.ops
 
 
-def behind(
-    ops: Sequence[Operation],
-    made: Operation | None,
-    acc: SSAValue,
-    in_order: tuple[type[Operation], ...] = (),
-) -> list[Operation]:
-    """What touches the second multiply's operands, and what depends on that, or stands behind it
-    and has to keep its place.
-    """
+def behind(ops: Sequence[Operation], made: Operation | None, acc: SSAValue) -> list[Operation]:
+    """What touches the second multiply's operands, and what depends on that."""
     found: list[Operation] = []
     values: set[SSAValue] = {acc}
     read: set[SSAValue] = set()
     for op in ops:
         used = used_by(op)
         changed = written_by(op)
-        is_later = bool(found) and isinstance(op, in_order)
-        if op is made or used & values or changed & read or is_later:
+        if op is made or used & values or changed & read:
             found.append(op)
             values |= {*op.results, *changed}
             read |= used

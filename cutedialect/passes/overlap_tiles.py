@@ -27,9 +27,8 @@ the thread that tells the next item loads the blocks as well: it would wait for 
 Of the coordinates the loop carries those that others are quickly computed from.
 
 An E that decides something with all warps, such as whether to compute a result again, decides it
-when they meet for their stores (`passes/shared_meetings.py`). What it does before that stands in
-the branches: where a tile follows, beside the exponentials of B(t'), with the wait for D in front
-of these (`passes/early_epilogues.py`). `passes/shadows.py` comes behind this pass where it applies.
+when they meet for their stores (`passes/shared_meetings.py`). `passes/shadows.py` comes behind this
+pass where it applies.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ from xdsl.passes import ModulePass
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, FragmentType, KernelOp
 from cutedialect.dialects.cute_nvgpu import WgmmaWaitOp
 from cutedialect.dialects.pipeline import TurnPassOp, TurnWaitOp
-from cutedialect.passes.early_epilogues import EarlyEpilogue, early_epilogue, exponentials
 from cutedialect.passes.overlap import last_written
 from cutedialect.passes.shadows import use_shadows
 from cutedialect.passes.shared_meetings import share_meetings
@@ -169,13 +167,7 @@ class _Overlap:
         # Register tiles that outlive a trip, in front of the loop.
         self.place = loop.parent
         self.kept = self._kept()
-        self.split = exponentials(tile.beside)
-        self.early = None
-        if self.split is not None:
-            self.early = early_epilogue(tile.epilogue, tile.last.gemm.acc)
-        found = self.early.kept if self.early is not None else ()
-        self.passed = {each: self._outside(each) for each in found}
-        later = self._read_late() if self.early is None else []
+        later = self._read_late()
         self.slots = {each: self._outside(each) for each in later if each.type not in (i1, i32)}
         # Numbers that the branches around give.
         self.numbers = [each for each in later if each.type in (i1, i32)]
@@ -203,7 +195,7 @@ class _Overlap:
     def _trip(
         self, values: dict[SSAValue, SSAValue], begun: SSAValue, known: Sequence[SSAValue]
     ) -> None:
-        tile, early = self.tile, self.early
+        tile = self.tile
         runs = values.get(tile.branch.cond, tile.branch.cond)
         zero = self._constant(0)
 
@@ -226,21 +218,15 @@ class _Overlap:
         def last() -> Sequence[SSAValue]:
             # What follows the next item it asks for itself.
             self._if(runs, lambda: self._end(values))
-            if early is not None:
-                ended = {**values, **self.kept}
-                self._clone((*early.ahead, *early.written), ended)
-                self._close(early, ended)
             return [*args, *(self._constant(0) for _ in self.numbers)]
 
         given = self._if(both, lambda: self._meet(values, next_), last)
         following, numbers = given[: len(args)], given[len(args) :]
-        epilogue = tile.epilogue if early is None else early.late
-        self._clone(epilogue, {**values, **self.kept, **self.passed})
+        self._clone(tile.epilogue, {**values, **self.kept})
         late = {**next_, **self.slots}
         for number, each in zip(self.numbers, numbers, strict=True):
             late[number] = self._unpacked(number, each)
-        if early is None:
-            self._if(both, lambda: self._clone((*tile.late, *tile.late_rest), late))
+        self._if(both, lambda: self._clone((*tile.late, *tile.late_rest), late))
         self._add(scf.YieldOp(self._add(arith.ExtUIOp(both, i32)), *args, *following))
 
     def _kept(self) -> dict[SSAValue, SSAValue]:
@@ -299,8 +285,6 @@ class _Overlap:
             self._add(TurnPassOp(None, warps))
         told = self._told(values[self.item])
         self._clone(tile.early, values)
-        if self.early is not None:
-            return self._meet_early(self.early, mine, values, told)
         self._add(WgmmaWaitOp(1))
         self._clone((*first.end, *tile.beside), values)
         # Behind the last branch before: there the assembler mixes both.
@@ -311,36 +295,6 @@ class _Overlap:
         for source, target in self.slots.items():
             self._add(CopyOp(values[source], target))
         return [*following, *(self._as_i32(values[each]) for each in self.numbers)]
-
-    def _meet_early(
-        self,
-        epilogue: EarlyEpilogue,
-        mine: dict[SSAValue, SSAValue],
-        values: dict[SSAValue, SSAValue],
-        told: SSAValue,
-    ) -> Sequence[SSAValue]:
-        """What follows both multiplies where this tile's result is written beside the next one's
-        exponentials: when the largest scores are known, the last multiply is done.
-        """
-        tile = self.tile
-        ended = {**mine, **self.kept}
-        self._clone(epilogue.ahead, ended)
-        self._add(WgmmaWaitOp(1))
-        self._clone((*tile.first.end, *tile.beside[: self.split]), values)
-        self._add(WgmmaWaitOp(0))
-        self._clone(tile.last.end, mine)
-        self._clone(epilogue.written, ended)
-        self._clone((*tile.late, *tile.beside[self.split :]), values)
-        self._close(epilogue, ended)
-        following = self._found(told, values[self.item])
-        self._clone((*tile.operand, *tile.late_rest), values)
-        return following
-
-    def _close(self, epilogue: EarlyEpilogue, ended: dict[SSAValue, SSAValue]) -> None:
-        """The end of the early part of a tile's epilogue, and what that leaves behind."""
-        self._clone(epilogue.closing, ended)
-        for source, target in self.passed.items():
-            self._add(CopyOp(ended[source], target))
 
     def _end(self, values: dict[SSAValue, SSAValue]) -> None:
         """The last multiply of a tile that none follows."""

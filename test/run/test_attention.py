@@ -256,20 +256,6 @@ def test_what_a_row_does_not_see_does_not_leak(arch):
     assert np.isfinite(np.delete(out[0, 0, only], 5, 1)).all()
 
 
-@pytest.mark.parametrize("window", [(100, 5), (190, 0)])
-def test_blocks_of_keys_begin_where_a_window_does(window):
-    """What lies before the first key that some row sees is not even loaded."""
-    q, k, v = operands(1, 2, 1, 300, 500, 128)
-    first = 200 - window[0]
-    clean = k.copy(), v.copy()
-    k[:, :, :first] = v[:, :, :first] = np.nan
-    out, lse = run(q, k, v, window=window, arch="sm_90a")
-    check(out, lse, q, *clean, window=window)
-    kernel = cute.compile(cute.attention, q, k, v, window=window, arch="sm_90a")
-    assert "overlap_tiles = yes" in kernel.schedule
-    assert kernel.stages["trace"].count("cute.slice") == 2
-
-
 @pytest.mark.parametrize("rows", [128, 300])
 def test_a_cluster_shares_keys_where_all_rows_see_the_same(rows):
     q, k, v = operands(1, 2, 2, rows, 150, 64)

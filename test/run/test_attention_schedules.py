@@ -8,15 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from cutedialect.frontend.library.attention_schedules import (
-    AttentionWork,
-    begins_with_window,
-    choose_schedule,
-)
+from cutedialect.frontend.library.attention_schedules import AttentionWork, choose_schedule
 from cutedialect.schedule import Schedule
 
 SMALL = AttentionWork((128, 128), bits=8, bits_q=8)
-WINDOW = AttentionWork((128, 128), is_uneven=True, keeps_more=True, window=(1024, 0))
+WINDOW = AttentionWork((128, 128), is_uneven=True, keeps_more=True, has_window=True)
 
 
 def chosen(given=None, **more):
@@ -90,36 +86,9 @@ def test_tiles_of_a_window_begin_beside_the_end_of_the_one_before(more):
 
 
 @pytest.mark.parametrize(
-    ("more", "keys"),
-    [
-        ({}, 144),
-        ({"window": (1000, 24)}, 144),
-        ({"window": (2048, 0)}, 128),
-        ({"window": (512, 0)}, 128),
-        ({"window": (1024, None)}, 128),
-        ({"is_sliced": True, "is_packed": True}, 128),
-        ({"dims": (96, 96)}, 128),
-    ],
-)
-def test_few_blocks_of_keys_cover_a_window(more, keys):
-    work = replace(WINDOW, **more)
-    schedule = choose_schedule(work, "sm_90a")
-    assert schedule.tile == (128, keys)
-    assert begins_with_window(work, schedule) == (not work.is_sliced)
-
-
-def test_blocks_of_tiles_one_after_the_other_begin_anywhere():
-    schedule = choose_schedule(WINDOW, "sm_90a", Schedule.parse("overlap_tiles = no"))
-    assert not begins_with_window(WINDOW, schedule)
-    overlapped = Schedule(overlap_tiles="yes")
-    for more in ({"window": None}, {"keys": 0}, {"loads_boxes": False}):
-        assert not begins_with_window(replace(WINDOW, **more), overlapped)
-
-
-@pytest.mark.parametrize(
     ("more", "given"),
     [
-        ({"window": None}, None),
+        ({"has_window": False}, None),
         ({"dims": (64, 64)}, None),
         ({"dims": (192, 128)}, None),
         ({"rows": 64}, None),

@@ -55,7 +55,6 @@ def attention(
     is_scaled_first: bool = False,
     is_lazy: bool = False,
     page_size: int = 0,
-    begins_with_window: bool = False,
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
     Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
@@ -71,9 +70,6 @@ def attention(
 
     With a `table` (batch, pages) K and V are (pages, heads..., page_size, head dimension): the keys
     of batch entry b lie in the pages table[b, 0], table[b, 1] and so on.
-
-    With `begins_with_window` the first block of keys begins with the first one that some row of a
-    tile sees, else with a multiple of a block's keys.
 
     With `queries` the rows of Q are those of several heads, so many of each: row r is the query
     r mod `queries` of its head.
@@ -157,12 +153,6 @@ def attention(
         # The last work items of a sequence may lie behind it.
         end = end * (i * bq < rows).to(cute_i32)
 
-    if begins_with_window:
-        # Blocks of keys from the first one on that some row sees.
-        of_k, of_v = (each.slice(along, begin, keys) for each in (K, V))
-        k = local_tile(of_k, (bk, dims[0]), (*batch, None, 0))
-        v = local_tile(of_v, (bk, dims[1]), (*batch, None, 0))
-
     def scaled(s: Tile) -> Tile:
         """The scores that the largest is looked for among."""
         if not is_scaled_first:
@@ -225,19 +215,16 @@ def attention(
 
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
-    # The first block of keys, and the key from which on they are counted.
-    first_block, start = (0, begin) if begins_with_window else (begin // bk, 0)
-    for j in range_(first_block, (end - start + (bk - 1)) // bk):
+    for j in range_(begin // bk, (end + (bk - 1)) // bk):
         s = cute.zeros((bq, bk))
         cute.tile_gemm(q, k[j].T, s)
         if is_scaled_first:
             s.assign(scaled(s))
-        at = j * bk + start
         if left is None:
-            hide(s, at)
+            hide(s, j * bk)
         else:
-            with when(hides_behind(at) | hides_before(at)):
-                hide(s, at)
+            with when(hides_behind(j * bk) | hides_before(j * bk)):
+                hide(s, j * bk)
         top = cute.row_max(s)
         new = cute.maximum(m, top if is_scaled_first else top * scale)
         r = some = None
@@ -261,7 +248,8 @@ def attention(
         if not is_lazy:
             m.assign(new)
     none = total == 0.0
-    part = cute.where(none, 0.0, (1.0 if factor_v is None else factor_v) / total)
+    part = cute.reciprocal(total)
+    part = cute.where(none, 0.0, part if factor_v is None else part * factor_v)
     is_masked = left is not None or right is not None
     # NaN or Inf in V, which a product of 0 does not hide.
     lost = cute.any_(cute.row_sum(o, local=True) * 0.0 != 0.0, local=True) if is_masked else None

@@ -21,9 +21,6 @@ _MANY_KEYS = 8192
 _LAZY_KEYS = 2048
 # From so many rows on, tiles of three warpgroups do.
 _MANY_ROWS = 2048
-# Keys of a block of a window, and how many more would take the time that each block takes anyway.
-_WINDOW_KEYS = (144, 128)
-_BLOCK_COST = 32
 # Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
 _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 
@@ -35,7 +32,7 @@ class AttentionWork:
     keys that they see, whether more than a causal mask's bounds stays in registers meanwhile (a
     window's other side, a slice, the logarithms), whether keys lie in pages, bits of an element of
     q, whether operands are slices, whether those are packed sequences, how many heads share keys,
-    and how many keys before and behind its own a row sees, if not all of those before.
+    and whether a row sees keys from some on only.
     """
 
     dims: tuple[int, int]
@@ -50,11 +47,7 @@ class AttentionWork:
     is_sliced: bool = False
     is_packed: bool = False
     group: int = 1
-    window: tuple[int, int | None] | None = None
-
-    @property
-    def has_window(self) -> bool:
-        return self.window is not None
+    has_window: bool = False
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -86,11 +79,9 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
             warps, overlap = None, _overlap(work, given.tile[0])
         if given.cluster not in (None, (1, 1)) or given.roles not in (None, "specialized"):
             scheduler = None
-    overlaps_tiles = scheduler == "dynamic" and _overlaps_tiles(work, bq)
-    if overlaps_tiles and given is not None and given.tile is not None:
-        overlaps_tiles = given.tile[0] == bq and given.tile[1] in _WINDOW_KEYS
+    is_default = given is None or given.tile in (None, (bq, keys))
+    overlaps_tiles = scheduler == "dynamic" and is_default and _overlaps_tiles(work, bq)
     if overlaps_tiles:
-        keys = _window_keys(work, bq)
         # Tiles that begin beside the end of others keep the tensor cores busy without turns.
         overlap = "yes"
     # Tiles of little work are over before several threads have told each other which comes next.
@@ -147,26 +138,6 @@ def _overlaps_tiles(work: AttentionWork, bq: int) -> bool:
         return False
     is_wide = 64 < max(work.dims) <= 128
     return work.has_window and is_wide and bq == 2 * _GROUP_ROWS and _is_plain(work)
-
-
-def _window_keys(work: AttentionWork, bq: int) -> int:
-    """Keys of a block, of which as many as a tile of so many rows sees in a window take the least
-    time.
-    """
-    assert work.window is not None
-    left, right = work.window
-    if right is None or work.is_sliced or work.dims != (128, 128):
-        return _WINDOW_KEYS[-1]
-    seen = left + right + bq
-    return min(_WINDOW_KEYS, key=lambda keys: -(-seen // keys) * (keys + _BLOCK_COST))
-
-
-def begins_with_window(work: AttentionWork, chosen: Schedule) -> bool:
-    """Whether blocks of keys begin with the first key that a tile sees: that may take one less of
-    them, where registers suffice for the place in the keys. There have to be keys for TMA to load.
-    """
-    is_loaded = work.loads_boxes and work.keys != 0 and not work.is_sliced
-    return work.has_window and is_loaded and chosen.overlap_tiles == "yes"
 
 
 def _order(work: AttentionWork) -> Schedule:

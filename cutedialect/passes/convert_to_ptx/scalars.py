@@ -12,6 +12,7 @@ from collections.abc import Callable
 from xdsl.dialects import arith
 from xdsl.dialects import math as mathd
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from . import eight_bit_floats
@@ -194,7 +195,16 @@ def _float(
     if mnemonic is None:
         wide = [to_f32(builder, each, name) for each in operands]
         return from_f32(builder, builder.pure(row[0], *wide), name)
+    if mnemonic == "div.rn.f32" and _may_be_approximate(op):
+        inverse = builder.pure("rcp.approx.ftz.f32", operands[1])
+        return inverse if operands[0] == 1.0 else builder.pure("mul.f32", operands[0], inverse)
     return builder.pure(mnemonic, *operands)
+
+
+def _may_be_approximate(op: Operation) -> bool:
+    """Whether an op of floats says `afn`: an approximate function will do."""
+    flags = op.properties.get("fastmath")
+    return isinstance(flags, arith.FastMathFlagsAttr) and FastMathFlag.APPROX_FUNC in flags.data
 
 
 def f64_extreme(builder: ScalarBuilder, kind: str, left: Scalar, right: Scalar) -> Scalar:

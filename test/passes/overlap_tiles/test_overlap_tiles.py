@@ -139,7 +139,6 @@ CASES = {
     "two_blocks": ((2, 200, 130, 64), f"tile = (128,64), {STRIDE}", {"return_lse": True}),
     "some_without_keys": ((3, 211, 113, 64), f"tile = (64,64), {TURNS}", {"causal": True}),
     "no_keys": ((2, 130, 0, 64), f"tile = (64,64), {TURNS}", {"return_lse": True}),
-    "no_keys_in_a_window": ((2, 130, 0, 64), f"tile = (64,64), {FREE}", {"window": (70, 5)}),
     "shared_heads": ((4, 200, 200, 64), f"tile = (128,64), {TURNS}", {"causal": True}),
     "window": ((2, 257, 300, 128), f"tile = (128,64), {FREE}", {"window": (107, 5)}),
     "three_warpgroups": ((2, 400, 100, 64), f"tile = (192,64), {STRIDE}", {"causal": True}),
