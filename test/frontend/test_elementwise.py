@@ -154,6 +154,16 @@ class TestTypes:
         got = evaluate(lambda x: cute.sqrt(x), x, out=np.float32)
         assert np.allclose(got, np.sqrt(x.astype(np.float32)), rtol=1e-6)
 
+    @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32])
+    def test_reciprocals_are_off_by_a_unit_in_the_last_place(self, dtype):
+        x = row(0.5, 3.0, -7.0, 1e-3, 60000.0, np.inf, -np.inf, dtype=dtype)
+        exact = 1 / x.astype(np.float64)
+        got = evaluate(lambda x: cute.reciprocal(x), x, out=np.float32)
+        assert np.allclose(got, exact, rtol=2.0**-23, atol=0)
+        y = row(0.0, -0.0, 1e-40, np.nan, dtype=np.float32)
+        inverse = evaluate(lambda x: cute.reciprocal(x), y, out=np.float32)
+        np.testing.assert_array_equal(inverse, row(np.inf, -np.inf, np.inf, np.nan))
+
     @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
     def test_arithmetic_rounds_to_the_type_of_the_tiles(self, dtype):
         rng = np.random.default_rng(0)
@@ -385,6 +395,7 @@ class TestShapes:
             (lambda x, y: x.to(cute.u8) - (-1), r"expected a number in 0..255 .* got -1"),
             (lambda x, y: x.to(cute.i32) + 0.5, "expected an integer for a value of i32, got 0.5"),
             (lambda x, y: cute.exp(x.to(cute.i32)), "expected a tile of floats, got i32"),
+            (lambda x, y: cute.reciprocal(x.to(cute.i32)), "floats of at most 32 bits, got i32"),
             (lambda x, y: cute.where(x, x, 0.0), "expected a tile of conditions"),
             (lambda x, y: cute.map(lambda a: a, x, x), "expected 1 tiles for .*, got 2"),
         ],

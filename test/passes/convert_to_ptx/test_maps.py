@@ -78,6 +78,23 @@ def test_float_arithmetic(run_kernel, element, op, function) -> None:
 
 
 @pytest.mark.parametrize("element", FLOATS)
+def test_quotients_may_be_approximate(run_kernel, compile_ptx, element) -> None:
+    """With `afn`, f32 is multiplied by a reciprocal; what is rounded to 16 bits stays exact."""
+    dtype = NUMPY[element]
+    a = RNG.standard_normal((32, 32)).astype(dtype)
+    b = (RNG.standard_normal((32, 32)) + 4).astype(dtype)
+    body = f"    %r = arith.divf %x, %y fastmath<afn> : {element}"
+    got = run_map(run_kernel, element, element, body, a, b)
+    text = compile_ptx(map_kernel(element, element, body))
+    if element == "f32":
+        assert "rcp.approx.ftz.f32" in text
+        assert "div." not in text
+        assert np.allclose(got, a.astype(np.float64) / b, rtol=2.0**-22, atol=0)
+    else:
+        assert np.array_equal(got, a / b)
+
+
+@pytest.mark.parametrize("element", FLOATS)
 @pytest.mark.parametrize(
     ("op", "function"),
     [
