@@ -15,8 +15,8 @@ import numpy as np
 
 import cutedialect as cute
 
-# A schedule for many rows on Hopper: CTAs claim tiles, the longest of 16 heads first.
-HOPPER = "scheduler = dynamic, order = sections, raster = 16"
+# A schedule for many rows on Hopper: CTAs claim tiles, the longest of 32 heads first.
+HOPPER = "scheduler = dynamic, order = sections, raster = 32"
 
 
 def plain(keys, head):
@@ -83,7 +83,7 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None
         o.assign(o * r)
         cute.gemm(p.to(V.dtype), v[j], o)
         m.assign(new + common)
-    part = 1.0 / total
+    part = cute.reciprocal(total)
     cute.copy((o * part).to(out.dtype), cute.local_tile(out, (bq, d), (b, h, i, 0)))
 
 

@@ -350,7 +350,8 @@ def test_the_longest_tiles_of_some_heads_go_first():
         return cute.Schedule.parse(kernel.schedule)
 
     orders = [chosen(keys, causal=True).raster for keys in (1024, 4096, 16384, 65536, None)]
-    assert orders == [64, 16, 4, 1, 16]
+    assert orders == [64, 32, 16, 4, 32]
+    assert chosen(16384, window=(1024, 0)).raster == 8
     claiming = chosen(None, causal=True)
     assert (claiming.scheduler, claiming.order) == ("dynamic", "sections")
     assert chosen(None, window=(5, -1)).scheduler == "dynamic"

@@ -12,9 +12,11 @@ _WARPGROUP_TARGETS = ("sm_90a",)
 _MEETING_BYTES = 4096
 # A warp multiplies 16 rows at once, a warpgroup 64.
 _ROWS, _GROUP_ROWS = 16, 64
-# L2 that keys and values may take, so that all tiles of some heads find them there, and heads.
+# L2 that keys and values may take, so that all tiles of some heads find them there.
 _L2_BYTES = 32 << 20
-_SOME_HEADS = 16
+# Heads whose tiles are computed together where they do not fit, and bytes of their keys and values.
+_SOME_HEADS = 32
+_MORE_BYTES = 128 << 20
 # From so many keys on, larger blocks of them pay for a last one that is not full.
 _MANY_KEYS = 8192
 # From so many keys on, the largest score of a row grows in few of the blocks.
@@ -141,8 +143,9 @@ def _overlaps_tiles(work: AttentionWork, bq: int) -> bool:
 
 
 def _order(work: AttentionWork) -> Schedule:
-    """The order of tiles that take unequal time: the longest of some heads first, so many that L2
-    holds their keys and values; or those of a packed sequence, head by head.
+    """The order of tiles that take unequal time: the longest of some heads first; or those of a
+    packed sequence, head by head. Many heads at a time end together better than few, and what L2
+    does not hold of their keys and values costs less than that, up to a point.
     """
     if not work.is_uneven or (work.rows is not None and work.rows <= _GROUP_ROWS):
         return Schedule()
@@ -150,13 +153,14 @@ def _order(work: AttentionWork) -> Schedule:
         return Schedule(raster=1)
     raster = _SOME_HEADS
     if work.keys is not None:
-        # Powers of four, so that few lengths need a kernel of their own.
-        size = work.keys * sum(work.dims) * work.bits // 8
-        fitting = work.group * _L2_BYTES // max(1, size)
-        raster = next((count for count in (64, 16, 4) if count <= fitting), 1)
-        if work.has_window:
-            # Not all of a head's keys are in use at a time.
-            raster = min(2 * raster, 64)
+        size = max(1, work.keys * sum(work.dims) * work.bits // 8)
+        # A window's tiles take equal time but for the first ones of a head.
+        limit = _MORE_BYTES // 2 if work.has_window else _MORE_BYTES
+        raster = min(_SOME_HEADS, max(1, work.group * limit // size))
+        if 2 * _SOME_HEADS * size <= _L2_BYTES:
+            raster = 2 * _SOME_HEADS
+        # A power of two, so that few lengths need a kernel of their own.
+        raster = 1 << raster.bit_length() - 1
     return Schedule(order="sections", raster=raster)
 
 
