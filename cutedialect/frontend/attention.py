@@ -24,7 +24,7 @@ from .attention_operands import (
 )
 from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales, head_scales, split_scales
-from .attention_splits import Work, parts_of, without_parts
+from .attention_splits import Work, parts_of, processors_of, without_parts
 from .attention_views import (
     follow_each_other,
     heads_as_rows,
@@ -51,6 +51,8 @@ _DEPTH_BITS = 256
 # of all heads: then one tile holds them.
 _MOST_FOLDED, _MOST_TOGETHER = 8, 64
 _MOST_DIMS = 256
+# Bytes that divide the strides of what TMA copies.
+_BOX_ALIGN = 16
 # The first target that multiplies 8-bit floats.
 _FIRST_8BIT = 89
 # No sequence is longer; sums of a few such numbers stay within 32 bits.
@@ -393,6 +395,7 @@ class _Call:
         folds = self.folds(out)
         gathers = folds and not follow_each_other(self.q.value, heads)
         many = group * queries if folds and queries is not None else queries
+        all_heads = _product(self.q.shape[:2])
         left, right = self.masks()
         sliced = (self.lengths, self.packing, self.table) != (None, None, None)
         problem = AttentionWork(
@@ -409,6 +412,10 @@ class _Call:
             is_packed=self.packing is not None,
             group=group,
             has_window=left is not None,
+            stores_boxes=self.stores_boxes(out),
+            bits_out=self.out_dtype.bits,
+            heads=all_heads,
+            processors=0 if all_heads is None else processors_of(target, backend),
         )
         chosen = choose_schedule(problem, target, given)
         rows = chosen.tile[0] if chosen.tile else 1
@@ -504,10 +511,13 @@ class _Call:
         """Whether all of q, k and v are tensors that TMA loads as they are."""
         specs = [spec_of(each.value, each.name) for each in (self.q, self.k, self.v)]
         # An array without elements may have any strides.
-        return all(
-            isinstance(spec, TensorSpec) and spec.align == 16 and spec.contiguous == 3
-            for spec in specs
-        )
+        return all(_is_boxes(spec) for spec in specs)
+
+    def stores_boxes(self, out: Any) -> bool:
+        """Whether the output is a tensor that TMA stores."""
+        if out is None:
+            return self._new_alignment() == _BOX_ALIGN
+        return _is_boxes(spec_of(out, "out"))
 
     def items(self, rows: int, heads: int, group: int) -> tuple[int | None, ...]:
         """A shape that covers the work items of the packed sequences, which need not be known: each
@@ -524,6 +534,17 @@ def _rounded(depth: int | None, dtype: DType) -> int:
     assert depth is not None
     unit = _DEPTH_BITS // dtype.bits
     return -(-depth // unit) * unit
+
+
+def _is_boxes(spec: object) -> bool:
+    """Whether TMA takes boxes of a tensor."""
+    return isinstance(spec, TensorSpec) and spec.align == _BOX_ALIGN and spec.contiguous == 3
+
+
+def _product(extents: Sequence[int | None]) -> int | None:
+    """That of extents which are all known."""
+    known = [each for each in extents if each is not None]
+    return math.prod(known) if len(known) == len(extents) else None
 
 
 def _scalar(value: float | None, dtype: DType) -> Any:

@@ -302,6 +302,92 @@ def test_no_rows_and_no_keys():
     assert cute.attention(q[:, :, :0], q, q, backend="emulator").shape == (1, 2, 0, 64)
 
 
+def default_schedule(rows=None, keys=16384, d=128, dv=None, heads=(16, 16), **options):
+    """That of many sequences, for which no array of theirs is needed."""
+    extents = (heads[0], rows, d), (heads[1], keys, d), (heads[1], keys, dv or d)
+    specs = [cute.TensorSpec((None, *each), cute.bf16) for each in extents]
+    return cute.compile(cute.attention, *specs, arch="sm_90a", **options).schedule
+
+
+@pytest.mark.parametrize("keys", [0, 70, 160, 230, 390])
+def test_three_warpgroups_of_wide_heads(keys, monkeypatch):
+    """As many blocks of keys as stages, one more or less, and twice as many and one."""
+    monkeypatch.setattr(attention_schedules, "_LAZY_KEYS", 64)
+    schedule = default_schedule()
+    assert "tile = (192,80), warps = (12,1), stages = 2," in schedule
+    assert "overlap = turns" in schedule
+    q, k, v = operands(1, 1, 1, 200, keys, 128, dtype=BF16)
+    check(*run(q, k, v, arch="sm_90a", schedule=schedule), q, k, v)
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys", "heads", "dims", "masks"),
+    [
+        (200, 130, (4, 2), (128, 128), {"causal": True}),
+        (70, 390, (4, 1), (128, 128), {"causal": True, "scale": -0.1}),
+        (390, 200, (1, 1), (112, 64), {"causal": True}),
+        (150, 250, (1, 1), (64, 128), {"causal": True, "softcap": 2.5}),
+        (200, 240, (4, 2), (104, 128), {}),
+        (192, 250, (1, 1), (128, 72), {"softcap": 2.5}),
+    ],
+)
+def test_three_warpgroups_with_masks_and_shared_heads(rows, keys, heads, dims, masks, monkeypatch):
+    monkeypatch.setattr(attention_schedules, "_LAZY_KEYS", 64)
+    schedule = default_schedule(None, 16384, *dims, (16, 16 * heads[1] // heads[0]), **masks)
+    assert "tile = (192,80)" in schedule
+    q, k, v = operands(1, *heads, rows, keys, *dims, dtype=BF16)
+    check(*run(q, k, v, arch="sm_90a", schedule=schedule, **masks), q, k, v, **masks)
+
+
+def test_three_warpgroups_do_not_let_hidden_keys_leak():
+    """Row r sees the keys up to r + 50, so that the last ten rows see a value without a number."""
+    q, k, v = operands(1, 1, 1, 40, 90, 112, 32)
+    clean = v.copy()
+    k[:, :, 89], v[:, :, 80] = np.nan, np.nan
+    schedule = default_schedule(d=112, dv=32, causal=True)
+    assert "tile = (192,80)" in schedule
+    out, _ = run(q, k, v, causal=True, arch="sm_90a", schedule=schedule)
+    k[:, :, 89] = 0
+    exact, _ = reference(q, k, clean, np.float64, causal=True)
+    assert np.abs(out[:, :, :30] - exact[:, :, :30]).max() < 2e-3
+    assert np.isnan(out[:, :, 30:]).all()
+
+
+def test_results_that_tma_does_not_store():
+    """Masked rows are stored by all threads, whatever the alignment, in tiles of any warpgroups."""
+    q, k, v = operands(1, 2, 2, 70, 70, 64)
+    out = np.zeros((1, 2, 70, 66), np.float16)[..., :64]
+    check(*run(q, k, v, out=out, causal=True, arch="sm_90a"), q, k, v, causal=True)
+    for d in (64, 128):
+        spec = cute.TensorSpec((2, 8, 16384, d), cute.bf16)
+        given = cute.TensorSpec((2, 8, 16384, d), cute.bf16, (None, None, None, 1), 4)
+        for causal in (False, True):
+            options = {"out": given, "causal": causal, "return_lse": True, "arch": "sm_90a"}
+            kernel = cute.compile(cute.attention, spec, spec, spec, **options)
+            assert kernel.resources.spills == 0
+
+
+def test_wide_results_fit_shared_memory():
+    spec = cute.TensorSpec((2, 8, 16384, 128), cute.bf16)
+    options = {"out_dtype": "f32", "causal": True, "arch": "sm_90a"}
+    assert cute.compile(cute.attention, spec, spec, spec, **options).resources.spills == 0
+
+
+@pytest.mark.parametrize("dims", [(128, 128), (104, 128), (128, 64), (64, 128)])
+@pytest.mark.parametrize("masks", [{}, {"causal": True}, {"causal": True, "softcap": 20.0}])
+@pytest.mark.parametrize("shared", [1, 4])
+def test_wide_heads_of_many_keys_assemble_without_spills(dims, masks, shared):
+    """Three warpgroups have 160 registers for each thread, of which those tiles take 112 at least
+    for sums and scores; logarithms and shared heads add what takes most.
+    """
+    d, dv = dims
+    specs = [cute.TensorSpec((2, 16, 16384, d), cute.bf16)]
+    specs += [cute.TensorSpec((2, 16 // shared, 16384, x), cute.bf16) for x in (d, dv)]
+    kernel = cute.compile(cute.attention, *specs, return_lse=True, arch="sm_90a", **masks)
+    assert "tile = (192,80)" in kernel.schedule
+    assert kernel.resources.spills == 0
+
+
 VARIANTS = [
     (64, 64, {"causal": True, "window": (100, -1), "softcap": 20.0}),
     (128, 128, {}),

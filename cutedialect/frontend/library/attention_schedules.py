@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from cutedialect.atoms import target
@@ -25,6 +26,12 @@ _LAZY_KEYS = 2048
 _MANY_ROWS = 2048
 # Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
 _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
+# The same of wide heads of 16 bits, for three; how much sooner these are done with as many rows,
+# and where a mask cuts tiles at the diagonal.
+_WIDE_KEYS = 80
+_WIDE_GAIN, _CAUSAL_GAIN = 1.05, 1.02
+# What may be given and leaves their registers as they are: there are none to spare.
+_FREE_CHOICES = frozenset({"stages", "raster", "order"})
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,8 @@ class AttentionWork:
     keys that they see, whether more than a causal mask's bounds stays in registers meanwhile (a
     window's other side, a slice, the logarithms), whether keys lie in pages, bits of an element of
     q, whether operands are slices, whether those are packed sequences, how many heads share keys,
-    and whether a row sees keys from some on only.
+    whether a row sees keys from some on only, whether TMA stores the result, bits of an element of
+    that, heads of all the batch (None: many), and multiprocessors, where those are known.
     """
 
     dims: tuple[int, int]
@@ -50,6 +58,10 @@ class AttentionWork:
     is_packed: bool = False
     group: int = 1
     has_window: bool = False
+    stores_boxes: bool = True
+    bits_out: int = 16
+    heads: int | None = None
+    processors: int = 132
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -65,6 +77,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         # Whole pages, or a part of one: these have a power of two of keys.
         keys = 1 << keys.bit_length() - 1
     bq = _rows(work, arch, keys)
+    if on_groups and _is_for_three_wide_groups(work) and _is_free(given):
+        bq, keys = 3 * _GROUP_ROWS, _WIDE_KEYS
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work)).merged(given)
     registers = splits = None
@@ -125,6 +139,10 @@ def _overlap(work: AttentionWork, bq: int) -> str:
         return "no" if is_tight or (work.is_paged and bq == 2 * _GROUP_ROWS) else "yes"
     if widest <= 128 and not work.loads_boxes:
         return "no"
+    if _is_wide(work) and bq == 3 * _GROUP_ROWS:
+        # Masked blocks take a warpgroup longer, so that others would wait for its turn. Logarithms
+        # beside shared heads leave too few registers for turns.
+        return "yes" if work.is_uneven or (work.keeps_more and work.group != 1) else "turns"
     # Two warpgroups with little to multiply are better off without waiting for their turn, and so
     # are those that multiply most of the time, or compute most of it, as with 8 bits.
     is_short = widest <= 64 and bq == 2 * _GROUP_ROWS
@@ -181,6 +199,9 @@ def _is_for_three_groups(work: AttentionWork) -> bool:
     is_small = work.bits_q == 8
     if work.is_paged or not (_is_plain(work) or (is_small and work.loads_boxes)):
         return False
+    if work.is_uneven and not work.stores_boxes:
+        # Few columns of masked rows are stored at once, which so many threads do not share evenly.
+        return False
     least = _MANY_ROWS if work.is_uneven or is_small else 3 * _GROUP_ROWS
     if work.rows is not None and work.rows < least:
         return False
@@ -189,6 +210,56 @@ def _is_for_three_groups(work: AttentionWork) -> bool:
         return False
     widest = max(work.dims)
     return 64 < widest <= 128 if is_small else widest <= 64
+
+
+def _is_wide(work: AttentionWork) -> bool:
+    """Whether the operands are of 16 bits as TMA loads them, and heads as wide as three warpgroups
+    can have them at most.
+    """
+    return _is_plain(work) and 96 < max(work.dims) <= 128
+
+
+def _is_for_three_wide_groups(work: AttentionWork) -> bool:
+    """Whether three warpgroups share a tile of wide heads: two of them hide the exponentials of the
+    third, in blocks of few keys. With each block, rows may have to scale what they added up, which
+    has to be rare; a causal mask cuts more of a tile of more rows, which is little of many keys.
+    """
+    if not (_is_wide(work) and work.stores_boxes and work.bits_out == 16):
+        return False
+    if work.has_window or work.is_sliced:
+        return False
+    if work.is_uneven:
+        is_long = work.keys is not None and work.keys >= _MANY_KEYS
+    else:
+        is_long = work.keys is None or work.keys >= _LAZY_KEYS
+    if not is_long or work.rows is None:
+        return is_long
+    three, two = (_rows_in_turn(work, groups * _GROUP_ROWS) for groups in (3, 2))
+    return three < two * (_CAUSAL_GAIN if work.is_uneven else _WIDE_GAIN)
+
+
+def _rows_in_turn(work: AttentionWork, bq: int) -> float:
+    """Rows that a processor computes one after the other in tiles of `bq`, with as many keys as the
+    last one sees: those of one head where nothing is known of others.
+    """
+    assert work.rows is not None
+    tiles = -(-work.rows // bq)
+    if work.heads is None:
+        return bq * tiles
+    waves = tiles * work.heads / work.processors
+    if waves < 1 and bq > 2 * _GROUP_ROWS:
+        # Keys can be split for smaller tiles.
+        return math.inf
+    if work.is_uneven and (work.keys is None or 2 * work.rows >= work.keys):
+        # The short tiles come last and end together, but each takes half the longest on average.
+        return bq * max(2.0, waves)
+    return bq * math.ceil(waves)
+
+
+def _is_free(given: Schedule | None) -> bool:
+    """Whether nothing is given that takes registers."""
+    choices = {} if given is None else vars(given)
+    return all(value is None or name in _FREE_CHOICES for name, value in choices.items())
 
 
 def _group_keys(work: AttentionWork) -> int:
@@ -206,7 +277,7 @@ def _group_keys(work: AttentionWork) -> int:
     # One warpgroup's rows wait for memory: more stages of fewer keys have more on its way.
     are_few = work.rows is not None and work.rows <= _GROUP_ROWS
     is_long = work.keys is not None and work.keys >= _MANY_KEYS
-    is_long = is_long and not (are_few or work.keeps_more)
+    is_long = is_long and not (are_few or work.keeps_more or work.bits_out > 16)
     return 160 if is_long and work.dims == (128, 128) and _is_plain(work) else 128
 
 

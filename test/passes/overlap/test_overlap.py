@@ -99,13 +99,21 @@ def test_a_kernel_with_one_multiply_is_left_alone():
     assert sorted(lines[0]) == sorted(lines[1])
 
 
-@pytest.mark.parametrize("d", [64, 128])
-def test_exponentials_lie_between_the_waits_in_machine_code(d, tmp_path):
+@pytest.mark.parametrize(
+    ("d", "overlap", "least"),
+    [
+        (64, "yes", 64),
+        (128, "yes", 64),
+        (128, "yes, tile = (192,80)", 40),
+        (128, "turns, tile = (192,80)", 40),
+    ],
+)
+def test_exponentials_lie_between_the_waits_in_machine_code(d, overlap, least, tmp_path):
     disassembler = ptxas.find("sm_90a").with_name("nvdisasm")
     if not disassembler.exists():
         pytest.skip("needs nvdisasm beside ptxas")
     cubin = tmp_path / "kernel.cubin"
-    cubin.write_bytes(compiled(d=d, causal=True).cubin)
+    cubin.write_bytes(compiled(overlap, d, causal=True).cubin)
     run = subprocess.run([disassembler, "-c", cubin], capture_output=True, text=True, check=True)
     marks = re.findall(r"(HGMMA|WARPGROUP\.DEPBAR|MUFU\.EX2)[^;]*", run.stdout)
     # Blocks of like instructions: the skewed loop has two multiplies in a row.
@@ -117,5 +125,5 @@ def test_exponentials_lie_between_the_waits_in_machine_code(d, tmp_path):
     )
     exponentials = runs[loop + 1]
     assert exponentials[0] == "MUFU.EX2"
-    assert exponentials[1] >= 64
+    assert exponentials[1] >= least
     assert runs[loop + 2][0] == "WARPGROUP.DEPBAR"
