@@ -16,10 +16,8 @@ from .case import Call, Maker
 
 UNEDITED = "unedited"
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "attention.py"
-# Rows and keys of a tile; as many tokens as a document has in the example. From so wide heads on
-# there is enough to multiply for warpgroups to take turns.
+# Rows and keys of a tile; as many tokens as a document has in the example.
 _TILE, _DOCUMENT = (128, 128), 96
-_WIDE = 128
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,7 @@ class Edited(Attention):
     @property
     def _schedule(self) -> str:
         """That of the example for large problems."""
-        turns = ", overlap = turns" if self.depth >= _WIDE else ""
-        return _example().HOPPER + turns
+        return _example().HOPPER
 
     def _program(self) -> tuple[Any, dict[str, Any]]:
         """The program and its options."""

@@ -48,7 +48,7 @@ def test_many_rows_of_8_bits_go_to_three_warpgroups(more):
         ({"is_paged": True, "is_sliced": True}, (128, 128), "yes"),
         ({"loads_boxes": False}, (128, 192), "no"),
         ({"is_uneven": True, "is_packed": True, "group": 4}, (128, 192), "yes"),
-        ({"bits_q": 16}, (64, 128), "turns"),
+        ({"bits_q": 16}, (64, 128), "yes"),
         ({"bits_q": 16, "dims": (64, 64)}, (128, 128), "yes"),
     ],
 )
@@ -184,7 +184,7 @@ def test_waves_are_those_of_the_processors_that_there_are():
 def test_the_overlap_of_wide_heads_follows_a_tile_that_is_given():
     assert wide("tile = (192,80)") == ((192, 80), None, "turns")
     assert wide("tile = (192,80)", causal=True) == ((192, 80), None, "yes")
-    assert wide("tile = (128,128)", **square(8192, causal=True)) == ((128, 128), None, "turns")
+    assert wide("tile = (128,128)", **square(8192, causal=True)) == ((128, 128), None, "yes")
 
 
 @pytest.mark.parametrize("more", [{}, {"bits": 8, "bits_q": 8, "dims": (128, 128)}])
@@ -194,12 +194,6 @@ def test_masked_tiles_of_what_tma_does_not_store_have_two_warpgroups_at_most(mor
         tile = choose_schedule(replace(work, is_uneven=is_uneven), "sm_90a").tile
         assert tile is not None
         assert tile[0] == rows
-
-
-def test_results_of_32_bits_leave_shared_memory_for_blocks_of_128_keys():
-    for bits, keys in ((16, 160), (32, 128)):
-        work = AttentionWork((128, 128), 1024, 8192, is_uneven=True, bits_out=bits)
-        assert choose_schedule(work, "sm_90a").tile == (128, keys)
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,11 @@ _MEETING_BYTES = 4096
 _ROWS, _GROUP_ROWS = 16, 64
 # L2 that keys and values may take, so that all tiles of some heads find them there.
 _L2_BYTES = 32 << 20
-# Heads whose tiles are computed together where they do not fit, and bytes of their keys and values.
+# Heads whose tiles are computed together where they do not fit, and bytes of their keys and values,
+# by warpgroups that share a tile: the more of them, the fewer tiles read the same.
 _SOME_HEADS = 32
-_MORE_BYTES = 128 << 20
-# From so many keys on, larger blocks of them pay for a last one that is not full.
+_MORE_BYTES = {3: 128 << 20, 2: 64 << 20, 1: 32 << 20}
+# From so many keys on, tiles of more rows pay in spite of what a mask cuts off.
 _MANY_KEYS = 8192
 # From so many keys on, the largest score of a row grows in few of the blocks.
 _LAZY_KEYS = 2048
@@ -80,7 +81,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     if on_groups and _is_for_three_wide_groups(work) and _is_free(given):
         bq, keys = 3 * _GROUP_ROWS, _WIDE_KEYS
     if not on_groups:
-        return Schedule(tile=(bq, keys)).merged(_order(work)).merged(given)
+        return Schedule(tile=(bq, keys)).merged(_order(work, bq)).merged(given)
     registers = splits = None
     has_more = work.has_window or (work.is_sliced and _is_plain(work))
     if bq == 2 * _GROUP_ROWS and max(work.dims) > 192 and has_more:
@@ -97,9 +98,6 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
             scheduler = None
     is_default = given is None or given.tile in (None, (bq, keys))
     overlaps_tiles = scheduler == "dynamic" and is_default and _overlaps_tiles(work, bq)
-    if overlaps_tiles:
-        # Tiles that begin beside the end of others keep the tensor cores busy without turns.
-        overlap = "yes"
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
     if bq == 2 * _GROUP_ROWS and work.is_paged:
@@ -115,7 +113,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         split_loops=splits,
         split_loads="no" if is_short else None,
     )
-    return default.merged(_order(work)).merged(given)
+    return default.merged(_order(work, bq)).merged(given)
 
 
 def scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
@@ -143,10 +141,9 @@ def _overlap(work: AttentionWork, bq: int) -> str:
         # Masked blocks take a warpgroup longer, so that others would wait for its turn. Logarithms
         # beside shared heads leave too few registers for turns.
         return "yes" if work.is_uneven or (work.keeps_more and work.group != 1) else "turns"
-    # Two warpgroups with little to multiply are better off without waiting for their turn, and so
-    # are those that multiply most of the time, or compute most of it, as with 8 bits.
-    is_short = widest <= 64 and bq == 2 * _GROUP_ROWS
-    return "yes" if is_short or widest > 128 or work.bits_q == 8 else "turns"
+    # Two warpgroups find a rhythm by themselves, and so do those that compute most of the time, as
+    # with 8 bits.
+    return "turns" if bq == 3 * _GROUP_ROWS and work.bits_q != 8 else "yes"
 
 
 def _overlaps_tiles(work: AttentionWork, bq: int) -> bool:
@@ -160,10 +157,10 @@ def _overlaps_tiles(work: AttentionWork, bq: int) -> bool:
     return work.has_window and is_wide and bq == 2 * _GROUP_ROWS and _is_plain(work)
 
 
-def _order(work: AttentionWork) -> Schedule:
-    """The order of tiles that take unequal time: the longest of some heads first; or those of a
-    packed sequence, head by head. Many heads at a time end together better than few, and what L2
-    does not hold of their keys and values costs less than that, up to a point.
+def _order(work: AttentionWork, bq: int) -> Schedule:
+    """The order of tiles of so many rows that take unequal time: the longest of some heads first;
+    or those of a packed sequence, head by head. Many heads at a time end together better than few,
+    and what L2 does not hold of their keys and values costs less than that, up to a point.
     """
     if not work.is_uneven or (work.rows is not None and work.rows <= _GROUP_ROWS):
         return Schedule()
@@ -172,8 +169,7 @@ def _order(work: AttentionWork) -> Schedule:
     raster = _SOME_HEADS
     if work.keys is not None:
         size = max(1, work.keys * sum(work.dims) * work.bits // 8)
-        # A window's tiles take equal time but for the first ones of a head.
-        limit = _MORE_BYTES // 2 if work.has_window else _MORE_BYTES
+        limit = _MORE_BYTES[max(1, bq // _GROUP_ROWS)]
         raster = min(_SOME_HEADS, max(1, work.group * limit // size))
         if 2 * _SOME_HEADS * size <= _L2_BYTES:
             raster = 2 * _SOME_HEADS
@@ -274,11 +270,7 @@ def _group_keys(work: AttentionWork) -> int:
         return 96 if work.dims[0] == work.dims[1] or work.bits_q == 8 else 80
     if not work.loads_boxes:
         return 64
-    # One warpgroup's rows wait for memory: more stages of fewer keys have more on its way.
-    are_few = work.rows is not None and work.rows <= _GROUP_ROWS
-    is_long = work.keys is not None and work.keys >= _MANY_KEYS
-    is_long = is_long and not (are_few or work.keeps_more or work.bits_out > 16)
-    return 160 if is_long and work.dims == (128, 128) and _is_plain(work) else 128
+    return 128
 
 
 def _rows(work: AttentionWork, arch: str, keys: int) -> int:

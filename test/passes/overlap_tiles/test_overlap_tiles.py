@@ -18,7 +18,7 @@ from cutedialect.backend.runtime import emulated, ptxas
 
 def compiled(choice="yes", d=128, **masks):
     specs = [cute.TensorSpec((2, 4, None, d), cute.bf16)] * 3
-    schedule = f"overlap_tiles = {choice}"
+    schedule = f"overlap_tiles = {choice}, overlap = turns"
     return cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule, **masks)
 
 
@@ -42,7 +42,7 @@ def without_epilogue(text):
 @pytest.mark.parametrize("scheduler", ["dynamic", "persistent"])
 def test_the_last_multiply_stands_between_the_next_first_one_and_its_wait(scheduler, masks):
     specs = [cute.TensorSpec((2, 4, None, 128), cute.bf16)] * 3
-    schedule = f"scheduler = {scheduler}, overlap_tiles = yes"
+    schedule = f"scheduler = {scheduler}, overlap = turns, overlap_tiles = yes"
     kernel = cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule, **masks)
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(main_role(kernel))]
     wait, passed = "turn_wait {warps = 4 : i32}", "turn_pass {warps = 4 : i32}"
