@@ -406,19 +406,19 @@ def attention_probes() -> list[Probe]:
             ("packed", "e4m3", (128, 128), {"form": "packed", "sizes": _PACKED, "heads": (4, 2)}),
         )
     ]
-    wide = "tile = (192,80), overlap = "
+    wide, broad = "tile = (192,80), overlap = ", {"depths": (128, 128)}
     found += [
         probe("many rows", dtype="e4m3", depths=(128, 128), sizes=((2100, 330),), causal=True),
         probe("many keys", dtype="e4m3", depths=(128, 128), sizes=((70, 2200),)),
         probe("many keys", sizes=((130, 2200),), causal=True),
         probe("many keys of shared heads", depths=(128, 128), sizes=((70, 2200),), heads=(2, 1)),
+        probe("wide", sizes=((400, 2130),), schedule=f"{wide}turns", **broad),
         *[
-            probe(f"wide, {overlap}{how}", depths=(128, 128), schedule=f"{wide}{overlap}", **more)
-            for overlap in ("turns", "yes")
-            for how, more in (
-                ("", {"sizes": ((400, 2130),)}),
-                (" causal", {"sizes": ((389, 500),) * 2, "causal": True, "holes": True}),
-                (" shared", {"sizes": ((250, 411),), "heads": (4, 2), "causal": True}),
+            probe(f"wide {name}", causal=True, schedule=f"{wide}yes", **broad, **more)
+            for name, more in (
+                ("causal", {"sizes": ((389, 2130),)}),
+                ("holes", {"sizes": ((70, 2200),), "holes": True}),
+                ("shared", {"sizes": ((210, 2100),), "heads": (4, 2)}),
             )
         ],
         probe("window", dtype="e4m3", window=(50, 30)),
