@@ -417,7 +417,6 @@ def attention_probes() -> list[Probe]:
             probe(f"wide {name}", causal=True, schedule=f"{wide}yes", **broad, **more)
             for name, more in (
                 ("causal", {"sizes": ((389, 2130),)}),
-                ("holes", {"sizes": ((70, 2200),), "holes": True}),
                 ("shared", {"sizes": ((210, 2100),), "heads": (4, 2)}),
             )
         ],
