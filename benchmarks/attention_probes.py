@@ -413,6 +413,13 @@ def attention_probes() -> list[Probe]:
         probe("many keys", sizes=((130, 2200),), causal=True),
         probe("many keys of shared heads", depths=(128, 128), sizes=((70, 2200),), heads=(2, 1)),
         probe("wide", sizes=((400, 2130),), schedule=f"{wide}turns", **broad),
+        probe(
+            "less wide",
+            depths=(96, 96),
+            sizes=((210, 2130),),
+            causal=True,
+            schedule="tile = (192,96), overlap = yes",
+        ),
         *[
             probe(f"wide {name}", causal=True, schedule=f"{wide}yes", **broad, **more)
             for name, more in (

@@ -329,12 +329,15 @@ def test_three_warpgroups_of_wide_heads(keys, monkeypatch):
         (150, 250, (1, 1), (64, 128), {"causal": True, "softcap": 2.5}),
         (200, 240, (4, 2), (104, 128), {}),
         (192, 250, (1, 1), (128, 72), {"softcap": 2.5}),
+        (200, 250, (4, 2), (96, 96), {"causal": True}),
+        (390, 300, (1, 1), (80, 80), {"causal": True, "softcap": 2.5}),
+        (70, 200, (2, 1), (64, 96), {}),
     ],
 )
 def test_three_warpgroups_with_masks_and_shared_heads(rows, keys, heads, dims, masks, monkeypatch):
     monkeypatch.setattr(attention_schedules, "_LAZY_KEYS", 64)
     schedule = default_schedule(None, 16384, *dims, (16, 16 * heads[1] // heads[0]), **masks)
-    assert "tile = (192,80)" in schedule
+    assert f"tile = (192,{80 if max(dims) > 96 else 96})" in schedule
     q, k, v = operands(1, *heads, rows, keys, *dims, dtype=BF16)
     check(*run(q, k, v, arch="sm_90a", schedule=schedule, **masks), q, k, v, **masks)
 
@@ -373,7 +376,9 @@ def test_wide_results_fit_shared_memory():
     assert cute.compile(cute.attention, spec, spec, spec, **options).resources.spills == 0
 
 
-@pytest.mark.parametrize("dims", [(128, 128), (104, 128), (128, 64), (64, 128)])
+@pytest.mark.parametrize(
+    "dims", [(128, 128), (104, 128), (128, 64), (64, 128), (96, 96), (80, 80), (96, 64)]
+)
 @pytest.mark.parametrize("masks", [{}, {"causal": True}, {"causal": True, "softcap": 20.0}])
 @pytest.mark.parametrize("shared", [1, 4])
 def test_wide_heads_of_many_keys_assemble_without_spills(dims, masks, shared):
@@ -384,7 +389,7 @@ def test_wide_heads_of_many_keys_assemble_without_spills(dims, masks, shared):
     specs = [cute.TensorSpec((2, 16, 16384, d), cute.bf16)]
     specs += [cute.TensorSpec((2, 16 // shared, 16384, x), cute.bf16) for x in (d, dv)]
     kernel = cute.compile(cute.attention, *specs, return_lse=True, arch="sm_90a", **masks)
-    assert "tile = (192,80)" in kernel.schedule
+    assert f"tile = (192,{80 if max(dims) > 96 else 96})" in kernel.schedule
     assert kernel.resources.spills == 0
 
 

@@ -152,7 +152,6 @@ def test_logarithms_of_shared_heads_leave_no_registers_for_turns():
         {"rows": 2048, "keys": 32768, "heads": 32, "causal": True},
         {"causal": True},
         # Other work.
-        {"dims": (96, 96)},
         {"dims": (128, 144)},
         {"bits": 8},
         {"loads_boxes": False},
@@ -173,6 +172,28 @@ def test_other_wide_heads_go_to_two_warpgroups_at_most(more):
     tile, _, _ = wide(**more)
     assert tile is not None
     assert tile[0] <= 128
+
+
+@pytest.mark.parametrize("dims", [(96, 96), (80, 80), (64, 96), (88, 40)])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"rows": 192, "keys": 2048},
+        square(4096, 64, keeps_more=True, group=4),
+        square(2048, 128, causal=True),
+        {"keys": 2048, "causal": True},
+    ],
+)
+def test_heads_of_up_to_96_have_registers_for_more_keys(dims, more):
+    assert wide(dims=dims, **more) == ((192, 96), (12, 1), "yes")
+
+
+@pytest.mark.parametrize(
+    "more", [{"keys": 2047}, {"keys": 2047, "causal": True}, {"causal": True}, {"rows": 128}]
+)
+def test_fewer_keys_of_them_do_not_pay(more):
+    assert wide(dims=(96, 96), **more)[0][0] <= 128
 
 
 def test_the_end_of_few_masked_tiles_is_waited_for():

@@ -19,18 +19,15 @@ _L2_BYTES = 32 << 20
 # by warpgroups that share a tile: the more of them, the fewer tiles read the same.
 _SOME_HEADS = 32
 _MORE_BYTES = {3: 128 << 20, 2: 64 << 20, 1: 32 << 20}
-# From so many keys on, tiles of more rows pay in spite of what a mask cuts off.
-_MANY_KEYS = 8192
 # From so many keys on, the largest score of a row grows in few of the blocks.
 _LAZY_KEYS = 2048
 # From so many rows on, tiles of three warpgroups do.
 _MANY_ROWS = 2048
 # Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
 _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
-# The same of wide heads of 16 bits, for three; how much sooner these are done with as many rows,
-# and where a mask cuts tiles at the diagonal.
-_WIDE_KEYS = 80
-_WIDE_GAIN, _CAUSAL_GAIN = 1.04, 1.02
+# The same of 16 bits for three, by the widest heads; from so many keys on that pays where a mask
+# cuts tiles at the diagonal; how much sooner as many rows are done then, and without a mask.
+_WIDE = {96: (96, 2048, 1.04, 1.08), 128: (80, 8192, 1.02, 1.04)}
 # Where tiles take unequal time, the part of one that processors wait for at the end.
 _LAST_WAVE = 0.25
 # What may be given and leaves their registers as they are: there are none to spare.
@@ -81,7 +78,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         keys = 1 << keys.bit_length() - 1
     bq = _rows(work, arch, keys)
     if on_groups and _is_for_three_wide_groups(work) and _is_free(given):
-        bq, keys = 3 * _GROUP_ROWS, _WIDE_KEYS
+        bq, keys = 3 * _GROUP_ROWS, _wide(work)[0]
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work, bq)).merged(given)
     registers = splits = None
@@ -142,7 +139,8 @@ def _overlap(work: AttentionWork, bq: int) -> str:
     if _is_wide(work) and bq == 3 * _GROUP_ROWS:
         # Masked blocks take a warpgroup longer, so that others would wait for its turn. Logarithms
         # beside shared heads leave too few registers for turns.
-        return "yes" if work.is_uneven or (work.keeps_more and work.group != 1) else "turns"
+        is_tight = work.keeps_more and work.group != 1
+        return "turns" if widest > 96 and not (work.is_uneven or is_tight) else "yes"
     # Two warpgroups find a rhythm by themselves, and so do those that compute most of the time, as
     # with 8 bits.
     return "turns" if bq == 3 * _GROUP_ROWS and work.bits_q != 8 else "yes"
@@ -211,10 +209,15 @@ def _is_for_three_groups(work: AttentionWork) -> bool:
 
 
 def _is_wide(work: AttentionWork) -> bool:
-    """Whether the operands are of 16 bits as TMA loads them, and heads as wide as three warpgroups
-    can have them at most.
+    """Whether the operands are of 16 bits as TMA loads them, and heads wide, but not too wide for
+    three warpgroups.
     """
-    return _is_plain(work) and 96 < max(work.dims) <= 128
+    return _is_plain(work) and 64 < max(work.dims) <= 128
+
+
+def _wide(work: AttentionWork) -> tuple[int, int, float, float]:
+    """What `_WIDE` says of wide heads."""
+    return next(found for most, found in _WIDE.items() if max(work.dims) <= most)
 
 
 def _is_for_three_wide_groups(work: AttentionWork) -> bool:
@@ -226,14 +229,15 @@ def _is_for_three_wide_groups(work: AttentionWork) -> bool:
         return False
     if work.has_window or work.is_sliced:
         return False
+    _, many_keys, masked_gain, gain = _wide(work)
     if work.is_uneven:
-        is_long = work.keys is not None and work.keys >= _MANY_KEYS
+        is_long = work.keys is not None and work.keys >= many_keys
     else:
         is_long = work.keys is None or work.keys >= _LAZY_KEYS
     if not is_long or work.rows is None:
         return is_long
     three, two = (_rows_in_turn(work, groups * _GROUP_ROWS) for groups in (3, 2))
-    return three < two * (_CAUSAL_GAIN if work.is_uneven else _WIDE_GAIN)
+    return three < two * (masked_gain if work.is_uneven else gain)
 
 
 def _rows_in_turn(work: AttentionWork, bq: int) -> float:
