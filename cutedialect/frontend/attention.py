@@ -396,6 +396,9 @@ class _Call:
         gathers = folds and not follow_each_other(self.q.value, heads)
         many = group * queries if folds and queries is not None else queries
         all_heads = _product(self.q.shape[:2])
+        made = out
+        if out is None:
+            made = TensorSpec(self.out_shape, self.out_dtype, align=self._new_alignment())
         left, right = self.masks()
         sliced = (self.lengths, self.packing, self.table) != (None, None, None)
         problem = AttentionWork(
@@ -412,7 +415,7 @@ class _Call:
             is_packed=self.packing is not None,
             group=group,
             has_window=left is not None,
-            stores_boxes=self.stores_boxes(out),
+            stores_boxes=_is_boxes(made, "out"),
             bits_out=self.out_dtype.bits,
             heads=all_heads,
             processors=0 if all_heads is None else processors_of(target, backend),
@@ -450,9 +453,6 @@ class _Call:
             "schedule": chosen,
             "backend": backend,
         }
-        made = out
-        if out is None:
-            made = TensorSpec(self.out_shape, self.out_dtype, align=self._new_alignment())
         lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
         arrays = self.q.value, self.k.value, self.v.value, made, lse
         lengths = None if self.lengths is None else self.lengths.value
@@ -509,15 +509,7 @@ class _Call:
 
     def loads_boxes(self) -> bool:
         """Whether all of q, k and v are tensors that TMA loads as they are."""
-        specs = [spec_of(each.value, each.name) for each in (self.q, self.k, self.v)]
-        # An array without elements may have any strides.
-        return all(_is_boxes(spec) for spec in specs)
-
-    def stores_boxes(self, out: Any) -> bool:
-        """Whether the output is a tensor that TMA stores."""
-        if out is None:
-            return self._new_alignment() == _BOX_ALIGN
-        return _is_boxes(spec_of(out, "out"))
+        return all(_is_boxes(each.value, each.name) for each in (self.q, self.k, self.v))
 
     def items(self, rows: int, heads: int, group: int) -> tuple[int | None, ...]:
         """A shape that covers the work items of the packed sequences, which need not be known: each
@@ -536,8 +528,9 @@ def _rounded(depth: int | None, dtype: DType) -> int:
     return -(-depth // unit) * unit
 
 
-def _is_boxes(spec: object) -> bool:
-    """Whether TMA takes boxes of a tensor."""
+def _is_boxes(value: object, name: str) -> bool:
+    """Whether TMA takes boxes of an argument; an array without elements may have any strides."""
+    spec = spec_of(value, name)
     return isinstance(spec, TensorSpec) and spec.align == _BOX_ALIGN and spec.contiguous == 3
 
 

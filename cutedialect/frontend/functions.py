@@ -310,6 +310,14 @@ def _origin(origin: object, mode: int) -> SSAValue | None:
     return as_i32(origin, "an origin")
 
 
+def _loaded(tile: object) -> Tile:
+    """A tile, or that of a view."""
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile):
+        raise error(f"expected a tile, got {type(tile).__name__}")
+    return source
+
+
 def _unary(name: str) -> Callable[[object], Tile]:
     made = {
         "exp": math_dialect.ExpOp,
@@ -323,9 +331,7 @@ def _unary(name: str) -> Callable[[object], Tile]:
     }[name]
 
     def function(tile: object) -> Tile:
-        source = tile.load() if isinstance(tile, View) else tile
-        if not isinstance(source, Tile):
-            raise error(f"expected a tile, got {type(tile).__name__}")
+        source = _loaded(tile)
         if name == "abs" and source.dtype.kind != "f":
             return maximum(source, -source) if source.dtype.kind == "i" else source
         if source.dtype.kind != "f":
@@ -357,9 +363,7 @@ def reciprocal(tile: object) -> Tile:
     """Elementwise 1 / x in f32, off by at most one unit in the last place: an instruction, where a
     division takes a dozen. What is below 2^-126 counts as 0 (PTX ISA 9.7.3.13, `rcp.approx.ftz`).
     """
-    source = tile.load() if isinstance(tile, View) else tile
-    if not isinstance(source, Tile):
-        raise error(f"expected a tile, got {type(tile).__name__}")
+    source = _loaded(tile)
     if source.dtype.kind != "f" or source.dtype.bits > 32:
         raise error(f"expected a tile of floats of at most 32 bits, got {source.dtype.name}")
 

@@ -47,6 +47,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.passes.thread_layouts import parts_along
+from cutedialect.passes.written_values import used_by
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ def _defer(sums: _Sums, loop: Operation) -> None:
 def _fill_before(loop: Operation, total: SSAValue) -> FillOp | None:
     """What sets a sum to 0 in front of a loop, if nothing uses the sum between."""
     op = loop.prev_op
-    while op is not None and not any(total in inner.operands for inner in op.walk()):
+    while op is not None and total not in used_by(op):
         op = op.prev_op
     return op if isinstance(op, FillOp) and _is_zero(op.value) else None
 

@@ -126,9 +126,9 @@ def _chain(loop: scf.ForOp) -> _Chain | None:
     commit = body.index(one.end[0])
     before = [op for op in body[: commit + 1] if op not in grouped]
     rest = [op for op in body[commit + 1 :] if op not in grouped]
-    if made in before or any(_uses(op, two.gemm.acc) for op in before):
+    if made in before or two.gemm.acc in used_by(*before):
         return None
-    if any(_uses(op, two.gemm.acc) for op in body[body.index(two.gemm) + 1 :]):
+    if two.gemm.acc in used_by(*body[body.index(two.gemm) + 1 :]):
         return None
     if not all(is_plain(op) for op in rest):
         return None
@@ -160,10 +160,6 @@ def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
     ):
         return None
     return _Group(gemm, (mine[0], index, stage, fence), (commit, wait, *mine[1:]))
-
-
-def _uses(op: Operation, value: SSAValue) -> bool:
-    return any(value in inner.operands for inner in op.walk())
 
 
 def is_plain(op: Operation) -> bool:

@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
 )
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, TmaStoreWaitOp
+from cutedialect.passes.written_values import used_by
 
 
 def share_meetings(around: Operation) -> None:
@@ -54,8 +55,7 @@ def _share(decision: AnyOp, branch: scf.IfOp) -> None:
     written = {_buffer(each.destination) for each in early if isinstance(each, CopyOp)}
     touched = {
         _buffer(value)
-        for inner in branch.true_region.walk()
-        for value in inner.operands
+        for value in used_by(*branch.true_region.block.ops)
         if isinstance(value.type, MemRefType) and value.type.space == "smem"
     }
     if not written or written & touched:

@@ -25,13 +25,28 @@ _LAZY_KEYS = 2048
 _MANY_ROWS = 2048
 # Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
 _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
-# The same of 16 bits for three, by the widest heads; from so many keys on that pays where a mask
-# cuts tiles at the diagonal; how much sooner as many rows are done then, and without a mask.
-_WIDE = {96: (96, 2048, 1.04, 1.08), 128: (80, 8192, 1.02, 1.04)}
 # Where tiles take unequal time, the part of one that processors wait for at the end.
 _LAST_WAVE = 0.25
 # What may be given and leaves their registers as they are: there are none to spare.
 _FREE_CHOICES = frozenset({"stages", "raster", "order"})
+
+
+@dataclass(frozen=True)
+class _Wide:
+    """Three warpgroups on heads of 16 bits: keys of a block, from how many keys on they pay where a
+    mask cuts tiles at the diagonal, how much sooner as many rows are done then, and without a mask,
+    and whether they take turns without one.
+    """
+
+    keys: int
+    masked_from: int
+    masked_gain: float
+    gain: float
+    takes_turns: bool
+
+
+# By the widest heads.
+_WIDE = {96: _Wide(96, 2048, 1.04, 1.08, False), 128: _Wide(80, 8192, 1.02, 1.04, True)}
 
 
 @dataclass(frozen=True)
@@ -77,10 +92,10 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         # Whole pages, or a part of one: these have a power of two of keys.
         keys = 1 << keys.bit_length() - 1
     bq = _rows(work, arch, keys)
-    if on_groups and _is_for_three_wide_groups(work) and _is_free(given):
-        bq, keys = 3 * _GROUP_ROWS, _wide(work)[0]
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work, bq)).merged(given)
+    if _is_for_three_wide_groups(work) and _is_free(given):
+        bq, keys = 3 * _GROUP_ROWS, _wide(work).keys
     registers = splits = None
     has_more = work.has_window or (work.is_sliced and _is_plain(work))
     if bq == 2 * _GROUP_ROWS and max(work.dims) > 192 and has_more:
@@ -140,7 +155,7 @@ def _overlap(work: AttentionWork, bq: int) -> str:
         # Masked blocks take a warpgroup longer, so that others would wait for its turn. Logarithms
         # beside shared heads leave too few registers for turns.
         is_tight = work.keeps_more and work.group != 1
-        return "turns" if widest > 96 and not (work.is_uneven or is_tight) else "yes"
+        return "turns" if _wide(work).takes_turns and not (work.is_uneven or is_tight) else "yes"
     # Two warpgroups find a rhythm by themselves, and so do those that compute most of the time, as
     # with 8 bits.
     return "turns" if bq == 3 * _GROUP_ROWS and work.bits_q != 8 else "yes"
@@ -215,8 +230,7 @@ def _is_wide(work: AttentionWork) -> bool:
     return _is_plain(work) and 64 < max(work.dims) <= 128
 
 
-def _wide(work: AttentionWork) -> tuple[int, int, float, float]:
-    """What `_WIDE` says of wide heads."""
+def _wide(work: AttentionWork) -> _Wide:
     return next(found for most, found in _WIDE.items() if max(work.dims) <= most)
 
 
@@ -229,15 +243,15 @@ def _is_for_three_wide_groups(work: AttentionWork) -> bool:
         return False
     if work.has_window or work.is_sliced:
         return False
-    _, many_keys, masked_gain, gain = _wide(work)
+    wide = _wide(work)
     if work.is_uneven:
-        is_long = work.keys is not None and work.keys >= many_keys
+        is_long = work.keys is not None and work.keys >= wide.masked_from
     else:
         is_long = work.keys is None or work.keys >= _LAZY_KEYS
     if not is_long or work.rows is None:
         return is_long
     three, two = (_rows_in_turn(work, groups * _GROUP_ROWS) for groups in (3, 2))
-    return three < two * (masked_gain if work.is_uneven else gain)
+    return three < two * (wide.masked_gain if work.is_uneven else wide.gain)
 
 
 def _rows_in_turn(work: AttentionWork, bq: int) -> float:
