@@ -58,7 +58,8 @@ class AttentionProbe(Probe):
 
     `order` "bshd" has all heads of a row together, "odd" rows of an odd length. With `holes` one
     value of v, the padding, and what lies beside the sequences is NaN. `spread` is the deviation
-    of q and k. `split` is how many parts of the keys the schedule asks for.
+    of q and k, `rise` by how much their product grows with each 64 keys. `split` is how many parts
+    of the keys the schedule asks for.
     """
 
     dtype: str = "bf16"
@@ -74,6 +75,7 @@ class AttentionProbe(Probe):
     order: str = "bhsd"
     holes: bool = False
     spread: float = 1.0
+    rise: float = 0.0
     schedule: str | None = None
 
     def make(self, place: Place, seed: int = 0) -> Given:
@@ -167,6 +169,8 @@ class AttentionProbe(Probe):
         )
         if self.holes:
             v[:, keys // 2 : keys // 2 + 1, 1] = np.nan
+        if self.rise:
+            q[..., 0], k[..., 0] = 1, np.arange(keys) // 64 * self.rise / self.spread**2
         return (self.spread * q).astype(kind), (self.spread * k).astype(kind), v.astype(kind)
 
     def _attended(
@@ -406,6 +410,13 @@ def attention_probes() -> list[Probe]:
             ("packed", "e4m3", (128, 128), {"form": "packed", "sizes": _PACKED, "heads": (4, 2)}),
         )
     ]
+    found += [
+        probe(f"rising by {rise}, depths {d}", dtype=dtype, sizes=((260, 520),), depths=(d, d),
+              rise=rise, schedule=f"tile = {tile}", **more)
+        for d, tile, more in ((128, "(128,128)", {}), (64, "(192,96)", {"causal": True}),
+                              (112, "(192,80)", {"window": (200, 30)}))
+        for dtype, rise in (("bf16", 60.0), ("f16", 400.0), ("bf16", 20000.0), ("f16", -900.0))
+    ]  # fmt: skip
     wide, broad = "tile = (192,80), overlap = ", {"depths": (128, 128)}
     found += [
         probe("many rows", dtype="e4m3", depths=(128, 128), sizes=((2100, 330),), causal=True),

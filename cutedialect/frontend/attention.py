@@ -24,7 +24,7 @@ from .attention_operands import (
 )
 from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales, head_scales, split_scales
-from .attention_splits import Work, parts_of, processors_of, without_parts
+from .attention_splits import Work, parts_of, without_parts
 from .attention_views import (
     follow_each_other,
     heads_as_rows,
@@ -39,7 +39,12 @@ from .gemm_operands import Operand, as_operand, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
-from .library.attention_schedules import AttentionWork, choose_schedule, scales_rarely
+from .library.attention_schedules import (
+    AttentionWork,
+    choose_schedule,
+    is_optimistic,
+    scales_rarely,
+)
 from .library.split_attention import split_attention
 
 # The arrays of a call, in the order of `_ReadyCall.run`.
@@ -395,7 +400,6 @@ class _Call:
         folds = self.folds(out)
         gathers = folds and not follow_each_other(self.q.value, heads)
         many = group * queries if folds and queries is not None else queries
-        all_heads = _product(self.q.shape[:2])
         made = out
         if out is None:
             made = TensorSpec(self.out_shape, self.out_dtype, align=self._new_alignment())
@@ -417,10 +421,9 @@ class _Call:
             has_window=left is not None,
             stores_boxes=_is_boxes(made, "out"),
             bits_out=self.out_dtype.bits,
-            heads=all_heads,
-            processors=0 if all_heads is None else processors_of(target, backend),
         )
         chosen = choose_schedule(problem, target, given)
+        optimistic = is_optimistic(problem, chosen)
         rows = chosen.tile[0] if chosen.tile else 1
         work = Work(self.key_shape(), many, 1 if folds else group, self.masks(), bool(self.packing))
         parts = parts_of(work, chosen, target, backend)
@@ -448,7 +451,8 @@ class _Call:
             "page_size": 0 if self.table is None else self.k.shape[2],
             # The largest score is that of the largest product only with a positive factor.
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
-            "is_lazy": scales_rarely(problem, chosen),
+            "is_optimistic": optimistic,
+            "is_lazy": not optimistic and scales_rarely(problem, chosen),
             "arch": target,
             "schedule": chosen,
             "backend": backend,
@@ -532,12 +536,6 @@ def _is_boxes(value: object, name: str) -> bool:
     """Whether TMA takes boxes of an argument; an array without elements may have any strides."""
     spec = spec_of(value, name)
     return isinstance(spec, TensorSpec) and spec.align == _BOX_ALIGN and spec.contiguous == 3
-
-
-def _product(extents: Sequence[int | None]) -> int | None:
-    """That of extents which are all known."""
-    known = [each for each in extents if each is not None]
-    return math.prod(known) if len(known) == len(extents) else None
 
 
 def _scalar(value: float | None, dtype: DType) -> Any:

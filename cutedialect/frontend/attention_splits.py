@@ -66,10 +66,10 @@ def parts_of(work: Work, schedule: Schedule, arch: str, backend: str) -> int:
         length = min(length, before + behind + bq)
     tiles = work.tiles * batch * heads * -(-work.rows // bq)
     blocks = -(-length // bk) // -(-bq // _FEW_ROWS)
-    return choose_parts(tiles, blocks, processors_of(arch, backend))
+    return choose_parts(tiles, blocks, _processors(arch, backend))
 
 
-def processors_of(arch: str, backend: str) -> int:
+def _processors(arch: str, backend: str) -> int:
     """Multiprocessors of the device that a call runs on, or of a usual one of its target."""
     if backend != "emulator" and gpu_available():
         from cutedialect.backend.runtime.devices import processors

@@ -1,6 +1,6 @@
 """A step of `cute-pipeline`: warps and warpgroups that decide for themselves.
 
-    y = any x {local}; if y { what each warp does in its registers } else { likewise }
+    y = any x {local}; if y { what each warp does in registers } else { likewise }
     =>
     y = any x {local, warps = 1}; ...
 
@@ -85,13 +85,25 @@ def _has_rows_of(warps: int, value: SSAValue) -> bool:
 
 
 def _is_of_registers(op: Operation) -> bool:
-    """Whether a thread needs no other one for an op, nor memory."""
+    """Whether a warp needs no other one for an op, nor memory."""
+    if isinstance(op, ReduceOp):
+        return _is_within(_WARP, op)
     if isinstance(op, CopyOp):
         return isinstance(op.source.type, FragmentType) and isinstance(
             op.destination.type, FragmentType
         )
     kinds = (MapOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp)
     return isinstance(op, kinds) or is_side_effect_free(op) or isinstance(op.parent_op(), MapOp)
+
+
+def _is_within(threads: int, op: ReduceOp) -> bool:
+    """Whether some `threads` neighbors hold all that each result of a reduction is made of."""
+    type_ = op.source.type
+    assert isinstance(type_, FragmentType)
+    if type_.tv is None:
+        return False
+    along = threads_along(type_.tv, type_.shape, op.mode.value.data)
+    return op.local is not None or all(divisor * extent <= threads for divisor, extent in along)
 
 
 def _branches(value: SSAValue) -> Iterator[scf.IfOp | scf.ForOp]:
@@ -116,13 +128,7 @@ def _is_done_alone(op: Operation) -> bool:
         case AnyOp() | BarrierOp() | TmaStoreCommitOp() | TmaStoreWaitOp():
             return op.warps is not None and op.warps.value.data <= GROUP_WARPS
         case ReduceOp():
-            type_ = op.source.type
-            assert isinstance(type_, FragmentType)
-            if type_.tv is None:
-                return False
-            along = threads_along(type_.tv, type_.shape, op.mode.value.data)
-            apart = all(divisor * extent <= 32 * GROUP_WARPS for divisor, extent in along)
-            return apart or op.local is not None
+            return _is_within(_WARP * GROUP_WARPS, op)
         case CopyOp():
             if isinstance(op.atom, TmaStoreType):
                 return op.atom.warps is not None and op.atom.warps <= GROUP_WARPS

@@ -13,9 +13,11 @@ from the first one's accumulator, the second works one trip later, while that is
 Both groups begin and end in one trip: the assembler serializes multiplies that cross the back edge
 while another accumulator is read. What the second multiply reads or adds to is touched behind its
 wait; all other code stands between the waits, where the tensor cores work on the second group, but
-for what is computed for rows or columns alone: that comes before both. With `overlap = turns` the
-role's warpgroups issue their multiplies one after the other, so that the tensor cores have those of
-one while another computes.
+for what is computed for rows or columns alone: that comes before both. If the second multiply takes
+a register tile that the trip writes, in branches or not, that is written between the waits too, and
+only copied behind them. Of a branch on whether a trip is the first one each trip has its side. With
+`overlap = turns` the role's warpgroups issue their multiplies one after the other, so that the
+tensor cores have those of one while another computes.
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ from cutedialect.passes.shadows import use_shadows
 from cutedialect.passes.written_values import used_by, written, written_by
 
 _GROUP = 4
+# What a comparison of the loop's index with its first value says of the first trip and of no other.
+_FIRST = {"eq": True, "ne": False, "sle": True, "sgt": False}
 # Values of a thread that cost little to hold on to.
 _FEW = 8
 
@@ -81,9 +85,13 @@ class OverlapPass(ModulePass):
             if not schedule.overlaps_multiplies:
                 continue
             for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
-                chain = _chain(loop)
-                if chain is not None:
-                    _skew(loop, chain, schedule.overlap == "turns" and _opens_turns(loop))
+                trips = _trips(loop)
+                chains = [_chain(each) for each in trips]
+                if chains[0] is not None and chains[1] is not None:
+                    in_turns = schedule.overlap == "turns" and _opens_turns(loop)
+                    _skew(loop, chains[0], chains[1], in_turns)
+                for copy in {*trips} - {loop}:
+                    copy.erase()
             if schedule.overlap_tiles != "yes":
                 use_shadows(kernel)
 
@@ -103,6 +111,7 @@ class _Chain:
     what can run while the second works, and what has to follow that.
     """
 
+    index: SSAValue
     first: _Group
     second: _Group
     before: tuple[Operation, ...]
@@ -120,7 +129,12 @@ def _chain(loop: scf.ForOp) -> _Chain | None:
     if one is None or two is None or not isinstance(two.gemm.a.type, FragmentType):
         return None
     made, summed = two.gemm.a.owner, two.gemm.acc.owner
-    if not isinstance(made, MapOp | ConvertOp) or made not in body or summed in body:
+    is_written = isinstance(made, AllocFragmentOp)
+    if not isinstance(made, MapOp | ConvertOp | AllocFragmentOp):
+        return None
+    if made not in body or summed in body:
+        return None
+    if is_written and two.gemm.a in written_by(*body[body.index(two.gemm) + 1 :]):
         return None
     grouped = {*one.end[1:], *two.start, two.gemm, *two.end}
     commit = body.index(one.end[0])
@@ -132,9 +146,9 @@ def _chain(loop: scf.ForOp) -> _Chain | None:
         return None
     if not all(is_plain(op) for op in rest):
         return None
-    late = behind(rest, made, two.gemm.acc)
+    late = behind(rest, None if is_written else made, two.gemm.acc)
     beside = tuple(op for op in rest if op not in late)
-    return _Chain(one, two, tuple(before), beside, tuple(late))
+    return _Chain(loop.body.block.args[0], one, two, tuple(before), beside, tuple(late))
 
 
 def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
@@ -256,8 +270,8 @@ def _opens_turns(loop: scf.ForOp) -> bool:
     return True
 
 
-def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
-    """Replace a loop by its first trip, the skewed loop, and the last second multiply."""
+def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None:
+    """Replace a loop by its `first` trip, the skewed loop, and the last second multiply."""
     block = loop.parent
     assert block is not None
     operand = chain.second.gemm.a
@@ -269,11 +283,12 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     for op in (kept, runs, branch):
         op.location = loop.location
         block.insert_op_before(op, loop)
-    writer = _Writer(then, chain, kept.result)
-    writer.values[loop.body.block.args[0]] = loop.lb
-    writer.clone(chain.before)
-    writer.finish(chain.first, 0)
-    writer.clone((*chain.beside, *chain.behind))
+    writer = _Writer(then, first, kept.result)
+    writer.values[first.index] = loop.lb
+    writer.clone(first.before)
+    writer.finish(first.first, 0)
+    writer.clone((*first.beside, *first.behind))
+    writer.keep()
     second = arith.AddiOp(loop.lb, loop.step)
     writer.add(second)
     inner = Block(arg_types=[arg.type for arg in loop.body.block.args])
@@ -281,7 +296,7 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     again.location = loop.location
     writer.add(again)
     trip = _Writer(inner, chain, kept.result)
-    trip.values[loop.body.block.args[0]] = inner.args[0]
+    trip.values[chain.index] = inner.args[0]
     fence = chain.before.index(chain.first.start[-1])
     trip.clone(chain.before[:fence])
     if in_turns:
@@ -296,6 +311,7 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     trip.clone([op for op in chain.beside if op not in ahead])
     trip.finish(chain.second, 0, last_written(chain.beside))
     trip.clone(chain.behind)
+    trip.keep()
     trip.add(scf.YieldOp())
     last = _Writer(then, chain, kept.result)
     last.start(chain.second)
@@ -303,6 +319,45 @@ def _skew(loop: scf.ForOp, chain: _Chain, in_turns: bool) -> None:
     last.add(scf.YieldOp())
     loop.detach()
     loop.erase()
+
+
+def _trips(loop: scf.ForOp) -> tuple[scf.ForOp, scf.ForOp]:
+    """A loop as its first trip sees it, and as all others do: copies of it with one side of each
+    branch on whether a trip is the first one, where there are such branches.
+    """
+    if not any(_asks_for_first(op, loop) is not None for op in loop.body.block.ops):
+        return loop, loop
+    found = loop.clone(), loop.clone()
+    for copy, is_first in zip(found, (True, False), strict=True):
+        block = copy.body.block
+        for op in list(block.ops):
+            says = _asks_for_first(op, copy)
+            if says is None:
+                continue
+            taken = op.regions[0 if says == is_first else 1]
+            for inner in [each for each in _inside(taken) if not isinstance(each, scf.YieldOp)]:
+                inner.detach()
+                block.insert_op_before(inner, op)
+            op.detach()
+            op.erase()
+    return found
+
+
+def _asks_for_first(op: Operation, loop: scf.ForOp) -> bool | None:
+    """What the condition of a branch is in a loop's first trip, if it is the opposite in others."""
+    made = op.cond.owner if isinstance(op, scf.IfOp) and not op.results else None
+    if not isinstance(made, arith.CmpiOp) or made.lhs is not loop.body.block.args[0]:
+        return None
+    kind = arith.CMPI_COMPARISON_OPERATIONS[made.predicate.value.data]
+    return _FIRST.get(kind) if _equal(made.rhs, loop.lb) else None
+
+
+def _equal(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two values are known to be the same number."""
+    made = one.owner, other.owner
+    if isinstance(made[0], arith.ConstantOp) and isinstance(made[1], arith.ConstantOp):
+        return made[0].value == made[1].value
+    return one is other
 
 
 class _Writer:
@@ -325,10 +380,21 @@ class _Writer:
             copy = op.clone(self.values)
             copy.location = op.location
             self.block.add_op(copy)
-            if op is made:
-                store = CopyOp(copy.results[0], self.kept)
-                store.location = op.location
-                self.block.add_op(store)
+            if op is made and not isinstance(op, AllocFragmentOp):
+                self._keep(copy)
+
+    def keep(self) -> None:
+        """Keep the register tile that the trip has written for the second multiply, if it does."""
+        made = self.chain.second.gemm.a
+        if isinstance(made.owner, AllocFragmentOp):
+            written = self.values[made].owner
+            assert isinstance(written, Operation)
+            self._keep(written)
+
+    def _keep(self, made: Operation) -> None:
+        store = CopyOp(made.results[0], self.kept)
+        store.location = made.location
+        self.block.add_op(store)
 
     def start(self, group: _Group) -> None:
         """Wait for the operand in memory, and multiply by what was kept."""

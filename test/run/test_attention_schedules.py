@@ -8,11 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from cutedialect.frontend.library.attention_schedules import AttentionWork, choose_schedule
+from cutedialect.frontend.library.attention_schedules import (
+    AttentionWork,
+    choose_schedule,
+    is_optimistic,
+)
 from cutedialect.schedule import Schedule
 
 SMALL = AttentionWork((128, 128), bits=8, bits_q=8)
-WIDE = AttentionWork((128, 128))
 WINDOW = AttentionWork((128, 128), is_uneven=True, keeps_more=True, has_window=True)
 
 
@@ -70,148 +73,113 @@ def test_the_overlap_follows_a_tile_that_is_given(given, overlap):
     assert chosen(given) == (tile, None, overlap)
 
 
-def test_three_warpgroups_hide_the_exponentials_of_narrow_heads():
-    for rows, tile in ((None, (192, 128)), (192, (192, 128)), (191, (128, 128))):
-        schedule = choose_schedule(AttentionWork((64, 64), rows), "sm_90a")
-        assert schedule.tile == tile
-        assert schedule.overlap == ("turns" if tile[0] == 192 else "yes")
-
-
-def wide(given=None, causal=False, **more):
-    work = replace(WIDE, is_uneven=causal, **more)
+def taken(given=None, causal=False, **more):
+    work = replace(AttentionWork((128, 128), is_uneven=causal), **more)
     schedule = choose_schedule(work, "sm_90a", given and Schedule.parse(given))
     return schedule.tile, schedule.warps, schedule.overlap
 
 
-def square(extent, heads=None, **more):
-    return {"rows": extent, "keys": extent, "heads": heads, **more}
+@pytest.mark.parametrize(
+    ("dims", "keys", "fewer"),
+    [
+        ((32, 32), 96, 96),
+        ((64, 64), 96, 96),
+        ((96, 96), 96, 80),
+        ((80, 80), 96, 80),
+        ((64, 96), 96, 80),
+        ((88, 40), 96, 80),
+        ((112, 112), 80, 64),
+        ((112, 64), 80, 64),
+    ],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_three_warpgroups_share_tiles_of_narrow_heads(dims, keys, fewer, causal):
+    assert taken(causal=causal, dims=dims) == ((192, keys), (12, 1), "yes")
+    assert taken(causal=causal, dims=dims, keeps_more=True)[0] == (192, fewer)
+
+
+@pytest.mark.parametrize("dims", [(64, 64), (96, 96)])
+@pytest.mark.parametrize(
+    ("causal", "rows", "tile"), [(False, 192, 192), (False, 191, 128), (True, 2048, 192),
+                                 (True, 2047, 128), (False, 60, 64)]
+)  # fmt: skip
+def test_they_do_where_rows_are_many(dims, causal, rows, tile):
+    found, _, overlap = taken(causal=causal, dims=dims, rows=rows)
+    assert found is not None
+    assert (found[0], overlap) == (tile, "yes")
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        {},
-        square(2048),
-        square(2048, 128),
-        square(4096, 64),
-        square(8192, 32),
-        square(16384, 16),
-        square(4096, keeps_more=True),
-        square(4096, group=4),
-        {"rows": 192, "keys": 2048},
-        {"dims": (112, 112)},
+        {"dims": (128, 128)},
         {"dims": (128, 64)},
-        {"dims": (64, 112)},
-        {"given": "stages = 1, raster = 4"},
-    ],
-)
-def test_three_warpgroups_share_tiles_of_wide_heads(more):
-    assert wide(**more) == ((192, 80), (12, 1), "turns")
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        square(8192),
-        square(8192, 32),
-        square(16384, 16),
-        square(8192, 64, group=4),
-        square(16384, 16, keeps_more=True),
-        {"keys": 8192},
-    ],
-)
-def test_they_do_with_a_causal_mask_where_keys_are_many(more):
-    """One that hides nothing from whole blocks lets them take turns."""
-    assert wide(causal=True, **more) == ((192, 80), (12, 1), "yes")
-
-
-def test_logarithms_of_shared_heads_leave_no_registers_for_turns():
-    assert wide(keeps_more=True, group=4) == ((192, 80), (12, 1), "yes")
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        # Blocks of fewer keys scale more often, where that is not rare.
-        square(1024),
-        {"keys": 2047},
-        # Tiles of 192 rows that are not full.
-        {"rows": 128},
-        {"rows": 200},
-        {"rows": 640, "keys": 8192},
-        # As many waves as with tiles of 128, or tiles for a part of the processors.
-        square(2048, 16),
-        square(4096, 32),
-        square(2048, 11),
-        square(16384, 1),
-        square(2112, 8),
-        # A causal mask cuts tiles of few keys.
-        square(4096, causal=True),
-        square(8192, 4, causal=True),
-        {"rows": 1024, "keys": 8192, "causal": True},
-        {"rows": 2048, "keys": 32768, "heads": 32, "causal": True},
-        {"causal": True},
-        # Other work.
-        {"dims": (128, 144)},
+        {"dims": (112, 128)},
+        {"dims": (192, 128)},
         {"bits": 8},
         {"loads_boxes": False},
         {"stores_boxes": False},
         {"bits_out": 32},
+        {"is_paged": True, "is_sliced": True},
         {"is_sliced": True, "is_packed": True, "causal": True},
-        {"is_sliced": True, "keys": 8192},
-        {"has_window": True, "keys": 8192, "causal": True},
-        # They have no registers for what may be given.
-        {"given": "overlap = yes"},
-        {"given": "cluster = (2,1)"},
-        {"given": "split_k = 2"},
-        {"given": "warps = (8,1)"},
-        {"given": "scheduler = dynamic"},
+        {"is_sliced": True},
+        {"has_window": True, "causal": True, "keeps_more": True},
+        {"has_window": True, "causal": True, "keeps_more": True, "dims": (64, 64)},
     ],
 )
-def test_other_wide_heads_go_to_two_warpgroups_at_most(more):
-    tile, _, _ = wide(**more)
+def test_other_work_goes_to_two_warpgroups_at_most(more):
+    tile, _, _ = taken(**({"dims": (96, 96)} | more))
     assert tile is not None
     assert tile[0] <= 128
 
 
-@pytest.mark.parametrize("dims", [(96, 96), (80, 80), (64, 96), (88, 40)])
+def test_windows_on_heads_of_112_go_to_three():
+    more = {"has_window": True, "keeps_more": True, "causal": True}
+    assert taken(dims=(112, 112), **more) == ((192, 64), (12, 1), "yes")
+
+
 @pytest.mark.parametrize(
-    "more",
+    ("more", "given"),
     [
-        {},
-        {"rows": 192, "keys": 2048},
-        square(4096, 64, keeps_more=True, group=4),
-        square(2048, 128, causal=True),
-        {"keys": 2048, "causal": True},
+        ({}, None),
+        ({"dims": (64, 64)}, None),
+        ({"dims": (96, 96)}, None),
+        ({"dims": (112, 112), "keeps_more": True}, None),
+        ({"dims": (192, 192)}, None),
+        ({"rows": 64}, None),
+        ({"keeps_more": True, "is_uneven": True, "has_window": True}, None),
+        ({"keeps_more": True, "is_uneven": True, "is_sliced": True, "is_packed": True}, None),
+        ({"dims": (64, 64)}, "tile = (128,176)"),
+        ({}, "overlap = turns"),
     ],
 )
-def test_heads_of_up_to_96_have_registers_for_more_keys(dims, more):
-    assert wide(dims=dims, **more) == ((192, 96), (12, 1), "yes")
+def test_exponentials_count_from_the_largest_score_of_the_blocks_before(more, given):
+    assert is_optimistic(*optimism(more, given))
 
 
 @pytest.mark.parametrize(
-    "more", [{"keys": 2047}, {"keys": 2047, "causal": True}, {"causal": True}, {"rows": 128}]
+    ("more", "given"),
+    [
+        ({}, "overlap = no"),
+        ({}, "tile = (128,160)"),
+        ({}, "tile = (192,80)"),
+        ({"dims": (96, 96), "keeps_more": True}, "tile = (192,96)"),
+        ({"dims": (192, 192), "keeps_more": True}, None),
+        ({"dims": (256, 256)}, None),
+        ({"bits": 8, "bits_q": 8}, None),
+        ({"bits": 8}, None),
+        ({"loads_boxes": False}, None),
+        ({"is_paged": True, "is_sliced": True}, None),
+        ({"has_window": True, "is_sliced": True, "keeps_more": True, "is_uneven": True}, None),
+    ],
 )
-def test_fewer_keys_of_them_do_not_pay(more):
-    assert wide(dims=(96, 96), **more)[0][0] <= 128
+def test_other_work_looks_for_it_first(more, given):
+    assert not is_optimistic(*optimism(more, given))
 
 
-def test_the_end_of_few_masked_tiles_is_waited_for():
-    """344 tiles of 192 rows are 2.6 waves, of 128 rows 3.9: the first take 7 % longer."""
-    tiles = {heads: wide(**square(8192, heads, causal=True))[0] for heads in (8, 32)}
-    assert tiles == {8: (128, 128), 32: (192, 80)}
-
-
-def test_waves_are_those_of_the_processors_that_there_are():
-    """352 tiles of 192 rows fill four waves of 88, and 512 of 128 rows nearly six."""
-    tiles = {count: wide(**square(4096, 16, processors=count))[0] for count in (88, 132)}
-    assert tiles == {88: (192, 80), 132: (128, 128)}
-
-
-def test_the_overlap_of_wide_heads_follows_a_tile_that_is_given():
-    assert wide("tile = (192,80)") == ((192, 80), None, "turns")
-    assert wide("tile = (192,80)", causal=True) == ((192, 80), None, "yes")
-    assert wide("tile = (128,128)", **square(8192, causal=True)) == ((128, 128), None, "yes")
+def optimism(more, given):
+    work = replace(AttentionWork((128, 128)), **more)
+    return work, choose_schedule(work, "sm_90a", given and Schedule.parse(given))
 
 
 @pytest.mark.parametrize("more", [{}, {"bits": 8, "bits_q": 8, "dims": (128, 128)}])

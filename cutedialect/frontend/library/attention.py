@@ -4,7 +4,8 @@ Tensors are (batch, heads..., sequence, head dimension). Heads that share keys a
 mode of their own, along which K and V have stride 0. Softmax runs in base 2 on the rows of one tile
 of Q: `total` is the sum of a row's exponentials, which count from `m`, its largest scaled score so
 far. With `is_lazy` that may be one less by up to `_SLACK`, so that few trips scale what was added
-up before.
+up before. With `is_optimistic` a trip does not look for it: the exponentials count from that of the
+trips before, and only if they add up to too much are they computed again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ _SHIFT = 8.0
 # By how much a row's largest score may exceed the one that its exponentials count from. These go
 # up to 2^8 then, as exact in floats of 16 bits as those up to 1.
 _SLACK = 8.0
+# What exponentials of a row may add up to in one thread before its largest score is looked for:
+# floats of 16 bits go up to 2^15.
+_MOST = 2.0**12
+# In the place of a largest score of -inf: what any score exceeds by too much, and -inf does not.
+_LOWEST = -3.4028234663852886e38
 _LEAST = 1e-30
 
 
@@ -54,6 +60,7 @@ def attention(
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
     is_lazy: bool = False,
+    is_optimistic: bool = False,
     page_size: int = 0,
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
@@ -215,7 +222,25 @@ def attention(
 
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
-    for j in range_(begin // bk, (end + (bk - 1)) // bk):
+
+    def largest(s: Tile) -> Tile:
+        """The largest scaled score of each row so far."""
+        top = cute.row_max(s)
+        return cute.maximum(m, top if is_scaled_first else top * scale)
+
+    def settle(s: Tile, new: Tile, p: Tile, r: Tile) -> None:
+        """Let the largest scores be `new` ones: the exponentials that count from them, their sums,
+        and what was added up before is to be multiplied by.
+        """
+        base = cute.maximum(new, _LOWEST)
+        exact = exponentials(s, base)
+        r.assign(cute.exp2(m - base))
+        total.assign(total * r + cute.row_sum(exact))
+        p.assign(exact.to(p_type))
+        m.assign(new)
+
+    first = begin // bk
+    for j in range_(first, (end + (bk - 1)) // bk):
         s = cute.zeros((bq, bk))
         cute.tile_gemm(q, k[j].T, s)
         if is_scaled_first:
@@ -225,8 +250,27 @@ def attention(
         else:
             with when(hides_behind(j * bk) | hides_before(j * bk)):
                 hide(s, j * bk)
-        top = cute.row_max(s)
-        new = cute.maximum(m, top if is_scaled_first else top * scale)
+        if is_optimistic:
+            p, r = cute.zeros((bq, bk), p_type), cute.zeros((bq,))
+            base = cute.maximum(m, _LOWEST)
+            with when(j > first):
+                tried = exponentials(s, base)
+                p.assign(tried.to(p_type))
+                holds = cute.row_sum(tried, local=True) <= _MOST
+                fails = cute.any_(~holds, local=True)
+                with when(fails):
+                    # Only the rows of which a part is too much: none depends on its neighbors.
+                    late = cute.row_max(cute.where(holds, -cute.inf, s))
+                    settle(s, cute.where(late == -cute.inf, m, largest(s)), p, r)
+                with otherwise():
+                    total.assign(total + cute.row_sum(tried))
+                with when(fails):
+                    o.assign(o * r)
+            with otherwise():
+                settle(s, largest(s), p, r)
+            cute.tile_gemm(p, v[j], o)
+            continue
+        new = largest(s)
         r = some = None
         if is_lazy:
             r = cute.full((bq,), 1.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from cutedialect.atoms import target
@@ -25,28 +24,13 @@ _LAZY_KEYS = 2048
 _MANY_ROWS = 2048
 # Keys of a block of 8 bits for two warpgroups, and for three, which have fewer registers each.
 _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
-# Where tiles take unequal time, the part of one that processors wait for at the end.
-_LAST_WAVE = 0.25
-# What may be given and leaves their registers as they are: there are none to spare.
-_FREE_CHOICES = frozenset({"stages", "raster", "order"})
-
-
-@dataclass(frozen=True)
-class _Wide:
-    """Three warpgroups on heads of 16 bits: keys of a block, from how many keys on they pay where a
-    mask cuts tiles at the diagonal, how much sooner as many rows are done then, and without a mask,
-    and whether they take turns without one.
-    """
-
-    keys: int
-    masked_from: int
-    masked_gain: float
-    gain: float
-    takes_turns: bool
-
-
-# By the widest heads.
-_WIDE = {96: _Wide(96, 2048, 1.04, 1.08, False), 128: _Wide(80, 8192, 1.02, 1.04, True)}
+# Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
+# mask's bounds stays in registers.
+_KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
+# Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
+# beside accumulators and operands, without and with more than a causal mask's bounds.
+_REGISTERS = {1: 232, 2: 232, 3: 160}
+_BESIDE, _MORE_BESIDE = 10, 24
 
 
 @dataclass(frozen=True)
@@ -75,8 +59,6 @@ class AttentionWork:
     has_window: bool = False
     stores_boxes: bool = True
     bits_out: int = 16
-    heads: int | None = None
-    processors: int = 132
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -94,8 +76,6 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     bq = _rows(work, arch, keys)
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work, bq)).merged(given)
-    if _is_for_three_wide_groups(work) and _is_free(given):
-        bq, keys = 3 * _GROUP_ROWS, _wide(work).keys
     registers = splits = None
     has_more = work.has_window or (work.is_sliced and _is_plain(work))
     if bq == 2 * _GROUP_ROWS and max(work.dims) > 192 and has_more:
@@ -114,6 +94,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     overlaps_tiles = scheduler == "dynamic" and is_default and _overlaps_tiles(work, bq)
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
+    is_short = is_short and not work.has_window
     if bq == 2 * _GROUP_ROWS and work.is_paged:
         # Threads that load a box for each page need more, one that loads all of them most.
         registers = (104, 200) if is_short else (72, 216)
@@ -128,6 +109,23 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         split_loads="no" if is_short else None,
     )
     return default.merged(_order(work, bq)).merged(given)
+
+
+def is_optimistic(work: AttentionWork, chosen: Schedule) -> bool:
+    """Whether it pays to count exponentials from the largest score of the blocks before and to look
+    for a larger one only where they add up to too much: where warpgroups multiply meanwhile, and
+    registers hold the scores until that is known, beside what is made of them.
+    """
+    if not chosen.overlaps_multiplies or chosen.tile is None or max(work.dims) > 192:
+        return False
+    if not _is_plain(work) or work.is_paged or work.bits_q != 16:
+        return False
+    if (max(work.dims) > 128 and work.keeps_more) or (work.has_window and work.is_sliced):
+        return False
+    rows, keys = chosen.tile
+    held = work.dims[1] // 2 + keys + max(work.dims) // 16
+    beside = _MORE_BESIDE if work.keeps_more else _BESIDE
+    return held + beside <= _REGISTERS.get(-(-rows // _GROUP_ROWS), 0)
 
 
 def scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
@@ -151,14 +149,8 @@ def _overlap(work: AttentionWork, bq: int) -> str:
         return "no" if is_tight or (work.is_paged and bq == 2 * _GROUP_ROWS) else "yes"
     if widest <= 128 and not work.loads_boxes:
         return "no"
-    if _is_wide(work) and bq == 3 * _GROUP_ROWS:
-        # Masked blocks take a warpgroup longer, so that others would wait for its turn. Logarithms
-        # beside shared heads leave too few registers for turns.
-        is_tight = work.keeps_more and work.group != 1
-        return "turns" if _wide(work).takes_turns and not (work.is_uneven or is_tight) else "yes"
-    # Two warpgroups find a rhythm by themselves, and so do those that compute most of the time, as
-    # with 8 bits.
-    return "turns" if bq == 3 * _GROUP_ROWS and work.bits_q != 8 else "yes"
+    # Warpgroups find a rhythm by themselves.
+    return "yes"
 
 
 def _overlaps_tiles(work: AttentionWork, bq: int) -> bool:
@@ -204,8 +196,8 @@ def _is_mixed(work: AttentionWork) -> bool:
 
 
 def _is_for_three_groups(work: AttentionWork) -> bool:
-    """Whether three warpgroups share a tile: they hide the exponentials of narrow heads, and of
-    wider ones of 8 bits, if registers suffice and rows are many.
+    """Whether three warpgroups share a tile: two of them hide the exponentials of the third, if
+    registers suffice and rows are many.
     """
     is_small = work.bits_q == 8
     if work.is_paged or not (_is_plain(work) or (is_small and work.loads_boxes)):
@@ -216,67 +208,22 @@ def _is_for_three_groups(work: AttentionWork) -> bool:
     least = _MANY_ROWS if work.is_uneven or is_small else 3 * _GROUP_ROWS
     if work.rows is not None and work.rows < least:
         return False
-    if is_small and work.is_packed and work.group != 1:
-        # Sequences, shared heads and their scales together leave too few registers.
-        return False
     widest = max(work.dims)
-    return 64 < widest <= 128 if is_small else widest <= 64
-
-
-def _is_wide(work: AttentionWork) -> bool:
-    """Whether the operands are of 16 bits as TMA loads them, and heads wide, but not too wide for
-    three warpgroups.
-    """
-    return _is_plain(work) and 64 < max(work.dims) <= 128
-
-
-def _wide(work: AttentionWork) -> _Wide:
-    return next(found for most, found in _WIDE.items() if max(work.dims) <= most)
-
-
-def _is_for_three_wide_groups(work: AttentionWork) -> bool:
-    """Whether three warpgroups share a tile of wide heads: two of them hide the exponentials of the
-    third, in blocks of few keys. With each block, rows may have to scale what they added up, which
-    has to be rare; a causal mask cuts more of a tile of more rows, which is little of many keys.
-    """
-    if not (_is_wide(work) and work.stores_boxes and work.bits_out == 16):
+    if is_small:
+        # Sequences, shared heads and their scales together leave too few registers.
+        return 64 < widest <= 128 and not (work.is_packed and work.group != 1)
+    if work.has_window and widest <= 96:
+        # Two compute less that no row sees.
         return False
-    if work.has_window or work.is_sliced:
+    if widest > 64 and (work.is_sliced or not work.stores_boxes or work.bits_out != 16):
         return False
-    wide = _wide(work)
-    if work.is_uneven:
-        is_long = work.keys is not None and work.keys >= wide.masked_from
-    else:
-        is_long = work.keys is None or work.keys >= _LAZY_KEYS
-    if not is_long or work.rows is None:
-        return is_long
-    three, two = (_rows_in_turn(work, groups * _GROUP_ROWS) for groups in (3, 2))
-    return three < two * (wide.masked_gain if work.is_uneven else wide.gain)
+    return widest <= max(_KEYS)
 
 
-def _rows_in_turn(work: AttentionWork, bq: int) -> float:
-    """Rows that a processor computes one after the other in tiles of `bq`, with as many keys as the
-    last one sees: those of one head where nothing is known of others.
-    """
-    assert work.rows is not None
-    tiles = -(-work.rows // bq)
-    if work.heads is None:
-        return bq * tiles
-    waves = tiles * work.heads / work.processors
-    if waves < 1 and bq > 2 * _GROUP_ROWS:
-        # Keys can be split for smaller tiles.
-        return math.inf
-    if work.is_uneven and (work.keys is None or 2 * work.rows >= work.keys):
-        # The short tiles come last, each takes half the longest on average, and then they end
-        # almost together.
-        return bq * (max(2.0, waves) + _LAST_WAVE)
-    return bq * math.ceil(waves)
-
-
-def _is_free(given: Schedule | None) -> bool:
-    """Whether nothing is given that takes registers."""
-    choices = {} if given is None else vars(given)
-    return all(value is None or name in _FREE_CHOICES for name, value in choices.items())
+def _keys_of_three(work: AttentionWork) -> int:
+    """Keys of a block of 16 bits for three warpgroups."""
+    keys = next(keys for most, keys in _KEYS.items() if max(work.dims) <= most)
+    return keys[work.keeps_more]
 
 
 def _group_keys(work: AttentionWork) -> int:
@@ -284,11 +231,13 @@ def _group_keys(work: AttentionWork) -> int:
     widest = max(work.dims)
     if work.bits_q == 8 and widest <= 128 and not work.is_paged:
         return _FEWER_SMALL_KEYS if _is_for_three_groups(work) else _SMALL_KEYS
+    if _is_for_three_groups(work):
+        return _keys_of_three(work)
     if widest > 192:
         return 64 if work.loads_boxes and not (_is_mixed(work) or work.is_paged) else 32
     if widest > 128:
         # A multiply takes 32 keys of 8 bits at once.
-        return 96 if work.dims[0] == work.dims[1] or work.bits_q == 8 else 80
+        return 96 if _is_plain(work) or work.dims[0] == work.dims[1] or work.bits_q == 8 else 80
     if not work.loads_boxes:
         return 64
     return 128

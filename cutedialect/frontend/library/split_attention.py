@@ -112,6 +112,7 @@ def split_attention(
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
     is_lazy: bool = False,
+    is_optimistic: bool = False,
     page_size: int = 0,
 ) -> None:
     """`attention` with the keys of each tile of rows in so many `parts`. A Q with a mode more, the
@@ -140,6 +141,7 @@ def split_attention(
         dims=dims,
         is_scaled_first=is_scaled_first,
         is_lazy=is_lazy,
+        is_optimistic=is_optimistic,
         page_size=page_size,
     )
     if parts is not None and lse is not None:

@@ -258,12 +258,25 @@ def test_sums_of_16_bits_are_left_alone():
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_attention_keeps_parts_of_its_denominators(arch):
     spec = cute.TensorSpec((None, 4, None, 64), "f16")
-    kernel = cute.compile(cute.attention, spec, spec, spec, arch=arch)
+    schedule = "overlap = no" if arch == "sm_90a" else None
+    kernel = cute.compile(cute.attention, spec, spec, spec, arch=arch, schedule=schedule)
     lines = kernel.stages["cute-defer-sums"].splitlines()
     parts, whole = [line for line in lines if 'cute.reduce "add"' in line]
     assert LOCAL in parts
     assert LOCAL not in whole
     assert indent(parts) > indent(whole), "one is in the loop, the other one behind it"
+
+
+def test_it_keeps_them_where_branches_add_to_them():
+    """Each side of what is tried, and of what is not, adds to parts."""
+    spec = cute.TensorSpec((None, 4, None, 64), "f16")
+    kernel = cute.compile(cute.attention, spec, spec, spec, arch="sm_90a")
+    lines = kernel.stages["cute-defer-sums"].splitlines()
+    *parts, whole = [line for line in lines if 'cute.reduce "add"' in line]
+    assert len(parts) == 4
+    assert all(LOCAL in each for each in parts)
+    assert LOCAL not in whole
+    assert all(indent(each) > indent(whole) for each in parts)
 
 
 def indent(line):

@@ -27,6 +27,12 @@ def main_role(kernel):
     return text.split('pipeline.role "main"')[1].split("func.func")[0]
 
 
+@pytest.fixture
+def looks_first(monkeypatch):
+    """Attention looks for the largest scores before it counts exponentials from them."""
+    monkeypatch.setattr("cutedialect.frontend.attention.is_optimistic", lambda *_: False)
+
+
 MARKS = re.compile(
     r"scf\.(?:for|while)|cute\.gemm.*a = (?:smem|rmem)|wgmma_wait \{pending = \d|"
     r'turn_\w+ \{[^}]*\}|reduce "max"|truncf|pipeline\.receive|cute\.any(?=.*warps = 4)'
@@ -38,6 +44,7 @@ def without_epilogue(text):
     return text[: re.search(r"cute\.any.*warps = 4", text).start()]
 
 
+@pytest.mark.usefixtures("looks_first")
 @pytest.mark.parametrize("masks", [{}, {"causal": True}])
 @pytest.mark.parametrize("scheduler", ["dynamic", "persistent"])
 def test_the_last_multiply_stands_between_the_next_first_one_and_its_wait(scheduler, masks):
@@ -103,6 +110,7 @@ def test_kernels_that_do_not_walk_over_tiles_are_left_alone():
         assert found[0].ptx == found[1].ptx
 
 
+@pytest.mark.usefixtures("looks_first")
 def test_numbers_that_the_next_tile_finds_are_read_behind_the_epilogue():
     """Whether what was added up is scaled: the same branch behind the end of the tile before."""
     meet = main_role(compiled("yes")).split("turn_pass {warps = 4 : i32}")[2]
@@ -176,13 +184,14 @@ def test_exponentials_of_the_next_tile_lie_between_the_waits_in_machine_code(d, 
     marks = re.findall(r"(HGMMA|WARPGROUP\.DEPBAR|MUFU\.EX2)[^;]*", run.stdout)
     runs = [(mark, len(list(group))) for mark, group in itertools.groupby(marks)]
     # Both multiplies in a row: the parts of the split loop, and where two tiles meet.
-    alone = 160 // 16  # steps along the keys of the largest blocks
-    pairs = [at for at, (mark, count) in enumerate(runs) if mark == "HGMMA" and count > alone]
-    assert len(pairs) > 2
+    keys = cute.Schedule.parse(kernel.schedule).tile[1]
+    both = d // 16 + keys // 16
+    pairs = [at for at, (mark, count) in enumerate(runs) if mark == "HGMMA" and count >= both]
+    assert len(pairs) >= 2
     for at in pairs:
         assert [mark for mark, _ in runs[at + 1 : at + 4]] == [
             "WARPGROUP.DEPBAR",
             "MUFU.EX2",
             "WARPGROUP.DEPBAR",
         ]
-        assert runs[at + 2][1] >= 64
+        assert runs[at + 2][1] >= keys // 2
