@@ -85,13 +85,12 @@ class OverlapPass(ModulePass):
             if not schedule.overlaps_multiplies:
                 continue
             for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
-                trips = _trips(loop)
-                chains = [_chain(each) for each in trips]
-                if chains[0] is not None and chains[1] is not None:
+                if loop.iter_args:
+                    continue
+                first, other = (_chain(_trip(loop, is_first)) for is_first in (True, False))
+                if first is not None and other is not None:
                     in_turns = schedule.overlap == "turns" and _opens_turns(loop)
-                    _skew(loop, chains[0], chains[1], in_turns)
-                for copy in {*trips} - {loop}:
-                    copy.erase()
+                    _skew(loop, first, other, in_turns)
             if schedule.overlap_tiles != "yes":
                 use_shadows(kernel)
 
@@ -111,7 +110,6 @@ class _Chain:
     what can run while the second works, and what has to follow that.
     """
 
-    index: SSAValue
     first: _Group
     second: _Group
     before: tuple[Operation, ...]
@@ -119,11 +117,41 @@ class _Chain:
     behind: tuple[Operation, ...]
 
 
-def _chain(loop: scf.ForOp) -> _Chain | None:
-    """The parts of a loop with two chained multiplies; None for any other loop."""
-    body = [op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp)]
+def _trip(loop: scf.ForOp, is_first: bool) -> list[Operation]:
+    """The ops of a loop's first trip, or of any other: of branches on which it is one side."""
+    found: list[Operation] = []
+    for op in loop.body.block.ops:
+        says = _asks_for_first(op, loop)
+        if says is not None:
+            found += _inside(op.regions[0 if says == is_first else 1])
+        elif not isinstance(op, arith.CmpiOp) or not all(
+            _asks_for_first(use.operation, loop) is not None for use in op.result.uses
+        ):
+            found.append(op)
+    return [op for op in found if not isinstance(op, scf.YieldOp)]
+
+
+def _asks_for_first(op: Operation, loop: scf.ForOp) -> bool | None:
+    """What the condition of a branch is in a loop's first trip, if it is the opposite in others."""
+    made = op.cond.owner if isinstance(op, scf.IfOp) and not op.results else None
+    if not isinstance(made, arith.CmpiOp) or made.lhs is not loop.body.block.args[0]:
+        return None
+    kind = arith.CMPI_COMPARISON_OPERATIONS[made.predicate.value.data]
+    return _FIRST.get(kind) if _equal(made.rhs, loop.lb) else None
+
+
+def _equal(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two values are known to be the same number."""
+    made = one.owner, other.owner
+    if isinstance(made[0], arith.ConstantOp) and isinstance(made[1], arith.ConstantOp):
+        return made[0].value == made[1].value
+    return one is other
+
+
+def _chain(body: list[Operation]) -> _Chain | None:
+    """The parts of a trip with two chained multiplies; None for any other."""
     gemms = [op for op in body if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)]
-    if len(gemms) != 2 or loop.iter_args:
+    if len(gemms) != 2:
         return None
     one, two = (_group(gemm, body) for gemm in gemms)
     if one is None or two is None or not isinstance(two.gemm.a.type, FragmentType):
@@ -148,7 +176,7 @@ def _chain(loop: scf.ForOp) -> _Chain | None:
         return None
     late = behind(rest, None if is_written else made, two.gemm.acc)
     beside = tuple(op for op in rest if op not in late)
-    return _Chain(loop.body.block.args[0], one, two, tuple(before), beside, tuple(late))
+    return _Chain(one, two, tuple(before), beside, tuple(late))
 
 
 def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
@@ -284,7 +312,7 @@ def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None
         op.location = loop.location
         block.insert_op_before(op, loop)
     writer = _Writer(then, first, kept.result)
-    writer.values[first.index] = loop.lb
+    writer.values[loop.body.block.args[0]] = loop.lb
     writer.clone(first.before)
     writer.finish(first.first, 0)
     writer.clone((*first.beside, *first.behind))
@@ -296,7 +324,7 @@ def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None
     again.location = loop.location
     writer.add(again)
     trip = _Writer(inner, chain, kept.result)
-    trip.values[chain.index] = inner.args[0]
+    trip.values[loop.body.block.args[0]] = inner.args[0]
     fence = chain.before.index(chain.first.start[-1])
     trip.clone(chain.before[:fence])
     if in_turns:
@@ -319,45 +347,6 @@ def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None
     last.add(scf.YieldOp())
     loop.detach()
     loop.erase()
-
-
-def _trips(loop: scf.ForOp) -> tuple[scf.ForOp, scf.ForOp]:
-    """A loop as its first trip sees it, and as all others do: copies of it with one side of each
-    branch on whether a trip is the first one, where there are such branches.
-    """
-    if not any(_asks_for_first(op, loop) is not None for op in loop.body.block.ops):
-        return loop, loop
-    found = loop.clone(), loop.clone()
-    for copy, is_first in zip(found, (True, False), strict=True):
-        block = copy.body.block
-        for op in list(block.ops):
-            says = _asks_for_first(op, copy)
-            if says is None:
-                continue
-            taken = op.regions[0 if says == is_first else 1]
-            for inner in [each for each in _inside(taken) if not isinstance(each, scf.YieldOp)]:
-                inner.detach()
-                block.insert_op_before(inner, op)
-            op.detach()
-            op.erase()
-    return found
-
-
-def _asks_for_first(op: Operation, loop: scf.ForOp) -> bool | None:
-    """What the condition of a branch is in a loop's first trip, if it is the opposite in others."""
-    made = op.cond.owner if isinstance(op, scf.IfOp) and not op.results else None
-    if not isinstance(made, arith.CmpiOp) or made.lhs is not loop.body.block.args[0]:
-        return None
-    kind = arith.CMPI_COMPARISON_OPERATIONS[made.predicate.value.data]
-    return _FIRST.get(kind) if _equal(made.rhs, loop.lb) else None
-
-
-def _equal(one: SSAValue, other: SSAValue) -> bool:
-    """Whether two values are known to be the same number."""
-    made = one.owner, other.owner
-    if isinstance(made[0], arith.ConstantOp) and isinstance(made[1], arith.ConstantOp):
-        return made[0].value == made[1].value
-    return one is other
 
 
 class _Writer:
