@@ -173,7 +173,9 @@ def lower(
     arch: str,
     after: Callable[[str, ModuleOp], None] | None = None,
 ) -> CompiledProgram:
-    """Run the passes on a traced module, and print; `after` sees the module after each pass."""
+    """Run the passes on a traced module, and print; `after` sees the module after each pass. The
+    module is verified before the first of them, and after each where the environment asks for it.
+    """
     from xdsl.context import Context
 
     from cutedialect.backend.ptx import ptx_text
@@ -196,7 +198,6 @@ def lower(
                 schedule = _schedule_text(module)
             if after is not None:
                 after(step.name, module)
-        module.verify()
     ops: dict[str, int] = {}
     for kernel in module.ops:
         if isinstance(kernel, KernelOp):
