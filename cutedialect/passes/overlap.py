@@ -122,12 +122,10 @@ def _trip(loop: scf.ForOp, is_first: bool) -> list[Operation]:
     found: list[Operation] = []
     for op in loop.body.block.ops:
         says = _asks_for_first(op, loop)
-        if says is not None:
-            found += _inside(op.regions[0 if says == is_first else 1])
-        elif not isinstance(op, arith.CmpiOp) or not all(
-            _asks_for_first(use.operation, loop) is not None for use in op.result.uses
-        ):
+        if says is None:
             found.append(op)
+        else:
+            found += _inside(op.regions[0 if says == is_first else 1])
     return [op for op in found if not isinstance(op, scf.YieldOp)]
 
 
