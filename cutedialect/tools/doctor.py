@@ -13,36 +13,16 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 import cutedialect
 from cutedialect import environment
 
-_PACKAGES = ("xdsl", "numpy", "ml_dtypes", "cupy-cuda12x", "cupy-cuda13x", "torch", "jax")
-_LANES = 64
+if TYPE_CHECKING:
+    from cutedialect.backend.runtime.kernel import Backend, Kernel
 
-# x[i] = a * x[i] + i, one CTA of 64 threads.
-_PTX = """\
-.version 7.0
-.target sm_80
-.address_size 64
-.visible .entry self_check(.param .b64 x, .param .f32 a)
-.reqntid 64,1,1
-{
-  .reg .b64 %rd<3>;
-  .reg .b32 %r<2>;
-  .reg .f32 %f<4>;
-  ld.param.b64 %rd0, [x];
-  ld.param.f32 %f0, [a];
-  mov.u32 %r0, %tid.x;
-  mul.wide.u32 %rd1, %r0, 4;
-  add.s64 %rd2, %rd0, %rd1;
-  ld.global.f32 %f1, [%rd2];
-  cvt.rn.f32.u32 %f2, %r0;
-  fma.rn.f32 %f3, %f0, %f1, %f2;
-  st.global.f32 [%rd2], %f3;
-  ret;
-}
-"""
+_PACKAGES = ("xdsl", "numpy", "ml_dtypes", "cupy-cuda12x", "cupy-cuda13x", "torch", "jax")
+_EXTENT, _ARCH = 64, "sm_80"
 
 
 @dataclass(frozen=True)
@@ -182,7 +162,7 @@ def _ptxas() -> Finding:
     except PtxasNotFoundError as error:
         chosen = environment.ptxas() is not None
         return Finding("ptxas", "failed" if chosen else "missing", error.message)
-    assembly = ptxas.assemble(_PTX, "sm_80", strict=True)
+    assembly = ptxas.assemble(_self_check().ptx, _ARCH, strict=True)
     return Finding(
         "ptxas",
         "ok",
@@ -191,38 +171,46 @@ def _ptxas() -> Finding:
     )
 
 
+def _self_check(backend: Backend = "emulator") -> Kernel:
+    """x = a x + i, of 64 floats."""
+    import cutedialect as cute
+
+    @cute.kernel
+    def self_check(x: Any, a: Any) -> None:
+        mine = cute.local_tile(x, (_EXTENT,), (0,))
+        scaled = mine.load() * a
+        cute.copy(scaled + cute.coord(scaled, 0).to(cute.f32), mine)
+
+    spec = cute.TensorSpec((_EXTENT,), cute.f32)
+    return cute.compile(self_check, spec, 3.0, arch=_ARCH, backend=backend)
+
+
 def _emulator() -> Finding:
     import numpy as np
 
-    from cutedialect.backend.emulator import launch
-
-    x = 2 * np.arange(_LANES, dtype=np.float32)
-    report = launch(_PTX, "self_check", 1, _LANES, [x, np.float32(3)])
-    if not (x == 7 * np.arange(_LANES)).all():
+    x = 2 * np.arange(_EXTENT, dtype=np.float32)
+    kernel = _self_check()
+    kernel.launch(x, 3.0)
+    if not (x == 7 * np.arange(_EXTENT)).all():
         return Finding("emulator", "failed", "self-check: wrong result")
-    return Finding("emulator", "ok", f"self-check: {report.steps} instructions")
+    return Finding("emulator", "ok", f"self-check: {sum(kernel.program.ops.values())} ops of PTX")
 
 
 def _launch() -> Finding:
     from importlib import import_module
 
     from cutedialect.backend.runtime.cupy import gpu_available
-    from cutedialect.backend.runtime.program import assembled
     from cutedialect.backend.runtime.target_fit import device_arch
 
     if not gpu_available():
         return Finding("launch", "missing", "no GPU to launch on")
     cupy = import_module("cupy")
     capability = cupy.cuda.Device().compute_capability
-    arch = device_arch(capability, "sm_80")
+    arch = device_arch(capability, _ARCH)
     if arch is None:
         return Finding("launch", "missing", f"compute capability {capability} is below 8.0")
-    import numpy as np
-
-    module = cupy.cuda.function.Module()
-    module.load(assembled(_PTX, arch).cubin)
-    x = 2 * cupy.arange(_LANES, dtype=cupy.float32)
-    module.get_function("self_check")((1,), (_LANES,), (np.uint64(x.data.ptr), np.float32(3)))
-    if not bool((x == 7 * cupy.arange(_LANES)).all()):
+    x = 2 * cupy.arange(_EXTENT, dtype=cupy.float32)
+    _self_check("cuda").launch(x, 3.0)
+    if not bool((x == 7 * cupy.arange(_EXTENT)).all()):
         return Finding("launch", "failed", "self-check: wrong result")
     return Finding("launch", "ok", f"self-check on {arch}")

@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cutedialect.__main__ import main
 from cutedialect.backend.runtime import cache, ptxas
+from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.tools import doctor
 
 KERNEL = """\
@@ -65,12 +67,20 @@ def test_doctor_in_both_forms(capsys: pytest.CaptureFixture[str]) -> None:
         assert found["ptxas"]["status"] == "ok"
 
 
+def change_self_check(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
+    """Let another instruction stand in the kernel that the doctor runs."""
+    program = doctor._self_check().program
+    assert old in program.ptx
+    changed = Kernel(replace(program, ptx=program.ptx.replace(old, new)), backend="emulator")
+    monkeypatch.setattr(doctor, "_self_check", lambda: changed)
+
+
 def test_doctor_names_what_is_broken(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    change_self_check(monkeypatch, "fma.rn.f32", "fma.rn.f33")
     monkeypatch.setenv("CUTEDIALECT_PTXAS", str(tmp_path / "absent"))
     monkeypatch.setenv("CUTEDIALECT_BACKEND", "gpu")
-    monkeypatch.setattr(doctor, "_PTX", doctor._PTX.replace("fma.rn.f32", "fma.rn.f33"))
     assert main(["doctor", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["ptxas"]["status"] == "failed"
@@ -83,7 +93,7 @@ def test_doctor_names_what_is_broken(
 def test_doctor_sees_a_wrong_result(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(doctor, "_PTX", doctor._PTX.replace("%f0, %f1, %f2", "%f0, %f1, %f1"))
+    change_self_check(monkeypatch, "%f1, %f0, %f11;", "%f1, %f0, %f1;")
     assert main(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["emulator"]["detail"] == "self-check: wrong result"
 
