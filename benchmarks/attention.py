@@ -6,9 +6,10 @@
 Ours and the yardstick, the faster of cuDNN and flash through scaled_dot_product_attention, run
 interleaved in one process, as CUDA graphs over random inputs rotated past three times L2. A ratio
 is their GPU time over ours, the median of the rounds; above 1 ours is faster. A case that fails is
-a row with the reason. Other yardsticks: for `window` our whole causal time and for `packed` our
-time on sequences of equal lengths, both for equal work; for `decode` 3.35 TB/s; for `e4m3` cuDNN
-on bf16; for `edited` the program of examples/attention.py without the user's function.
+a row with the reason. Other yardsticks: for `window` their whole causal time and for `own window`
+ours, for `packed` our time on sequences of equal lengths, each for equal work; for `decode` 3.35
+TB/s; for `e4m3` cuDNN on bf16; for `edited` the program of examples/attention.py without the user's
+function.
 """
 
 from __future__ import annotations

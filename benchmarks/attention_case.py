@@ -1,9 +1,9 @@
 """Attention as cases: cuDNN and flash through torch's scaled_dot_product_attention against
 `cute.attention`; where they have no such kernel, ours against itself or against the memory.
 
-A window is measured against the whole causal problem, packed sequences against the same tokens in
-equal lengths, both in proportion to the scores that have to be computed. Decoding is measured
-against the time in which the memory delivers k and v once.
+A window, which they do not have, is measured against their whole causal problem, or against ours,
+packed sequences against the same tokens in equal lengths, each in proportion to the scores that
+have to be computed. Decoding is measured against the time in which the memory delivers k and v.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Tensors:
 class Attention(Case):
     """`heads` are those of q and those of k and v, `rows` and `keys` the lengths of the sequences,
     unless `packed` names them all; `depth` is the head dimension. A row sees `window` keys before
-    its own. Pages of `page` keys, if any, are in random order.
+    its own; `of_ours` compares that with our own whole causal problem. Pages of `page` keys, if
+    any, are in random order.
     """
 
     batch: int = 1
@@ -68,6 +69,7 @@ class Attention(Case):
     depth: int = 128
     causal: bool = False
     window: int | None = None
+    of_ours: bool = False
     packed: tuple[int, ...] = ()
     page: int = 0
 
@@ -78,7 +80,8 @@ class Attention(Case):
         q, kv = self.heads
         size = f"{len(self.packed)} packed" if self.packed else _thousands(self.keys)
         mask = "causal" if self.causal else "decode" if self.starved else "full"
-        mask = mask if self.window is None else f"window {self.window}"
+        if self.window is not None:
+            mask = f"window {self.window}{' of ours' * self.of_ours}"
         pages = f" page {self.page}" if self.page else ""
         heads = f"{q}" if q == kv else f"{q}/{kv}"
         return f"{size} {heads}x{self.depth} {mask}{pages} {self.dtype}"
@@ -110,7 +113,7 @@ class Attention(Case):
     def yardsticks(self) -> tuple[str, ...]:
         if self.starved:
             return ()
-        if self.window is not None:
+        if self.of_ours:
             return (WHOLE,)
         if self.packed:
             return (EQUAL,)
@@ -127,7 +130,7 @@ class Attention(Case):
     @property
     def companions(self) -> tuple[Attention, ...]:
         if self.window is not None:
-            return (replace(self, window=None),)
+            return (replace(self, window=None, of_ours=False),)
         if self.packed:
             count = len(self.packed)
             length = sum(self.packed) // count

@@ -417,6 +417,11 @@ def attention_probes() -> list[Probe]:
                               (112, "(192,80)", {"window": (200, 30)}))
         for dtype, rise in (("bf16", 60.0), ("f16", 400.0), ("bf16", 20000.0), ("f16", -900.0))
     ]  # fmt: skip
+    found += [
+        probe(f"window {left} {right} behind 1024 keys", depths=(128, 128), sizes=((260, 1500),),
+              window=(left, right))
+        for left, right in ((300, 0), (1024, 0), (130, 60))
+    ]  # fmt: skip
     wide, broad = "tile = (192,80), overlap = ", {"depths": (128, 128)}
     found += [
         probe("many rows", dtype="e4m3", depths=(128, 128), sizes=((2100, 330),), causal=True),

@@ -43,6 +43,7 @@ from .library.attention_schedules import (
     AttentionWork,
     choose_schedule,
     is_optimistic,
+    meets_at,
     scales_rarely,
 )
 from .library.split_attention import split_attention
@@ -453,6 +454,7 @@ class _Call:
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
             "is_optimistic": optimistic,
             "is_lazy": not optimistic and scales_rarely(problem, chosen),
+            "meets_at": meets_at(problem, chosen),
             "arch": target,
             "schedule": chosen,
             "backend": backend,

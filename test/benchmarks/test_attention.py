@@ -1,6 +1,7 @@
 """Attention as cases: references, yardsticks and what ours gets, on a device that a test plays."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -23,11 +24,12 @@ SHARED = Attention("d", "bf16", batch=1, heads=(4, 2), rows=64, keys=64, depth=1
 WINDOW = Attention(
     "d", "bf16", batch=1, heads=(2, 2), rows=100, keys=100, depth=16, causal=True, window=7
 )
+OWN_WINDOW = replace(WINDOW, of_ours=True)
 PACKED = Attention("d", "bf16", heads=(4, 2), depth=16, packed=(5, 130, 1, 64))
 DECODE = Attention("d", "bf16", batch=3, heads=(4, 2), rows=1, keys=64, depth=16)
 PAGED = Attention("d", "bf16", batch=3, heads=(4, 2), rows=1, keys=64, depth=16, page=16)
 SMALL = Attention("d", "e4m3", batch=2, heads=(4, 2), rows=70, keys=70, depth=16)
-EVERY = (SQUARE, CAUSAL, SHARED, WINDOW, PACKED, DECODE, PAGED, SMALL)
+EVERY = (SQUARE, CAUSAL, SHARED, WINDOW, OWN_WINDOW, PACKED, DECODE, PAGED, SMALL)
 
 
 @pytest.fixture(autouse=True)
@@ -148,10 +150,13 @@ def test_heads_are_repeated_only_where_sharing_is_refused(torch, ours, table):
 
 
 def test_windows_and_packing_are_compared_for_equal_work(torch, ours, table):
+    share = sum(min(i + 1, 8) for i in range(100)) / (100 * 100 / 2)
     made = row(torch, WINDOW)
+    assert (made.yardstick, made.right) == ("cuDNN", True)
+    assert made.ratio == pytest.approx(2 * share, rel=0.01)
+    made = row(torch, OWN_WINDOW)
     assert made.yardstick == "full causal"
-    seen = sum(min(i + 1, 8) for i in range(100))
-    assert made.ratio == pytest.approx(seen / (100 * 100 / 2), rel=0.01)
+    assert made.ratio == pytest.approx(share, rel=0.01)
     made = row(torch, PACKED)
     assert made.yardstick == "equal lengths"
     assert made.ratio == pytest.approx((25 + 130**2 + 1 + 64**2) / (4 * 50**2), rel=0.01)
@@ -287,6 +292,7 @@ def test_schedules_of_attention_are_swept(capsys):
         ("d256", 4, 0.93, 1.0),
         ("gqa", 2, 0.97, 1.05),
         ("window", 1, 0.8, 0.9),
+        ("own window", 1, 0.0, 0.9),
         ("packed", 2, 0.9, 0.97),
         ("decode", 6, 0.7, 0.88),
         ("edited", 4, 0.95, 1.0),

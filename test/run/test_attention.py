@@ -198,6 +198,13 @@ def test_tiles_of_windows_that_overlap_look_for_larger_scores_too():
     check(*run(q, k, v, arch="sm_90a", schedule=schedule, **options), q, k, v, **options)
 
 
+@pytest.mark.parametrize("window", [(300, 0), (40, 0), (200, 150)])
+def test_tiles_of_windows_that_begin_at_a_multiple_of_blocks(window):
+    """Blocks of 128 keys: the first tile begins with block 8, and ends with those before it."""
+    q, k, v = operands(1, 1, 1, 140, 1400, 128, dtype=BF16)
+    check(*run(q, k, v, window=window, arch="sm_90a"), q, k, v, window=window)
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 def test_rows_do_not_depend_on_those_beside_them(arch, monkeypatch):
     """A row keeps what its exponentials count from where another one of its warp grows, or has no
@@ -379,7 +386,8 @@ def test_three_warpgroups_of_wide_heads(keys):
 )
 def test_three_warpgroups_with_masks_and_shared_heads(rows, keys, heads, dims, masks):
     schedule = default_schedule(None, 16384, *dims, (16, 16 * heads[1] // heads[0]), **masks)
-    assert f"tile = (192,{80 if max(dims) > 96 else 96})" in schedule
+    is_tight = masks.get("causal", False) and heads[0] != heads[1]
+    assert f"tile = (192,{96 if max(dims) <= 96 else 64 if is_tight else 80})" in schedule
     q, k, v = operands(1, *heads, rows, keys, *dims, dtype=BF16)
     check(*run(q, k, v, arch="sm_90a", schedule=schedule, **masks), q, k, v, **masks)
 
@@ -451,6 +459,18 @@ def test_default_schedules_assemble_without_spills(d, dv, masks, arch):
     specs = [cute.TensorSpec((4, 8, None, x), cute.bf16) for x in (d, d, dv)]
     kernel = cute.compile(cute.attention, *specs, return_lse=True, arch=arch, **masks)
     assert kernel.resources.spills == 0
+
+
+@pytest.mark.parametrize(
+    ("masks", "is_packed"), [({"causal": True}, False), ({"window": (1024, 0)}, True)]
+)
+def test_shared_heads_of_256_assemble_without_spills(masks, is_packed):
+    offsets = cute.TensorSpec((9,), cute.i32)
+    lead = 1 if is_packed else 2
+    specs = [cute.TensorSpec((lead, heads, 4096, 256), cute.bf16) for heads in (8, 2, 2)]
+    packing = {"cu_seqlens": (offsets, offsets)} if is_packed else {}
+    options = {**masks, **packing, "return_lse": True, "arch": "sm_90a"}
+    assert cute.compile(cute.attention, *specs, **options).resources.spills == 0
 
 
 @pytest.mark.parametrize("d", [64, 128])

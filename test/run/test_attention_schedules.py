@@ -12,6 +12,7 @@ from cutedialect.frontend.library.attention_schedules import (
     AttentionWork,
     choose_schedule,
     is_optimistic,
+    meets_at,
 )
 from cutedialect.schedule import Schedule
 
@@ -133,6 +134,22 @@ def test_other_work_goes_to_two_warpgroups_at_most(more):
     assert tile[0] <= 128
 
 
+@pytest.mark.parametrize(
+    ("more", "tile"),
+    [
+        ({}, (192, 80)),
+        ({"is_uneven": True}, (192, 80)),
+        ({"is_uneven": True, "group": 2}, (192, 64)),
+        ({"group": 2}, (192, 80)),
+        ({"keeps_more": True}, (192, 64)),
+        ({"is_uneven": True, "group": 2, "dims": (96, 96)}, (192, 96)),
+    ],
+)
+def test_heads_of_112_have_few_registers_for_keys(more, tile):
+    work = replace(AttentionWork((112, 112)), **more)
+    assert choose_schedule(work, "sm_90a").tile == tile
+
+
 def test_windows_on_heads_of_112_go_to_three():
     more = {"has_window": True, "keeps_more": True, "causal": True}
     assert taken(dims=(112, 112), **more) == ((192, 64), (12, 1), "yes")
@@ -198,6 +215,7 @@ def test_masked_tiles_of_what_tma_does_not_store_have_two_warpgroups_at_most(mor
 def test_tiles_of_a_window_begin_beside_the_end_of_the_one_before(more):
     schedule = choose_schedule(replace(WINDOW, **more), "sm_90a")
     assert (schedule.overlap_tiles, schedule.overlap) == ("yes", "yes")
+    assert meets_at(replace(WINDOW, **more), schedule) == 8
 
 
 @pytest.mark.parametrize(
@@ -216,5 +234,31 @@ def test_tiles_of_a_window_begin_beside_the_end_of_the_one_before(more):
     ],
 )
 def test_other_tiles_come_one_after_the_other(more, given):
-    schedule = choose_schedule(replace(WINDOW, **more), "sm_90a", given and Schedule.parse(given))
+    work = replace(WINDOW, **more)
+    schedule = choose_schedule(work, "sm_90a", given and Schedule.parse(given))
     assert schedule.overlap_tiles is None
+    assert meets_at(work, schedule) == 0
+
+
+def test_tiles_without_a_window_begin_with_their_first_block():
+    work = replace(WINDOW, has_window=False)
+    schedule = choose_schedule(work, "sm_90a", Schedule.parse("overlap_tiles = yes"))
+    assert meets_at(work, schedule) == 0
+
+
+WIDE = AttentionWork((256, 256), is_uneven=True, keeps_more=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "tile", "splits"),
+    [
+        ({}, (128, 64), None),
+        ({"keeps_more": False, "group": 4}, (128, 64), None),
+        ({"group": 4}, (128, 48), None),
+        ({"has_window": True}, (128, 64), "no"),
+        ({"has_window": True, "is_sliced": True, "is_packed": True, "group": 4}, (128, 48), "no"),
+    ],
+)
+def test_heads_of_256_have_few_registers_beside_the_result(more, tile, splits):
+    schedule = choose_schedule(replace(WIDE, **more), "sm_90a")
+    assert (schedule.tile, schedule.split_loops) == (tile, splits)

@@ -61,6 +61,7 @@ def attention(
     is_scaled_first: bool = False,
     is_lazy: bool = False,
     is_optimistic: bool = False,
+    meets_at: int = 0,
     page_size: int = 0,
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
@@ -80,6 +81,10 @@ def attention(
 
     With `queries` the rows of Q are those of several heads, so many of each: row r is the query
     r mod `queries` of its head.
+
+    With `meets_at` a tile begins with its last block whose number is a multiple of that, and comes
+    to those in front of it in the end: tiles computed at a time begin with the same keys, and masks
+    on both sides lie between other blocks.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
@@ -239,8 +244,13 @@ def attention(
         p.assign(exact.to(p_type))
         m.assign(new)
 
-    first = begin // bk
-    for j in range_(first, (end + (bk - 1)) // bk):
+    first, behind = begin // bk, (end + (bk - 1)) // bk
+    for trip in range_(first, behind):
+        j = trip
+        if meets_at:
+            met = (behind - 1) // meets_at * meets_at
+            j = cute.maximum(trip + (met - first), trip)
+            j = j - (j >= behind).to(cute_i32) * (behind - first)
         s = cute.zeros((bq, bk))
         cute.tile_gemm(q, k[j].T, s)
         if is_scaled_first:
@@ -253,7 +263,7 @@ def attention(
         if is_optimistic:
             p, r = cute.zeros((bq, bk), p_type), cute.zeros((bq,))
             base = cute.maximum(m, _LOWEST)
-            with when(j > first):
+            with when(trip > first):
                 tried = exponentials(s, base)
                 p.assign(tried.to(p_type))
                 holds = cute.row_sum(tried, local=True) <= _MOST

@@ -27,6 +27,8 @@ _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 # Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
 # mask's bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
+# Blocks between those that tiles of a window begin with.
+_MEETING_BLOCKS = 8
 # Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
 # beside accumulators and operands, without and with more than a causal mask's bounds.
 _REGISTERS = {1: 232, 2: 232, 3: 160}
@@ -138,6 +140,13 @@ def scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
     return sees_many and not is_partial and chosen.overlaps_multiplies
 
 
+def meets_at(work: AttentionWork, chosen: Schedule) -> int:
+    """With which blocks the tiles of a window begin: with multiples of this, 0 for the first one
+    that they see. Where tiles overlap, masks are slower at their ends than between.
+    """
+    return _MEETING_BLOCKS if work.has_window and chosen.overlap_tiles == "yes" else 0
+
+
 def _overlap(work: AttentionWork, bq: int) -> str:
     """How tiles of so many rows overlap the second multiply, if registers suffice for an operand
     that waits for the next trip: an output of 256 columns takes half of them, threads that load
@@ -221,9 +230,12 @@ def _is_for_three_groups(work: AttentionWork) -> bool:
 
 
 def _keys_of_three(work: AttentionWork) -> int:
-    """Keys of a block of 16 bits for three warpgroups."""
-    keys = next(keys for most, keys in _KEYS.items() if max(work.dims) <= most)
-    return keys[work.keeps_more]
+    """Keys of a block of 16 bits for three warpgroups. Of the widest heads, masked rows that share
+    keys with others have registers for fewer.
+    """
+    most, keys = next(each for each in _KEYS.items() if max(work.dims) <= each[0])
+    is_tight = most == max(_KEYS) and work.is_uneven and work.group != 1
+    return keys[work.keeps_more or is_tight]
 
 
 def _group_keys(work: AttentionWork) -> int:
@@ -234,7 +246,10 @@ def _group_keys(work: AttentionWork) -> int:
     if _is_for_three_groups(work):
         return _keys_of_three(work)
     if widest > 192:
-        return 64 if work.loads_boxes and not (_is_mixed(work) or work.is_paged) else 32
+        if not work.loads_boxes or _is_mixed(work) or work.is_paged:
+            return 32
+        # Of 16 bits, which head shares the keys takes a few registers more, beside those of masks.
+        return 48 if _is_plain(work) and work.keeps_more and work.group != 1 else 64
     if widest > 128:
         # A multiply takes 32 keys of 8 bits at once.
         return 96 if _is_plain(work) or work.dims[0] == work.dims[1] or work.bits_q == 8 else 80

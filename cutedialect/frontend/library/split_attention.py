@@ -113,6 +113,7 @@ def split_attention(
     is_scaled_first: bool = False,
     is_lazy: bool = False,
     is_optimistic: bool = False,
+    meets_at: int = 0,
     page_size: int = 0,
 ) -> None:
     """`attention` with the keys of each tile of rows in so many `parts`. A Q with a mode more, the
@@ -142,6 +143,7 @@ def split_attention(
         is_scaled_first=is_scaled_first,
         is_lazy=is_lazy,
         is_optimistic=is_optimistic,
+        meets_at=meets_at,
         page_size=page_size,
     )
     if parts is not None and lse is not None:

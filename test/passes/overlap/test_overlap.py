@@ -13,21 +13,12 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
-from cutedialect.backend.runtime.kept import Kept
-from cutedialect.frontend import attention
 
 
 def compiled(overlap="yes", d=64, **masks):
     specs = [cute.TensorSpec((2, 4, None, d), cute.bf16)] * 3
     schedule = f"overlap = {overlap}"
     return cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule, **masks)
-
-
-@pytest.fixture
-def looks_first(monkeypatch):
-    """Attention looks for the largest scores before it counts exponentials from them."""
-    monkeypatch.setattr(attention, "is_optimistic", lambda *_: False)
-    monkeypatch.setattr(attention, "_calls", Kept(1))
 
 
 def main_role(kernel, stage):

@@ -27,12 +27,6 @@ def main_role(kernel):
     return text.split('pipeline.role "main"')[1].split("func.func")[0]
 
 
-@pytest.fixture
-def looks_first(monkeypatch):
-    """Attention looks for the largest scores before it counts exponentials from them."""
-    monkeypatch.setattr("cutedialect.frontend.attention.is_optimistic", lambda *_: False)
-
-
 MARKS = re.compile(
     r"scf\.(?:for|while)|cute\.gemm.*a = (?:smem|rmem)|wgmma_wait \{pending = \d|"
     r'turn_\w+ \{[^}]*\}|reduce "max"|truncf|pipeline\.receive|cute\.any(?=.*warps = 4)'

@@ -104,12 +104,12 @@ def test_attention_scales_where_rows_of_a_warp_grew(schedule, masks):
     assert "vote.sync.any" in ptx
 
 
+@pytest.mark.usefixtures("looks_first")
 @pytest.mark.parametrize(
     ("rows", "schedule", "masks"),
     [(None, "overlap = no", {}), (2047, "", {}), (None, "", {"window": (100, 0)})],
 )
-def test_attention_to_few_blocks_scales_in_each(rows, schedule, masks, monkeypatch):
-    monkeypatch.setattr("cutedialect.frontend.attention.is_optimistic", lambda *_: False)
+def test_attention_to_few_blocks_scales_in_each(rows, schedule, masks):
     found, ptx = conditions(f"tile = (128,64), {schedule}".rstrip(", "), rows, **masks)
     assert not any("warps = 1" in each for each in found)
     assert "vote.sync.any" not in ptx
