@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cutedialect.atoms import target as target_of
+from cutedialect.backend.runtime.errors import SPILL, CompileError
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule
@@ -126,27 +127,35 @@ def attention(
         (causal, scale, window, softcap, *factors, return_lse, out_dtype, arch, schedule, backend),
     )
     ready = _calls.get(key) if key is not None else None
-    if ready is None:
-        call = _Call(
-            q,
-            k,
-            v,
-            causal,
-            scale,
-            window,
-            softcap,
-            lengths,
-            cu_seqlens,
-            block_table,
-            scales,
-            return_lse,
-            out,
-            out_dtype,
-        )
-        ready = call.prepare(out, arch, schedule, backend)
-        if key is not None:
-            _calls.keep(key, ready)
-    return ready.run((q, k, v, out), arrays, (lengths, block_table), offsets, stream)
+    spills = 0
+    while True:
+        if ready is None:
+            call = _Call(
+                q,
+                k,
+                v,
+                causal,
+                scale,
+                window,
+                softcap,
+                lengths,
+                cu_seqlens,
+                block_table,
+                scales,
+                return_lse,
+                out,
+                out_dtype,
+            )
+            ready = call.prepare(out, arch, schedule, backend, spills)
+            if key is not None:
+                _calls.keep(key, ready)
+        try:
+            return ready.run((q, k, v, out), arrays, (lengths, block_table), offsets, stream)
+        except CompileError as error:
+            # Before the first launch: some assemblers need more registers than others.
+            if error.code != SPILL or schedule is not None or spills + 1 == _ATTEMPTS:
+                raise
+            ready, spills = None, spills + 1
 
 
 def compile_attention(
@@ -197,6 +206,8 @@ def compile_attention(
 attention.compile = compile_attention  # type: ignore[attr-defined]
 
 
+# How often a default schedule is chosen for the same call, with fewer keys each time.
+_ATTEMPTS = 4
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
 _calls: Kept[tuple[object, ...], _ReadyCall] = Kept(_CALLS_KEPT)
@@ -380,9 +391,16 @@ class _Call:
             raise TypeError(f"out: expected {self.out_dtype.name}, got {given.dtype.name}")
 
     def prepare(
-        self, out: Any, arch: str | None, schedule: Schedule | str | None, backend: str
+        self,
+        out: Any,
+        arch: str | None,
+        schedule: Schedule | str | None,
+        backend: str,
+        spills: int = 0,
     ) -> _ReadyCall:
-        """Compile (or find) the kernel; an empty output has none."""
+        """Compile (or find) the kernel; an empty output has none. `spills` is how many defaults
+        the assembler has refused.
+        """
         target = arch or default_arch(backend)
         check_arch(target)
         if self.q.dtype.bits == 8 and target_of(target).number < _FIRST_8BIT:
@@ -422,6 +440,8 @@ class _Call:
             has_window=left is not None,
             stores_boxes=_is_boxes(made, "out"),
             bits_out=self.out_dtype.bits,
+            is_capped=self.softcap is not None,
+            spills=spills,
         )
         chosen = choose_schedule(problem, target, given)
         optimistic = is_optimistic(problem, chosen)

@@ -246,6 +246,50 @@ def test_tiles_without_a_window_begin_with_their_first_block():
     assert meets_at(work, schedule) == 0
 
 
+@pytest.mark.parametrize(
+    ("more", "keys"),
+    [
+        ({}, [128, 112, 96, 80]),
+        ({"dims": (64, 64)}, [96, 80, 64, 48]),
+        ({"dims": (256, 256)}, [64, 48, 32, 16]),
+        ({"bits": 8, "bits_q": 8}, [96, 64, 32, 32]),
+        ({"is_paged": True, "is_sliced": True}, [128, 64, 64, 64]),
+    ],
+)
+def test_blocks_have_fewer_keys_where_the_assembler_spilled(more, keys):
+    work = replace(AttentionWork((128, 128)), **more)
+    tiles = [choose_schedule(replace(work, spills=n), "sm_90a").tile for n in range(4)]
+    assert [tile and tile[1] for tile in tiles] == keys
+
+
+@pytest.mark.parametrize(
+    ("more", "keys"),
+    [
+        ({}, 128),
+        ({"group": 4}, 128),
+        ({"is_sliced": True}, 112),
+        ({"dims": (96, 96)}, 96),
+        ({"dims": (96, 96), "group": 4}, 80),
+        ({"is_sliced": True, "is_paged": True}, 128),
+        ({"is_sliced": True, "bits": 8, "bits_q": 8}, 96),
+    ],
+)
+def test_a_cap_takes_registers(more, keys):
+    work = replace(AttentionWork((128, 128), is_capped=True), **more)
+    tile = choose_schedule(work, "sm_90a").tile
+    assert tile is not None
+    assert tile[1] == keys
+
+
+def test_slices_of_capped_scores_leave_registers_to_those_that_load():
+    work = AttentionWork((64, 64), is_sliced=True, is_uneven=True, keeps_more=True, group=4)
+    assert choose_schedule(work, "sm_90a").registers is None
+    for more in ({"is_capped": True}, {"spills": 1}):
+        chosen = choose_schedule(replace(work, **more), "sm_90a")
+        assert chosen.registers == (40, 152)
+        assert is_optimistic(work, chosen)
+
+
 WIDE = AttentionWork((256, 256), is_uneven=True, keeps_more=True)
 
 

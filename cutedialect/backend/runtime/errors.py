@@ -4,6 +4,9 @@ expected and what came; the location is the user's Python line where PTX text or
 
 from __future__ import annotations
 
+# The code of a kernel whose values do not fit the registers.
+SPILL = "CD-SPILL"
+
 
 class CompileError(Exception):
     """A kernel that cannot be compiled.

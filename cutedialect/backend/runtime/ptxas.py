@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cutedialect import environment
 from cutedialect.backend.runtime import cache as disk_cache
-from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
+from cutedialect.backend.runtime.errors import SPILL, CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.ptx_text import origin
 
 TIMEOUT_SECONDS = 600
@@ -238,7 +238,7 @@ def check_strict(assembly: Assembly, ptx: str) -> None:
                 f"expected no spills in kernel '{name}', got {usage.spill_stores} bytes of spill "
                 f"stores and {usage.spill_loads} bytes of spill loads at {usage.registers} "
                 "registers; a smaller tile or fewer warps per CTA leave more registers",
-                code="CD-SPILL",
+                code=SPILL,
             )
 
 

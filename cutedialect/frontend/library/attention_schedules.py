@@ -27,6 +27,8 @@ _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 # Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
 # mask's bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
+# Keys less where registers are few, and the fewest of a block: those of one multiply.
+_LESS_KEYS, _LESS_SMALL_KEYS = 16, 32
 # Blocks between those that tiles of a window begin with.
 _MEETING_BLOCKS = 8
 # Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
@@ -43,7 +45,7 @@ class AttentionWork:
     window's other side, a slice, the logarithms), whether keys lie in pages, bits of an element of
     q, whether operands are slices, whether those are packed sequences, how many heads share keys,
     whether a row sees keys from some on only, whether TMA stores the result, bits of an element of
-    that, heads of all the batch (None: many), and multiprocessors, where those are known.
+    that, whether scores are capped, and how often the assembler found too few registers for less.
     """
 
     dims: tuple[int, int]
@@ -61,6 +63,8 @@ class AttentionWork:
     has_window: bool = False
     stores_boxes: bool = True
     bits_out: int = 16
+    is_capped: bool = False
+    spills: int = 0
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -72,6 +76,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     """
     on_groups = arch in _WARPGROUP_TARGETS
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
+    less = _LESS_SMALL_KEYS if 8 in (work.bits, work.bits_q) else _LESS_KEYS
+    keys = max(less, keys - less * work.spills)
     if work.is_paged:
         # Whole pages, or a part of one: these have a power of two of keys.
         keys = 1 << keys.bit_length() - 1
@@ -100,6 +106,10 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     if bq == 2 * _GROUP_ROWS and work.is_paged:
         # Threads that load a box for each page need more, one that loads all of them most.
         registers = (104, 200) if is_short else (72, 216)
+    is_full = work.is_sliced and work.is_capped and _is_plain(work)
+    if is_default and bq == 3 * _GROUP_ROWS and (work.spills or is_full):
+        # Those that load slices may need what fewer keys leave to those that multiply.
+        registers = (40, 152)
     default = Schedule(
         tile=(bq, keys),
         warps=warps,
@@ -127,7 +137,9 @@ def is_optimistic(work: AttentionWork, chosen: Schedule) -> bool:
     rows, keys = chosen.tile
     held = work.dims[1] // 2 + keys + max(work.dims) // 16
     beside = _MORE_BESIDE if work.keeps_more else _BESIDE
-    return held + beside <= _REGISTERS.get(-(-rows // _GROUP_ROWS), 0)
+    groups = -(-rows // _GROUP_ROWS)
+    registers = chosen.registers[1] if chosen.registers is not None else _REGISTERS.get(groups, 0)
+    return held + beside <= registers
 
 
 def scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
@@ -240,6 +252,16 @@ def _keys_of_three(work: AttentionWork) -> int:
 
 def _group_keys(work: AttentionWork) -> int:
     """Keys of a block for warpgroups."""
+    keys = _most_keys(work)
+    # A cap takes some registers, which a slice or a head that shares its keys leaves to few.
+    is_tight = work.is_sliced or (work.group != 1 and _is_for_three_groups(work))
+    if work.is_capped and is_tight and _is_plain(work) and not work.is_paged:
+        keys -= _LESS_KEYS
+    return keys
+
+
+def _most_keys(work: AttentionWork) -> int:
+    """Those of scores that nothing is done to."""
     widest = max(work.dims)
     if work.bits_q == 8 and widest <= 128 and not work.is_paged:
         return _FEWER_SMALL_KEYS if _is_for_three_groups(work) else _SMALL_KEYS
