@@ -1,11 +1,13 @@
 """The GPU, the emulator and float64 on small problems that reach every way of `cute.gemm` and of
 `cute.attention`.
 
-    python -m benchmarks.agreement [--only REGEX] [--json FILE] [--in-process] [--no-emulator]
+    python -m benchmarks.agreement [--only REGEX] [--random N] [--json FILE] [--in-process]
+                                   [--no-emulator]
 
 Each probe runs on both backends; the outputs have to agree bit for bit, but for the last places
 where activations and exponentials are approximated, which the hardware does not specify. A kernel
 that hangs or takes the context along is a row, and the next probe starts in a new process.
+`--random N` adds N problems of attention whose options are drawn by lot, always the same ones.
 `--in-process` stays in this one, for compute-sanitizer:
 
     compute-sanitizer python -m benchmarks.agreement --in-process --no-emulator
@@ -38,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--only", metavar="REGEX", default="", help="probes whose name matches")
+    parser.add_argument("--random", metavar="N", type=int, default=0, help="so many random ones")
     parser.add_argument("--json", metavar="FILE", help="write the results")
     parser.add_argument("--in-process", action="store_true", help="no child process")
     parser.add_argument("--no-emulator", action="store_true", help="compare with float64 alone")
@@ -45,8 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.worker:
-        return _work()
-    chosen = [each for each in probes() if re.search(options.only, each.name)]
+        return _work(options.random)
+    chosen = [each for each in probes(options.random) if re.search(options.only, each.name)]
     if not chosen:
         parser.error(f"--only: expected to match a probe, got '{options.only}'")
     emulates = not options.no_emulator
@@ -58,7 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 progress.step(probe.name)
                 found[probe.name] = compare(probe, emulates)
         else:
-            found = _supervised(chosen, emulates, options.patience, progress)
+            command = (sys.executable, "-m", "benchmarks.agreement", "--worker")
+            command += ("--random", str(options.random))
+            found = _supervised(chosen, emulates, options.patience, progress, command)
     except NoDeviceError as error:
         print(f"benchmarks.agreement: {error}", file=sys.stderr)
         return 2
@@ -75,10 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _supervised(
-    chosen: Sequence[Probe], emulates: bool, patience: float, progress: Progress
+    chosen: Sequence[Probe],
+    emulates: bool,
+    patience: float,
+    progress: Progress,
+    command: Sequence[str],
 ) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    command = (sys.executable, "-m", "benchmarks.agreement", "--worker")
     with Supervisor(patience, command) as worker:
         for probe in chosen:
             progress.step(probe.name)
@@ -89,7 +97,7 @@ def _supervised(
     return found
 
 
-def _work() -> int:
+def _work(random: int) -> int:
     """The child: answers one probe after the other."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -99,7 +107,7 @@ def _work() -> int:
     )
     if missing:
         return 2
-    known = {each.name: each for each in probes()}
+    known = {each.name: each for each in probes(random)}
     for line in sys.stdin:
         request = json.loads(line)
         result = compare(known[request["probe"]], request["emulates"])

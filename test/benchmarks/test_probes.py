@@ -7,6 +7,7 @@ from benchmarks.attention_probes import AttentionProbe
 from benchmarks.gemm_probes import GemmProbe
 from benchmarks.probe import are_equal
 from benchmarks.probes import probes
+from benchmarks.random_probes import random_probes
 
 PROBES = {
     "gemm": GemmProbe("gemm", (40, 24, 48)),
@@ -50,6 +51,23 @@ def test_names_are_unique_and_kinds_are_there():
         "packed",
     ):
         assert any("attention" in name and part in name for name in text.splitlines())
+
+
+def test_random_ones_are_the_same_each_time_and_differ():
+    some = random_probes(200)
+    assert some == random_probes(200)
+    assert probes(7)[-7:] == some[:7]
+    assert len({probe.name for probe in probes(200)}) == len(probes()) + 200
+    assert {probe.form for probe in some} == {"equal", "packed", "padded"}
+    assert any(probe.window and probe.softcap and probe.heads[0] > probe.heads[1] for probe in some)
+    assert len({(probe.depths, probe.sizes) for probe in some}) > 100
+
+
+@pytest.mark.parametrize("number", [1, 4])
+def test_random_ones_are_solved(number):
+    probe = random_probes(5)[number]
+    given = probe.make(identity)
+    assert probe.wrong(given, probe.run(given, "emulator")) is None
 
 
 def test_what_is_right_is_not_wrong(solved):
