@@ -242,20 +242,19 @@ def _is_for_three_groups(work: AttentionWork) -> bool:
 
 
 def _keys_of_three(work: AttentionWork) -> int:
-    """Keys of a block of 16 bits for three warpgroups. Of the widest heads, masked rows that share
-    keys with others have registers for fewer.
+    """Keys of a block of 16 bits for three warpgroups. Of wide heads, rows that share keys with
+    others have registers for fewer, if they are masked or the scores capped.
     """
     most, keys = next(each for each in _KEYS.items() if max(work.dims) <= each[0])
-    is_tight = most == max(_KEYS) and work.is_uneven and work.group != 1
-    return keys[work.keeps_more or is_tight]
+    takes_more = work.is_uneven if most == max(_KEYS) else work.is_capped
+    return keys[work.keeps_more or (work.group != 1 and takes_more)]
 
 
 def _group_keys(work: AttentionWork) -> int:
     """Keys of a block for warpgroups."""
     keys = _most_keys(work)
-    # A cap takes some registers, which a slice or a head that shares its keys leaves to few.
-    is_tight = work.is_sliced or (work.group != 1 and _is_for_three_groups(work))
-    if work.is_capped and is_tight and _is_plain(work) and not work.is_paged:
+    if work.is_capped and work.is_sliced and _is_plain(work) and not work.is_paged:
+        # Either takes some registers.
         keys -= _LESS_KEYS
     return keys
 
