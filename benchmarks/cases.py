@@ -138,7 +138,7 @@ ATTENTIONS: tuple[Attention, ...] = (
         for length in (4096, 8192)
     ],
     _square("window", 16384, 128, causal=True, window=1024, gate=0.8, goal=0.9, quick=True),
-    _square("own window", 16384, 128, causal=True, window=1024, of_ours=True, gate=0.0, goal=0.9,
+    _square("own window", 16384, 128, causal=True, window=1024, of_ours=True, gate=0.8, goal=0.9,
             quick=True),
     *[
         Attention("packed", "bf16", packed=_PACKED, causal=causal, gate=0.9, goal=0.97,

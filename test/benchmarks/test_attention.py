@@ -292,7 +292,7 @@ def test_schedules_of_attention_are_swept(capsys):
         ("d256", 4, 0.93, 1.0),
         ("gqa", 2, 0.97, 1.05),
         ("window", 1, 0.8, 0.9),
-        ("own window", 1, 0.0, 0.9),
+        ("own window", 1, 0.8, 0.9),
         ("packed", 2, 0.9, 0.97),
         ("decode", 6, 0.7, 0.88),
         ("edited", 4, 0.95, 1.0),
