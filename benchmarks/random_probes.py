@@ -16,7 +16,6 @@ _FEW_ROWS, _FEW_KEYS = (1, 5, 64, 130), (1, 63, 128, 257)
 _FORMS = ("equal", "equal", "packed", "padded")
 _MASKS = ("none", "causal", "left", "right", "both")
 _LEFT, _RIGHT = (0, 7, 64, 100, 300), (0, 5, 70, 200)
-_PREFIX = "attention random "
 
 
 def random_probes(count: int) -> list[AttentionProbe]:
@@ -40,16 +39,17 @@ def _random_probe(number: int) -> AttentionProbe:
     mask = lot.choice(_MASKS)
     left = lot.choice(_LEFT) if mask in ("left", "both") else -1
     right = lot.choice(_RIGHT) if mask in ("right", "both") else -1
+    is_window = (left, right) != (-1, -1)
     rise = lot.choice((0.0, 0.0, 0.0, 60.0, -400.0))
     return AttentionProbe(
-        f"{_PREFIX}{number}",
+        f"attention random {number}",
         dtype=lot.choice(("bf16", "f16")),
         heads=lot.choice(_SHARING),
         sizes=sizes,
         depths=depths,
         form=form,
         causal=mask == "causal",
-        window=(left, right) if mask in ("left", "right", "both") else None,
+        window=(left, right) if is_window else None,
         softcap=lot.choice((None, None, None, 2.0, 20.0)),
         scale=lot.choice((None, None, 0.3, -0.2)),
         spread=1.0 if rise else lot.choice((1.0, 1.0, 4.0)),

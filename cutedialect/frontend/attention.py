@@ -120,32 +120,19 @@ def attention(
     or ValueError naming the argument, and nothing is written.
     """
     offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
+    scores = causal, scale, window, softcap
+    where = lengths, cu_seqlens, block_table
     scales = scale_q, scale_k, scale_v
     arrays, factors = split_scales(scales)
     key = call_key(
         (q, k, v, out, lengths, block_table, *arrays, *offsets),
-        (causal, scale, window, softcap, *factors, return_lse, out_dtype, arch, schedule, backend),
+        (*scores, *factors, return_lse, out_dtype, arch, schedule, backend),
     )
     ready = _calls.get(key) if key is not None else None
     spills = 0
     while True:
         if ready is None:
-            call = _Call(
-                q,
-                k,
-                v,
-                causal,
-                scale,
-                window,
-                softcap,
-                lengths,
-                cu_seqlens,
-                block_table,
-                scales,
-                return_lse,
-                out,
-                out_dtype,
-            )
+            call = _Call(q, k, v, *scores, *where, scales, return_lse, out, out_dtype)
             ready = call.prepare(out, arch, schedule, backend, spills)
             if key is not None:
                 _calls.keep(key, ready)
@@ -181,22 +168,10 @@ def compile_attention(
     backend: str = "auto",
 ) -> Kernel:
     """The kernel of `attention` for arrays or `TensorSpec`s, without running it."""
-    call = _Call(
-        q,
-        k,
-        v,
-        causal,
-        scale,
-        window,
-        softcap,
-        lengths,
-        cu_seqlens,
-        block_table,
-        (scale_q, scale_k, scale_v),
-        return_lse,
-        out,
-        out_dtype,
-    )
+    scores = causal, scale, window, softcap
+    where = lengths, cu_seqlens, block_table
+    scales = scale_q, scale_k, scale_v
+    call = _Call(q, k, v, *scores, *where, scales, return_lse, out, out_dtype)
     kernel = call.prepare(out, arch, schedule, backend).kernel
     if kernel is None:
         raise ValueError(f"q: expected an output with elements, got shape {shown(call.out_shape)}")

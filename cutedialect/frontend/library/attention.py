@@ -83,8 +83,7 @@ def attention(
     r mod `queries` of its head.
 
     With `meets_at` a tile begins with its last block whose number is a multiple of that, and comes
-    to those in front of it in the end: tiles computed at a time begin with the same keys, and masks
-    on both sides lie between other blocks.
+    to those in front of it in the end: tiles computed at a time begin with the same keys.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute

@@ -106,8 +106,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     if bq == 2 * _GROUP_ROWS and work.is_paged:
         # Threads that load a box for each page need more, one that loads all of them most.
         registers = (104, 200) if is_short else (72, 216)
-    is_full = work.is_sliced and work.is_capped and _is_plain(work)
-    if is_default and bq == 3 * _GROUP_ROWS and (work.spills or is_full):
+    if is_default and bq == 3 * _GROUP_ROWS and (work.spills or _caps_slices(work)):
         # Those that load slices may need what fewer keys leave to those that multiply.
         registers = (40, 152)
     default = Schedule(
@@ -130,7 +129,7 @@ def is_optimistic(work: AttentionWork, chosen: Schedule) -> bool:
     """
     if not chosen.overlaps_multiplies or chosen.tile is None or max(work.dims) > 192:
         return False
-    if not _is_plain(work) or work.is_paged or work.bits_q != 16:
+    if not _is_plain(work) or work.is_paged:
         return False
     if (max(work.dims) > 128 and work.keeps_more) or (work.has_window and work.is_sliced):
         return False
@@ -154,7 +153,7 @@ def scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
 
 def meets_at(work: AttentionWork, chosen: Schedule) -> int:
     """With which blocks the tiles of a window begin: with multiples of this, 0 for the first one
-    that they see. Where tiles overlap, masks are slower at their ends than between.
+    that they see. Those that are computed at a time then read the same keys first.
     """
     return _MEETING_BLOCKS if work.has_window and chosen.overlap_tiles == "yes" else 0
 
@@ -211,6 +210,11 @@ def _is_plain(work: AttentionWork) -> bool:
     return work.loads_boxes and work.bits == 16
 
 
+def _caps_slices(work: AttentionWork) -> bool:
+    """Whether scores of slices are capped: either takes registers of those that multiply."""
+    return work.is_capped and work.is_sliced and _is_plain(work) and not work.is_paged
+
+
 def _is_mixed(work: AttentionWork) -> bool:
     """Whether keys and values are converted to the type of q."""
     return work.bits < work.bits_q
@@ -253,10 +257,7 @@ def _keys_of_three(work: AttentionWork) -> int:
 def _group_keys(work: AttentionWork) -> int:
     """Keys of a block for warpgroups."""
     keys = _most_keys(work)
-    if work.is_capped and work.is_sliced and _is_plain(work) and not work.is_paged:
-        # Either takes some registers.
-        keys -= _LESS_KEYS
-    return keys
+    return keys - _LESS_KEYS if _caps_slices(work) else keys
 
 
 def _most_keys(work: AttentionWork) -> int:
