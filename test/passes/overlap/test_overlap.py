@@ -94,6 +94,49 @@ def test_warpgroups_that_take_turns_give_the_same_bits(keys):
     give_the_same_bits(2, 200, keys, "(128,64)", "yes", "turns")
 
 
+@cute.kernel
+def chained(Q, K, V, out, least, *, tile=(64, 64)):
+    """out = f(Q K^T) V, where f doubles the products of the blocks of K behind the first one that
+    have a number above `least`.
+    """
+    bq, bk = tile
+    i, _ = cute.tile_index(out, (bq, 64))
+    q, k, v = (
+        cute.local_tile(each, (size, 64), (at, 0))
+        for each, size, at in ((Q, bq, i), (K, bk, None), (V, bk, None))
+    )
+    o = cute.zeros((bq, 64))
+    for j in cute.range((K.dim(0) + (bk - 1)) // bk):
+        s = cute.zeros((bq, bk))
+        cute.gemm(q, k[j].T, s)
+        with cute.when(j > least), cute.when(j > 0):
+            s.assign(s + s)
+        cute.gemm(s.to(cute.f16), v[j], o)
+    cute.copy(o.to(cute.f32), cute.local_tile(out, (bq, 64), (i, 0)))
+
+
+def test_a_loop_is_skewed_whatever_its_branches_ask_for():
+    specs = [cute.TensorSpec((None, 64), each) for each in (*3 * [cute.f16], cute.f32)]
+    kernel = cute.compile(chained, *specs, 0, arch="sm_90a", schedule="overlap = yes")
+    text = main_role(kernel, "cute-overlap")
+    found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
+    trip = ["scf.for", "smem", "wgmma_commit", "rmem", "wgmma_commit", "wgmma_wait {pending = 1"]
+    assert found[found.index("truncf") + 1 :][: len(trip)] == trip
+
+
+@pytest.mark.parametrize("least", [-1, 0, 1])
+@pytest.mark.parametrize("keys", [0, 64, 128, 300])
+def test_a_branch_inside_of_another_may_ask_for_the_first_trip(keys, least):
+    rng = np.random.default_rng(keys)
+    q, k, v = (rng.integers(-1, 2, (s, 64)).astype(np.float16) for s in (130, keys, keys))
+    out = np.zeros((130, 64), np.float32)
+    launch = {"arch": "sm_90a", "backend": "emulator", "schedule": "overlap = yes"}
+    chained(q, k, v, out, least, **launch)
+    blocks = np.arange(keys) // 64
+    doubled = (blocks > least) & (blocks > 0)
+    np.testing.assert_array_equal(out, (q @ k.T * (1 + doubled)).astype(np.float32) @ v)
+
+
 def test_turns_are_for_several_warpgroups():
     text = main_role(compiled("turns"), "cute-overlap")
     steps = re.findall(r"pipeline\.turn_\w+ \{[^}]*\}|scf\.for|rmem|wgmma_fence", text)
