@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ PACKAGE = ROOT / "cutedialect"
 
 
 def tracked(*patterns):
-    """The files of the repository; a checkout without git gives all files there are."""
+    """The files of the repository that match a pattern of git, in which `*` matches `/` too, or all
+    of them. Without git they are what `.gitignore` does not name.
+    """
     try:
         done = subprocess.run(
             ["git", "ls-files", "-co", "--exclude-standard", *patterns],
@@ -26,7 +29,26 @@ def tracked(*patterns):
         )
         return [ROOT / line for line in done.stdout.splitlines() if (ROOT / line).is_file()]
     except (OSError, subprocess.CalledProcessError):
-        return [path for pattern in patterns for path in ROOT.rglob(pattern) if path.is_file()]
+        return [path for path in unignored() if matches(str(path.relative_to(ROOT)), patterns)]
+
+
+def unignored():
+    ignored = [".git", *(ROOT / ".gitignore").read_text().split()]
+    ignored = [each.rstrip("/") for each in ignored]
+    for folder, inner, files in os.walk(ROOT):
+        inner[:] = [name for name in inner if not matches(name, ignored)]
+        yield from (Path(folder, name) for name in files if not matches(name, ignored))
+
+
+def matches(name, patterns):
+    return not patterns or any(fnmatch(name, each) for each in patterns)
+
+
+def test_files_are_found_without_git(monkeypatch):
+    found = tracked("test/*.mlir", "*.py")
+    monkeypatch.setenv("PATH", "")
+    assert set(tracked("test/*.mlir", "*.py")) == set(found)
+    assert {ROOT / "README.md", ROOT / ".ci" / "run", Path(__file__)} <= set(tracked())
 
 
 def test_no_file_is_longer_than_600_lines():
