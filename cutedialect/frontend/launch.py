@@ -15,6 +15,7 @@ from cutedialect.backend.runtime.devices import current_arch
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
+from cutedialect.remarks import collecting
 from cutedialect.schedule import Schedule
 
 from .dtypes import DType, as_dtype, memory_dtype
@@ -187,7 +188,7 @@ def lower(
     context = Context()
     verify_each = environment.verify_each()
     schedule = ""
-    with located(module):
+    with located(module), collecting() as remarks:
         module.verify()
         for step in pipeline(arch):
             step.apply(context, module)
@@ -198,11 +199,12 @@ def lower(
                 schedule = _schedule_text(module)
             if after is not None:
                 after(step.name, module)
+        ptx = ptx_text(module)
     ops: dict[str, int] = {}
     for kernel in module.ops:
         if isinstance(kernel, KernelOp):
             ops["main"] = ops.get("main", 0) + _count(kernel.body)
-    return CompiledProgram.of(name, arch, ptx_text(module), module, schedule=schedule, ops=ops)
+    return CompiledProgram.of(name, arch, ptx, module, schedule=schedule, ops=ops, remarks=remarks)
 
 
 def _count(region: Region) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
 from xdsl.ir import Attribute, SSAValue
 
-from cutedialect.atoms import MmaAtom, find_mma, mma_atom
+from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, element_bits
@@ -69,6 +69,59 @@ def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
             "where quarters of a warp multiply tiles of their own"
         )
     return found
+
+
+def declined(
+    op: GemmOp, taken: MmaAtom, warps: tuple[int, int], arch: str, has_load_role: bool
+) -> str:
+    """Why a multiply does not use the fastest tensor cores of its target; empty where it does."""
+    chip = target(arch)
+    if isinstance(taken, WgmmaAtom):
+        return ""
+    warpgroup_wide = [target(name) for name in targets_with("sm_90a")]
+    if chip not in warpgroup_wide:
+        if chip.tmem_columns:
+            return f"tcgen05.mma not taken, but {taken.name}: {arch} has no path of its own"
+        if chip.number > max(each.number for each in warpgroup_wide):
+            return f"{arch} has no path of its own: {taken.name} takes the way of sm_80"
+        if any(each.number == chip.number for each in warpgroup_wide):
+            near = ", ".join(each.name for each in warpgroup_wide)
+            return f"wgmma not taken, but {taken.name}: {near} has it, got {arch}"
+        return ""
+    return f"wgmma not taken, but {taken.name}: {_not_wgmma(op, warps, arch, has_load_role)}"
+
+
+def _not_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: bool) -> str:
+    """What keeps warpgroups from a multiply; of several reasons the one that the program, not the
+    schedule, gives.
+    """
+    a, b, _ = _names(op)
+    try:
+        shapes = find_wgmma(*_names(op), arch)
+    except ValueError as error:
+        return str(error)
+    if isinstance(op.b.type, FragmentType):
+        return "it reads B from shared memory, got a register tile"
+    for name, value, element in (("B", op.b, b), ("A", op.a, a)):
+        if value is op.a and _stays_in_registers(op):
+            continue
+        if isinstance(value.type, FragmentType):
+            return f"it reads A in registers as 16-bit elements, got {element}"
+        if not (_feeds_wgmma(op, value) or needs_transposing(op, value)):
+            rows, depth = _shape(value)
+            return (
+                f"no layout in shared memory that it reads holds {name}, {rows}x{depth} {element}"
+            )
+    rows, depth = shapes[0].shape_mnk[0], shapes[0].shape_mnk[2]
+    if _shape(op.acc)[0] % rows or _shape(op.a)[1] % depth:
+        got = f"{_shape(op.acc)[0]} and {_shape(op.a)[1]}"
+        return f"it multiplies {rows} rows by {depth} of the depth at once, got {got}"
+    if not has_load_role:
+        return "its operands come from a role that loads, got a schedule with roles = uniform"
+    return (
+        f"expected whole warpgroups of {rows} rows each, got {warps[0]}x{warps[1]} warps on "
+        f"{_shape(op.acc)[0]} rows"
+    )
 
 
 def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:

@@ -60,11 +60,13 @@ from cutedialect.passes.layout_inference import (
 )
 from cutedialect.passes.mma_choice import (
     choose_mma,
+    declined,
     multiplied_element,
     needs_transposing,
     needs_widening,
     shapes_of,
 )
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.result_stores import ResultStores
 from cutedialect.passes.smem_layouts import staging_layout, with_order
 from cutedialect.passes.tensor_maps import (
@@ -170,6 +172,10 @@ class _Partition(KernelBinding):
                 f"{f' (atom {asked})' if asked else ''}, got no atom that fits",
             )
         self.atoms[op] = atom
+        if asked is None and (
+            why := declined(op, atom, self.warps, self.arch, self.is_specialized)
+        ):
+            remark(PartitionPass.name, op, why)
         units = self.units(atom)
         inference.anchor(op.acc, mma_accumulator(atom, (m, n), units))
         for which, value in (("a", op.a), ("b", op.b)):

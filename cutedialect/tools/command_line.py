@@ -43,6 +43,7 @@ class CommandLine:
     verify_each: bool
     allow_unregistered: bool
     timing: bool
+    remarks: bool
     style: PrintStyle
     dumps: DumpOptions
     help: bool
@@ -95,6 +96,7 @@ def parse_command_line(argv: Sequence[str], passes: Mapping[str, object]) -> Com
         verify_each=found.verify_each,
         allow_unregistered=found.allow_unregistered_dialect,
         timing=found.timing,
+        remarks=found.remarks,
         style=PrintStyle(found.print_op_generic, found.print_debuginfo),
         dumps=DumpOptions(
             before=parser.pass_names(found.print_ir_before),
@@ -181,6 +183,9 @@ class _Parser(argparse.ArgumentParser):
         )
         group.add_argument(
             "--timing", "--mlir-timing", action="store_true", help="time of each pass, to stderr"
+        )
+        group.add_argument(
+            "--remarks", action="store_true", help="what passes declined and why, to stderr"
         )
 
     def _add_print_flags(self) -> None:

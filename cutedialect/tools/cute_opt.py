@@ -27,6 +27,7 @@ import cutedialect
 from cutedialect import environment
 from cutedialect.dialects import all_dialects
 from cutedialect.passes import all_passes
+from cutedialect.remarks import collecting
 from cutedialect.tools import command_line
 from cutedialect.tools.command_line import CommandLine
 from cutedialect.tools.diagnostics import (
@@ -35,6 +36,7 @@ from cutedialect.tools.diagnostics import (
     ReportedError,
     from_failure,
     from_parse_error,
+    from_remark,
     is_users_fault,
     one_line,
 )
@@ -212,17 +214,23 @@ class _Chunk:
             self.ctx.register_dialect(dialect, load)
 
     def process(self) -> list[Diagnostic]:
-        """Fill `output`, or return the diagnostics of the first step that failed."""
-        try:
-            module = self._parse()
-            self._verify(module, "verifying the input")
-            for one in self.pipeline:
-                self._apply(one, module)
-            with self.timing.measure("Output"):
-                self.output = self._emit(module)
-        except ReportedError as error:
-            return [error.diagnostic]
-        return []
+        """Fill `output`, and return the remarks that were asked for and the diagnostic of the step
+        that failed, if one did.
+        """
+        produced: list[Diagnostic] = []
+        with collecting() as remarks:
+            try:
+                module = self._parse()
+                self._verify(module, "verifying the input")
+                for one in self.pipeline:
+                    self._apply(one, module)
+                with self.timing.measure("Output"):
+                    self.output = self._emit(module)
+            except ReportedError as error:
+                produced.append(error.diagnostic)
+        if self.options.remarks:
+            produced[:0] = [from_remark(remark) for remark in remarks]
+        return produced
 
     def _parse(self) -> ModuleOp:
         with self.timing.measure("Parser"):

@@ -23,6 +23,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
+from cutedialect.remarks import Remark
+
 Severity = Literal["error", "warning", "remark", "note"]
 
 
@@ -99,6 +101,15 @@ def from_failure(error: BaseException, doing: str, module: ModuleOp) -> Diagnost
         "the traceback)",
         position,
     )
+
+
+def from_remark(remark: Remark) -> Diagnostic:
+    """The diagnostic for what a pass declined, at the line that it is about."""
+    position = None
+    if remark.location is not None:
+        file, line, column = remark.location.rsplit(":", 2)
+        position = Position(file, int(line), int(column))
+    return Diagnostic(f"[{remark.pass_name}] {remark.message}", position, "remark")
 
 
 def is_users_fault(error: BaseException) -> bool:

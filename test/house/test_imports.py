@@ -19,13 +19,16 @@ ALLOWED = {
     "atoms": {"atoms", "layout"},
     "schedule": {"schedule", "layout", "atoms"},
     "environment": set(),
+    "remarks": set(),
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
-    "passes": {"passes", "dialects", "layout", "atoms", "schedule", "environment", "xdsl"},
+    "passes": {
+        "passes", "dialects", "layout", "atoms", "schedule", "environment", "remarks", "xdsl",
+    },
     "backend/ptx": {"backend/ptx", "dialects/ptx", "atoms", "xdsl"},
     "backend/emulator": {"backend/emulator", "numpy", "ml_dtypes"},
     "backend/runtime": {
         "backend/runtime", "backend/emulator", "atoms", "layout", "environment", "schedule",
-        "version", "numpy", "ml_dtypes",
+        "remarks", "version", "numpy", "ml_dtypes",
     },
     "universe": {"dialects", "passes", "tools", "xdsl"},
 }  # fmt: skip

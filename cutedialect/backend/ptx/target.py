@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-# Target to the first PTX ISA version that knows it; L2 policies need 7.4 on sm_80, products of
-# mixed signs and fp8 8.4 on sm_90.
-_VERSIONS = {
-    "sm_70": "6.5",
-    "sm_75": "6.5",
-    "sm_80": "7.4",
-    "sm_86": "7.4",
-    "sm_87": "7.4",
-    "sm_89": "8.4",
-    "sm_90": "8.4",
-    "sm_90a": "8.4",
-    "sm_100": "8.6",
-    "sm_100a": "8.6",
-    "sm_120": "8.7",
-    "sm_120a": "8.7",
-}
+from cutedialect.atoms import target
+
+# First architecture to the PTX version that our instructions for it need, newest first: products of
+# fp8 and of mixed signs came with 8.4, L2 policies with 7.4, `ldmatrix` and its products with 6.5.
+_INSTRUCTIONS = ((89, (8, 4)), (80, (7, 4)), (70, (6, 5)))
 
 
-def version_of(target: str) -> str:
+def version_of(name: str) -> str:
     """The `.version` to print for a target; ValueError for one that is not known."""
-    if target not in _VERSIONS:
-        raise ValueError(f"expected a target ({', '.join(_VERSIONS)}), got '{target}'")
-    return _VERSIONS[target]
+    chip = target(name)
+    needed = next(version for number, version in _INSTRUCTIONS if chip.number >= number)
+    major, minor = max(chip.ptx_version, needed)
+    return f"{major}.{minor}"

@@ -19,6 +19,7 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import Signature
+from cutedialect.remarks import Remark
 
 _REMEMBERED = 1024
 
@@ -96,6 +97,11 @@ class Kernel:
     def stages(self) -> dict[str, str]:
         """Pass name to the IR after it, in order."""
         return self._make_stages() if self._make_stages is not None else {}
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """What the passes declined, and why: in the order in which they ran."""
+        return self.program.remarks
 
     @property
     def resources(self) -> Resources:

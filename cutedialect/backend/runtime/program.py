@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache as cache_once
 from functools import cached_property
@@ -31,6 +31,7 @@ from cutedialect.backend.runtime.host import (
 from cutedialect.backend.runtime.ptx_text import Entry, canonical, entries
 from cutedialect.backend.runtime.signature import Signature
 from cutedialect.backend.runtime.tensor_stores import with_tensor_stores
+from cutedialect.remarks import Remark
 
 # Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
 # wider one is filled up.
@@ -43,7 +44,8 @@ SIZE_OF_TYPE = {
 @dataclass(frozen=True)
 class CompiledProgram:
     """A compiled module. `ptx` holds every kernel, `host` the Python source of the host part,
-    `schedule` is its text, `arch` the target, `ops` counts the IR ops of each role.
+    `schedule` is its text, `arch` the target, `ops` counts the IR ops of each role, `remarks` say
+    what the passes declined.
     """
 
     name: str
@@ -53,6 +55,7 @@ class CompiledProgram:
     signature: Signature
     schedule: str = ""
     ops: dict[str, int] = field(default_factory=dict)
+    remarks: tuple[Remark, ...] = ()
 
     @staticmethod
     def of(
@@ -63,6 +66,7 @@ class CompiledProgram:
         *,
         schedule: str = "",
         ops: dict[str, int] | None = None,
+        remarks: Iterable[Remark] = (),
     ) -> CompiledProgram:
         """The program of a module that holds `func.func @launch`, and of the PTX printed from it.
 
@@ -71,7 +75,7 @@ class CompiledProgram:
         host = find_host(module)
         signature = with_tensor_stores(signature_of(host), module, host)
         program = CompiledProgram(
-            name, arch, ptx, host_source(host), signature, schedule, ops or {}
+            name, arch, ptx, host_source(host), signature, schedule, ops or {}, tuple(remarks)
         )
         program.check()
         return program
@@ -133,6 +137,7 @@ class CompiledProgram:
                 "signature": self.signature.to_json(),
                 "schedule": self.schedule,
                 "ops": self.ops,
+                "remarks": [[one.pass_name, one.message, one.location] for one in self.remarks],
             }
         )
 
@@ -140,7 +145,9 @@ class CompiledProgram:
     def from_json(text: str) -> CompiledProgram:
         """The inverse of `to_json`."""
         data = json.loads(text)
-        return CompiledProgram(**(data | {"signature": Signature.from_json(data["signature"])}))
+        signature = Signature.from_json(data["signature"])
+        remarks = tuple(Remark(*one) for one in data["remarks"])
+        return CompiledProgram(**(data | {"signature": signature, "remarks": remarks}))
 
 
 def program_key(function: object, signature: object, schedule: object, arch: str) -> str | None:
