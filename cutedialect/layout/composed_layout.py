@@ -113,10 +113,10 @@ class ComposedLayout:
         """All offsets in colexicographic order of the coordinates."""
         return [self.outer(add(self.offset, at)) for at in self.inner.offsets()]
 
-    def _repr_svg_(self) -> str:
-        from .draw_svg import layout_svg
+    def _repr_svg_(self) -> str | None:
+        from .draw_svg import layout_svg, picture
 
-        return layout_svg(self)
+        return picture(layout_svg, self)
 
     @staticmethod
     def parse(text: str) -> ComposedLayout:

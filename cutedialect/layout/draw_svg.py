@@ -7,11 +7,12 @@ viewers show on hover.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from xml.sax.saxutils import escape
 
 from .composed_layout import AnyLayout, ComposedLayout
-from .draw_text import grid, tv_cells
+from .draw_text import MAX_CELLS, grid, tv_cells
 from .errors import LayoutError
 from .layout import Layout
 from .swizzle import Swizzle
@@ -28,6 +29,21 @@ PALETTE = (
 )
 _CELL_HEIGHT = 24
 _MARGIN = 30
+# Cells of a picture that a notebook shows by itself.
+_MOST_SHOWN = 1 << 12
+
+
+def picture(draw: Callable[..., str], *args: Any) -> str | None:
+    """What `draw` makes of its arguments, for `_repr_svg_`: None, so that a notebook shows the
+    text, where there is no picture or one of more than 4,096 cells, which a browser feels.
+
+    >>> picture(layout_svg, Layout.parse("(4,?):(1,4)")), picture(layout_svg, Layout((64, 65)))
+    (None, None)
+    """
+    try:
+        return draw(*args, most=_MOST_SHOWN)
+    except LayoutError:
+        return None
 
 
 def color(number: int) -> str:
@@ -42,8 +58,9 @@ def color(number: int) -> str:
     return "#" + "".join(f"{part:02x}" for part in parts)
 
 
-def layout_svg(layout: AnyLayout) -> str:
+def layout_svg(layout: AnyLayout, *, most: int = MAX_CELLS) -> str:
     """Offsets of a layout, colored modulo 8; of a swizzled one by the units that it permutes.
+    LayoutError for run-time extents and above `most` cells.
 
     >>> layout_svg(Layout((2, 2), (2, 1))).startswith("<svg ")
     True
@@ -51,7 +68,7 @@ def layout_svg(layout: AnyLayout) -> str:
     outer = layout.outer if isinstance(layout, ComposedLayout) else None
     unit = 1 << outer.base if isinstance(outer, Swizzle) else 1
     cells: list[list[tuple[str, int | None, str]]] = []
-    for row, values in enumerate(grid(layout)):
+    for row, values in enumerate(grid(layout, most)):
         line: list[tuple[str, int | None, str]] = []
         for column, value in enumerate(values):
             number = value // unit % len(PALETTE) if isinstance(value, int) else row + column
@@ -84,14 +101,15 @@ def banks_svg(layout: AnyLayout, element_bits: int, swizzle: Swizzle | None = No
     return _svg(title, cells)
 
 
-def tv_svg(tv: Layout, shape: tuple[int, ...]) -> str:
-    """A tile with the thread and value of each cell, colored by thread.
+def tv_svg(tv: Layout, shape: tuple[int, ...], *, most: int = MAX_CELLS) -> str:
+    """A tile with the thread and value of each cell, colored by thread. LayoutError for a layout
+    that is not inside of it, and above `most` cells.
 
     >>> "T1V0" in tv_svg(Layout((2, 2), (2, 1)), (2, 2))
     True
     """
     cells: list[list[tuple[str, int | None, str]]] = []
-    for row, owners_of in enumerate(tv_cells(tv, shape)):
+    for row, owners_of in enumerate(tv_cells(tv, shape, most)):
         line: list[tuple[str, int | None, str]] = []
         for column, owners in enumerate(owners_of):
             names = [f"T{thread}V{value}" for thread, value in owners]
@@ -102,7 +120,7 @@ def tv_svg(tv: Layout, shape: tuple[int, ...]) -> str:
     return _svg(str(tv), cells)
 
 
-def swizzle_svg(swizzle: Swizzle) -> str:
+def swizzle_svg(swizzle: Swizzle, *, most: int = 1 << 12) -> str:
     """What a swizzle does to the units of 2^base bytes (or elements): row by row, as it permutes.
 
     >>> swizzle_svg(Swizzle(2, 4, 3)).count("<rect")
@@ -110,8 +128,8 @@ def swizzle_svg(swizzle: Swizzle) -> str:
     """
     columns = 1 << max(abs(swizzle.shift), swizzle.bits)
     rows = 1 << swizzle.bits
-    if rows * columns > 1 << 12:
-        raise LayoutError(f"expected a swizzle of at most 4096 units to draw, got {swizzle}")
+    if rows * columns > most:
+        raise LayoutError(f"expected a swizzle of at most {most} units to draw, got {swizzle}")
     unit = 1 << swizzle.base
     cells: list[list[tuple[str, int | None, str]]] = []
     for row in range(rows):

@@ -15,15 +15,15 @@ from .layout import Layout
 MAX_CELLS = 1 << 16
 
 
-def grid(layout: AnyLayout) -> list[list[Any]]:
-    """Rows of offsets; LayoutError above 65,536 cells.
+def grid(layout: AnyLayout, most: int = MAX_CELLS) -> list[list[Any]]:
+    """Rows of offsets; LayoutError above `most` cells.
 
     >>> grid(Layout((2, 3), (3, 1)))
     [[0, 1, 2], [3, 4, 5]]
     """
     inner = layout if isinstance(layout, Layout) else layout.inner
-    if not inner.is_static() or inner.size() > MAX_CELLS:
-        raise LayoutError(f"expected a static layout of at most {MAX_CELLS} cells, got {layout}")
+    if not inner.is_static() or inner.size() > most:
+        raise LayoutError(f"expected a static layout of at most {most} cells, got {layout}")
     offsets = layout.offsets()
     if len(inner) < 2 or not is_tuple(inner.shape):
         return [offsets]
@@ -46,10 +46,12 @@ def layout_text(layout: AnyLayout) -> str:
     return "\n".join([str(layout), *_table(grid(layout))])
 
 
-def tv_cells(tv: Layout, shape: tuple[int, ...]) -> list[list[list[tuple[int, int]]]]:
+def tv_cells(
+    tv: Layout, shape: tuple[int, ...], most: int = MAX_CELLS
+) -> list[list[list[tuple[int, int]]]]:
     """The (thread, value) pairs at each row and column of a tile.
 
-    LayoutError unless `tv` has rank 2 and stays inside the tile.
+    LayoutError unless `tv` has rank 2 and stays inside the tile, which has `most` cells at most.
     """
     if len(shape) not in (1, 2):
         raise LayoutError(f"expected a tile of 1 or 2 modes to draw, got {shape}")
@@ -58,6 +60,8 @@ def tv_cells(tv: Layout, shape: tuple[int, ...]) -> list[list[list[tuple[int, in
         raise LayoutError(
             f"expected a static (thread, value) layout inside {rows}x{columns}, got {tv}"
         )
+    if max(rows * columns, tv.size()) > most:
+        raise LayoutError(f"expected a tile of at most {most} cells, got {rows}x{columns} of {tv}")
     cells: list[list[list[tuple[int, int]]]] = []
     for _ in range(rows):
         row: list[list[tuple[int, int]]] = [[] for _ in range(columns)]

@@ -220,10 +220,10 @@ class Layout:
             offsets = [add(base, step) for step in steps for base in offsets]
         return offsets
 
-    def _repr_svg_(self) -> str:
-        from .draw_svg import layout_svg
+    def _repr_svg_(self) -> str | None:
+        from .draw_svg import layout_svg, picture
 
-        return layout_svg(self)
+        return picture(layout_svg, self)
 
     @staticmethod
     def parse(text: str) -> Layout:

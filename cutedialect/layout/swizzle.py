@@ -39,10 +39,10 @@ class Swizzle:
 
         return parse_swizzle(text)
 
-    def _repr_svg_(self) -> str:
-        from .draw_svg import swizzle_svg
+    def _repr_svg_(self) -> str | None:
+        from .draw_svg import picture, swizzle_svg
 
-        return swizzle_svg(self)
+        return picture(swizzle_svg, self)
 
     def __str__(self) -> str:
         return f"S<{self.bits},{self.base},{self.shift}>"

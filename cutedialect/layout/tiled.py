@@ -118,10 +118,10 @@ class TiledCopy:
         mine = composition(layout, self.tv_layout(_extents(layout)))
         return mine[1], mine[0](thread)
 
-    def _repr_svg_(self) -> str:
-        from .draw_svg import tv_svg
+    def _repr_svg_(self) -> str | None:
+        from .draw_svg import picture, tv_svg
 
-        return tv_svg(self.tv, self.tiler)
+        return picture(tv_svg, self.tv, self.tiler)
 
 
 def _extents(layout: Layout) -> tuple[int, ...]:
@@ -266,8 +266,8 @@ class TiledMMA:
         mine = composition(layout, self.tv_layout(operand, (size[0], size[1])))
         return mine[1], mine[0](thread)
 
-    def _repr_svg_(self) -> str:
-        from .draw_svg import tv_svg
+    def _repr_svg_(self) -> str | None:
+        from .draw_svg import picture, tv_svg
 
         tile = self.tile_mnk[0], self.tile_mnk[1]
-        return tv_svg(self.tv_layout("C", tile), tile)
+        return picture(tv_svg, self.tv_layout("C", tile), tile)

@@ -188,3 +188,21 @@ def test_what_cannot_be_drawn_is_refused():
         tv_text(Layout((8, 4)), (4, 4))
     with pytest.raises(LayoutError, match="4096 units"):
         swizzle_svg(Swizzle(8, 0, 8))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        parse("(4,?):(?,1)"),
+        parse("(4,8):(?,1)"),
+        parse("S<3,3,3> o 0 o (8,?):(64,1)"),
+        Layout((1 << 14, 1 << 14)),
+        Layout((64, 65)),
+        Swizzle(7, 4, 7),
+        TiledCopy.of(Layout((64, 64)), Layout((8, 8))),
+        TiledCopy.of(Layout(4), Layout((2, 2, 2))),
+    ],
+    ids=str,
+)
+def test_what_is_too_large_to_draw_or_unknown_is_shown_as_text(value):
+    assert value._repr_svg_() is None
