@@ -1,6 +1,7 @@
-"""`cute-opt`: MLIR text in, passes, MLIR or PTX text out. Every fault of the input ends in one
-located error on stderr and exit code 1; a traceback needs `CUTEDIALECT_DEBUG=1`. `CuteOpt` is the
-same tool as an object, so that a test runner can call it hundreds of times in one process.
+"""`cute-opt`: MLIR text in, passes, MLIR or PTX text out. Every fault ends in one located error on
+stderr and exit code 1 for the input, 2 for the command line; a traceback needs
+`CUTEDIALECT_DEBUG=1`. `CuteOpt` is the same tool as an object, so that a test runner can call it
+hundreds of times in one process.
 """
 
 from __future__ import annotations
@@ -69,15 +70,29 @@ class CuteOpt:
         self.targets = all_targets()
 
     def run(self) -> int:
-        """Run and return 0, or 1 after writing the errors to stderr."""
+        """Run and return 0, or after writing the errors to stderr 1 for a fault of the input or
+        the output, 2 for one of the command line or the environment.
+        """
         try:
             _check_environment()
-            return self._run(command_line.parse_command_line(self.argv, self.passes))
+            options = command_line.parse_command_line(self.argv, self.passes)
+            if self._tells(options):
+                return 0
+            self.sources[options.pipeline_source] = options.pipeline
+            self.sources["<target>"] = options.target
+            pipeline = parse_pipeline(options.pipeline, self.passes, options.pipeline_source)
+            target = parse_target(options.target, self.targets)
+        except ReportedError as error:
+            self._report(error.diagnostic)
+            return 2
+        try:
+            return self._transform(options, pipeline, target)
         except ReportedError as error:
             self._report(error.diagnostic)
             return 1
 
-    def _run(self, options: CommandLine) -> int:
+    def _tells(self, options: CommandLine) -> bool:
+        """Write what a flag asks to know; False where none does."""
         if options.help:
             self.stdout.write(command_line.help_text(self.passes, self.targets))
         elif options.version:
@@ -90,14 +105,12 @@ class CuteOpt:
         elif options.show_dialects:
             self.stdout.write("".join(f"{name}\n" for name in all_dialects()))
         else:
-            return self._transform(options)
-        return 0
+            return False
+        return True
 
-    def _transform(self, options: CommandLine) -> int:
-        self.sources[options.pipeline_source] = options.pipeline
-        self.sources["<target>"] = options.target
-        pipeline = parse_pipeline(options.pipeline, self.passes, options.pipeline_source)
-        target = parse_target(options.target, self.targets)
+    def _transform(
+        self, options: CommandLine, pipeline: tuple[ModulePass, ...], target: Target
+    ) -> int:
         name, text = self._read_input(options.input)
         self.sources[name] = text
 

@@ -21,13 +21,13 @@ def cute_opt(*argv, stdin=b""):
     return code, out.getvalue(), err.getvalue()
 
 
-def the_error(*argv, stdin=b""):
+def the_error(*argv, stdin=b"", exit_code=1):
     """The one error of a run that must fail."""
     start = time.perf_counter()
     text = stdin.encode() if isinstance(stdin, str) else stdin
     code, out, err = cute_opt(*argv, stdin=text)
     assert time.perf_counter() - start < 5
-    assert (code, out) == (1, "")
+    assert (code, out) == (exit_code, "")
     assert "Traceback" not in err
     errors = [match for line in err.splitlines() if (match := LOCATED.match(line))]
     assert len(errors) == 1, err
@@ -227,7 +227,7 @@ def test_dumps_that_cannot_be_written(tmp_path):
 
 def test_a_bad_environment_variable_is_an_error(monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_DEBUG", "yes")
-    error = the_error(stdin=in_function("").encode())
+    error = the_error(stdin=in_function("").encode(), exit_code=2)
     assert error["text"] == "CUTEDIALECT_DEBUG: expected 0 or 1, got 'yes'"
 
 
@@ -260,6 +260,7 @@ COMMAND_LINES = {
     ("-t", "mlir mlir"): ("expected nothing more", "mlir"),
     ("-t", ""): ("expected a target, got the end", ""),
     ("--print-ir-after=nothing",): ("unknown pass 'nothing'", "nothing"),
+    ("--bogus",): ("unknown option '--bogus'", "--bogus"),
     ("a", "b"): ("expected one input file, got a second: 'b'", "b"),
 }
 
@@ -269,7 +270,7 @@ def test_malformed_command_line(argv):
     argv_list = [argv] if isinstance(argv, str) else argv
     message, underlined = COMMAND_LINES[argv]
     code, out, err = cute_opt(*argv_list, stdin=in_function("").encode())
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     first, source, caret = err.splitlines()
     match = LOCATED.match(first)
     assert message in match["text"]
