@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from typing import Any
 
 from .attention_case import Attention
@@ -205,3 +206,19 @@ def _titles(case: Case) -> tuple[str, str]:
 def named(name: str) -> Case:
     """The case of that name."""
     return next(case for case in (*CASES, *EXTRAS) if case.name == name)
+
+
+def described(case: Case) -> str | dict[str, Any]:
+    """A case as a request names it: a listed one by its name, a drawn one by its fields."""
+    if any(case is other for other in (*CASES, *EXTRAS)):
+        return case.name
+    assert isinstance(case, Gemm)
+    return asdict(case)
+
+
+def case_of(description: str | dict[str, Any]) -> Case:
+    """The inverse of `described`, also after JSON made lists of tuples."""
+    if isinstance(description, str):
+        return named(description)
+    group = tuple(tuple(sizes) for sizes in description["group"])
+    return Gemm(**description | {"sizes": tuple(description["sizes"]), "group": group})

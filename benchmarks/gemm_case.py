@@ -22,6 +22,8 @@ CUBLAS = "cuBLAS"
 TRANSPOSED = "cuBLAS after transposing"
 # Bytes of an element of the inputs and of the output.
 _BYTES = {"bf16": (2, 2), "f16": (2, 2), "tf32": (4, 4), "e4m3": (1, 2), "s8": (1, 4)}
+# The least of the integers that operands have, and the first beyond the greatest.
+_INTEGERS = {"integers": (-2, 3), "few integers": (-2, 2)}
 _ROWS = 64
 # Depth, and columns of b, for which a scale of blocks holds.
 _BLOCK = 128
@@ -54,7 +56,8 @@ class Products:
 class Gemm(Case):
     """`sizes` is (M, N, K); `batch` problems of it, or the uneven problems of `group`.
 
-    `values` is "normal" or "integers", those in -2..2, on which the multipliers draw little power.
+    `values` is "normal", "integers", those in -2..2, on which the multipliers draw little power, or
+    "few integers", those in -2..1.
     `sums` of 8-bit floats are "fast", "promoted" every 128 of the depth, or of "blocks" with scales
     of their own: those of a for a row, those of b for 128 columns. The lines of the operands begin
     at multiples of `align` bytes, and of no more where that is less than 16.
@@ -87,7 +90,7 @@ class Gemm(Case):
             m, n, k = self.sizes
             size = f"{m}^3" if m == n == k else f"{m}x{n}x{k}"
             size = size if self.batch == 1 else f"{self.batch} x {size}"
-        integers = " integers" if self.values == "integers" else ""
+        integers = "" if self.values == "normal" else f" {self.values}"
         sums = "" if self.sums == "fast" else f" {self.sums}"
         align = "" if self.align == 16 else f" align {self.align}"
         return f"{size} {self.dtype} {self.majors}{integers}{sums}{align}"
@@ -193,7 +196,9 @@ class Gemm(Case):
         def spec(rows: int, columns: int, *, contiguous_rows: bool) -> cute.TensorSpec:
             strides = (None, 1) if contiguous_rows else (1, None)
             shape = (*batch, rows, columns)
-            return cute.TensorSpec(shape, inputs, (None,) * len(batch) + strides, self.align)
+            line = (columns if contiguous_rows else rows) * _BYTES[self.dtype][0]
+            align = min(self.align, line & -line)
+            return cute.TensorSpec(shape, inputs, (None,) * len(batch) + strides, align)
 
         specs = [
             (
@@ -267,8 +272,9 @@ class Gemm(Case):
         beyond = 0 if self.align == 16 else self.align // _BYTES[self.dtype][0]
         stored = (*stored[:-1], stored[-1] + beyond)
         kind = getattr(torch, TYPES[self.dtype][0])
-        if self.values == "integers":
-            made = torch.randint(-2, 3, stored, generator=generator, device="cuda")
+        if self.values in _INTEGERS:
+            limits = _INTEGERS[self.values]
+            made = torch.randint(*limits, stored, generator=generator, device="cuda")
         else:
             made = torch.randn(stored, generator=generator, device="cuda")
             if self.dtype == "s8":

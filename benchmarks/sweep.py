@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .case import Case
-from .cases import select
+from .cases import described, select
 from .kernels import Compilation
 from .progress import Progress
 from .rows import Row, row_of
@@ -87,7 +87,7 @@ def sweep(
     while left:
         before = len(left)
         request = {
-            "case": case.name,
+            "case": described(case),
             "schedules": {name: _text(name) for name in left},
             "peers": False,
             "plan": asdict(plan),

@@ -17,13 +17,15 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from .cases import named
+from .cases import case_of
 from .contenders import make_contenders
 from .kernels import resources
 from .measurement import DeviceLostError, measure, reason
 from .timing import Plan
 
 _LOST = 3
+# Bytes of a copy that is timed, many times L2.
+_COPIED = 1 << 30
 
 
 def main() -> int:
@@ -43,7 +45,10 @@ def main() -> int:
 
 def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], None]) -> bool:
     """Answer one request; False when the context is gone."""
-    case = named(request["case"])
+    if request.get("copy"):
+        say({"bytes_per_second": copy_rate(torch)})
+        return True
+    case = case_of(request["case"])
     answer: dict[str, Any] = {"results": []}
     alive = True
     try:
@@ -83,6 +88,21 @@ def machine(torch: Any) -> dict[str, object]:
         "cupy": next(filter(None, map(_version, ("cupy-cuda13x", "cupy-cuda12x", "cupy"))), None),
         "triton": _version("triton"),
     }
+
+
+def copy_rate(torch: Any) -> float:
+    """Bytes that a copy on the device reads and writes in a second: the best of a few."""
+    source = torch.empty(_COPIED, dtype=torch.int8, device="cuda").fill_(1)
+    target = torch.empty_like(source)
+    seconds = []
+    for _ in range(8):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        target.copy_(source)
+        stop.record()
+        torch.cuda.synchronize()
+        seconds.append(1e-3 * start.elapsed_time(stop))
+    return 2 * _COPIED / min(seconds)
 
 
 def _torch() -> Any:
