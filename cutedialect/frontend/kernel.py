@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
@@ -124,9 +124,10 @@ Spec = TensorSpec | ScalarSpec | GroupSpec | None
 class KernelFunction:
     """A decorated tile program; calling it compiles (or finds) a kernel and runs it."""
 
-    def __init__(self, function: Callable[..., None]) -> None:
+    def __init__(self, function: Callable[..., None], in_bounds: bool = False) -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        self.in_bounds = in_bounds
         self.signature = inspect.signature(function)
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -172,9 +173,26 @@ class KernelFunction:
         return run(self, args, options)
 
 
-def kernel(function: Callable[..., None]) -> KernelFunction:
-    """Make a Python function a tile program."""
-    return KernelFunction(function)
+@overload
+def kernel(function: Callable[..., None]) -> KernelFunction: ...
+
+
+@overload
+def kernel(*, in_bounds: bool = False) -> Callable[[Callable[..., None]], KernelFunction]: ...
+
+
+def kernel(
+    function: Callable[..., None] | None = None, *, in_bounds: bool = False
+) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
+    """Make a Python function a tile program.
+
+    Tiles that lie outside of their tensor read 0 and are not stored. `@cute.kernel(in_bounds=True)`
+    promises that no coordinate is negative and none of a batch mode beyond its extent, so that
+    nothing is spent on looking; tiles may still hang over the end of a mode.
+    """
+    if function is None:
+        return lambda given: KernelFunction(given, in_bounds)
+    return KernelFunction(function, in_bounds)
 
 
 def trace_kernel(
@@ -209,6 +227,8 @@ def trace_function(
     schedule: Schedule | None,
 ) -> KernelOp:
     """A `cute.kernel` of a program for arguments of these types."""
+    from xdsl.dialects.builtin import UnitAttr
+
     from cutedialect.dialects.cute import KernelOp, ScheduleAttr
 
     from .trace import TraceError
@@ -221,7 +241,10 @@ def trace_function(
             f"expected {program.__name__} to compute something, got an empty body",
             location=f"{code.co_filename}:{code.co_firstlineno}",
         )
-    return KernelOp(name, block, None if schedule is None else ScheduleAttr(schedule))
+    made = KernelOp(name, block, None if schedule is None else ScheduleAttr(schedule))
+    if program.in_bounds:
+        made.attributes["in_bounds"] = UnitAttr()
+    return made
 
 
 def trace_arguments(

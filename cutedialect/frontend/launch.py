@@ -117,7 +117,7 @@ def _compile(
     keys: tuple[object, ...],
 ) -> Kernel:
     text = schedule.text() if schedule is not None else ""
-    key = program_key(program.function, (keys, dict(constants)), text, arch)
+    key = program_key(program.function, (keys, dict(constants), program.in_bounds), text, arch)
 
     def make() -> CompiledProgram:
         with _no_collections():

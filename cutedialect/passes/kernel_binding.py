@@ -97,7 +97,7 @@ class KernelBinding:
         box = box_of(type_.shape, staged.modes, contiguous, share)
         if box is None or box[contiguous] * type_.bits % 128:
             return None
-        if not takes_boxes(found, box, contiguous):
+        if not takes_boxes(found, box, contiguous) or not _are_aligned(staged, box):
             return None
         return self.maps.descriptor(found, box, staged.swizzle, element)
 
@@ -157,3 +157,14 @@ class KernelBinding:
         assert isinstance(type_, FragmentType)
         made = FragmentType.get(element, type_.shape, type_.tv)
         return self.insert(MapOp([value], made, body), before).results[0]
+
+
+def _are_aligned(staged: MemRefType, box: tuple[int, ...]) -> bool:
+    """Whether every box of a tile starts on a line of 128 bytes in shared memory (PTX ISA 5.5)."""
+    for extent, part, mode, stride in zip(
+        staged.shape, box, staged.modes, staged.stride, strict=True
+    ):
+        assert isinstance(extent, int)
+        if part < extent and Layout(mode, stride)(part) * staged.bits // 8 % 128:  # pyright: ignore[reportArgumentType, reportOperatorIssue]
+            return False
+    return True

@@ -48,14 +48,20 @@ def operand_major(type_: MemRefType) -> int:
 
 
 def vector_bytes(type_: MemRefType) -> int:
-    """Largest power of two up to 16 that divides the base and every non-unit stride, in bytes.
+    """Largest power of two up to 16 that divides the base, every non-unit stride, and the extent of
+    the contiguous mode where that is known (a tile's is), in bytes.
 
     Without a contiguous mode, one element.
     """
     element = max(1, type_.bits // 8)
-    if contiguous_mode(type_) is None:
+    contiguous = contiguous_mode(type_)
+    if contiguous is None:
         return element
     best = min(16, type_.alignment)
+    extent = type_.shape[contiguous]
+    if isinstance(extent, int) and extent:
+        row = extent * element
+        best = min(best, row & -row)
     for stride in type_.stride:
         if isinstance(stride, int):
             if stride in (0, 1):

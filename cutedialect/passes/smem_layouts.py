@@ -12,6 +12,8 @@ _SPAN = 128
 # What the swizzles span.
 _LINES = (128, 64, 32)
 _CHUNK = 16
+# Of what TMA writes in shared memory.
+_ALIGNMENT = 128
 
 
 def staging_layout(
@@ -26,6 +28,8 @@ def staging_layout(
     ((64,2),32):((1,2048),64) S<3,4,3> 1024
     >>> print(*staging_layout((64, 96), 1, 16))
     (64,(32,3)):(32,(1,2048)) S<2,4,3> 512
+    >>> print(*staging_layout((2, 24), 1, 32))
+    (2,24):(24,1) None 128
     """
     mode = 0 if contiguous is None else contiguous
     if len(shape) == 1:
@@ -34,7 +38,9 @@ def staging_layout(
     row = along * bits // 8
     block = along
     if row > _SPAN or row & (row - 1):
-        line = next((line for line in _LINES if row % line == 0), row)
+        # Blocks start where TMA may write (PTX ISA 5.5): few short lines stay in one row.
+        found = (line for line in _LINES if row % line == 0 and line * across % _ALIGNMENT == 0)
+        line = next(found, row)
         block, row = line * 8 // bits, line
     inner: object = along
     step: object = 1

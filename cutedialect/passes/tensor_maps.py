@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
@@ -28,6 +28,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     transposed_type,
 )
+from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.cute_nvgpu import (
     FenceTensorMapsOp,
     MakeTmaDescriptorOp,
@@ -82,6 +83,9 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         mode = owner.mode.value.data
         if source is None or source.sliced not in (None, source.modes[mode]):
             return None
+        if GUARD in owner.attributes:
+            # A slice's map says where it ends, not that the tensor may begin behind its start.
+            return None
         return replace(source, sliced=source.modes[mode])
     if isinstance(owner, LocalTileOp):
         source = tile_of_tensor(owner.memref)
@@ -89,6 +93,10 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         if source is None or not isinstance(type_, MemRefType):
             return None
         tile = owner.tile.get_values()
+        guarded = owner.attributes.get(GUARD)
+        looked_at = guarded.get_values() if isinstance(guarded, DenseArrayBase) else ()
+        if source.sliced is not None and source.sliced in [source.modes[m] for m in looked_at]:
+            return None  # Rows in front of a slice are there in its map.
         kept = [mode for mode, extent in enumerate(tile) if extent != 0]
         dropped = len(kept) - type_.rank
         return replace(source, modes=tuple(source.modes[mode] for mode in kept[dropped:]))

@@ -48,6 +48,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
     shape_of,
 )
+from cutedialect.passes.coordinate_bounds import mark_coordinates
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule_heuristic import complete
 from cutedialect.passes.tile_scheduler import grid_size, lower_tile_index, tile_index_of
@@ -75,6 +76,7 @@ class TilePass(ModulePass):
         hosts = [host for host in op.ops if isinstance(host, func.FuncOp)]
         for kernel in kernels:
             _expand_whole_problem(kernel, asked)
+            mark_coordinates(kernel)
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
             _check_tile(kernel, given.merged(asked))
             schedule = complete(kernel, given.merged(asked), self.arch)

@@ -46,7 +46,7 @@ BOUNDS = [(0, 150), (3, 70), (100, 100), (60, 20), (130, 999), (149, 150)]
 def test_boxes_of_a_slice_end_with_it(first, end):
     """Rows of other slices are NaN, which neither come nor go."""
 
-    @cute.kernel
+    @cute.kernel(in_bounds=True)
     def program(A, B, C, bounds):
         rows = A.slice(1, bounds[0], bounds[1]), C.slice(1, bounds[0], bounds[1])
         batch, i = cute.tile_index(C, (1, 64))
@@ -79,7 +79,7 @@ def test_boxes_of_a_slice_end_with_it(first, end):
 def test_rows_behind_a_slice_add_nothing(first, end):
     """The contraction runs over a slice of a slice: along rows of B, and elements of rows of A."""
 
-    @cute.kernel
+    @cute.kernel(in_bounds=True)
     def program(A, B, C, bounds):
         a = A.slice(1, bounds[0], bounds[1])
         b = B.slice(0, bounds[0] - 2, 999).slice(0, 2, bounds[1] - bounds[0] + 2)

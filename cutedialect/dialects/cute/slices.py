@@ -51,7 +51,8 @@ class SliceOp(IRDLOperation):
     """The elements `first` to `end` - 1 of a tensor along one mode.
 
     For the tiles of a slice it is the whole tensor: coordinates count from `first`, loads beyond
-    `end` give 0 and stores there write nothing. `end` may lie beyond the tensor; `first` may not.
+    `end` give 0 and stores there write nothing. `end` may lie beyond the tensor, and `first` in front
+    of it where the op says `guard`: what is not in the tensor reads 0, too.
 
     Example:
 

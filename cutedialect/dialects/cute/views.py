@@ -91,6 +91,10 @@ def print_types(printer: Printer, op: Operation, source: SSAValue) -> None:
     printer.print_attribute(op.results[0].type)
 
 
+GUARD = "guard"
+"""On a view: coordinates that may lie outside of the tensor, other than behind a tiled mode's end."""
+
+
 @irdl_op_definition
 class LocalTileOp(IRDLOperation):
     """One tile of a tensor in global memory, at run-time tile coordinates.
@@ -98,6 +102,9 @@ class LocalTileOp(IRDLOperation):
     The view's shape is the tile; where the tile hangs over the tensor, loads give 0 and stores
     write nothing. `*` indexes a mode at its coordinate and drops it (batch modes); `_` takes a
     whole mode, whose extent must be static, and whose coordinate is not looked at.
+
+    `cute-tile` lists as `guard` the modes whose coordinate may be negative, or lie behind the end of
+    a mode that is dropped; a tile outside of its tensor reads 0 and is not stored.
 
     Example:
 

@@ -34,7 +34,7 @@ _LOWEST = -3.4028234663852886e38
 _LEAST = 1e-30
 
 
-@kernel
+@kernel(in_bounds=True)
 def attention(
     Q: Tensor,
     K: Tensor,

@@ -92,7 +92,7 @@ def _valid_bytes(access: TileAccess, first: int, count: int, size: int) -> Scala
     """Bytes of the vector that lie inside the tensor."""
     builder = access.context.builder
     result: Scalar = size
-    tests: list[Scalar] = []
+    tests: list[Scalar] = [access.view.guard] if access.view.guard is not True else []
     for mode in access.bounded:
         leaf = access.leaf_of(mode)
         coords = [access.coords[first + i][leaf] for i in range(count)]

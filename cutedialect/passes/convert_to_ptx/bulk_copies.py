@@ -73,7 +73,8 @@ def _bytes(view: View) -> int:
 def _global_start(context: Context, op: Operation, view: View) -> Address:
     """The address of a tile in global memory; nothing of it may be outside of the tensor."""
     for extent, bound in zip(view.shape, view.bounds, strict=True):
-        if bound is not None and bound.divisor % extent:
+        is_inside = view.guard is True and (bound is None or bound.floor is None)
+        if not is_inside or (bound is not None and bound.divisor % extent):
             raise fail(
                 op,
                 f"expected a tile that lies in its tensor (bulk copies do not clip; extents that "

@@ -79,7 +79,7 @@ def move_part(
     """
     access = TileAccess(context, view, tv, 1, limit_bytes)
     emit = partial(_move, context, ptx.LdOp if loads else ptx.StOp)
-    if is_inside or not access.bounded:
+    if is_inside or not access.is_bounded:
         _whole(context, access, array, loads, emit)
     else:
         _ragged(context, access.never_straddling(), array, loads, emit)
@@ -89,7 +89,7 @@ def _transfer(
     context: Context, access: TileAccess, array: SSAValue, loads: bool, emit: Emit
 ) -> None:
     """The whole tile at once where it lies in the tensor, else with predicates."""
-    if not access.bounded:
+    if not access.is_bounded:
         _whole(context, access, array, loads, emit)
         return
     each = access.never_straddling()
@@ -143,9 +143,10 @@ def _predicated(
     """Accesses with a predicate for each row and column that may be outside."""
     builder = context.builder
     vectors = access.vectors
+    guard = builder.both(guard, access.view.guard)
     where = {mode: [access.span(vector, mode)[1] for vector in vectors] for mode in access.bounded}
     together = len(set(zip(*where.values(), strict=True)))
-    if len(where) == 1 or together <= _MAX_PREDICATES:
+    if len(where) <= 1 or together <= _MAX_PREDICATES:
         guards = [
             builder.both(guard, *(access.within(mode, at[i]) for mode, at in where.items()))
             for i in range(len(vectors))

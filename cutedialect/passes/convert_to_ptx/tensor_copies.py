@@ -213,7 +213,7 @@ def _coordinates_in_slice(
     mode, first, extent = view.sliced
     row = at.pop(mode)
     distance: list[Scalar] = [_bytes_along(builder, view, mode, builder.total([first, extent]))]
-    inside: list[Scalar] = []
+    inside: list[Scalar] = [] if view.guard is True else [view.guard]
     for other, coord in at.items():
         distance.append(_bytes_along(builder, view, other, coord))
         if coord != 0:

@@ -129,8 +129,15 @@ class TileAccess:
             mode
             for mode, bound in enumerate(self.view.bounds)
             if bound is not None
-            and not (isinstance(bound.limit, int) and bound.limit >= shape[mode])
+            and not (
+                isinstance(bound.limit, int) and bound.limit >= shape[mode] and bound.floor is None
+            )
         ]
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether any of the tile may be outside."""
+        return bool(self.bounded) or self.view.guard is not True
 
     def leaf_of(self, mode: int) -> int:
         return self.view.leaf_modes.index(mode)
@@ -148,6 +155,8 @@ class TileAccess:
             return True
         bound = self.view.bounds[mode]
         assert bound is not None
+        if bound.floor is not None:
+            return False
         grain = bound.divisor
         for digit in self.layout.threads:
             grain = gcd(grain, digit.steps[self.leaf_of(mode)])
@@ -175,16 +184,26 @@ class TileAccess:
         """Whether the whole tile lies in the tensor: the same for all threads."""
         builder = self.context.builder
         shape = self.view.shape
-        tests = []
+        tests = [self.view.guard]
         for mode in self.bounded:
             bound = self.view.bounds[mode]
             assert bound is not None
             tests.append(builder.pure("setp.ge.s32", bound.limit, shape[mode]))
+            if bound.floor is not None:
+                tests.append(builder.pure("setp.le.s32", bound.floor, 0))
         return builder.both(*tests)
 
     def within(self, mode: int, coord: int) -> Scalar:
         """Whether this thread's element at value coordinate `coord` of a mode exists."""
-        return self.context.builder.pure("setp.gt.s32", self.remaining(mode), coord)
+        builder = self.context.builder
+        is_in_front = builder.pure("setp.gt.s32", self.remaining(mode), coord)
+        bound = self.view.bounds[mode]
+        assert bound is not None
+        if bound.floor is None:
+            return is_in_front
+        first = thread_coord(builder, self.layout.threads, self.leaf_of(mode), self.context.threads)
+        at = builder.pure("add.s32", first, coord)
+        return builder.both(is_in_front, builder.pure("setp.ge.s32", at, bound.floor))
 
     def addresses(self, offsets: Sequence[Offset]) -> list[Address]:
         builder = self.context.builder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
@@ -42,11 +43,13 @@ def _tile_index(self: KernelLowering, op: cute.TileIndexOp) -> None:
 
 
 def _local_tile(self: KernelLowering, op: cute.LocalTileOp) -> None:
+    guard = op.attributes.get(cute.views.GUARD)
     self.views[op.result] = local_tile(
         self.builder,
         self.view(op, op.memref),
         integers(op.tile),
         tuple(self.scalars[each] for each in op.coords),
+        integers(guard) if isinstance(guard, DenseArrayBase) else (),
     )
 
 
@@ -57,6 +60,7 @@ def _slice(self: KernelLowering, op: cute.SliceOp) -> None:
         op.mode.value.data,
         self.scalars[op.first],
         self.scalars[op.end],
+        cute.views.GUARD in op.attributes,
     )
 
 

@@ -102,6 +102,8 @@ def _store_step(self: KernelLowering, op: Operation) -> None:
     atom = op.atom
     source, target = self.view(op, op.source), self.view(op, op.destination)
     predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
+    # A store at a negative coordinate is an illegal instruction on an H100.
+    predicate = builder.both(predicate, target.guard)
     if isinstance(atom, BulkStoreType):
         self.context.when(predicate, lambda: bulk_store(self.context, op, source, target, atom))
         return

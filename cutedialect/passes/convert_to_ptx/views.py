@@ -32,10 +32,19 @@ Leaf = tuple[Scalar, Stride]
 
 @dataclass(frozen=True)
 class Bound:
-    """The tensor ends `limit` elements (b32, a multiple of `divisor`) after the tile starts."""
+    """The tensor ends `limit` elements (b32, a multiple of `divisor`) after the tile starts; where
+    it may begin behind the tile's start, `floor` says how many elements.
+    """
 
     limit: Scalar
     divisor: int
+    floor: Scalar | None = None
+
+    def moved(self, builder: ScalarBuilder, start: Scalar, divisor: int) -> Bound:
+        """The bound of what starts so many elements, a multiple of `divisor`, further on."""
+        limit = builder.pure("sub.s32", self.limit, start)
+        floor = None if self.floor is None else builder.pure("sub.s32", self.floor, start)
+        return Bound(limit, gcd(self.divisor, divisor), floor)
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,9 @@ class View:
     # The leaves of the tensor's modes, and (mode, first element, extent) of the slice of it.
     root_leaves: tuple[tuple[Leaf, ...], ...] = ()
     sliced: tuple[int, Scalar, Scalar] | None = None
+    # Whether any of the tile lies in the tensor, as far as `bounds` do not say; the same for all
+    # threads.
+    guard: Scalar = True
 
     @property
     def bits(self) -> int:
@@ -156,8 +168,12 @@ def extent_of(builder: ScalarBuilder, view: View, mode: int) -> Scalar:
     return extent
 
 
-def slice_(builder: ScalarBuilder, view: View, mode: int, first: Scalar, end: Scalar) -> View:
-    """The elements from `first` to before `end` along one mode, as a tensor of its own."""
+def slice_(
+    builder: ScalarBuilder, view: View, mode: int, first: Scalar, end: Scalar, is_guarded: bool
+) -> View:
+    """The elements from `first` to before `end` along one mode, as a tensor of its own. `first` is
+    looked at where it `is_guarded`: the tensor may begin behind it.
+    """
     ((whole, stride),) = view.modes[mode]
     last = builder.pure("min.s32", end, whole)
     extent = builder.assume_nonnegative(
@@ -165,7 +181,12 @@ def slice_(builder: ScalarBuilder, view: View, mode: int, first: Scalar, end: Sc
     )
     modes, bounds = list(view.modes), list(view.bounds)
     modes[mode] = ((extent, stride),)
-    bounds[mode] = Bound(extent, 1)
+    outer = bounds[mode]
+    floor = None if outer is None else outer.floor
+    if is_guarded or floor is not None:
+        begin = builder.pure("sub.s32", 0 if floor is None else floor, first)
+        floor = builder.pure("max.s32", begin, 0)
+    bounds[mode] = Bound(extent, 1, floor)
     terms = view.terms if first == 0 else (*view.terms, Term(first, 1, stride))
     before = 0 if view.sliced is None else view.sliced[1]
     sliced = (view.root_modes[mode], builder.total([before, first]), extent)
@@ -173,9 +194,14 @@ def slice_(builder: ScalarBuilder, view: View, mode: int, first: Scalar, end: Sc
 
 
 def local_tile(
-    builder: ScalarBuilder, view: View, tile: tuple[int, ...], coords: tuple[Scalar, ...]
+    builder: ScalarBuilder,
+    view: View,
+    tile: tuple[int, ...],
+    coords: tuple[Scalar, ...],
+    guarded: tuple[int, ...] = (),
 ) -> View:
-    """The tile of `view` at tile coordinates; -1 keeps a whole mode, 0 indexes and drops it.
+    """The tile of `view` at tile coordinates; -1 keeps a whole mode, 0 indexes and drops it. The
+    coordinates of `guarded` modes may lie outside.
 
     Raises `ValueError` for a tile of a mode that is nested.
     """
@@ -183,6 +209,7 @@ def local_tile(
     bounds: list[Bound | None] = []
     terms = list(view.terms)
     origin = list(view.origin)
+    guards = [view.guard, *_guards(builder, view, tile, coords, guarded)]
     for mode, extent, coord in zip(view.root_modes, tile, coords, strict=True):
         if extent >= 0 and mode >= 0:
             origin.append((mode, coord, max(extent, 1)))
@@ -190,7 +217,8 @@ def local_tile(
         whole = extent_static(leaves)
         if extent < 0 or extent == whole:
             modes.append(leaves)
-            bounds.append(None if bound is None or bound.limit == whole else bound)
+            is_whole = bound is None or (bound.limit == whole and bound.floor is None)
+            bounds.append(None if is_whole else bound)
             continue
         if len(leaves) != 1:
             raise ValueError(f"expected a mode without nesting to tile by {extent}, got {leaves}")
@@ -200,12 +228,13 @@ def local_tile(
         if extent == 0:
             continue
         modes.append(((extent, stride),))
-        if bound is None or (isinstance(bound.limit, int) and bound.limit % extent == 0):
+        if bound is None or (
+            isinstance(bound.limit, int) and bound.limit % extent == 0 and bound.floor is None
+        ):
             bounds.append(None)
         else:
             start = builder.pure("mul.lo.s32", coord, extent)
-            limit = builder.pure("sub.s32", bound.limit, start)
-            bounds.append(Bound(limit, gcd(bound.divisor, extent)))
+            bounds.append(bound.moved(builder, start, extent))
     kept = zip(view.root_modes, tile, strict=True)
     return replace(
         view,
@@ -214,7 +243,31 @@ def local_tile(
         terms=tuple(terms),
         origin=tuple(origin),
         root_modes=tuple(mode for mode, extent in kept if extent != 0),
+        guard=builder.both(*guards),
     )
+
+
+def _guards(
+    builder: ScalarBuilder,
+    view: View,
+    tile: tuple[int, ...],
+    coords: tuple[Scalar, ...],
+    guarded: tuple[int, ...],
+) -> list[Scalar]:
+    """What has to hold for a tile to be in its tensor, beside the bounds of its own modes."""
+    found: list[Scalar] = []
+    for mode, (extent, coord, bound) in enumerate(zip(tile, coords, view.bounds, strict=True)):
+        if extent == 0 and bound is not None and bound.floor is not None:
+            found.append(builder.pure("setp.ge.s32", coord, bound.floor))
+        if mode not in guarded:
+            continue
+        if extent > 0:
+            # Tiles start at multiples of their extent: this one lies in front of the tensor whole.
+            found.append(builder.pure("setp.ge.s32", coord, 0))
+        else:
+            # A negative number is a large one without its sign.
+            found.append(builder.pure("setp.lt.u32", coord, extent_of(builder, view, mode)))
+    return found
 
 
 def extent_static(leaves: tuple[Leaf, ...]) -> int | None:
@@ -258,8 +311,7 @@ def subview(
         is_part = len(leaves) == 1 or extent != extent_static(leaves)
         modes.append(((extent, leaves[0][1]),) if is_part else leaves)
         if bound is not None:
-            limit = builder.pure("sub.s32", bound.limit, at)
-            bound = Bound(limit, gcd(bound.divisor, at))
+            bound = bound.moved(builder, at, at)
         bounds.append(bound)
     return replace(
         view,
