@@ -93,7 +93,7 @@ def test_broken_modules(text):
 
 
 UNSUPPORTED = [
-    "tcgen05.alloc.cta_group::1.sync.aligned.b32 [sm], 32;",
+    "tcgen05.mma.sp.cta_group::1.kind::f16 [%r1], %rd1, %rd1, [%r1], %r1, %p1;",
     "frobnicate.u32 %r1, %r2;",
     "add.u32.sideways %r3, %r3, 1;",
     "add.sat.u32 %r3, %r3, 1;",

@@ -167,7 +167,7 @@ class Clusters:
         ordering = self._machine.ordering
         if ordering is not None:
             warps = lanes.warps
-            ordering.acquire(warps, self._passed[warps // ordering.columns])
+            ordering.acquire(warps, self._passed[warps // ordering.per_cluster])
 
     def over(self, lanes: Lanes) -> Array:
         """Begin a wait; whose phase has completed."""
@@ -196,6 +196,8 @@ class Clusters:
         if len(gone):
             self._gone[gone] = True
             machine.transfers.left(gone)
+            machine.pipes.left(gone)
+            machine.tensor.left(gone)
             if self.size > 1:
                 for row in gone:
                     self._check_exit(int(row))

@@ -20,8 +20,9 @@ ALL = 0xFFFFFFFF
 WARPGROUP_WAIT = "for the other threads of the warpgroup"
 
 
-def whole_warps(ins: Instruction, machine: Machine, run: Callable[[Lanes], None]) -> Step:
-    """For ``.aligned`` matrix instructions: all 32 threads of a warp. CD-G4 if some have exited."""
+def whole_warps(ins: Instruction, machine: Machine, run: Callable[[Lanes], Any]) -> Step:
+    """For ``.aligned`` matrix instructions: all 32 threads of a warp. CD-G4 if some have exited.
+    ``run`` returns what a step does, for a set of whole warps."""
 
     def gather(scheduler: Scheduler, lanes: Lanes, pc: int, stack: Stack) -> None:
         lanes = scheduler.join_blocked(lanes, pc, stack)
@@ -122,12 +123,15 @@ def named_lanes(
 
 def _divide(
     scheduler: Scheduler, machine: Machine, lanes: Lanes, ready: Array, pc: int,
-    stack: Stack, run: Callable[[Lanes], None], reason: str,
+    stack: Stack, run: Callable[[Lanes], Any], reason: str,
 ) -> None:  # fmt: skip
     going = lanes.where(ready, machine.total)
     waiting = lanes.where(~ready, machine.total)
     if waiting is not None:
         scheduler.block(waiting, pc, stack, reason)
     if going is not None:
-        run(going)
-        scheduler.add(going, pc + 1, stack)
+        taken = run(going)
+        if taken is None:
+            scheduler.add(going, pc + 1, stack)
+        else:
+            taken(scheduler, going, pc, stack)

@@ -12,14 +12,23 @@ proxies: ``CD-A1`` a bulk copy that may miss ordinary stores, ``CD-A2`` a matrix
 may, ``CD-A8`` an mbarrier whose initialization is not ordered before its use.
 
 mbarriers: ``CD-B1`` bytes that cannot match, ``CD-B3`` a malformed parity, ``CD-B5`` arrivals
-that cannot match, ``CD-B6`` a load into bytes that another operation still uses, ``CD-B8`` use
-outside of its life, or of its bytes by other instructions, ``CD-B11`` exit with copies in flight,
-``CD-B13`` a multicast mask outside the cluster.
+that cannot match, ``CD-B6`` a load into bytes that another operation still uses, ``CD-B7`` a write
+to bytes that tcgen05 instructions may still read, ``CD-B8`` use outside of its life, or of its
+bytes by other instructions, ``CD-B11`` exit with copies in flight, ``CD-B13`` a multicast mask
+outside the cluster.
 
 wgmma: ``CD-C1`` a missing ``wgmma.fence``, ``CD-C2`` use of registers in flight, ``CD-C3`` a
 write to shared memory that it may still read, ``CD-C5`` threads of a warpgroup that do not agree,
 ``CD-C6`` outside a warpgroup, ``CD-C7`` a matrix outside shared memory, ``CD-F2`` a malformed
 matrix descriptor.
+
+tensor memory: ``CD-D1`` exit without giving it back, ``CD-D2`` an allocation that is illegal or is
+never granted, ``CD-D3`` columns given back that were not allocated so, or are still in use,
+``CD-D4`` the same by the other CTA of a pair, ``CD-D5`` use of what the tensor core may not have
+finished, ``CD-D6`` a missing ``tcgen05.wait``, ``CD-D7`` accesses of two warps that nothing orders,
+``CD-D8`` lanes that the warp cannot reach, ``CD-D9`` descriptors and operands that do not fit the
+instruction, ``CD-D10`` a commit for a CTA pair without instructions, ``CD-D11`` columns outside of
+one allocation. D6, D7 and D10 occur as notes too, where the hardware gives the expected result.
 
 tensor and bulk copies: ``CD-E1`` a tensor map that the driver refuses, ``CD-E2`` no tensor map
 there, ``CD-E3`` a misaligned box, ``CD-E6`` sizes, coordinates and operations that are illegal

@@ -41,6 +41,28 @@ class Image:
     block: tuple[int, int, int]
     cluster: tuple[int, int, int]
     report: Report
+    queue: LaunchQueue
+
+
+class LaunchQueue:
+    """CTAs of the grid that have not started: rows ``next`` to ``total`` in the order of
+    ``cta_order``. A kernel may cancel the launch of the first cluster among them."""
+
+    def __init__(self, total: int, cluster: int) -> None:
+        self.next = 0
+        self.total = total
+        self.cluster = cluster
+
+    def take(self, count: int) -> tuple[int, int]:
+        """``(first row, rows)`` of the next ``count`` CTAs at most."""
+        first, self.next = self.next, min(self.next + count, self.total)
+        return first, self.next - first
+
+    def cancel(self) -> int | None:
+        """The first row of a cluster that will not start; None if all have."""
+        if self.next >= self.total:
+            return None
+        return self.take(self.cluster)[0]
 
 
 def cta_order(

@@ -8,7 +8,7 @@ import numpy as np
 
 from .arguments import GlobalBuffers, bind
 from .errors import EmulatorError
-from .image import FUNCTION_BASE, LOCAL_START, SHARED_START, Image
+from .image import FUNCTION_BASE, LOCAL_START, SHARED_START, Image, LaunchQueue
 from .lanes import Array, Lanes
 from .machine import Machine
 from .memory import CONST_BASE, PARAM_BASE, Allocation, LinearMemory
@@ -20,6 +20,8 @@ from .types import STORAGE
 
 RESIDENT_CTAS = 132
 RESIDENT_LANES = 32768
+# Where a kernel cancels the launch of clusters, few start at once, so that some are left.
+_RESIDENT_CLUSTERS = 2
 MAX_SHARED = 232_448
 DEFAULT_MAX_STEPS = 50_000_000
 
@@ -58,15 +60,17 @@ def launch(
     with np.errstate(all="ignore"):
         image = _image(module, function, args, dynamic_smem, extents)
     report = image.report
-    ctas = int(np.prod(extents["grid"]))
     threads = int(np.prod(extents["block"]))
     per_cta = -(-threads // 32) * 32
     batch = max(RESIDENT_CTAS, RESIDENT_LANES // per_cta)
     cluster_size = int(np.prod(extents["cluster"]))
     batch = max(1, batch // cluster_size) * cluster_size
+    if any(ins.opcode.startswith("clusterlaunchcontrol") for ins in module.code):
+        batch = _RESIDENT_CLUSTERS * cluster_size
     with np.errstate(all="ignore"):
-        for first in range(0, ctas, batch):
-            _run_batch(image, function, first, min(batch, ctas - first), seed, max_steps)
+        while image.queue.next < image.queue.total:
+            first, count = image.queue.take(batch)
+            _run_batch(image, function, first, count, seed, max_steps)
     report.global_read = image.global_memory.read_bytes
     report.global_written = image.global_memory.written_bytes
     return report
@@ -87,6 +91,9 @@ def _run_batch(
         left = machine.wgmma.finish()
         if left:
             report.notes.append(f"{left} wgmma instructions were never waited for")
+        left = machine.pipes.in_flight()
+        if left:
+            report.notes.append(f"{left} tcgen05 instructions were never waited for")
     finally:
         report.steps += scheduler.steps
         report.output += "".join(machine.output)
@@ -260,6 +267,7 @@ def _image(
         module, function.name, offsets, params, shared_size, dynamic_smem,
         sizes["local"] - LOCAL_START, sizes["frame"], global_memory, const_memory, param_memory,
         extents["grid"], extents["block"], extents["cluster"], report,
+        LaunchQueue(int(np.prod(extents["grid"])), int(np.prod(extents["cluster"]))),
     )  # fmt: skip
 
 

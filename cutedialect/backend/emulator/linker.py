@@ -40,7 +40,7 @@ class Linker:
             raise
         except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
             raise ins.malformed(f"operands do not fit the instruction ({error})") from error
-        step = self._machine.wgmma.watch(ins, step)
+        step = self._machine.tensor.watch(ins, self._machine.wgmma.watch(ins, step))
         if ins.guard is None or getattr(builder, "handles_guard", False):
             return step
         return self._guarded(ins, step)

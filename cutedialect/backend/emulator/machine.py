@@ -45,6 +45,8 @@ from .registers import Register
 from .report import SharedAccess
 from .shared import CHUNK, BankedMemory
 from .special import SpecialValues
+from .tensor_memory import TensorMemory
+from .tensor_pipes import TensorPipes
 from .transfers import Transfers
 from .types import STORAGE, TYPES, ScalarType
 from .wgmma_groups import Warpgroups
@@ -109,6 +111,8 @@ class Machine:
         self.barriers = Barriers(self)
         self.copies = AsyncCopies(self)
         self.wgmma = Warpgroups(self)
+        self.pipes = TensorPipes(self)
+        self.tensor = TensorMemory(self)
         self.carry = np.zeros(self.total, np.bool_)
         self.polled = False
         self.progress = True

@@ -35,6 +35,7 @@ class _Sleepers:
     pc: int
     stack: tuple[Any, ...]
     finish: Callable[[Lanes, bool], None]
+    relaxed: bool
 
 
 class MBarriers:
@@ -241,6 +242,14 @@ class MBarriers:
         self._machine.progress = True
         self.test(slots)
 
+    def signal(self, slot: int, passed: Array) -> None:
+        """One arrival by an asynchronous unit, which passes on the clocks ``passed``."""
+        slots = np.array([slot])
+        self._check_count(slots, np.ones(1, np.int64))
+        if self._gathered.shape[1]:
+            self._gathered[slot] = np.maximum(self._gathered[slot], passed)
+        self._arrive_once(slots, np.ones(1, np.int64), False, True)
+
     def await_more(self, slots: Array) -> None:
         """One more pending arrival for each entry of ``slots``."""
         np.add.at(self.pending, slots, 1)
@@ -298,18 +307,19 @@ class MBarriers:
         best = np.maximum.reduceat(rows, heads, axis=0)
         self._gathered[slot[heads]] = np.maximum(self._gathered[slot[heads]], best)
 
-    def learn(self, lanes: Lanes, slots: Array) -> None:
+    def learn(self, lanes: Lanes, slots: Array, relaxed: bool = False) -> None:
         """``lanes`` have seen the last completed phase of their barriers."""
         self._refused[lanes.sel] = -1
         ordering = self._machine.ordering
         if ordering is None:
             return
+        acquire = ordering.overhear if relaxed else ordering.acquire
         slot, warp = _pairs(slots, lanes.index >> 5)
         if len(slot) == len(lanes.warps):
-            ordering.acquire(warp, self._passed[slot])
+            acquire(warp, self._passed[slot])
             return
         for s, w in zip(slot, warp, strict=True):
-            ordering.acquire(np.array([w]), self._passed[s])
+            acquire(np.array([w]), self._passed[s : s + 1])
 
     # Waits.
 
@@ -332,10 +342,12 @@ class MBarriers:
         return before
 
     def sleep(
-        self, lanes: Lanes, slots: Array, pc: int, stack: Any, finish: Callable[[Lanes, bool], None]
-    ) -> None:
+        self, lanes: Lanes, slots: Array, pc: int, stack: Any,
+        finish: Callable[[Lanes, bool], None], relaxed: bool = False,
+    ) -> None:  # fmt: skip
         """``finish(lanes, result)`` writes the result of those that wake."""
-        self._sleepers.append(_Sleepers(lanes, slots, self.phase[slots] + 1, pc, stack, finish))
+        until = self.phase[slots] + 1
+        self._sleepers.append(_Sleepers(lanes, slots, until, pc, stack, finish, relaxed))
 
     def _wake(self) -> None:
         kept: list[_Sleepers] = []
@@ -348,7 +360,7 @@ class MBarriers:
             going = group.lanes.where(ready, self._machine.total)
             staying = group.lanes.where(~ready, self._machine.total)
             assert going is not None
-            self.learn(going, group.slots[ready])
+            self.learn(going, group.slots[ready], group.relaxed)
             group.finish(going, True)
             self._machine.scheduler.wake(going, group.pc + 1, group.stack)
             if staying is not None:

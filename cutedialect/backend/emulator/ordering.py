@@ -1,7 +1,8 @@
 """Who knows of whose writes: vector clocks, one entry a warp of the cluster. A barrier, an mbarrier
 and an atomic pass on what a warp knows; a proxy fence declares what its warp knows as visible to
 asynchronous copies and matrix instructions (PTX ISA 8.9, proxies). A kernel that has no
-asynchronous copies and no mbarriers keeps no clocks.
+asynchronous copies and no mbarriers keeps no clocks; one with tcgen05 instructions has a second
+entry for each warp, which counts what the tensor core has completed for it.
 """
 
 from __future__ import annotations
@@ -36,24 +37,36 @@ class Ordering:
     happened before what w does next. ``fenced``: those that a proxy fence has made visible to the
     async proxy. ``published``: mbarrier initializations made visible to the cluster and the async
     proxy by ``fence.mbarrier_init``, and that a warp exists at all.
+
+    A kernel with tcgen05 instructions has a fourth row, ``heard``: what other warps had ordered by
+    ``tcgen05.fence::before_thread_sync`` (PTX ISA 9.7.16.6.3) before a signal that w has seen, even
+    a relaxed one. ``ordered`` is the part of it that ``fence::after_thread_sync`` has put before
+    the next tcgen05 instruction of w, ``offered`` what w passes on.
     """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         cluster = machine.image.cluster
-        self.columns = machine.warps * cluster[0] * cluster[1] * cluster[2]
+        # Warps of a cluster; column ``per_cluster + c`` counts for the tensor core as ``c`` for its
+        # warp.
+        self.per_cluster = machine.warps * cluster[0] * cluster[1] * cluster[2]
+        tensor = any(ins.opcode.startswith("tcgen05") for ins in machine.module.code)
+        self.columns = self.per_cluster * (2 if tensor else 1)
         warps = machine.ctas * machine.warps
-        self.state = np.zeros((warps, 3 * self.columns), np.int32)
+        self.state = np.zeros((warps, (4 if tensor else 3) * self.columns), np.int32)
         self.known = self.state[:, : self.columns]
         self.fenced = self.state[:, self.columns : 2 * self.columns]
-        self.published = self.state[:, 2 * self.columns :]
+        self.published = self.state[:, 2 * self.columns : 3 * self.columns]
         every = np.arange(warps)
-        self.column = every % self.columns
+        self.column = every % self.per_cluster
         self.known[every, self.column] = 2
         self.published[every, self.column] = 1
         self.stamp: Array = ((2 << _SHIFT) | self.column).astype(np.uint32)
         # What flags in memory (atomics, volatile loads) pass on, by cluster.
-        self._flags = np.zeros((warps // self.columns, 3 * self.columns), np.int32)
+        self._flags = np.zeros((warps // self.per_cluster, self.state.shape[1]), np.int32)
+        self.heard: Array = self.state[:, 3 * self.columns :] if tensor else None
+        self.ordered: Array = np.zeros((warps, self.columns), np.int32) if tensor else None
+        self.offered: Array = np.zeros((warps, self.columns), np.int32) if tensor else None
 
     def stamps(self, lanes: Lanes) -> Array:
         """The stamp of a write by each lane."""
@@ -65,20 +78,48 @@ class Ordering:
         self.stamp[warps] += np.uint32(1 << _SHIFT)
 
     def release(self, warps: Array) -> Array:
-        """A copy of what ``warps`` pass on, ``[warps, 3 columns]``."""
+        """A copy of what ``warps`` pass on, as rows of ``state``."""
         passed: Array = self.state[warps]
+        if self.heard is not None:
+            passed[:, 3 * self.columns :] = self.offered[warps]
         self.advance(warps)
         return passed
 
     def release_existence(self, warps: Array) -> Array:
-        """What a relaxed arrival passes on: published initializations only."""
+        """What a relaxed arrival passes on: published initializations, and what a tcgen05 fence has
+        put before it."""
         passed = np.zeros((len(warps), self.state.shape[1]), np.int32)
-        passed[:, 2 * self.columns :] = self.published[warps]
+        passed[:, 2 * self.columns : 3 * self.columns] = self.published[warps]
+        if self.heard is not None:
+            passed[:, 3 * self.columns :] = self.offered[warps]
         return passed
 
     def acquire(self, warps: Array, passed: Array) -> None:
         """``warps`` (distinct) learn ``passed``: one row each, or one for all."""
         self.state[warps] = np.maximum(self.state[warps], passed)
+
+    def overhear(self, warps: Array, passed: Array) -> None:
+        """``warps`` learn of a signal by a relaxed wait: only what tcgen05 fences put before it."""
+        if self.heard is not None:
+            self.heard[warps] = np.maximum(self.heard[warps], passed[:, 3 * self.columns :])
+
+    def fence_before_sync(self, warps: Array) -> None:
+        """``tcgen05.fence::before_thread_sync``."""
+        reached = np.maximum(self.known[warps], self.ordered[warps])
+        self.offered[warps] = np.maximum(self.offered[warps], reached)
+        self.advance(warps)
+
+    def fence_after_sync(self, warps: Array) -> None:
+        """``tcgen05.fence::after_thread_sync``."""
+        self.ordered[warps] = np.maximum(self.ordered[warps], self.heard[warps])
+
+    def completion(self, warp: int, reached: int) -> Array:
+        """What ``tcgen05.commit`` passes on: that the tensor core has done the first ``reached``
+        instructions of ``warp``, and what the warp had published."""
+        row = self.release_existence(np.array([warp]))[0]
+        column = self.per_cluster + int(self.column[warp])
+        row[column] = row[3 * self.columns + column] = reached
+        return row
 
     def meet(self, arriving: Array, leaving: Array) -> None:
         """A CTA barrier: ``leaving`` warps learn what ``arriving`` ones of their CTA know."""
@@ -93,6 +134,9 @@ class Ordering:
     def meet_by_cta(self) -> None:
         """Every CTA passes a barrier with all of its warps."""
         warps = self._machine.warps
+        if self.heard is not None:
+            self.meet_by_group(np.arange(len(self.state)), warps)
+            return
         by_cta = self.state.reshape(-1, warps, self.state.shape[1])
         by_cta[:] = by_cta.max(axis=1, keepdims=True)
         self.advance(np.arange(len(self.state)))
@@ -100,7 +144,7 @@ class Ordering:
     def through_flag(self, warps: Array) -> None:
         """``warps`` (distinct) read or write flags in memory: they learn from and tell everyone in
         their cluster who does."""
-        clusters = warps // self.columns
+        clusters = warps // self.per_cluster
         passed = self.release(warps)
         if len(warps) == 1:
             np.maximum(self._flags[clusters], passed, out=passed)
@@ -152,6 +196,8 @@ class Ordering:
     def describe(self, warp: int, column: int) -> str:
         """Names the warp of a column, as seen from the cluster of ``warp``."""
         machine = self._machine
-        which = warp // self.columns * self.columns + column
+        own, of_tensor = column % self.per_cluster, column >= self.per_cluster
+        which = warp // self.per_cluster * self.per_cluster + own
         cta, local = divmod(which, machine.warps)
-        return f"warp {local} of CTA {machine.describe_cta(cta)}"
+        owner = f"warp {local} of CTA {machine.describe_cta(cta)}"
+        return f"the tensor core for {owner}" if of_tensor else owner

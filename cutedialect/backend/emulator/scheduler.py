@@ -242,6 +242,10 @@ class Scheduler:
             code = fault if fault and code in ("CD-HANG", "CD-H4", "CD-G1") else code
             lines += more
             waiting = pcs or waiting
+        # Who waits for tensor memory is what the others wait for.
+        fault, more, pcs = machine.tensor.allocator.report(self._describe)
+        if fault:
+            code, lines, waiting = fault, more + lines, pcs
         lines = self._where(running) + lines + machine.transfers.report()
         for _, reason in self.blocked.values():
             code = "CD-G4" if ".aligned" in reason else "CD-I8"

@@ -75,6 +75,11 @@ class Transfers:
         """An arrival that happens later; ``finish`` makes it."""
         self._loads.append(load)
 
+    def withdraw(self, events: list[Load]) -> None:
+        """Events that have happened by another way."""
+        gone = set(map(id, events))
+        self._loads = [load for load in self._loads if id(load) not in gone]
+
     def _complete(self, loads: list[Load]) -> None:
         """Land data and events in order, then let the bytes count."""
         load = loads[0]
@@ -190,7 +195,8 @@ class Transfers:
         machine = self._machine
         for load in self._loads:
             if load.cta in rows:
-                raise self._dangling(load.ins, load.cta, "copies into", "wait at its mbarrier")
+                verb = "copies into" if len(load.chunks) else "has yet to signal an mbarrier in"
+                raise self._dangling(load.ins, load.cta, verb, "wait at its mbarrier")
             source = int(machine.lane_cta[load.lane])
             if load.source is not None and source in rows:
                 raise self._dangling(load.ins, source, "still reads", "cluster barrier after it")
@@ -263,7 +269,8 @@ def _locate(error: EmulatorError, ins: Instruction) -> None:
 def _name(ins: Instruction) -> str:
     """The opcode without its modifiers."""
     for head in ("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "cp.reduce.async.bulk",
-                 "cp.async.bulk", "cp.async.mbarrier.arrive"):  # fmt: skip
+                 "cp.async.bulk", "cp.async.mbarrier.arrive", "tcgen05.commit",
+                 "clusterlaunchcontrol.try_cancel.async"):  # fmt: skip
         if ins.opcode.startswith(head):
             return head
     return ins.opcode

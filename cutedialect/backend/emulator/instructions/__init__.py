@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _FAMILIES = (
     "integer", "logic", "floating", "half", "special_functions", "compare", "convert", "move",
     "load_store", "atomics", "control", "barrier", "warp", "copy_async", "ldmatrix", "mma", "wmma",
-    "wgmma", "video", "mbarrier", "cluster", "tensor_copy",
-    "bulk_copy", "store_async", "tensormap",
+    "wgmma", "tcgen05", "tcgen05_mma", "video", "mbarrier", "cluster", "tensor_copy",
+    "bulk_copy", "store_async", "tensormap", "launch_control",
 )  # fmt: skip
 
 

@@ -180,8 +180,8 @@ def _wait(ins: Instruction, machine: Machine) -> Step:
         else:
             over = barriers.passed(slots, None, given)
         there = lanes.where(over, total)
-        if there is not None and not relaxed:
-            barriers.learn(there, slots[over])
+        if there is not None:
+            barriers.learn(there, slots[over], relaxed)
         if there is lanes:
             finish(lanes, True)
             return None
@@ -197,7 +197,7 @@ def _wait(ins: Instruction, machine: Machine) -> Step:
             sleeping = arrived.where(asleep, total)
             awake = arrived.where(~asleep, total)
             assert sleeping is not None
-            barriers.sleep(sleeping, slots[asleep], pc, stack, finish)
+            barriers.sleep(sleeping, slots[asleep], pc, stack, finish, relaxed)
             if awake is not None:
                 finish(awake, over[~asleep])
                 scheduler.add(awake, pc + 1, stack)

@@ -61,11 +61,13 @@ def shared_place(
 
 
 def destinations(
-    ins: Instruction, machine: Machine, barrier: Operand, mask: Operand | None, space: str
-) -> Callable[[Lanes, Array], Iterator[tuple[int, int, int]]]:
+    ins: Instruction, machine: Machine, barrier: Operand, mask: Operand | None, space: str,
+    group: int = 1,
+) -> Callable[[Lanes, Array], Iterator[tuple[int, int, int]]]:  # fmt: skip
     """Where a load goes: ``targets(lanes, offsets)`` yields ``(position of the lane, byte offset,
     mbarrier slot)`` for each destination CTA, several of them with a multicast ``mask``. Data and
-    barrier lie at the same place in each."""
+    barrier lie at the same place in each; with ``group`` 2 the barrier is in a CTA of the same
+    pair, with a mask the one of each pair whose rank is as odd as that of ``barrier``."""
     locate, sources = shared_place(ins, machine, barrier, space, 8, "mbarrier", counted=True)
     read = None if mask is None else machine.read(ins, mask, TYPES["u16"], wide=True)
     sources = sources + ([] if mask is None else machine.sources(mask))
@@ -77,10 +79,12 @@ def destinations(
         warps = lanes.index >> 5
         if read is None:
             slots = machine.mbarriers.find(lanes, barriers)
-            wrong = offsets // pitch != barriers // pitch
+            wrong = offsets // pitch // group != barriers // pitch // group
             if wrong.any():
                 raise ins.error(
-                    "CD-H3", "the data and the mbarrier of a bulk copy lie in different CTAs"
+                    "CD-H3",
+                    "the data and the mbarrier of a bulk copy lie in different CTA"
+                    + ("s" if group == 1 else " pairs"),
                 )
             yield from zip(range(lanes.count), offsets.tolist(), slots.tolist(), strict=True)
             return
@@ -97,7 +101,8 @@ def destinations(
             away = rows[rows != own]
             if len(away):
                 machine.clusters.reach(np.repeat(warps[i], len(away)), away, counted=True)
-            spots = int(barriers[i]) % pitch + rows * pitch
+            signaled = rows if group == 1 else rows & ~1 | int(barriers[i]) // pitch & 1
+            spots = int(barriers[i]) % pitch + signaled * pitch
             slots = machine.mbarriers.find_by(np.repeat(warps[i], len(rows)), spots)
             places = int(offsets[i]) % pitch + rows * pitch
             for place, slot in zip(places.tolist(), slots.tolist(), strict=True):

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _RANKS = ("1d", "2d", "3d", "4d", "5d")
 _OTHER_MODES = (
     "im2col", "im2col::w", "im2col::w::128", "im2col_no_offs", "tile::gather4", "tile::scatter4",
-    "cta_group::1", "cta_group::2",
 )  # fmt: skip
 _OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
@@ -186,6 +185,7 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
     source = mods.has("global")
     counted = mods.has("mbarrier::complete_tx::bytes")
     multicast = mods.has("multicast::cluster")
+    group = mods.take("cta_group::1", "cta_group::2")
     hint = mods.has("L2::cache_hint")
     mods.done()
     if space is None or not source or not counted:
@@ -197,8 +197,9 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
     where = "cluster" if space == "shared::cluster" else "shared"
     locate, sources = shared_place(ins, machine, ins.operands[0], where, 16, "box load", True)
     targets = destinations(
-        ins, machine, ins.operands[2], ins.operands[3] if multicast else None, where
-    )
+        ins, machine, ins.operands[2], ins.operands[3] if multicast else None, where,
+        2 if group == "cta_group::2" else 1,
+    )  # fmt: skip
 
     def step(lanes: Lanes) -> None:
         machine.demand(sources, lanes, "a shared address")
