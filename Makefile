@@ -5,11 +5,12 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip install --quiet --disable-pip-version-check
 JOBS   ?= 2
+FRAMEWORKS ?= torch jax
 
 RUNTIME := $(VENV)/.installed-runtime
 DEV     := $(VENV)/.installed-dev
 
-.PHONY: demo test test-all lint format clean
+.PHONY: demo test test-all test-frameworks lint format clean
 
 demo: $(RUNTIME)
 	$(PY) examples/gemm.py
@@ -21,6 +22,13 @@ test: $(DEV)
 test-all: $(DEV)
 	$(PY) -c 'from lit.main import main; main()' -q -j $(JOBS) --param shell=1 test
 	$(PY) -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long"
+
+# The tests that need torch and JAX, which `make test` skips without them; not in requirements-dev
+# for their size. On a machine without a GPU, torch's own index has a small build:
+# make test-frameworks PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu
+test-frameworks: $(DEV)
+	$(PIP) $(FRAMEWORKS)
+	$(PY) -m pytest -q -n $(JOBS) --dist worksteal -m "long or not long" test/torch test/jax
 
 lint: $(DEV)
 	$(PY) -m ruff check .

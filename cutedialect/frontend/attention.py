@@ -7,12 +7,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from cutedialect.atoms import target as target_of
 from cutedialect.backend.runtime.errors import SPILL, CompileError
+from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.new_arrays import new_array, on_device_of
+from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.schedule import Schedule
 
 from .aliasing import Named, check_aliases
@@ -29,7 +33,6 @@ from .attention_splits import Work, parts_of, without_parts
 from .attention_views import (
     follow_each_other,
     heads_as_rows,
-    new_array,
     share_heads,
     split_heads,
     work_items,
@@ -68,6 +71,7 @@ _UNBOUNDED = 1 << 29
 Window = tuple[int | None, int | None]
 
 
+@opaque("call cutedialect.torch.attention, a custom operator")
 def attention(
     q: Any,
     k: Any,
@@ -132,8 +136,21 @@ def attention(
     spills = 0
     while True:
         if ready is None:
+            given = {
+                "q": q, "k": k, "v": v, "out": out, "lengths": lengths, "cu_seqlens": cu_seqlens,
+                "block_table": block_table, "scale_q": scale_q, "scale_k": scale_k,
+                "scale_v": scale_v,
+            }  # fmt: skip
+            if uses_jax(given.values()):
+                options = {
+                    "causal": causal, "scale": scale, "window": window, "softcap": softcap,
+                    "return_lse": return_lse, "out_dtype": out_dtype, "arch": arch,
+                    "schedule": schedule, "backend": backend,
+                }  # fmt: skip
+                return call_on_views(partial(attention, **options), given, stream)
             call = _Call(q, k, v, *scores, *where, scales, return_lse, out, out_dtype)
-            ready = call.prepare(out, arch, schedule, backend, spills)
+            with on_device_of((q,)):
+                ready = call.prepare(out, arch, schedule, backend, spills)
             if key is not None:
                 _calls.keep(key, ready)
         try:
@@ -224,8 +241,10 @@ class _ReadyCall:
         """Launch on arrays that look like those of `prepare`."""
         q, k, v, out = arrays
         if out is None:
-            out = new_array(q, self.out_shape, self.out_dtype)
-        lse = new_array(q, self.out_shape[:-1], f32) if self.returns_lse else None
+            out = new_array(q, self.out_shape, self.out_dtype.numpy, stream)
+        lse = None
+        if self.returns_lse:
+            lse = new_array(q, self.out_shape[:-1], f32.numpy, stream)
         if self.kernel is not None:
             args = self.arguments((q, k, v, out, lse), scales, keys, offsets)
 

@@ -1,16 +1,12 @@
-"""Views of the arrays of `cute.attention` as its tile program takes them, and new arrays beside
-them.
-"""
+"""Views of the arrays of `cute.attention` as its tile program takes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from cutedialect.backend.runtime.arrays import tensor_argument
 
-from .dtypes import DType
 from .gemm_operands import expanded
 from .kernel import TensorSpec
 
@@ -71,23 +67,6 @@ def work_items(value: Any, shape: Sequence[int | None]) -> Any:
     if isinstance(value, TensorSpec):
         return TensorSpec(shape, value.dtype, (None,) * len(shape), 4)
     return expanded(value[:1].reshape((1,) * len(shape)), shape)
-
-
-def new_array(like: Any, shape: Sequence[int | None], dtype: DType) -> Any:
-    """A new array of the library that `like` comes from, where it lives."""
-    library = type(like).__module__.partition(".")[0]
-    extents = tuple(extent or 0 for extent in shape)
-    if library == "torch":
-        torch = import_module("torch")
-        return torch.empty(extents, dtype=getattr(torch, dtype.numpy.name), device=like.device)
-    array = tensor_argument(like)
-    if array is not None and array.device is not None:
-        from cutedialect.backend.runtime.devices import empty
-
-        return empty(extents, dtype.numpy, array.device)
-    import numpy as np
-
-    return np.empty(extents, dtype.numpy)
 
 
 def _strides(spec: TensorSpec) -> tuple[int | None, ...]:

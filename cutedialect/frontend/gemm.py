@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import Any
 
+from cutedialect.backend.runtime.arrays import array_look
 from cutedialect.backend.runtime.cupy import gpu_available
 from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.new_arrays import on_device_of
+from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.schedule import Schedule
 
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
@@ -39,6 +44,7 @@ _INTEGER = (i8, u8)
 _EIGHT_BIT_FLOATS = (e4m3, e5m2)
 
 
+@opaque("call cutedialect.torch.gemm, a custom operator")
 def gemm(
     a: Any,
     b: Any,
@@ -113,11 +119,23 @@ def gemm(
     )
     ready = _calls.get(key) if key is not None else None
     if ready is None:
+        if uses_jax((a, b, c, bias, out, scale_a, scale_b, aux)):
+            given = {
+                "a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b,
+                "aux": aux, "out": out,
+            }  # fmt: skip
+            options = {
+                "alpha": alpha, "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
+                "fast_accum": fast_accum, "out_dtype": out_dtype, "arch": arch,
+                "schedule": schedule, "backend": backend,
+            }  # fmt: skip
+            return call_on_views(partial(gemm, **options), given, stream)
         call = GemmCall(
             a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
             scale_a, scale_b, aux, fast_accum, is_scaled,
         )  # fmt: skip
-        ready = call.prepare(alpha, beta, arch, schedule, backend)
+        with on_device_of((a, b)):
+            ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
     return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
@@ -139,27 +157,21 @@ _calls: Kept[tuple[object, ...], ReadyCall] = Kept(_CALLS_KEPT)
 
 
 def call_key(arrays: Sequence[Any], options: tuple[object, ...]) -> tuple[object, ...] | None:
-    """What of a call decides the kernel and its checks; None for arguments without a hash."""
+    """What of a call decides the kernel and its checks; None for arrays that are checked each time,
+    and for arguments without a hash.
+    """
+    looks: list[Any] = []
+    for array in arrays:
+        look = None if array is None else array_look(array)
+        if look is None and array is not None:
+            return None
+        looks.append(look)
+    key = (*looks, *options)
     try:
-        key = (*[_look(array) for array in arrays], *options)
         hash(key)
-    except (TypeError, AttributeError):
+    except TypeError:
         return None
     return key
-
-
-def _look(array: Any) -> object:
-    """Shape, strides, type, place and alignment of an array."""
-    if array is None:
-        return None
-    kind = type(array)
-    if hasattr(array, "data_ptr"):
-        place = array.data_ptr() & 15, array.device
-        return kind, array.shape, array.stride(), array.dtype, place
-    if hasattr(array, "ctypes"):
-        place = array.ctypes.data & 15, array.flags.writeable
-        return kind, array.shape, array.strides, array.dtype, place
-    return kind, array.shape, array.strides, array.dtype, array.data.ptr & 15, array.data.device_id
 
 
 def compile_gemm(

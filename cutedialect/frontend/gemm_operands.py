@@ -29,7 +29,10 @@ def as_operand(value: Any, name: str) -> Operand:
     """An array or spec as an operand; anything else raises TypeError."""
     if isinstance(value, TensorSpec):
         return Operand(value, name, value.shape, value.dtype, None)
-    array = tensor_argument(value)
+    try:
+        array = tensor_argument(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
     if array is None:
         raise TypeError(f"{name}: expected an array, got {type(value).__name__}")
     if any(stride < 0 for stride in array.strides):

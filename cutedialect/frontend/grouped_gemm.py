@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cutedialect.backend.runtime.arrays import call_key as argument_key
 from cutedialect.backend.runtime.cupy import PreparedCall
+from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.new_arrays import on_device_of
+from cutedialect.backend.runtime.torch_tensors import mark_written, opaque, record_use
 from cutedialect.schedule import Schedule
 
 from .aliasing import Named, check_aliases
@@ -25,6 +29,7 @@ from .library.gemm_schedules import choose_schedule
 from .ready_call import ReadyCall, named_arrays
 
 
+@opaque("call cutedialect.torch.grouped_gemm, a custom operator")
 def grouped_gemm(
     as_: Sequence[Any],
     bs: Sequence[Any],
@@ -67,6 +72,9 @@ def grouped_gemm(
         same = _equal_call((as_, bs, c, bias, out, scale_a, scale_b, aux, alpha, beta), options)
         prepared = _repeated.get(same)
         if prepared is not None and prepared.repeat(stream):
+            mark_written((out, aux))
+            if stream is not None:
+                record_use((as_, bs, c, bias, out, scale_a, scale_b, aux), stream)
             return list(out)
     lists = _checked_lists(as_, bs, c, bias, out, scale_a, scale_b, aux)
     if not as_:
@@ -76,12 +84,20 @@ def grouped_gemm(
     key = call_key(flat, (len(as_), given, *options))
     ready = _calls.get(key) if key is not None else None
     if ready is None:
+        if uses_jax(flat):
+            more = {
+                "alpha": alpha, "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
+                "fast_accum": fast_accum, "out_dtype": out_dtype, "arch": arch,
+                "schedule": schedule, "backend": backend,
+            }  # fmt: skip
+            return call_on_views(partial(grouped_gemm, **more), lists, stream)
         calls = [
             _call(number, problem, acc_dtype, out_dtype, activation, beta, fast_accum, is_scaled)
             for number, problem in enumerate(_problems(lists, len(as_)))
         ]
         _check_alike(calls)
-        ready = _prepare(calls, alpha, beta, arch, schedule, backend)
+        with on_device_of(as_):
+            ready = _prepare(calls, alpha, beta, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
     results, prepared = ready.run(lists, alpha, beta, stream)
@@ -300,7 +316,7 @@ class _ReadyGroup:
         if given is None:
             as_ = lists["as_"]
             assert as_ is not None
-            results = [call.output(a) for call, a in zip(self.calls, as_, strict=True)]
+            results = [call.output(a, stream) for call, a in zip(self.calls, as_, strict=True)]
         else:
             results = list(given)
         if self.kernel is None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, overload
 
+from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
@@ -167,6 +168,7 @@ class KernelFunction:
         """The kernel as a module with one `cute.kernel`; a spec of None passes None."""
         return trace_kernel(self, specs, self.constants(constants or {}), schedule)
 
+    @opaque("make the kernel a custom operator with cutedialect.torch.op")
     def __call__(self, *args: object, **options: object) -> object:
         from .launch import run
 

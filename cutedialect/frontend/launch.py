@@ -13,6 +13,7 @@ from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 from cutedialect.backend.runtime.cupy import gpu_available
 from cutedialect.backend.runtime.devices import current_arch
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
 from cutedialect.remarks import collecting
@@ -34,7 +35,8 @@ _kernels: dict[tuple[object, ...], Kernel] = {}
 def run(program: KernelFunction, args: Sequence[object], options: Mapping[str, Any]) -> None:
     """Compile (or find) the kernel for `args` and launch it."""
     stream = options.get("stream")
-    kernel = compile_kernel(program, args, options)
+    with on_device_of(args):
+        kernel = compile_kernel(program, args, options)
     given = [arg for arg in args if arg is not None]
     kernel.launch(*given, stream=stream)
 
@@ -251,10 +253,18 @@ def spec_of(value: object, name: str) -> Spec:
         return value
     if isinstance(value, list | tuple):
         return _group_spec(value, name)
-    array = tensor_argument(value)
+    array = _argument(value, name)
     if array is not None and array.shape != ():
         return _tensor_spec(array, name)
     return scalar_spec(value, name)
+
+
+def _argument(value: object, name: str) -> TensorArgument | None:
+    """An array; one that no kernel may touch is refused by its name."""
+    try:
+        return tensor_argument(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
 
 
 def _group_spec(values: Sequence[object], name: str) -> GroupSpec:
@@ -267,7 +277,7 @@ def _group_spec(values: Sequence[object], name: str) -> GroupSpec:
     arrays: list[TensorArgument] = []
     for number, value in enumerate(values):
         each = f"{name}[{number}]"
-        array = tensor_argument(value)
+        array = _argument(value, each)
         if array is None or array.shape == ():
             raise TypeError(f"expected {each} to be an array, got {type(value).__name__}")
         spec = _tensor_spec(array, each)

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.new_arrays import new_array
 
 from .aliasing import Named, check_aliases
 from .dtypes import DType
@@ -65,7 +64,7 @@ class ReadyCall:
         aux: Any = None,
     ) -> Any:
         """Launch on arrays that look like those of `prepare`."""
-        result = out if out is not None else self.output(a)
+        result = out if out is not None else self.output(a, stream)
         if self.kernel is None:
             return result
         given = self.arguments(a, b, c, bias, result, alpha, beta, scale_a, scale_b, aux)
@@ -116,19 +115,6 @@ class ReadyCall:
             given.append(transposed(aux) if self.swapped else aux)
         return given
 
-    def output(self, a: Any) -> Any:
-        """A new array of the library that `a` comes from."""
-        library = type(a).__module__.partition(".")[0]
-        shape = tuple(0 if extent is None else extent for extent in self.out_shape)
-        if library == "torch":
-            torch = import_module("torch")
-            name = self.out_dtype.numpy.name
-            return torch.empty(shape, dtype=getattr(torch, name), device=a.device)
-        array = tensor_argument(a)
-        if array is not None and array.device is not None:
-            from cutedialect.backend.runtime.devices import empty
-
-            return empty(shape, self.out_dtype.numpy, array.device)
-        import numpy as np
-
-        return np.empty(shape, self.out_dtype.numpy)
+    def output(self, a: Any, stream: Any = None) -> Any:
+        """A new array of the library that `a` comes from, for a launch on a stream."""
+        return new_array(a, self.out_shape, self.out_dtype.numpy, stream)

@@ -107,8 +107,21 @@ def test_cupy_is_imported_by_functions_of_the_runtime_only():
         for module, line, top in imports(path):
             root = module.split(".")[0]
             outside = not path.is_relative_to(PACKAGE / "backend" / "runtime")
-            if (root in EXTRAS and top) or (root == "cupy" and outside):
+            its_own = root in ("torch", "jax") and path.is_relative_to(PACKAGE / root)
+            if (root in EXTRAS and top and not its_own) or (root == "cupy" and outside):
                 faults.append(f"{path.relative_to(ROOT)}:{line}: imports {module}")
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_nothing_imports_the_part_for_a_library(library):
+    faults = [
+        f"{path.relative_to(ROOT)}:{line}: imports {module}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not path.is_relative_to(PACKAGE / library)
+        for module, line, _ in imports(path)
+        if module.startswith(f"cutedialect.{library}")
+    ]
     assert not faults, "\n".join(faults)
 
 

@@ -96,8 +96,8 @@ class ArgumentChecker:
     def _tensor(self, index: int, parameter: TensorParameter, value: Any) -> TensorArgument:
         try:
             tensor = tensor_argument(value)
-        except ValueError as error:
-            raise ValueError(f"{parameter.name}: {error}") from None
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{parameter.name}: {error}") from None
         if tensor is None:
             raise TypeError(
                 f"{parameter.name}: expected an array (NumPy, CuPy, torch, JAX, DLPack or "

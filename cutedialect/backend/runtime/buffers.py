@@ -1,6 +1,6 @@
-"""Device memory for arguments that are timed: a copy of an array, or random numbers in the place of
-a spec. Strides and alignment, which a kernel is compiled for, carry over; the user's arrays stay as
-they are.
+"""Device memory without a library of its own: `DeviceTensor` has the views that calls take. Of
+arguments that are timed it is a copy, or random numbers in the place of a spec: strides and
+alignment, which a kernel is compiled for, carry over; the user's arrays stay as they are.
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype
+from cutedialect.backend.runtime.arrays import TensorArgument, compact, numpy_dtype
 
 _ALIGNMENT = 256
 _TO_DEVICE, _ON_DEVICE = 1, 3
@@ -48,10 +49,26 @@ class DeviceTensor:
         ]
         return self._view(shape, strides)
 
-    def reshape(self, shape: int) -> DeviceTensor:
-        """One element as a vector."""
-        assert shape == 1
-        return self._view((1,), (1,))
+    def reshape(self, *shape: Any) -> DeviceTensor:
+        """The row-major view of another shape; ValueError where rows do not follow each other."""
+        given = shape[0] if isinstance(shape[0], tuple) else shape
+        if prod(given) != prod(self.shape):
+            raise ValueError(f"expected a shape of {prod(self.shape)} elements, got {given}")
+        steps = zip(self.shape, self.argument.strides, compact(self.shape), strict=True)
+        if any(extent > 1 and mine != dense for extent, mine, dense in steps):
+            raise ValueError(
+                f"expected a row-major array to see as {given}, got strides "
+                f"{self.argument.strides} of shape {self.shape}"
+            )
+        return self._view(given, compact(given))
+
+    def __getitem__(self, part: slice) -> DeviceTensor:
+        """The first elements of a vector."""
+        (extent,) = self.shape
+        start, stop, step = part.indices(extent)
+        if start or step != 1:
+            raise ValueError(f"expected the first elements, got {part}")
+        return self._view((stop,), self.argument.strides)
 
     def _view(self, shape: Sequence[int], strides: Sequence[int]) -> DeviceTensor:
         return DeviceTensor(self.argument._replace(shape=tuple(shape), strides=tuple(strides)))

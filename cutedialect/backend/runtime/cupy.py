@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -18,6 +19,7 @@ from cutedialect.backend.runtime.arguments import Bound, Packer, packers, tensor
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.device_memory import DeviceMemory, Placed
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
+from cutedialect.backend.runtime.exchange import order_behind
 from cutedialect.backend.runtime.occupancy import active_clusters
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.staging import staged
@@ -27,6 +29,7 @@ from cutedialect.backend.runtime.streams import (
     from_torch,
     stream_handle,
     torch_handle,
+    wait_for,
 )
 from cutedialect.backend.runtime.target_fit import device_arch, misfit
 
@@ -91,11 +94,13 @@ class PreparedCall:
     stream: int | None = None
 
     def repeat(self, stream: Any) -> bool:
-        """Launch again; False, with nothing done, when another device is current, or where the call
-        has to be prepared for another stream or for a graph.
+        """Launch again, on the device of the call; False, with nothing done, where the call has to
+        be prepared for another stream or for a graph.
         """
-        if _cuda().runtime.getDevice() != self.device:
-            return False
+        cuda = _cuda()
+        if cuda.runtime.getDevice() != self.device:
+            with cuda.Device(self.device):
+                return self.repeat(stream)
         if stream is not None:
             on: Stream | None = Stream(stream_handle(stream))
         elif self.torch:
@@ -103,8 +108,8 @@ class PreparedCall:
         else:
             on = None
         if self.memory:
-            handle = _cuda().get_current_stream().ptr if on is None else on.ptr
-            if self.stream not in (None, handle) or _cuda().runtime.streamIsCapturing(handle):
+            handle = cuda.get_current_stream().ptr if on is None else on.ptr
+            if self.stream not in (None, handle) or cuda.runtime.streamIsCapturing(handle):
                 return False
         for function, grid, block, smem, arguments in self.launches:
             function(grid, block, arguments, smem, on)
@@ -163,7 +168,8 @@ class CupyLauncher:
                     self._run(launches, handle)
                 return None
             launches, placed = self._prepare(loaded, bound, handle)
-            self._run(launches, handle)
+            with self._ordered(runtime, bound, handle):
+                self._run(launches, handle)
             loaded.memory.release(placed, handle)
         if placed.captured:
             return None
@@ -190,6 +196,25 @@ class CupyLauncher:
                 "host memory"
             )
         return anchor, bool(host)
+
+    @contextmanager
+    def _ordered(self, runtime: Any, bound: Bound, handle: int) -> Iterator[None]:
+        """Launches behind the work that the arrays' libraries have still to do on them, and in
+        front of what they do next. A graph under capture holds nothing of other streams.
+        """
+        streams: set[int] = set()
+        for _, value in tensors_of(self._program.signature, bound):
+            if value.stream is not None and value.stream != handle:
+                streams.add(value.stream)
+            if value.exporter is not None:
+                order_behind(value.exporter, handle)
+        if streams and runtime.streamIsCapturing(handle):
+            streams.clear()
+        for stream in streams:
+            wait_for(runtime, stream, handle)
+        yield
+        for stream in streams:
+            wait_for(runtime, handle, stream)
 
     def _run(self, launches: tuple[tuple[Any, ...], ...], handle: int) -> None:
         stream = Stream(handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,12 @@ def device_name() -> str:
 def processors() -> int:
     """How many multiprocessors CuPy's current device has."""
     return import_module("cupy").cuda.Device().attributes["MultiProcessorCount"]
+
+
+def on_device(device: int) -> AbstractContextManager[Any]:
+    """A context in which a device is the current one."""
+    cuda = import_module("cupy.cuda")
+    return nullcontext() if cuda.runtime.getDevice() == device else cuda.Device(device)
 
 
 def empty(shape: Sequence[int], dtype: np.dtype, device: int) -> Any:

@@ -1,5 +1,6 @@
 """`CompileError`: what a user sees when a kernel cannot be compiled. A message says what was
 expected and what came; the location is the user's Python line where PTX text or IR still knows it.
+`EmulatorWarning` is what a user sees once when kernels run without a GPU.
 """
 
 from __future__ import annotations
@@ -47,3 +48,9 @@ class CompileError(Exception):
 
 class PtxasNotFoundError(CompileError):
     """No ptxas, or none that knows the target."""
+
+
+class EmulatorWarning(UserWarning):
+    """Kernels run in the emulator although nobody asked for it, thousands of times slower than on
+    a GPU. `backend="emulator"` and CUTEDIALECT_BACKEND=emulator ask for it.
+    """

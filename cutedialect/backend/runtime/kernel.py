@@ -4,7 +4,8 @@ arguments, and launches where the arrays live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -15,10 +16,12 @@ from cutedialect.backend.runtime.arrays import call_key
 from cutedialect.backend.runtime.cupy import CupyLauncher, PreparedCall, gpu_available
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
+from cutedialect.backend.runtime.fallback import announce
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import Signature
+from cutedialect.backend.runtime.torch_tensors import mark_written, opaque, record_use
 from cutedialect.remarks import Remark
 
 _REMEMBERED = 1024
@@ -52,6 +55,7 @@ class Kernel:
         self.program = program
         self.backend: Backend = checked_backend(backend)
         self._make_stages = stages
+        self._written = program.signature.written
         self._checker = ArgumentChecker(program.signature)
         self._prepared: Kept[tuple[Any, ...] | None, PreparedCall] = Kept(_REMEMBERED)
         self._emulated: EmulatedLauncher | None = None
@@ -129,6 +133,7 @@ class Kernel:
             return "the emulator"
         return device_name()
 
+    @opaque("make the kernel a custom operator with cutedialect.torch.op")
     def launch(
         self, *args: Any, stream: Any = None, check: Callable[[], None] | None = None
     ) -> None:
@@ -143,13 +148,22 @@ class Kernel:
         key = call_key(args)
         prepared = self._prepared.get(key)
         if prepared is not None and prepared.repeat(stream):
+            self._tell_torch(args, stream)
             return
         if check is not None:
             check()
         bound = self._checker.bind(args)
         prepared = self._launcher(bound).launch(bound, stream)
+        self._tell_torch(args, stream)
         if key is not None and prepared is not None:
             self._prepared.keep(key, prepared)
+
+    def _tell_torch(self, args: Sequence[Any], stream: Any) -> None:
+        """Tell torch of the tensors that were written, and of a stream that is not its own."""
+        if "torch" in sys.modules:
+            mark_written([args[index] for index in self._written])
+            if stream is not None:
+                record_use(args, stream)
 
     def prepare(self, *args: Any, stream: Any = None) -> PreparedCall | None:
         """Launch, and return the call to repeat while the arrays live; None for host arrays."""
@@ -193,6 +207,8 @@ class Kernel:
                 "backend: expected a CUDA device and CuPy with backend='cuda', got none; see "
                 "python -m cutedialect doctor"
             )
+        else:
+            announce()
         if self._emulated is None:
             self._emulated = EmulatedLauncher(self.program)
         return self._emulated

@@ -93,6 +93,16 @@ class Signature:
 
     parameters: tuple[Parameter, ...]
 
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The places of the tensors, and groups of them, that the kernel may store to."""
+        return tuple(
+            place
+            for place, parameter in enumerate(self.parameters)
+            if (isinstance(parameter, TensorParameter) and parameter.written)
+            or (isinstance(parameter, GroupParameter) and parameter.member.written)
+        )
+
     def __str__(self) -> str:
         return "(" + ", ".join(f"{p.name}: {p}" for p in self.parameters) + ")"
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from cutedialect.backend.runtime.arrays import TensorArgument
 
+_DISABLE_TIMING = 2
+
 
 @dataclass(frozen=True, slots=True)
 class Stream:
@@ -41,7 +43,11 @@ def stream_handle(stream: Any) -> int:
 
 
 def current_handle(tensor: TensorArgument | None, device: int) -> int:
-    """The current stream of the library that `tensor` comes from, else CuPy's."""
+    """The stream that the array says orders its work, else the current one of its library, else
+    CuPy's.
+    """
+    if tensor is not None and tensor.stream is not None:
+        return tensor.stream
     if from_torch(tensor):
         return torch_handle(device)
     cuda: Any = sys.modules.get("cupy.cuda") or import_module("cupy.cuda")
@@ -50,9 +56,21 @@ def current_handle(tensor: TensorArgument | None, device: int) -> int:
 
 def from_torch(tensor: TensorArgument | None) -> bool:
     """Whether torch's current stream orders work on `tensor`."""
-    return tensor is not None and type(tensor.owner).__module__.partition(".")[0] == "torch"
+    return tensor is not None and any(
+        base.__module__.partition(".")[0] == "torch" for base in type(tensor.owner).__mro__
+    )
 
 
 def torch_handle(device: int) -> int:
     """torch's current stream on a device."""
     return sys.modules["torch"].cuda.current_stream(device).cuda_stream
+
+
+def wait_for(runtime: Any, before: int, after: int) -> None:
+    """Make later work on the stream `after` wait for all work so far on the stream `before`."""
+    if before == after:
+        return
+    event = runtime.eventCreateWithFlags(_DISABLE_TIMING)
+    runtime.eventRecord(event, before)
+    runtime.streamWaitEvent(after, event)
+    runtime.eventDestroy(event)  # when it has come to pass

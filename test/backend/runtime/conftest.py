@@ -219,3 +219,69 @@ def memory_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMemoryCuda]:
     yield fake
     monkeypatch.undo()
     launcher.gpu_available.cache_clear()
+
+
+class TorchTensor:
+    """A stand-in for a torch tensor at an address, on a device or in host memory (None)."""
+
+    __module__ = "torch"
+    layout, requires_grad = "strided", False
+
+    def __init__(
+        self, pointer: int, shape: tuple[int, ...], dtype: str, device: int | None
+    ) -> None:
+        self.pointer, self.shape, self.dtype = pointer, shape, f"torch.{dtype}"
+        self.is_cuda = device is not None
+        self.device = SimpleNamespace(type="cuda" if self.is_cuda else "cpu", index=device)
+        self.version = 0
+        self.recorded: list[Any] = []
+
+    def data_ptr(self) -> int:
+        return self.pointer
+
+    def stride(self) -> tuple[int, ...]:
+        steps = [1]
+        for extent in reversed(self.shape[1:]):
+            steps.insert(0, steps[0] * extent)
+        return tuple(steps)
+
+    def get_device(self) -> int:
+        return -1 if self.device.index is None else self.device.index
+
+    def is_neg(self) -> bool:
+        return False
+
+    def record_stream(self, stream: Any) -> None:
+        self.recorded.append(stream)
+
+
+class TorchStream(SimpleNamespace):
+    """torch's stream by its handle."""
+
+    def __init__(self, cuda_stream: int, device: object = None) -> None:
+        super().__init__(cuda_stream=cuda_stream)
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A stand-in for torch, whose current stream is 123, and its class of tensors."""
+
+    def increment_version(tensors: list[TorchTensor]) -> None:
+        for tensor in tensors:
+            tensor.version += 1
+
+    module = SimpleNamespace(
+        strided="strided",
+        is_grad_enabled=lambda: True,
+        _C=SimpleNamespace(_disabled_torch_dispatch_impl=None),
+        autograd=SimpleNamespace(graph=SimpleNamespace(increment_version=increment_version)),
+        cuda=SimpleNamespace(
+            Stream=TorchStream,
+            ExternalStream=TorchStream,
+            current_stream=lambda device: TorchStream(123),
+            default_stream=lambda device: TorchStream(0),
+        ),
+        Tensor=type("Tensor", (TorchTensor,), {"__module__": "torch"}),
+    )
+    monkeypatch.setitem(sys.modules, "torch", module)  # type: ignore[arg-type]
+    return module

@@ -222,32 +222,49 @@ def test_dlpack_on_a_device_is_read_without_its_library() -> None:
         tensor_argument(Exported(aligned((4, 4)), (10, 0)))
 
 
-def test_torch_tensors_on_both_sides() -> None:
+def test_torch_tensors_on_both_sides(torch: Any) -> None:
     array = aligned((4, 8), ml_dtypes.bfloat16)
-
-    class Tensor:
-        __module__ = "torch"
-        shape, dtype = (4, 8), "torch.bfloat16"
-        device = SimpleNamespace(type="cpu", index=None)
-
-        def data_ptr(self) -> int:
-            return array.ctypes.data
-
-        def stride(self) -> tuple[int, int]:
-            return (8, 1)
-
-    on_host = tensor_argument(Tensor())
+    tensor = torch.Tensor(array.ctypes.data, (4, 8), "bfloat16", None)
+    on_host = tensor_argument(tensor)
     assert on_host is not None
     assert on_host.array is not None
     on_host.array[2, 3] = 5
     assert array[2, 3] == 5
-    Tensor.device = SimpleNamespace(type="cuda", index=3)
-    on_device = tensor_argument(Tensor())
+    on_device = tensor_argument(torch.Tensor(0x1000, (4, 8), "bfloat16", 3))
     assert on_device is not None
     assert (on_device.device, on_device.dtype, on_device.strides) == (3, "bfloat16", (8, 1))
-    Tensor.device = SimpleNamespace(type="mps", index=0)
+    tensor.device = SimpleNamespace(type="mps", index=0)
     with pytest.raises(ValueError, match="expected a tensor on a CUDA device or in host memory"):
-        tensor_argument(Tensor())
+        tensor_argument(tensor)
+
+
+def test_read_only_dlpack_stays_read_only() -> None:
+    class Frozen:
+        def __dlpack__(self, **options: Any) -> Any:
+            return array.__dlpack__(**options)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return array.__dlpack_device__()
+
+    array = aligned((4, 4))
+    array.flags.writeable = False
+    found = tensor_argument(Frozen())
+    assert found is not None
+    assert not found.writeable
+    assert found.array is not None
+    assert not found.array.flags.writeable
+
+
+def test_what_a_library_does_not_hand_out_is_refused_in_its_words() -> None:
+    class Sealed:
+        def __dlpack__(self, **options: Any) -> Any:
+            raise BufferError("requires gradient")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+    with pytest.raises(ValueError, match="its library hands out, got: requires gradient"):
+        tensor_argument(Sealed())
 
 
 def test_what_is_no_array() -> None:

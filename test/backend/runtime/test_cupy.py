@@ -31,6 +31,8 @@ class FakeCuda:
         self.capability = capability
         self.calls: list[tuple[Any, ...]] = []
         self.launches: list[dict[str, Any]] = []
+        # (the stream that waits, the stream that it waits for)
+        self.waits: list[tuple[int, int]] = []
         self.current = 0
         self.capturing = False
         self.alive: list[Any] = []
@@ -42,6 +44,11 @@ class FakeCuda:
             deviceGetAttribute=lambda attribute, device: {16: 132}[attribute],
             memcpyAsync=self._copy,
             streamSynchronize=lambda stream: self.calls.append(("synchronize", stream)),
+            pointerGetAttributes=lambda pointer: SimpleNamespace(device=0),
+            eventCreateWithFlags=lambda flags: {"flags": flags},
+            eventRecord=lambda event, stream: event.update(recorded=stream),
+            streamWaitEvent=lambda stream, event: self.waits.append((stream, event["recorded"])),
+            eventDestroy=lambda event: None,
         )
         self.driver = SimpleNamespace(
             funcSetAttribute=lambda *args: self.calls.append(("attribute", *args)),
@@ -233,33 +240,95 @@ def test_what_is_no_stream(cuda: FakeCuda, scale: CompiledProgram, stream: Any) 
 
 
 def test_torch_tensors_use_torchs_stream(
-    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    cuda: FakeCuda, scale: CompiledProgram, torch: Any
 ) -> None:
-    stream = SimpleNamespace(cuda_stream=123)
-    torch = SimpleNamespace(cuda=SimpleNamespace(current_stream=lambda device: stream))
-    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
-
-    class Tensor:
-        __module__ = "torch"
-        shape, dtype = (5, 132), "torch.float32"
-        device = SimpleNamespace(type="cuda", index=0)
-
-        def data_ptr(self) -> int:
-            return 0x1000
-
-        def stride(self) -> tuple[int, int]:
-            return (132, 1)
-
-        def get_device(self) -> int:
-            return 0
-
-        is_cuda = True
-
     kernel = Kernel(scale)
-    tensor = Tensor()
+    tensor = torch.Tensor(0x1000, (5, 132), "float32", 0)
     kernel.launch(tensor, 1)
     kernel.launch(tensor, 1)
     assert [launch["stream"] for launch in cuda.launches] == [123, 123]
+
+
+def test_torch_is_told_of_each_write_and_of_another_stream(
+    cuda: FakeCuda, scale: CompiledProgram, torch: Any
+) -> None:
+    kernel = Kernel(scale)
+    tensor = torch.Tensor(0x1000, (5, 132), "float32", 0)
+    for stream in (None, 123, None, 9, 9):
+        kernel.launch(tensor, 1, stream=stream)
+    assert tensor.version == 5
+    assert [stream.cuda_stream for stream in tensor.recorded] == [9, 9]
+
+
+def test_a_tensor_of_another_device_is_launched_there(
+    cuda: FakeCuda, scale: CompiledProgram, torch: Any
+) -> None:
+    kernel = Kernel(scale)
+    tensor = torch.Tensor(0x1000, (5, 132), "float32", 1)
+    for _ in range(2):
+        kernel.launch(tensor, 1)
+    assert [launch["device"] for launch in cuda.launches] == [1, 1]
+    assert cuda.current == 0
+
+
+class Interface:
+    """An array of another library on a device, by `__cuda_array_interface__` alone."""
+
+    def __init__(self, pointer: int, shape: tuple[int, ...], stream: Any) -> None:
+        self.__cuda_array_interface__ = {
+            "data": (pointer, False), "shape": shape, "typestr": "<f4", "version": 3,
+            "stream": stream,
+        }  # fmt: skip
+
+
+def test_an_interface_is_launched_on_its_stream(cuda: FakeCuda, scale: CompiledProgram) -> None:
+    kernel = Kernel(scale)
+    for stream in (None, 1, 2, 0x5000):
+        kernel.launch(Interface(0x1000, (5, 132), stream), 1)
+    assert [launch["stream"] for launch in cuda.launches] == [77, 1, 2, 0x5000]
+    assert cuda.waits == []
+    for stream in (0, -1, "x", True):
+        with pytest.raises(ValueError, match="x: expected the stream of __cuda_array_interface__"):
+            kernel.launch(Interface(0x1000, (5, 132), stream), 1)
+
+
+def test_a_launch_on_another_stream_than_the_interfaces_is_ordered(
+    cuda: FakeCuda, scale: CompiledProgram
+) -> None:
+    Kernel(scale).launch(Interface(0x1000, (5, 132), 0x5000), 1, stream=9)
+    assert [launch["stream"] for launch in cuda.launches] == [9]
+    assert cuda.waits == [(9, 0x5000), (0x5000, 9)]
+
+
+class Capsule:
+    """An array of another library on a device, by DLPack, that records what it is told."""
+
+    def __init__(self, array: np.ndarray, *, versioned: bool = True) -> None:
+        self.array, self.versioned = array, versioned
+        self.told: list[Any] = []
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        if options and not self.versioned:
+            raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+        self.told.append(stream)
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+
+@pytest.mark.parametrize("versioned", [True, False])
+def test_dlpack_is_told_the_stream_of_the_launch(
+    cuda: FakeCuda, scale: CompiledProgram, versioned: bool
+) -> None:
+    memory = np.zeros(5 * 132 + 4, np.float32)
+    first = -memory.ctypes.data % 16 // 4
+    array = Capsule(memory[first : first + 660].reshape(5, 132), versioned=versioned)
+    kernel = Kernel(scale)
+    for stream in (None, 9, 0):
+        kernel.launch(array, 1, stream=stream)
+    # -1 asks for no synchronization; the default stream is 1 there.
+    assert [stream for stream in array.told if stream != -1] == [77, 9, 1]
 
 
 def test_numpy_arrays_travel_both_ways(cuda: FakeCuda, scale: CompiledProgram) -> None:
@@ -406,9 +475,11 @@ def test_a_repeated_call_is_not_checked_again(
     for call in arguments[:-1]:
         kernel.launch(*call)
     assert cuda.launches[6:] == first[:-1]
-    cuda.current = 1
-    kernel.launch(*arguments[-1])
-    assert cuda.launches[-1] == first[-1]
+    for current in (0, 1):
+        cuda.current = current
+        kernel.launch(*arguments[-1])
+        assert cuda.launches[-1] == first[-1]
+        assert cuda.current == current
     kernel.launch(*arguments[-1], stream=9)
     assert cuda.launches[-1] == first[-1] | {"stream": 9}
 

@@ -1,0 +1,198 @@
+"""torch tensors as arguments: which of them a kernel may touch behind torch's back, and what torch
+has to be told of a launch: that a tensor was written (autograd), on which stream its memory is in
+use (the caching allocator). torch itself is never imported here: who passes a tensor has done so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
+from typing import Any, TypeVar
+
+from cutedialect.backend.runtime.arrays import Reader, TensorArgument, host_view
+from cutedialect.backend.runtime.streams import stream_handle
+
+_REMEDY = "call the op of cutedialect.torch instead"
+
+
+def is_torch(value: Any) -> bool:
+    """Whether a value is a tensor of torch, or of a class derived from it."""
+    return hasattr(value, "data_ptr") and any(
+        base.__module__.partition(".")[0] == "torch" for base in type(value).__mro__
+    )
+
+
+def torch_reader(cls: type) -> Reader:
+    """How tensors of a class are read; a class that dispatches its operations itself is refused."""
+    torch: Any = sys.modules["torch"]
+    _skip_frames()
+    plain = getattr(torch._C, "_disabled_torch_dispatch_impl", None)
+    if getattr(cls, "__torch_dispatch__", plain) is not plain:
+        return Reader(_refuse_subclass)
+    grad_enabled = torch.is_grad_enabled
+    strided, negative = torch.strided, _is_negative
+
+    def argument(tensor: Any) -> TensorArgument:
+        if tensor.layout is not strided:
+            raise ValueError(f"expected a strided tensor, got {tensor.layout}; use .to_dense()")
+        if tensor.requires_grad and grad_enabled():
+            raise ValueError(
+                "expected a tensor without gradient, got one that requires it, which a kernel "
+                "would drop; call the op of cutedialect.torch, which has a backward where there is "
+                "one, or take torch.no_grad() or .detach()"
+            )
+        if negative(tensor):
+            raise ValueError(
+                "expected a tensor as it lies in memory, got a view that negates it; use "
+                ".resolve_neg()"
+            )
+        return _argument(tensor)
+
+    def look(tensor: Any) -> Any:
+        try:
+            if (tensor.requires_grad and grad_enabled()) or negative(tensor):
+                return None
+            place = tensor.data_ptr() & 15, tensor.device
+            return cls, tensor.shape, tensor.stride(), tensor.dtype, place
+        except RuntimeError:  # no strides, or no memory
+            return None
+
+    def key(tensor: Any) -> Any:
+        if not tensor.is_cuda or (tensor.requires_grad and grad_enabled()) or negative(tensor):
+            return None
+        return (
+            tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(),
+        )  # fmt: skip
+
+    return Reader(argument, look, key)
+
+
+def opaque(instead: str) -> Callable[[_Call], _Call]:
+    """Keep torch.compile out of a function and all that it calls: Dynamo breaks the graph at a call
+    of it, or with fullgraph=True refuses it and says what to call `instead`.
+    """
+
+    def mark(function: _Call) -> _Call:
+        function._torchdynamo_disable = True  # type: ignore[attr-defined]
+        function._torchdynamo_disable_msg = instead  # type: ignore[attr-defined]
+        _opaque_code.append(function.__code__)  # type: ignore[attr-defined]
+        if "torch" in sys.modules:
+            _skip_frames()
+        return function
+
+    return mark
+
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+# Code that Dynamo has not been told of yet.
+_opaque_code: list[CodeType] = []
+
+
+def _skip_frames() -> None:
+    """Tell Dynamo, once torch is there, to run opaque code and what it calls as it is."""
+    if not _opaque_code:
+        return
+    frames: Any = getattr(getattr(sys.modules["torch"]._C, "_dynamo", None), "eval_frame", None)
+    if not hasattr(frames, "set_code_exec_strategy"):
+        return
+    skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
+    while _opaque_code:
+        frames.set_code_exec_strategy(_opaque_code.pop(), skip)
+
+
+def _is_negative(tensor: Any) -> bool:
+    return tensor.is_neg()
+
+
+def _refuse_subclass(tensor: Any) -> TensorArgument:
+    name = type(tensor).__name__
+    if name == "DTensor":
+        raise TypeError(
+            "expected a local tensor, got a DTensor; use .to_local() on each rank, and add up what "
+            "is sharded over K"
+        )
+    if name == "FakeTensor":
+        raise TypeError(f"expected a tensor with memory, got a FakeTensor; {_REMEDY}")
+    raise TypeError(
+        f"expected a tensor with memory of its own, got a {name}, which dispatches operations "
+        f"itself; {_REMEDY}, which dispatches, or pass the tensor inside of it"
+    )
+
+
+def _argument(tensor: Any) -> TensorArgument:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    device, shape = tensor.device, tuple(tensor.shape)
+    if device.type == "meta":
+        raise TypeError(f"expected a tensor with memory, got one on the meta device; {_REMEDY}")
+    try:
+        pointer = tensor.data_ptr()
+    except RuntimeError:
+        raise TypeError(
+            f"expected a tensor with memory, got one inside of a transform of torch.func; {_REMEDY}"
+        ) from None
+    if device.type == "cuda":
+        return TensorArgument(pointer, shape, tensor.stride(), dtype, device.index, tensor)
+    if device.type != "cpu":
+        raise ValueError(f"expected a tensor on a CUDA device or in host memory, got {device}")
+    return host_view(pointer, shape, tensor.stride(), dtype, tensor, writeable=True)
+
+
+def mark_written(values: Sequence[Any]) -> None:
+    """Bump the version of each tensor of `values`, lists included, as an in-place operation of
+    torch does: a backward that has saved the old contents then says so.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return
+    tensors = [tensor for tensor in _flat(values) if is_torch(tensor)]
+    if tensors:
+        torch.autograd.graph.increment_version(tensors)
+
+
+def record_use(values: Sequence[Any], stream: Any) -> None:
+    """Tell torch's allocator that CUDA tensors of `values` are in use on another stream than the
+    current one, so that their memory is not given away before the launch is over.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return
+    for tensor in _flat(values):
+        if is_torch(tensor) and tensor.is_cuda:
+            other = torch_stream(stream, tensor.device)
+            if other != torch.cuda.current_stream(tensor.device):
+                tensor.record_stream(other)
+
+
+def new_tensor(like: Any, shape: tuple[int, ...], dtype: str, stream: Any) -> Any:
+    """A new torch tensor where `like` lives; with a stream, in memory that is free on that one,
+    and known to be in use on the current one.
+    """
+    torch: Any = sys.modules["torch"]
+    element, device = getattr(torch, dtype), like.device
+    if stream is None or device.type != "cuda":
+        return torch.empty(shape, dtype=element, device=device)
+    current = torch.cuda.current_stream(device)
+    with torch.cuda.stream(torch_stream(stream, device)):
+        made = torch.empty(shape, dtype=element, device=device)
+    made.record_stream(current)
+    return made
+
+
+def torch_stream(stream: Any, device: Any) -> Any:
+    """torch's object for a stream as users give it."""
+    torch: Any = sys.modules["torch"]
+    if isinstance(stream, torch.cuda.Stream):
+        return stream
+    handle = stream_handle(stream)
+    if handle == 0:
+        return torch.cuda.default_stream(device)
+    return torch.cuda.ExternalStream(handle, device=device)
+
+
+def _flat(values: Sequence[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _flat(value)
+        else:
+            yield value

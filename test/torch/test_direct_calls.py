@@ -1,0 +1,221 @@
+"""torch tensors in calls that torch does not know of: nothing is detached, overwritten behind
+autograd's back, or read as what it does not stand for; and what cannot be read says so.
+"""
+
+import random
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import cutedialect as cute  # noqa: E402
+from cutedialect.frontend.launch import compile_kernel  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def on_the_host(monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_BACKEND", "emulator")
+
+
+def drawn(*shape, dtype=torch.float16, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-4, 5, shape, generator=generator).to(dtype)
+
+
+A, B = drawn(16, 32), drawn(32, 16, seed=1)
+Q = drawn(1, 1, 16, 16)
+
+
+@cute.kernel
+def doubled(X, Y):
+    at = cute.tile_index(Y, (16, 16))
+    cute.copy(cute.load(cute.local_tile(X, (16, 16), at)) * 2.0, cute.local_tile(Y, (16, 16), at))
+
+
+COMPILED = compile_kernel(doubled, (Q[0, 0], Q[0, 0]), {"arch": "sm_80"})
+
+
+def calls_with(a):
+    """Every entry with a tensor (16, 32) in the place of an input."""
+    square = a[:, :16]
+    return {
+        "gemm": lambda: cute.gemm(a, B),
+        "grouped_gemm": lambda: cute.grouped_gemm([A, a], [B, B]),
+        "attention": lambda: cute.attention(*(square[None, None],) * 3),
+        "kernel": lambda: doubled(square, torch.empty(16, 16, dtype=torch.float16)),
+        "compiled": lambda: COMPILED.launch(square, torch.empty(16, 16, dtype=torch.float16)),
+    }
+
+
+ENTRIES = tuple(calls_with(A))
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_gradient_is_never_dropped(entry):
+    a = A.clone().requires_grad_()
+    call = calls_with(a)[entry]
+    calls_with(A)[entry]()  # a warm call has to refuse, too
+    with pytest.raises(ValueError, match=r"expected a tensor without gradient.*cutedialect\.torch"):
+        call()
+    with torch.no_grad():
+        call()
+    with torch.inference_mode():
+        call()
+    with pytest.raises(ValueError, match="without gradient"):
+        call()
+
+
+def test_parameters_without_grad_mode_are_ordinary_tensors():
+    weight = torch.nn.Parameter(B.clone())
+    with torch.no_grad():
+        result = cute.gemm(A, weight)
+    assert type(result) is torch.Tensor
+    torch.testing.assert_close(result, A @ B)
+
+
+@pytest.mark.parametrize("entry", ["gemm", "aux", "grouped_gemm", "attention", "kernel", "swapped"])
+def test_a_written_tensor_has_a_new_version(entry):
+    out = torch.zeros(16, 16, dtype=torch.float16)
+    calls = {
+        "gemm": lambda: cute.gemm(A, B, out=out),
+        "aux": lambda: cute.gemm(A, B, activation="relu", aux=out),
+        "grouped_gemm": lambda: cute.grouped_gemm([A], [B], out=[out]),
+        "attention": lambda: cute.attention(Q, Q, Q, out=out[None, None]),
+        "kernel": lambda: doubled(Q[0, 0], out),
+        "swapped": lambda: cute.gemm(A, B, out=out.T),
+    }
+    factor = torch.ones(16, 16, dtype=torch.float16, requires_grad=True)
+    product = factor * out  # saves out
+    before = out._version
+    for _ in range(2):
+        calls[entry]()
+    assert out._version >= before + 2
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_an_input_keeps_its_version():
+    before = A._version, B._version
+    cute.gemm(A, B)
+    assert (A._version, B._version) == before
+
+
+def test_an_output_that_requires_a_gradient_is_refused():
+    leaf = torch.zeros(16, 16, dtype=torch.float16, requires_grad=True)
+    for out in (leaf, leaf * 1):
+        with pytest.raises(ValueError, match="out: expected a tensor without gradient"):
+            cute.gemm(A, B, out=out)
+    with torch.no_grad():
+        assert cute.gemm(A, B, out=leaf) is leaf
+    assert leaf._version == 1
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_negated_view_is_refused(entry):
+    calls_with(A)[entry]()
+    with pytest.raises(ValueError, match=r"a view that negates it; use \.resolve_neg\(\)"):
+        calls_with(torch._neg_view(A))[entry]()
+    parts = torch.complex(A.float(), A.float()).conj()
+    with pytest.raises(ValueError, match="a view that negates"):
+        cute.gemm(parts.imag, B.float())
+
+
+def test_names_of_arguments_are_in_the_errors():
+    wrong = B.clone().requires_grad_()
+    with pytest.raises(ValueError, match=r"^b: expected"):
+        cute.gemm(A, wrong)
+    with pytest.raises(ValueError, match=r"^bs\[1\]: expected"):
+        cute.grouped_gemm([A, A], [B, wrong])
+    with pytest.raises(ValueError, match=r"^k: expected"):
+        cute.attention(Q, Q.clone().requires_grad_(), Q)
+    with pytest.raises(ValueError, match=r"^X: expected"):
+        doubled(wrong[:16], torch.empty(16, 16, dtype=torch.float16))
+
+
+class Plain(torch.Tensor):
+    """A subclass with memory of its own."""
+
+
+class Dispatching(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise AssertionError("expected no operation")
+
+
+@pytest.mark.parametrize("entry", ["gemm", "grouped_gemm", "attention"])
+def test_a_subclass_with_memory_gives_torch_tensors(entry):
+    result = calls_with(A.as_subclass(Plain))[entry]()
+    assert all(type(each) is torch.Tensor for each in (result if entry[1] == "r" else [result]))
+    want = calls_with(A)[entry]()
+    torch.testing.assert_close(result, want)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_subclass_that_dispatches_is_refused(entry):
+    wrapped = torch.Tensor._make_wrapper_subclass(Dispatching, (16, 32), dtype=torch.float16)
+    with pytest.raises(TypeError, match="got a Dispatching, which dispatches operations itself"):
+        cute.gemm(wrapped, B)
+    with torch._subclasses.FakeTensorMode():
+        fake = torch.zeros(16, 32, dtype=torch.float16)
+        with pytest.raises(TypeError, match="expected a tensor with memory, got a FakeTensor"):
+            calls_with(fake)[entry]()
+
+
+def test_meta_tensors_are_refused_with_a_remedy():
+    with pytest.raises(TypeError, match=r"^a: expected a tensor with memory.*cutedialect\.torch"):
+        cute.gemm(A.to("meta"), B)
+    with pytest.raises(TypeError, match=r"^out: expected a tensor with memory"):
+        cute.gemm(A, B, out=torch.empty(16, 16, dtype=torch.float16, device="meta"))
+
+
+def test_a_dtensor_is_refused_with_a_remedy():
+    tensors = pytest.importorskip("torch.distributed.tensor")
+    distributed = torch.Tensor._make_wrapper_subclass(
+        tensors.DTensor, (16, 32), dtype=torch.float16
+    )
+    with pytest.raises(TypeError, match=r"a: expected a local tensor, got a DTensor; .*to_local"):
+        cute.gemm(distributed, B)
+
+
+@pytest.mark.parametrize("transform", [torch.vmap, lambda f: torch.func.grad(lambda x: f(x).sum())])
+def test_transforms_are_refused_with_a_remedy(transform):
+    with pytest.raises((TypeError, ValueError), match=r"cutedialect\.torch"):
+        transform(lambda a: cute.gemm(a, B))(A[None])
+
+
+def test_other_layouts_are_refused():
+    with pytest.raises(ValueError, match=r"a: expected a strided tensor, .*use \.to_dense\(\)"):
+        cute.gemm(A.to_sparse(), B)
+    with pytest.raises(TypeError, match="expected a to be one of f16"):
+        cute.gemm(A.to(torch.complex64), B)
+
+
+def test_results_are_torchs_where_the_first_operand_is():
+    generator = random.Random(3)
+    for _ in range(4):
+        m, n, k = (generator.randint(1, 40) for _ in range(3))
+        a, b = drawn(m, k, seed=m), drawn(k, n, seed=n)
+        result = cute.gemm(a, b.numpy())
+        assert type(result) is torch.Tensor
+        np.testing.assert_array_equal(result.numpy(), (a.float() @ b.float()).half().numpy())
+
+
+@pytest.mark.parametrize("entry", ["gemm", "attention", "kernel"])
+def test_dynamo_breaks_the_graph_at_a_call_and_goes_on(entry):
+    def program(a):
+        x = a * 2 + 1
+        if entry == "gemm":
+            return cute.gemm(x, B) - 1
+        if entry == "attention":
+            return cute.attention(*(x[None, None, :, :16],) * 3) - 1
+        y = torch.empty(16, 16, dtype=torch.float16)
+        doubled(x[:, :16], y)
+        return y - 1
+
+    want = program(A)
+    torch._dynamo.reset()
+    torch.testing.assert_close(torch.compile(program, backend="eager")(A), want)
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=r"cutedialect\.torch"):
+        torch.compile(program, backend="eager", fullgraph=True)(A)
