@@ -1,4 +1,4 @@
-"""Instances of a role that take work items in turns (ping-pong): a step of `cute-pipeline`.
+"""Instances of a role that take work items in turns (ping-pong): a step of `cute-synchronize`.
 
     for w = first to total step n { body(w) }
     =>

@@ -18,8 +18,9 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
     from cutedialect.passes.overlap import OverlapPass
     from cutedialect.passes.overlap_tiles import OverlapTilesPass
     from cutedialect.passes.partition import PartitionPass
-    from cutedialect.passes.pipeline import PipelinePass
+    from cutedialect.passes.schedule_loops import ScheduleLoopsPass
     from cutedialect.passes.split_loops import SplitLoopsPass
+    from cutedialect.passes.synchronize import SynchronizePass
     from cutedialect.passes.tile import TilePass
 
     return (
@@ -28,7 +29,8 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
         PartitionPass(arch=arch),
         DeferSumsPass(),
         AssignWarpRolesPass(),
-        PipelinePass(),
+        ScheduleLoopsPass(),
+        SynchronizePass(),
         OverlapPass(),
         OverlapTilesPass(),
         SplitLoopsPass(),

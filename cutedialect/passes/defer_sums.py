@@ -46,8 +46,8 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     YieldOp,
 )
+from cutedialect.dialects.effects import used_by
 from cutedialect.passes.thread_layouts import parts_along
-from cutedialect.passes.written_values import used_by
 
 
 @dataclass(frozen=True)

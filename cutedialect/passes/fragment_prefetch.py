@@ -1,12 +1,12 @@
-"""The skew of `cute-pipeline` inside one role: fragments are loaded one k block ahead of their use.
+"""A step of `cute-schedule-loops`: fragments are loaded one k block ahead of their use.
 
-    wait; for each k block { load fragment; multiply }
+    for k { complete; for each k block { load fragment; multiply } }
     =>
-    wait; load fragment 0
+    complete; load fragment 0
     for k { for each k block { load the next one's fragment; multiply } }
 
-The fragment of the next tile's first block is loaded before the last multiply of this tile, after
-the wait that moves there with it, so that no multiply waits for shared memory.
+The fragment of the next tile's first block is loaded before the last multiply of this tile, behind
+what completes its copies, so that no multiply waits for shared memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, GemmOp, StageOp, SubviewOp
-from cutedialect.dialects.pipeline import ConsumerWaitOp
+from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.passes.ring_buffers import stage_of
 from cutedialect.passes.scalar_ops import ScalarBuilder
 
 
@@ -33,7 +34,7 @@ class _Block:
 
 
 def prefetch_fragments(
-    loop: scf.ForOp, wait: ConsumerWaitOp, views: Sequence[StageOp], position: SSAValue
+    loop: scf.ForOp, complete: CompleteOp, views: Sequence[StageOp], position: SSAValue
 ) -> None:
     """Skew the k blocks of a pipelined loop whose current stages are `views`.
 
@@ -52,19 +53,17 @@ def prefetch_fragments(
             assert parent is not None
             parent.insert_op_before(alloc, loop)
     ahead = ScalarBuilder(InsertPoint.before(loop), loop)
-    assert wait.pending is not None
-    ahead.insert(ConsumerWaitOp(wait.ring, wait.pending.value.data))
-    _load(ahead, blocks[0], ahead.constant(0), views)
+    _load(ahead, blocks[0], ahead.constant(0), views, 0)
     stages = views[0].source.type
-    wait.detach()
+    complete.detach()
+    complete.erase()
     last = blocks[-1].gemm
     body = loop.body.block
-    body.insert_op_before(wait, last)
     end = ScalarBuilder(InsertPoint.before(last), last)
     count = end.constant(stages.shape[-1])  # type: ignore[attr-defined]
     following = end.binary(arith.AddiOp, position, end.constant(1))
-    _load(end, blocks[0], end.binary(arith.RemUIOp, following, count), views)
-    # The first block's copies are now elsewhere; each other block's move before the one ahead.
+    _load(end, blocks[0], end.binary(arith.RemUIOp, following, count), views, 1)
+    # The first block's copies are elsewhere now; each other block's move before the one ahead.
     for copy in blocks[0].copies:
         _erase(copy)
     for before, block in pairwise(blocks):
@@ -84,6 +83,8 @@ def _blocks(loop: scf.ForOp, views: Sequence[StageOp]) -> list[_Block] | None:
     for view in views:
         for use in view.result.uses:
             sub = use.operation
+            if isinstance(sub, CompleteOp):
+                continue
             if not isinstance(sub, SubviewOp) or not sub.result.has_one_use():
                 return None
             copy = next(iter(sub.result.uses)).operation
@@ -104,14 +105,17 @@ def _blocks(loop: scf.ForOp, views: Sequence[StageOp]) -> list[_Block] | None:
     return blocks if len(blocks) >= 2 and filled == readers and single else None
 
 
-def _load(build: ScalarBuilder, block: _Block, index: SSAValue, views: Sequence[StageOp]) -> None:
-    """The copies of `block`, from stage `index`."""
-    stages = {view.result: view.source for view in views}
+def _load(
+    build: ScalarBuilder, block: _Block, index: SSAValue, views: Sequence[StageOp], ahead: int
+) -> None:
+    """The copies of `block`, from stage `index`, behind those of the trip so many ahead."""
+    rings = {view.result: view.source for view in views}
+    stages = {old: stage_of(build, ring, index, ahead) for old, ring in rings.items()}
+    build.insert(CompleteOp([stage.result for stage in stages.values()]))
     for copy in block.copies:
         sub = copy.source.owner
         assert isinstance(sub, SubviewOp)
-        stage = build.insert(StageOp(stages[sub.source], index)).results[0]  # pyright: ignore[reportArgumentType]
-        view = sub.clone({sub.source: stage})
+        view = sub.clone({sub.source: stages[sub.source].result})  # pyright: ignore[reportArgumentType]
         build.insert(view)
         again = CopyOp(view.results[0], copy.destination, atom=copy.atom, tv=copy.tv)
         again.attributes.update(copy.attributes)

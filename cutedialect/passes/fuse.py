@@ -27,7 +27,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     YieldOp,
 )
-from cutedialect.passes.written_values import written
+from cutedialect.dialects.effects import written
 
 
 @dataclass(frozen=True)

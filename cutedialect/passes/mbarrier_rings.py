@@ -1,4 +1,4 @@
-"""The part of `cute-pipeline` for kernels with roles: a buffer that crosses roles becomes a ring
+"""The part of `cute-synchronize` for kernels with roles: a buffer that crosses roles becomes a ring
 with mbarriers, and asynchronous readers and writers of one role get what completes them.
 
     copy g, s (load); use s (main)

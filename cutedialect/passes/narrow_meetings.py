@@ -1,4 +1,4 @@
-"""A step of `cute-pipeline`: warps and warpgroups that decide for themselves.
+"""A step of `cute-synchronize`: warps and warpgroups that decide for themselves.
 
     y = any x {local}; if y { what each warp does in registers } else { likewise }
     =>

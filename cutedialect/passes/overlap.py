@@ -52,6 +52,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WgmmaFenceOp,
     WgmmaWaitOp,
 )
+from cutedialect.dialects.effects import used_by, written, written_by
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
@@ -62,7 +63,6 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline.roles import role_of
 from cutedialect.passes.shadows import use_shadows
-from cutedialect.passes.written_values import used_by, written, written_by
 
 _GROUP = 4
 # What a comparison of the loop's index with its first value says of the first trip and of no other.

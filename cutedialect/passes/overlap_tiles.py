@@ -44,13 +44,13 @@ from xdsl.passes import ModulePass
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, FragmentType, KernelOp
 from cutedialect.dialects.cute_nvgpu import WgmmaWaitOp
+from cutedialect.dialects.effects import used_by, written_by
 from cutedialect.dialects.pipeline import TurnPassOp, TurnWaitOp
 from cutedialect.passes.overlap import last_written
 from cutedialect.passes.shadows import use_shadows
 from cutedialect.passes.shared_meetings import share_meetings
 from cutedialect.passes.split_roles import sweep
 from cutedialect.passes.walked_tiles import Tile, body_of, tile_parts
-from cutedialect.passes.written_values import used_by, written_by
 
 # What is computed from one carried number rather than carried.
 _QUICK = (

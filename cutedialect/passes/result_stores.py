@@ -46,6 +46,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     UniversalCopyType,
 )
+from cutedialect.dialects.effects import written
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import coalesced_for, contiguous_mode, vector_bytes
@@ -59,7 +60,6 @@ from cutedialect.passes.thread_layouts import (
     modes_of,
     sector_efficiency,
 )
-from cutedialect.passes.written_values import written
 
 # Warps of a warpgroup.
 _GROUP = 4

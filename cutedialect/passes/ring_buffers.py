@@ -1,11 +1,25 @@
-"""The storage of rings: a buffer with one more mode, the stage."""
+"""The storage of rings: a buffer with one more mode, the stage, and the stages that a loop uses."""
 
 from __future__ import annotations
 
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute, SSAValue
 
-from cutedialect.dialects.cute import MemRefType
+from cutedialect.dialects.cute import MemRefType, StageOp
 from cutedialect.layout import Layout
+from cutedialect.passes.scalar_ops import ScalarBuilder
+
+AHEAD = "ahead"
+"""The attribute of a `cute.stage`: of which trip of the loop around it that is the stage, counted
+from the present one."""
+
+
+def stage_of(build: ScalarBuilder, ring: SSAValue, index: SSAValue, ahead: int) -> StageOp:
+    """The stage of the trip so many ahead of the present one."""
+    stage = StageOp(ring, index)
+    stage.attributes[AHEAD] = IntegerAttr(ahead, i32)
+    build.insert(stage)
+    return stage
 
 
 def ring_type(type_: Attribute, stages: int) -> MemRefType:

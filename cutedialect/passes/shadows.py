@@ -37,13 +37,13 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreWaitOp,
     WgmmaWaitOp,
 )
+from cutedialect.dialects.effects import used_by, written, written_by
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
 )
 from cutedialect.passes.thread_layouts import threads_along
-from cutedialect.passes.written_values import used_by, written, written_by
 
 _WARP = 32
 # Registers of a thread that may hold what is computed before the wait.

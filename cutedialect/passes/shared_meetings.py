@@ -27,7 +27,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
 )
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, TmaStoreWaitOp
-from cutedialect.passes.written_values import used_by
+from cutedialect.dialects.effects import used_by
 
 
 def share_meetings(around: Operation) -> None:

@@ -27,6 +27,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WgmmaFenceOp,
     WgmmaWaitOp,
 )
+from cutedialect.dialects.effects import used_by
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
@@ -42,7 +43,6 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline.roles import role_of
 from cutedialect.passes.overlap import behind, is_plain
-from cutedialect.passes.written_values import used_by
 
 _RING_STEPS = (
     AdvanceOp,

@@ -13,7 +13,7 @@ item begins with, and tells the other loading threads too.
 from __future__ import annotations
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import UnitAttr, i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
@@ -53,12 +53,22 @@ _SLOTS_AHEAD = 1
 _COUNTER = MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((1,), (1,)))
 
 
+WORK = "work_items"
+"""The attribute of a loop whose trips are work items of a CTA."""
+
+
+def is_work_loop(op: Operation) -> bool:
+    """Whether the trips of a loop are work items, which share no tile that they store."""
+    return WORK in op.attributes
+
+
 def work_loop(
     index: TileIndexOp, build: ScalarBuilder, first: SSAValue, total: SSAValue, step: SSAValue
 ) -> tuple[ScalarBuilder, SSAValue]:
     """Move everything from `index` on into a loop; returns the item's number."""
     body = Block(arg_types=[i32])
-    build.insert(scf.ForOp(first, total, step, [], body))
+    loop = build.insert(scf.ForOp(first, total, step, [], body))
+    loop.attributes[WORK] = UnitAttr()
     _move(index, body)
     _end(body, scf.YieldOp(), index)
     return ScalarBuilder(InsertPoint.before(index), index), body.args[0]
@@ -79,6 +89,7 @@ def claim_loop(
     counter = add_argument(kernel, _COUNTER, "claims", _zeroed_counter)
     before, body = Block(arg_types=[i32]), Block(arg_types=[i32])
     loop = scf.WhileOp([first], [i32], Region(before), Region(body))
+    loop.attributes[WORK] = UnitAttr()
     ScalarBuilder(InsertPoint.before(index), index).insert(loop)
     runs = arith.CmpiOp(before.args[0], total, "slt")
     runs.location = index.location
@@ -92,7 +103,7 @@ def claim_loop(
 
 
 def share_claims(kernel: KernelOp) -> None:
-    """Let the first role whose one thread loads claim for the others; a step of `cute-pipeline`, on
+    """Let the first role whose one thread loads claim for the others; a step of `cute-synchronize`, on
     roles that each have the loop.
     """
     roles = [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]

@@ -14,11 +14,12 @@ STAGES = [
     "03-cute-partition.mlir",
     "04-cute-defer-sums.mlir",
     "05-cute-assign-warp-roles.mlir",
-    "06-cute-pipeline.mlir",
-    "07-cute-overlap.mlir",
-    "08-cute-overlap-tiles.mlir",
-    "09-cute-split-loops.mlir",
-    "10-convert-to-ptx.mlir",
+    "06-cute-schedule-loops.mlir",
+    "07-cute-synchronize.mlir",
+    "08-cute-overlap.mlir",
+    "09-cute-overlap-tiles.mlir",
+    "10-cute-split-loops.mlir",
+    "11-convert-to-ptx.mlir",
 ]
 
 
@@ -48,7 +49,7 @@ def test_the_environment_asks_for_a_dump(tmp_path, monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_DUMP_DIR", str(tmp_path / "here"))
     x = np.zeros((16, 16), np.float32)
     cute.compile(fresh(2.0), x, x, arch="sm_80", backend="emulator")
-    assert (tmp_path / "here" / "06-cute-pipeline.mlir").read_text().startswith("builtin.module")
+    assert (tmp_path / "here" / "07-cute-synchronize.mlir").read_text().startswith("builtin.module")
 
 
 def test_verification_after_each_pass(monkeypatch):

@@ -50,8 +50,8 @@ def assert_shown(excerpt, text):
 
 def test_the_roles(kernel):
     roles, host = blocks("mlir")
-    assert_shown(roles, kernel.stages["cute-pipeline"])
-    assert_shown(host, kernel.stages["cute-pipeline"])
+    assert_shown(roles, kernel.stages["cute-synchronize"])
+    assert_shown(host, kernel.stages["cute-synchronize"])
 
 
 def test_the_ptx(kernel):
@@ -61,7 +61,7 @@ def test_the_ptx(kernel):
 
 def test_an_excerpt_that_is_stale_is_noticed(kernel):
     roles, _ = blocks("mlir")
-    stage = kernel.stages["cute-pipeline"]
+    stage = kernel.stages["cute-synchronize"]
     for old, new in (("bytes = 49152", "bytes = 1"), ("wgmma_fence", "fence"), ("stsm", "copy")):
         with pytest.raises(AssertionError):
             assert_shown(roles.replace(old, new), stage)

@@ -291,7 +291,7 @@ def test_three_operands_of_three_classes(classes):
         kernel.launch(*given, y)
         results.append(bits(y))
     assert np.array_equal(results[0], results[1])
-    assert kernel.stages["cute-pipeline"].count("pipeline.create") == 1
+    assert kernel.stages["cute-synchronize"].count("pipeline.create") == 1
 
 
 # (instruction, classes, codes of faults that may be found first)

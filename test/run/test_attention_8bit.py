@@ -356,7 +356,7 @@ def test_both_multiplies_are_of_warpgroups():
     assert "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3" in kernel.ptx
     assert "mma.sync" not in kernel.ptx
     assert "transpose_copy" in kernel.stages["cute-partition"]
-    assert 'pipeline.role "prepare"' in kernel.stages["cute-pipeline"]
+    assert 'pipeline.role "prepare"' in kernel.stages["cute-synchronize"]
 
 
 VARIANTS = [

@@ -54,7 +54,7 @@ def test_roles_hear_of_the_next_item_through_a_ring():
     a, b = operands(128, 128, 64)
     options = {"arch": "sm_90a", "schedule": "scheduler = dynamic", "backend": "emulator"}
     kernel = cute.compile(cute.gemm, a, b, **options)
-    after = kernel.stages["cute-pipeline"]
+    after = kernel.stages["cute-synchronize"]
     assert after.count("cute.claim ") == after.count("pipeline.send ") == 1
     assert after.count("pipeline.receive ") == 1
     if ptxas.find() is not None:

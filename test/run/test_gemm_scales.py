@@ -412,7 +412,7 @@ def test_order_of_a_step_with_block_scales():
         backend="emulator",
         **ASSEMBLED["blocks"],
     )
-    text = kernel.stages["cute-pipeline"]
+    text = kernel.stages["cute-synchronize"]
     loading, computing = text.split('pipeline.role "main"')
     assert "cute.load" not in loading
     step = computing[computing.index("cute.load %scale_a") :]

@@ -173,7 +173,7 @@ def test_gated_mlp_by_default():
     kernel = gated(200, 136, 200)
     made = cute.Schedule.parse(kernel.schedule)
     assert (made.roles, made.stages, made.warps) == ("specialized", 4, (8, 1))
-    staged = kernel.stages["cute-pipeline"]
+    staged = kernel.stages["cute-synchronize"]
     assert staged.count("pipeline.create") == 1
     assert f"bytes = {3 * 128 * 64 * 2} : i32" in staged
     assert staged.count("tma_load") == 3
@@ -222,7 +222,7 @@ def test_tiles_named_twice_are_loaded_once():
     kernel.launch(x, w, y)
     exact = (x.astype(np.float64) @ w.astype(np.float64)) ** 2
     assert np.abs(y - exact).max() <= 1e-3 * np.abs(exact).max()
-    assert kernel.stages["cute-pipeline"].count("tma_load") == 2
+    assert kernel.stages["cute-synchronize"].count("tma_load") == 2
 
 
 def test_gated_mlp_for_warps():

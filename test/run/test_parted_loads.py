@@ -17,7 +17,7 @@ HEADS = 2
 
 
 def loading_roles(kernel):
-    found = re.findall(r'pipeline.role "(load\w*)"', kernel.stages["cute-pipeline"])
+    found = re.findall(r'pipeline.role "(load\w*)"', kernel.stages["cute-synchronize"])
     return tuple(found)
 
 
@@ -54,7 +54,7 @@ def test_loads_in_any_order(monkeypatch, scheduler, stages):
 def test_one_thread_claims_and_tells_the_others():
     spec = cute.TensorSpec((1, 8, None, 128), cute.bf16)
     kernel = cute.compile(cute.attention, *[spec] * 3, arch="sm_90a", causal=True)
-    after = kernel.stages["cute-pipeline"]
+    after = kernel.stages["cute-synchronize"]
     assert loading_roles(kernel) == ("load", "load_1", "load_2")
     assert after.count("cute.claim ") == after.count("pipeline.send ") == 1
     assert after.count("pipeline.receive ") == 3
@@ -68,7 +68,7 @@ def test_rings_share_a_warp_where_two_prepare():
     spec = cute.TensorSpec((1, 8, None, 128), cute.e4m3)
     kernel = cute.compile(cute.attention, *[spec] * 3, arch="sm_90a")
     assert loading_roles(kernel) == ("load", "load_1")
-    after = kernel.stages["cute-pipeline"]
+    after = kernel.stages["cute-synchronize"]
     assert 'role "prepare" attributes {first = 2 : i32, warps = 2 : i32' in after
     first = after[after.index('role "load"') : after.index('role "load_1"')]
     assert first.count("pipeline.producer_acquire") == 2

@@ -9,6 +9,8 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from cutedialect.dialects.effects import ALL, ORDERS, Effects
+
 from .attributes import check
 from .types import MemRefType
 
@@ -38,6 +40,9 @@ class LastArrivalOp(IRDLOperation):
 
     def __init__(self, counters: SSAValue, index: SSAValue, total: SSAValue) -> None:
         super().__init__(operands=[counters, index, total], result_types=[i1])
+
+    def effects(self) -> Effects:
+        return Effects(meets=ALL, orders=True)
 
     def verify_(self) -> None:
         type_ = self.counters.type
@@ -71,6 +76,9 @@ class ClaimOp(IRDLOperation):
 
     def __init__(self, counter: SSAValue, total: SSAValue) -> None:
         super().__init__(operands=[counter, total], result_types=[i32])
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         type_ = self.counter.type

@@ -20,6 +20,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from cutedialect.dialects.effects import Effects
+
 from .attributes import check, with_attributes
 from .types import FragmentType
 from .views import element_of, parse_types, print_types, same_element, same_tile, shape_of
@@ -66,6 +68,9 @@ class FillOp(IRDLOperation):
         printer.print_string(" : ")
         printer.print_attribute(self.fragment.type)
 
+    def effects(self) -> Effects:
+        return Effects(writes=(self.fragment,))
+
     def verify_(self) -> None:
         element = element_of(self.fragment.type)
         check(
@@ -96,6 +101,9 @@ class ConvertOp(IRDLOperation):
 
     def __init__(self, source: SSAValue, result: FragmentType) -> None:
         super().__init__(operands=[source], result_types=[result])
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.source,))
 
     def verify_(self) -> None:
         same_tile(self.source.type, self.result.type)
@@ -149,6 +157,9 @@ class ExtractOp(IRDLOperation):
         printer.print_string(", (" + ", ".join(map(str, self.origin.get_values())) + ")")
         print_types(printer, self, self.source)
 
+    def effects(self) -> Effects:
+        return Effects(reads=(self.source,))
+
     def verify_(self) -> None:
         source, result = self.source.type, self.result.type
         same_element(source, result)
@@ -195,6 +206,9 @@ class AnyOp(IRDLOperation):
             properties={"local": UnitAttr() if local else None},
             result_types=[i1],
         )
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.source,))
 
     def verify_(self) -> None:
         element = element_of(self.source.type)

@@ -24,6 +24,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from cutedialect.dialects.effects import ORDERS, Effects
 from cutedialect.layout import Dyn, flatten
 
 from .attributes import check, with_attributes
@@ -139,6 +140,9 @@ class LaunchOp(IRDLOperation):
             printer.print_string(" : ")
             printer.print_list([arg.type for arg in self.args], printer.print_attribute)
 
+    def effects(self) -> Effects:
+        return ORDERS
+
     def verify_(self) -> None:
         check(
             len(self.grid) in (0, 3),
@@ -226,6 +230,9 @@ class WorkspaceOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.result.type)
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         type_ = self.result.type

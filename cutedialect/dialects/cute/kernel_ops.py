@@ -40,6 +40,7 @@ from xdsl.traits import (
 )
 
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
+from cutedialect.dialects.effects import NONE, ORDERS, Effects
 
 from .attributes import ScheduleAttr, check, with_attributes
 from .groups import GroupType, tensor_type
@@ -145,6 +146,9 @@ class KernelOp(IRDLOperation):
             printer.print_attr_dict(shown)
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False, print_empty_block=False)
+
+    def effects(self) -> Effects:
+        return NONE
 
     def verify_(self) -> None:
         for arg in self.body.block.args:
@@ -354,6 +358,9 @@ class TileIndexOp(IRDLOperation):
             printer.print_string(", ")
             printer.print_attribute(self.work.type)
 
+    def effects(self) -> Effects:
+        return ORDERS
+
     def verify_(self) -> None:
         if self.work is not None or self.mode is not None:
             check(
@@ -473,6 +480,9 @@ class PrintfOp(IRDLOperation):
         if self.args:
             printer.print_string(" : ")
             printer.print_list([arg.type for arg in self.args], printer.print_attribute)
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         problem = format_problem(self.format.data, [arg.type for arg in self.args])

@@ -51,6 +51,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     WidenCopyType,
 )
+from cutedialect.dialects.effects import ALL, Effects, unit_of
 
 from .attributes import LayoutAttr, check, with_attributes
 from .types import FragmentType, MemRefType
@@ -82,6 +83,9 @@ class LoadOp(IRDLOperation):
         assert isinstance(type_, MemRefType)
         result = result or FragmentType.get(type_.element, type_.shape)
         super().__init__(operands=[source], result_types=[result])
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.source,))
 
     def verify_(self) -> None:
         same_tile(self.source.type, self.result.type)
@@ -134,6 +138,9 @@ class CopyOp(IRDLOperation):
             operands=[source, destination, pred, descriptor, barrier],
             properties={"atom": atom, "tv": tv},
         )
+
+    def effects(self) -> Effects:
+        return Effects((self.source,), (self.destination,), unit_of(self.atom))
 
     def verify_(self) -> None:
         same_tile(self.source.type, self.destination.type)
@@ -201,6 +208,9 @@ class GemmOp(IRDLOperation):
     def is_whole_problem(self) -> bool:
         """Whether the accumulator is a tensor in memory."""
         return isinstance(self.acc.type, MemRefType)
+
+    def effects(self) -> Effects:
+        return Effects((self.a, self.b, self.acc), (self.acc,), unit_of(self.atom))
 
     def verify_(self) -> None:
         a, b, c = (shape_of(value.type) for value in (self.a, self.b, self.acc))
@@ -340,6 +350,9 @@ class MapOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
 
+    def effects(self) -> Effects:
+        return Effects(reads=tuple(self.inputs))
+
     def verify_(self) -> None:
         shape = shape_of(self.result.type)
         args = self.body.block.args
@@ -465,6 +478,9 @@ class ReduceOp(IRDLOperation):
             result_types=[result],
         )
 
+    def effects(self) -> Effects:
+        return Effects(reads=(self.source,))
+
     def verify_(self) -> None:
         _verify_word("a reduction", self.kind.data, REDUCTIONS)
         shape = shape_of(self.source.type)
@@ -511,6 +527,9 @@ class AtomicOp(IRDLOperation):
     def __init__(self, kind: str, source: SSAValue, destination: SSAValue) -> None:
         super().__init__(operands=[source, destination], properties={"kind": StringAttr(kind)})
 
+    def effects(self) -> Effects:
+        return Effects((self.source, self.destination), (self.destination,))
+
     def verify_(self) -> None:
         _verify_word("an atomic", self.kind.data, ATOMICS)
         same_tile(self.source.type, self.destination.type)
@@ -538,3 +557,6 @@ class BarrierOp(IRDLOperation):
 
     def __init__(self, warps: int | None = None) -> None:
         super().__init__(properties={"warps": None if warps is None else IntegerAttr(warps, i32)})
+
+    def effects(self) -> Effects:
+        return Effects(meets=ALL if self.warps is None else self.warps.value.data)

@@ -30,6 +30,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.effects import ALLOCATES, Effects
 from cutedialect.layout import Layout
 
 from .attributes import check
@@ -280,6 +281,9 @@ class AllocFragmentOp(IRDLOperation):
     def __init__(self, type_: FragmentType) -> None:
         super().__init__(result_types=[type_])
 
+    def effects(self) -> Effects:
+        return ALLOCATES
+
 
 @irdl_op_definition
 class AllocSmemOp(IRDLOperation):
@@ -298,6 +302,9 @@ class AllocSmemOp(IRDLOperation):
 
     def __init__(self, type_: MemRefType) -> None:
         super().__init__(result_types=[type_])
+
+    def effects(self) -> Effects:
+        return ALLOCATES
 
     def verify_(self) -> None:
         type_ = self.result.type

@@ -4,12 +4,15 @@ the ops that bracket asynchronous ones.
 An atom's facts (layouts, registers, targets) are data in `cutedialect.atoms`; a type here names one
 entry of it, in the spelling of NVIDIA's CuTe IR where that has one. `copy_atoms.py`: what threads
 copy with; `mma_atoms.py`: multiplies; `tma.py`: the tensor memory accelerator; `bulk.py`: copies
-of contiguous tiles without a tensor map; `wgmma.py`: groups of warpgroup multiplies.
+of contiguous tiles without a tensor map; `wgmma.py` and `cp_async.py`: groups of warpgroup multiplies
+and of asynchronous copies.
 """
 
 from __future__ import annotations
 
 from xdsl.ir import Dialect
+
+from cutedialect.dialects.effects import declared
 
 from .bulk import BulkCopyType, BulkLoadType, BulkStoreType
 from .copy_atoms import (
@@ -22,6 +25,7 @@ from .copy_atoms import (
     UniversalCopyType,
     WidenCopyType,
 )
+from .cp_async import CpAsyncCommitOp, CpAsyncWaitOp
 from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType
 from .tma import (
     FenceTensorMapsOp,
@@ -38,17 +42,21 @@ from .wgmma import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 
 CuteNvgpu = Dialect(
     "cute_nvgpu",
-    [
-        MakeTmaDescriptorOp,
-        FenceTensorMapsOp,
-        TmaPrefetchOp,
-        TmaStoreCommitOp,
-        TmaStoreWaitOp,
-        ProxyFenceOp,
-        WgmmaFenceOp,
-        WgmmaCommitOp,
-        WgmmaWaitOp,
-    ],
+    declared(
+        [
+            MakeTmaDescriptorOp,
+            FenceTensorMapsOp,
+            TmaPrefetchOp,
+            TmaStoreCommitOp,
+            TmaStoreWaitOp,
+            ProxyFenceOp,
+            CpAsyncCommitOp,
+            CpAsyncWaitOp,
+            WgmmaFenceOp,
+            WgmmaCommitOp,
+            WgmmaWaitOp,
+        ]
+    ),
     [
         UniversalCopyType,
         SimtAsyncCopyType,
@@ -71,6 +79,8 @@ __all__ = [
     "BulkLoadType",
     "BulkStoreType",
     "CopyType",
+    "CpAsyncCommitOp",
+    "CpAsyncWaitOp",
     "CuteNvgpu",
     "FenceTensorMapsOp",
     "LdsmType",

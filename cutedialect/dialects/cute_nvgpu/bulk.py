@@ -14,6 +14,7 @@ from xdsl.printer import Printer
 
 from cutedialect.atoms import copy
 from cutedialect.atoms.bulk_copy_atoms import GRANULE
+from cutedialect.dialects.effects import Unit
 from cutedialect.dialects.element_names import element_name
 from cutedialect.layout import Layout, coalesce, flatten
 
@@ -77,6 +78,7 @@ class BulkLoadType(BulkCopyType):
     """
 
     name = "cute_nvgpu.atom.bulk_load"
+    unit = Unit.TMA_LOAD
 
     @classmethod
     def get(cls, element: Attribute, cache: str | None = None) -> Self:
@@ -110,6 +112,7 @@ class BulkStoreType(BulkCopyType):
     """
 
     name = "cute_nvgpu.atom.bulk_store"
+    unit = Unit.TMA_STORE
 
     @classmethod
     def get(cls, element: Attribute, reduce: str | None = None, cache: str | None = None) -> Self:

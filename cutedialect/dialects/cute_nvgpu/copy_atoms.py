@@ -14,6 +14,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from cutedialect.atoms import CopyAtom, copy, copy_atom
+from cutedialect.dialects.effects import Unit
 
 from .syntax import expect, parse_bits, parse_key
 
@@ -100,6 +101,7 @@ class SimtAsyncCopyType(CopyType):
     """
 
     name = "cute_nvgpu.atom.simt_async_copy"
+    unit = Unit.CP_ASYNC
 
     @classmethod
     def get(cls, element: Attribute, cache: str, bits: int) -> SimtAsyncCopyType:

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import MmaAtom, mma_sync
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, wgmma
+from cutedialect.dialects.effects import Unit
 from cutedialect.dialects.element_names import element_name, operand_name
 
 from .syntax import expect, parse_key
@@ -136,6 +137,7 @@ class Sm90MmaType(MmaType):
     """
 
     name = "cute_nvgpu.sm90.mma"
+    unit = Unit.WGMMA
 
     @classmethod
     def get(

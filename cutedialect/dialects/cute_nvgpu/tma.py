@@ -27,6 +27,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tensor_map import REDUCTIONS, check_reduction
+from cutedialect.dialects.effects import ORDERS, Effects, Unit
 from cutedialect.dialects.element_names import element_name
 from cutedialect.layout import Swizzle
 
@@ -145,6 +146,7 @@ class TmaLoadType(CopyType):
     """
 
     name = "cute_nvgpu.atom.tma_load"
+    unit = Unit.TMA_LOAD
 
     @classmethod
     def get(
@@ -215,6 +217,7 @@ class TmaStoreType(CopyType):
     """
 
     name = "cute_nvgpu.atom.tma_store"
+    unit = Unit.TMA_STORE
 
     @classmethod
     def get(
@@ -379,6 +382,9 @@ class TmaPrefetchOp(IRDLOperation):
     def __init__(self, tile: SSAValue, descriptor: SSAValue) -> None:
         super().__init__(operands=[tile, descriptor])
 
+    def effects(self) -> Effects:
+        return ORDERS
+
     def verify_(self) -> None:
         from cutedialect.dialects.cute import MemRefType
 
@@ -409,6 +415,9 @@ class TmaStoreCommitOp(IRDLOperation):
 
     def __init__(self, warps: int | None = None) -> None:
         super().__init__(properties={"warps": None if warps is None else IntegerAttr(warps, i32)})
+
+    def effects(self) -> Effects:
+        return ORDERS
 
 
 @irdl_op_definition
@@ -442,6 +451,9 @@ class TmaStoreWaitOp(IRDLOperation):
             }
         )
 
+    def effects(self) -> Effects:
+        return ORDERS
+
 
 @irdl_op_definition
 class ProxyFenceOp(IRDLOperation):
@@ -460,6 +472,9 @@ class ProxyFenceOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__()
+
+    def effects(self) -> Effects:
+        return ORDERS
 
 
 @irdl_op_definition
@@ -482,6 +497,9 @@ class FenceTensorMapsOp(IRDLOperation):
 
     def __init__(self, maps: SSAValue) -> None:
         super().__init__(operands=[maps])
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         from cutedialect.dialects.cute import GroupType

@@ -16,6 +16,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from cutedialect.dialects.effects import ORDERS, Effects
+
 from .syntax import expect
 
 
@@ -37,6 +39,9 @@ class WgmmaFenceOp(IRDLOperation):
     def __init__(self) -> None:
         super().__init__()
 
+    def effects(self) -> Effects:
+        return ORDERS
+
 
 @irdl_op_definition
 class WgmmaCommitOp(IRDLOperation):
@@ -55,6 +60,9 @@ class WgmmaCommitOp(IRDLOperation):
 
     def __init__(self) -> None:
         super().__init__()
+
+    def effects(self) -> Effects:
+        return ORDERS
 
 
 @irdl_op_definition
@@ -82,6 +90,9 @@ class WgmmaWaitOp(IRDLOperation):
 
     def __init__(self, pending: int, after: Sequence[SSAValue] = ()) -> None:
         super().__init__(operands=[list(after)], properties={"pending": IntegerAttr(pending, i32)})
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         pending = self.pending.value.data

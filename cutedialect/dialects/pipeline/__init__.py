@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
+from cutedialect.dialects.effects import declared
+
 from .messages import ReceiveOp, SendOp
 from .rings import (
     AdvanceOp,
@@ -24,6 +26,7 @@ from .rings import (
 from .roles import RoleOp
 from .turns import InstanceOp, TurnPassOp, TurnWaitOp
 from .verbs import (
+    CompleteOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
     ProducerAcquireOp,
@@ -32,23 +35,26 @@ from .verbs import (
 
 Pipeline = Dialect(
     "pipeline",
-    [
-        CreateOp,
-        StateOp,
-        IndexOp,
-        AdvanceOp,
-        BarrierOp,
-        ProducerAcquireOp,
-        ProducerCommitOp,
-        ConsumerWaitOp,
-        ConsumerReleaseOp,
-        RoleOp,
-        InstanceOp,
-        TurnWaitOp,
-        TurnPassOp,
-        SendOp,
-        ReceiveOp,
-    ],
+    declared(
+        [
+            CreateOp,
+            StateOp,
+            IndexOp,
+            AdvanceOp,
+            BarrierOp,
+            ProducerAcquireOp,
+            ProducerCommitOp,
+            ConsumerWaitOp,
+            ConsumerReleaseOp,
+            CompleteOp,
+            RoleOp,
+            InstanceOp,
+            TurnWaitOp,
+            TurnPassOp,
+            SendOp,
+            ReceiveOp,
+        ]
+    ),
     [RingType, StateType, BarrierType],
 )
 
@@ -56,6 +62,7 @@ __all__ = [
     "AdvanceOp",
     "BarrierOp",
     "BarrierType",
+    "CompleteOp",
     "ConsumerReleaseOp",
     "ConsumerWaitOp",
     "CreateOp",

@@ -11,6 +11,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.cute import MemRefType
+from cutedialect.dialects.effects import Effects
 
 
 @irdl_op_definition
@@ -35,6 +36,9 @@ class SendOp(IRDLOperation):
 
     def __init__(self, value: SSAValue, slots: SSAValue, index: SSAValue) -> None:
         super().__init__(operands=[value, slots, index])
+
+    def effects(self) -> Effects:
+        return Effects(writes=(self.slots,), orders=True)
 
     def verify_(self) -> None:
         _check_slots(self.slots)
@@ -62,6 +66,9 @@ class ReceiveOp(IRDLOperation):
 
     def __init__(self, slots: SSAValue, index: SSAValue) -> None:
         super().__init__(operands=[slots, index], result_types=[i32])
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.slots,), orders=True)
 
     def verify_(self) -> None:
         _check_slots(self.slots)

@@ -22,6 +22,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.cute import MemRefType, StageOp
+from cutedialect.dialects.effects import ALLOCATES, ORDERS, Effects
 
 KINDS = ("tma", "cp_async", "threads")
 SIDES = ("producer", "consumer")
@@ -150,6 +151,9 @@ class CreateOp(IRDLOperation):
         flat = () if self.peers is None else tuple(self.peers.get_values())
         return tuple(zip(flat[::2], flat[1::2], strict=True))  # type: ignore[arg-type]
 
+    def effects(self) -> Effects:
+        return ALLOCATES
+
     def verify_(self) -> None:
         kinds = self.kinds
         for kind in kinds:
@@ -216,6 +220,9 @@ class StateOp(IRDLOperation):
             result_types=[StateType(stages.data)],
         )
 
+    def effects(self) -> Effects:
+        return ALLOCATES
+
     def verify_(self) -> None:
         if self.side.data not in SIDES:
             raise VerifyException(f"expected {' or '.join(SIDES)}, got '{self.side.data}'")
@@ -253,6 +260,9 @@ class IndexOp(IRDLOperation):
 
     def __init__(self, state: SSAValue) -> None:
         super().__init__(operands=[state], result_types=[i32])
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         stages = self.state.type
@@ -293,6 +303,9 @@ class AdvanceOp(IRDLOperation):
     def __init__(self, state: SSAValue, count: SSAValue | None = None) -> None:
         super().__init__(operands=[state, count])
 
+    def effects(self) -> Effects:
+        return ORDERS
+
 
 @irdl_op_definition
 class BarrierOp(IRDLOperation):
@@ -316,6 +329,9 @@ class BarrierOp(IRDLOperation):
 
     def __init__(self, ring: SSAValue, state: SSAValue) -> None:
         super().__init__(operands=[ring, state], result_types=[BarrierType()])
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         check_state(self.ring, self.state, "producer")

@@ -16,6 +16,8 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.effects import NONE, Effects
+
 from .rings import is_whole
 
 _REGISTERS = range(24, 257, 8)
@@ -91,6 +93,9 @@ class RoleOp(IRDLOperation):
     def teams(self) -> int:
         """How many instances of the body run side by side."""
         return 1 if self.instances is None else self.instances.value.data
+
+    def effects(self) -> Effects:
+        return NONE
 
     def verify_(self) -> None:
         mine = self.warp_range

@@ -22,6 +22,8 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.effects import ORDERS, Effects
+
 from .roles import RoleOp, role_of
 
 
@@ -73,6 +75,9 @@ class _TurnOp(IRDLOperation):
                 "outside": UnitAttr() if outside else None,
             },
         )
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         role = _demand_role(self)

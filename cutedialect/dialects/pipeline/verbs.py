@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import IntegerAttr, i1, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
@@ -12,8 +14,14 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    traits_def,
+    var_operand_def,
 )
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.dialects.cute import MemRefType
+from cutedialect.dialects.effects import ORDERS, Effects
 
 from .rings import RingType, StateType, check_state
 
@@ -40,6 +48,9 @@ class ProducerAcquireOp(IRDLOperation):
 
     def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
         super().__init__(operands=[ring, state])
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         check_state(self.ring, self.state, "producer")
@@ -70,6 +81,9 @@ class ProducerCommitOp(IRDLOperation):
 
     def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
         super().__init__(operands=[ring, state])
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         check_state(self.ring, self.state, "producer")
@@ -105,6 +119,9 @@ class ConsumerWaitOp(IRDLOperation):
             operands=[ring, state],
             properties={"pending": None if pending is None else IntegerAttr(pending, i32)},
         )
+
+    def effects(self) -> Effects:
+        return ORDERS
 
     def verify_(self) -> None:
         check_state(self.ring, self.state, "consumer")
@@ -164,6 +181,9 @@ class ConsumerReleaseOp(IRDLOperation):
             properties={"back": None if back is None else IntegerAttr(back, i32)},
         )
 
+    def effects(self) -> Effects:
+        return ORDERS
+
     def verify_(self) -> None:
         check_state(self.ring, self.state, "consumer")
         _demand_beside(self.state, ConsumerWaitOp, "a consumer_wait before the release")
@@ -185,3 +205,31 @@ def _demand_beside(state: SSAValue | None, kind: type[Operation], what: str) -> 
     """Refuse half of a pair: another op with the same state has to be `kind`."""
     if state is not None and not any(isinstance(use.operation, kind) for use in state.uses):
         raise VerifyException(f"expected {what}, got none")
+
+
+@irdl_op_definition
+class CompleteOp(IRDLOperation):
+    """What was copied into some tiles of shared memory is there for all threads that read it.
+
+    It does nothing to a program that is run op by op: a schedule puts it where waiting costs
+    least, and `cute-synchronize` makes of it what the copies before it need (a wait for their
+    groups, a barrier).
+
+    Example:
+
+        cute.kernel @k() {
+          %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+          pipeline.complete %s : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+        }
+    """
+
+    name = "pipeline.complete"
+    tiles = var_operand_def(MemRefType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$tiles attr-dict `:` type($tiles)"
+
+    def __init__(self, tiles: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[list(tiles)])
+
+    def effects(self) -> Effects:
+        return Effects(reads=tuple(self.tiles), orders=True)

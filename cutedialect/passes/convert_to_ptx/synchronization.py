@@ -137,6 +137,10 @@ def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
     self.builder.emit(ptx.BarSyncOp())
 
 
+def _cp_async_wait(self: KernelLowering, op: cute_nvgpu.CpAsyncWaitOp) -> None:
+    self.builder.emit(ptx.CpAsyncWaitOp(op.pending.value.data))
+
+
 def _wgmma_wait(self: KernelLowering, op: cute_nvgpu.WgmmaWaitOp) -> None:
     """A store under a condition that never holds, of which only the hardware knows, ties the wait
     to what is to come before it.
@@ -172,5 +176,7 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute_nvgpu.WgmmaFenceOp: _emits(lambda op: ptx.WgmmaFenceOp()),
     cute_nvgpu.WgmmaCommitOp: _emits(lambda op: ptx.WgmmaCommitOp()),
     cute_nvgpu.WgmmaWaitOp: _wgmma_wait,
+    cute_nvgpu.CpAsyncCommitOp: _emits(lambda op: ptx.CpAsyncCommitOp()),
+    cute_nvgpu.CpAsyncWaitOp: _cp_async_wait,
     cute_nvgpu.ProxyFenceOp: _emits(lambda op: ptx.FenceOp("proxy.async.shared::cta")),
 }

@@ -1,5 +1,5 @@
 // RUN: cute-opt %s -p 'cute-to-ptx{arch=sm_80}' -t ptx | filecheck %s --check-prefix=PTX
-// RUN: cute-opt %s -p 'cute-fuse,cute-tile{arch=sm_80},cute-partition{arch=sm_80},cute-assign-warp-roles,cute-pipeline,convert-to-ptx{arch=sm_80}' -t ptx | filecheck %s --check-prefix=PTX
+// RUN: cute-opt %s -p 'cute-fuse,cute-tile{arch=sm_80},cute-partition{arch=sm_80},cute-assign-warp-roles,cute-schedule-loops,cute-synchronize,convert-to-ptx{arch=sm_80}' -t ptx | filecheck %s --check-prefix=PTX
 // RUN: cute-opt %s -p 'cute-to-ptx{arch=sm_80 schedule="stages = 2"}' -t ptx | filecheck %s --check-prefix=SMALL
 
 // PTX: .target sm_80

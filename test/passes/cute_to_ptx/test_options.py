@@ -43,11 +43,11 @@ def test_the_program_compiles():
         ("cute-to-ptx{arch=sm_9}", "<passes>:1:1", "got target 'sm_9'"),
         ('cute-tile{schedule="stagse = 3"}', "<passes>:1:1", "did you mean 'stages'?"),
         (
-            TILED + ",cute-pipeline{stages=0}",
+            TILED + ",cute-schedule-loops{stages=0}",
             "<passes>:1:73",
             "stages to be an int in 1..12, got 0",
         ),
-        (TILED + ",cute-pipeline{stages=many}", "<passes>:1:94", "expected an integer, got many"),
+        (TILED + ",cute-schedule-loops{stages=many}", "<passes>:1:94", "expected an integer, got many"),
         (
             "cute-tile{arch=sm_80},cute-partition{arch=sm_90a}",
             "<stdin>:1:1",

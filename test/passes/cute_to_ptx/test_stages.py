@@ -14,7 +14,7 @@ PASSES = (
     "cute-partition{arch=sm_80}",
     "cute-defer-sums",
     "cute-assign-warp-roles",
-    "cute-pipeline",
+    "cute-synchronize",
     "convert-to-ptx{arch=sm_80}",
 )
 

@@ -60,7 +60,7 @@ def test_the_first_trip_and_the_others_take_their_sides_of_a_branch():
 
 def test_without_it_the_loop_stays():
     kernel = compiled("no")
-    assert kernel.stages["cute-overlap"] == kernel.stages["cute-pipeline"]
+    assert kernel.stages["cute-overlap"] == kernel.stages["cute-synchronize"]
 
 
 def give_the_same_bits(heads, rows, keys, tile, *overlaps):
@@ -156,7 +156,7 @@ def test_a_kernel_with_one_multiply_is_left_alone():
     specs = [cute.TensorSpec((None, None), cute.f16)] * 2
     kernel = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap = yes")
     # But for the meeting of those that store, which moves (see test_shadows.py).
-    lines = [kernel.stages[stage].splitlines() for stage in ("cute-pipeline", "cute-overlap")]
+    lines = [kernel.stages[stage].splitlines() for stage in ("cute-synchronize", "cute-overlap")]
     assert sorted(lines[0]) == sorted(lines[1])
 
 

@@ -1,5 +1,5 @@
 // Instances skip each other's items in the ring, wait for their turns, and stage results apart.
-// RUN: cute-opt %s -p 'cute-tile{arch=sm_90a},cute-partition{arch=sm_90a},cute-assign-warp-roles,cute-pipeline' | filecheck %s
+// RUN: cute-opt %s -p 'cute-tile{arch=sm_90a},cute-partition{arch=sm_90a},cute-assign-warp-roles,cute-schedule-loops,cute-synchronize' | filecheck %s
 // CHECK: %sD = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,2,2):(64,1,8192,16384)">
 // CHECK: %[[RING:.*]] = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 32768 : i32, peers = array<i64: 2, 1>} : !pipeline.ring<5>
 // CHECK: pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, registers = 40 : i32, elect}

@@ -1,4 +1,4 @@
-// RUN: cute-opt %s -p 'cute-tile{arch=sm_90a},cute-partition{arch=sm_90a},cute-assign-warp-roles,cute-pipeline' | filecheck %s --check-prefix=CLAIMS
+// RUN: cute-opt %s -p 'cute-tile{arch=sm_90a},cute-partition{arch=sm_90a},cute-assign-warp-roles,cute-schedule-loops,cute-synchronize' | filecheck %s --check-prefix=CLAIMS
 
 // BLESSED CLAIMS
 // CLAIMS: builtin.module attributes {cute.arch = "sm_90a"} {

@@ -1,4 +1,4 @@
-// RUN: cute-opt %s -p 'cute-pipeline' | filecheck %s
+// RUN: cute-opt %s -p 'cute-schedule-loops,cute-synchronize' | filecheck %s
 
 // The shared-memory tiles become rings of three stages, filled ahead of the loop.
 

@@ -28,7 +28,7 @@ def run(program, width):
     options = {"arch": "sm_80", "backend": "emulator", "schedule": "warps = (4,1)"}
     kernel = cute.compile(program, x, out, width=width, **options)
     kernel.launch(x, out)
-    (found,) = re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-pipeline"])
+    (found,) = re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-synchronize"])
     warps = re.search(r"warps = (\d+)", found)
     # A vote of a warp, or a barrier.
     assert kernel.ptx.count("vote.sync.any") == (warps is not None)
@@ -119,4 +119,4 @@ def conditions(schedule, rows=None, **masks):
     spec = cute.TensorSpec((1, 4, rows, 64), cute.f16)
     options = {"arch": "sm_90a", "schedule": schedule, **masks}
     kernel = cute.compile(cute.attention, spec, spec, spec, **options)
-    return re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-pipeline"]), kernel.ptx
+    return re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-synchronize"]), kernel.ptx

@@ -1,0 +1,122 @@
+"""What an op does to tiles, beside giving results: which it reads and writes, which unit does it, so
+how it completes, and which threads meet at it. Every op of ours without the trait `Pure` declares
+this; passes that move ops, assign roles or synchronize ask `effects_of` and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from xdsl.dialects import arith, func, scf
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.traits import Pure, is_side_effect_free
+
+
+class Unit(Enum):
+    """What executes an op, which says how its reads and writes complete."""
+
+    THREADS = "threads"
+    """In the order of the threads' own programs."""
+    CP_ASYNC = "cp_async"
+    """With a group of `cp.async` (PTX ISA 9.7.9.25.3)."""
+    TMA_LOAD = "tma_load"
+    """With the bytes of a transaction at an mbarrier (PTX ISA 9.7.9.27)."""
+    TMA_STORE = "tma_store"
+    """With a bulk group of the thread that issues it: of its source, then of its result."""
+    WGMMA = "wgmma"
+    """With a group of warpgroup multiplies (PTX ISA 9.7.15.7)."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """The tiles that an op reads and writes, the unit that does it, and who meets there.
+
+    `meets` is 0 where threads pass one by one, `ALL` where all of the CTA (or role) wait for each
+    other and see what they have written, else the number of neighboring warps that do. `orders`
+    marks ops that synchronize, count or talk to others and so keep their place, though they touch
+    no tile.
+    """
+
+    reads: tuple[SSAValue, ...] = ()
+    writes: tuple[SSAValue, ...] = ()
+    unit: Unit = Unit.THREADS
+    meets: int = 0
+    orders: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the op touches no tile and keeps no order."""
+        return not (self.reads or self.writes or self.meets or self.orders)
+
+
+ALL = -1
+"""`Effects.meets` of an op at which all threads of the CTA, or of the role, wait for each other."""
+NONE = Effects()
+ALLOCATES = Effects(orders=False)
+"""Of an op that makes a buffer, a ring or a place in one: it stays as long as it is used."""
+ORDERS = Effects(orders=True)
+
+# Ops of xDSL's dialects that hold others or end a block: what they do is what stands inside.
+_CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, func.ReturnOp)
+
+
+@runtime_checkable
+class HasEffects(Protocol):
+    """An op that declares what it does."""
+
+    def effects(self) -> Effects:
+        """What the op does, not counting ops inside of it."""
+        ...
+
+
+def effects_of(op: Operation) -> Effects:
+    """What an op does, not counting ops inside of it.
+
+    Raises `TypeError` for an op that is neither pure nor declares its effects.
+    """
+    if isinstance(op, HasEffects):
+        return op.effects()
+    if op.has_trait(Pure) or isinstance(op, _CONTROL) or op.dialect_name() == arith.Arith.name:
+        return NONE
+    if is_side_effect_free(op):
+        return NONE
+    raise TypeError(f"expected an op that declares its effects, got {op.name}")
+
+
+def unit_of(atom: Attribute | None) -> Unit:
+    """The unit that executes copies or multiplies of an atom: threads, if the atom names no other."""
+    return getattr(atom, "unit", Unit.THREADS)
+
+
+def written(op: Operation) -> tuple[SSAValue, ...]:
+    """The tiles that an op changes; not those of ops inside of it."""
+    return effects_of(op).writes
+
+
+def written_by(*ops: Operation) -> set[SSAValue]:
+    """The tiles that ops and those inside of them change."""
+    return {value for op in ops for inner in op.walk() for value in written(inner)}
+
+
+def used_by(*ops: Operation) -> set[SSAValue]:
+    """The operands of ops and of those inside of them."""
+    return {value for op in ops for inner in op.walk() for value in inner.operands}
+
+
+def declared(ops: Iterable[type[IRDLOperation]]) -> list[type[IRDLOperation]]:
+    """The ops of a dialect, each of which says what it does.
+
+    Raises `TypeError` naming the first that does not.
+    """
+    found = list(ops)
+    for op in found:
+        is_pure = any(isinstance(trait, Pure) for trait in op.get_irdl_definition().traits)
+        if not is_pure and not callable(getattr(op, "effects", None)):
+            raise TypeError(
+                f"expected the trait Pure or a method effects() of the op {op.name}, got neither"
+            )
+    return found

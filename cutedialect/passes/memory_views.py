@@ -1,0 +1,131 @@
+"""Which memory a tile is a view of, and whether two views are known to be apart or the same. A view
+is described by its expression: the tensor, and the tiles, slices and coordinates that lead to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from cutedialect.dialects.cute import LocalTileOp, MemRefType, SubviewOp
+
+Expression = Hashable
+
+
+def root_of(view: SSAValue) -> SSAValue:
+    """The buffer, tensor or group of tensors that a view lies in."""
+    owner = view.owner
+    while isinstance(owner, Operation) and owner.operands and is_side_effect_free(owner):
+        view = owner.operands[0]
+        owner = view.owner
+    return view
+
+
+def space_of(view: SSAValue) -> str | None:
+    """`gmem` or `smem` for a tile in memory, None for one in registers."""
+    return view.type.space if isinstance(view.type, MemRefType) else None
+
+
+def expression_of(value: SSAValue) -> Expression:
+    """What a view or number is made of: equal for two of them that are equal wherever the values
+    from outside of pure code are.
+    """
+    owner = value.owner
+    if not isinstance(owner, Operation) or not is_side_effect_free(owner) or owner.regions:
+        return value
+    if isinstance(owner, arith.ConstantOp):
+        return owner.value
+    properties = tuple(sorted(owner.properties.items(), key=lambda item: item[0]))
+    operands = tuple(expression_of(operand) for operand in owner.operands)
+    return (owner.name, properties, operands, owner.results.index(value))
+
+
+def are_apart(one: SSAValue, other: SSAValue, carried: Operation | None) -> bool:
+    """Whether two views of one tensor are known to share no element.
+
+    `carried` is a loop of which the two are used in different trips; None where the values of all
+    loops around them are the same for both.
+    """
+    chains = _chain(one), _chain(other)
+    for mine, theirs in zip(*chains, strict=False):
+        if _tell_apart(mine, theirs, carried):
+            return True
+        if expression_of(mine.results[0]) != expression_of(theirs.results[0]):
+            return False
+        if carried is not None and varies(mine.results[0], carried):
+            return False
+    return False
+
+
+def _tell_apart(one: Operation, other: Operation, carried: Operation | None) -> bool:
+    """Whether two ops are known to give parts of one view that share no element."""
+    match one, other:
+        case SubviewOp(), SubviewOp():
+            return _are_beside(one, other)
+        case LocalTileOp(), LocalTileOp() if one.tile == other.tile:
+            pairs = zip(one.coords, other.coords, one.tile.get_values(), strict=True)
+            return any(extent >= 0 and _differ(a, b, carried) for a, b, extent in pairs)
+        case _:
+            return False
+
+
+def _chain(view: SSAValue) -> list[Operation]:
+    """The ops that lead from a tensor to a view of it."""
+    found: list[Operation] = []
+    owner = view.owner
+    while isinstance(owner, Operation) and owner.operands and is_side_effect_free(owner):
+        found.append(owner)
+        owner = owner.operands[0].owner
+    return found[::-1]
+
+
+def _are_beside(one: SubviewOp, other: SubviewOp) -> bool:
+    """Whether two parts of a tile, at static places, share no element."""
+    mine, theirs = one.result.type, other.result.type
+    assert isinstance(mine, MemRefType)
+    assert isinstance(theirs, MemRefType)
+    starts = zip(one.origin.get_values(), other.origin.get_values(), strict=True)
+    return any(
+        a + int(m) <= b or b + int(t) <= a
+        for (a, b), m, t in zip(starts, mine.shape, theirs.shape, strict=True)
+    )
+
+
+def _differ(one: SSAValue, other: SSAValue, carried: Operation | None) -> bool:
+    """Whether two tile coordinates are known to be different numbers."""
+    mine, theirs = expression_of(one), expression_of(other)
+    if isinstance(mine, IntegerAttr) and isinstance(theirs, IntegerAttr):
+        return mine.value != theirs.value
+    if not isinstance(carried, scf.ForOp) or mine != theirs:
+        return False
+    return _counts(one, carried)
+
+
+def _counts(number: SSAValue, loop: scf.ForOp) -> bool:
+    """Whether a number is another one in each trip of a loop: its index, and what stays."""
+    index = loop.body.block.args[0]
+    if number is index:
+        return True
+    owner = number.owner
+    if isinstance(owner, arith.AddiOp | arith.SubiOp):
+        sides = (owner.lhs, owner.rhs)
+        moving = [side for side in sides if varies(side, loop)]
+        return len(moving) == 1 and _counts(moving[0], loop)
+    return False
+
+
+def varies(value: SSAValue, loop: Operation) -> bool:
+    """Whether a value may be another one in each trip of a loop."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        parent = owner.parent_op()
+        return parent is loop or (parent is not None and loop.is_ancestor(parent))
+    if not loop.is_ancestor(owner):
+        return False
+    if not is_side_effect_free(owner) or owner.regions:
+        return True
+    return any(varies(operand, loop) for operand in owner.operands)
