@@ -28,6 +28,7 @@ from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.layout import Layout
 from cutedialect.passes.layout_inference import contiguous_mode
 from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.tensor_dependences import tensor_dependences
 from cutedialect.passes.tensor_maps import (
     TensorMaps,
     box_of,
@@ -59,6 +60,7 @@ class KernelBinding:
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
         self.scratch: dict[tuple[MemRefType, Parts | None], SSAValue] = {}
         self.maps = TensorMaps(kernel)
+        self.dependences = tensor_dependences(kernel)
         self.is_specialized = self.schedule.roles in ("specialized", "alternate")
         first = kernel.body.block.first_op
         assert first is not None

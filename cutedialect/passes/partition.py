@@ -31,6 +31,7 @@ from cutedialect.dialects.cute import (
     LoadOp,
     MapOp,
     MemRefType,
+    ReadOp,
     ReduceOp,
     SubviewOp,
     TransposeOp,
@@ -47,6 +48,7 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
     WidenCopyType,
 )
+from cutedialect.dialects.effects import written_by
 from cutedialect.layout import Layout
 from cutedialect.passes.assign_warp_roles import PREPARING_WARPS
 from cutedialect.passes.kernel_binding import KernelBinding
@@ -58,6 +60,7 @@ from cutedialect.passes.layout_inference import (
     takes_async_copy,
     vector_bytes,
 )
+from cutedialect.passes.memory_views import root_of
 from cutedialect.passes.mma_choice import (
     choose_mma,
     declined,
@@ -115,6 +118,7 @@ class _Partition(KernelBinding):
     """The pass on one kernel."""
 
     def run(self) -> None:
+        self._check_reads()
         inference = LayoutInference(self.kernel, self.threads)
         for op in list(self.kernel.body.block.walk()):
             if isinstance(op, GemmOp):
@@ -148,6 +152,21 @@ class _Partition(KernelBinding):
                 case _:
                     pass
         ResultStores(self).bind(stores)
+
+    def _check_reads(self) -> None:
+        """Refuse scalars of a tensor that the kernel stores to: they are read once, early."""
+        stored = {
+            root_of(value)
+            for value in written_by(self.kernel)
+            if isinstance(value.type, MemRefType)
+        }
+        for op in self.kernel.body.block.walk():
+            if isinstance(op, ReadOp) and root_of(op.source) in stored:
+                raise PassFailedException(
+                    op,
+                    "expected single elements to be read of tensors that the kernel does not store "
+                    "to, got one of a tensor that it does; load a tile, or store to another tensor",
+                )
 
     # Matrix multiply
 
@@ -235,6 +254,8 @@ class _Partition(KernelBinding):
         type_ = value.type
         if not (isinstance(type_, MemRefType) and type_.space == "gmem"):
             return value
+        if self.dependences.reads_stored(op, value):
+            return self._stage_stored(op, value)
         if value in self.staged:
             return self.staged[value]
         major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
@@ -242,6 +263,22 @@ class _Partition(KernelBinding):
         buffer.name_hint = f"s{value.name_hint or ''}"
         self._copy_to_smem(value, buffer, _once(value, op))
         self.staged[value] = buffer
+        return buffer
+
+    def _stage_stored(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        if self.is_specialized:
+            raise PassFailedException(
+                op,
+                "expected operands that the kernel does not store itself in the role plan "
+                f"'{self.schedule.roles}', whose loading warps run ahead of the stores; take "
+                "roles = uniform",
+            )
+        buffer = self._smem(type_, contiguous_mode(type_), op)
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        self._copy_to_smem(value, buffer, op)
         return buffer
 
     def _descriptor_operand(
@@ -276,7 +313,8 @@ class _Partition(KernelBinding):
         element = multiplied_element(op, value)
         if not needs_widening(op, value):
             return self._stage(op, value)
-        if (value, element, None) in self.prepared:
+        is_stored = self.dependences.reads_stored(op, value)
+        if not is_stored and (value, element, None) in self.prepared:
             return self.prepared[value, element, None]
         type_ = value.type
         assert isinstance(type_, MemRefType)
@@ -284,8 +322,9 @@ class _Partition(KernelBinding):
         buffer.name_hint = f"s{value.name_hint or ''}"
         tv = LayoutAttr(coalesced_for(part_of(value), self.threads))
         copy = CopyOp(value, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
-        self.insert(copy, _once(value, op))
-        self.prepared[value, element, None] = buffer
+        self.insert(copy, op if is_stored else _once(value, op))
+        if not is_stored:
+            self.prepared[value, element, None] = buffer
         return buffer
 
     def _smem(
@@ -429,7 +468,8 @@ class _Partition(KernelBinding):
         _check_whole(op)
         source = op.source.type
         assert isinstance(source, MemRefType)
-        if self.is_specialized and not self.atoms and takes_async_copy(source):
+        is_stored = self.dependences.reads_stored(op, op.source)
+        if self.is_specialized and not self.atoms and not is_stored and takes_async_copy(source):
             # Where no operands want the shared memory, tiles come through it ahead of their use.
             buffer = self._smem(source, contiguous_mode(source), op)
             buffer.name_hint = f"s{op.source.name_hint or ''}"

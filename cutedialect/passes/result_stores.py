@@ -50,6 +50,7 @@ from cutedialect.dialects.effects import written
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import coalesced_for, contiguous_mode, vector_bytes
+from cutedialect.passes.memory_views import root_of
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
 from cutedialect.passes.tensor_reductions import reduces_by_tma, reduction_of
@@ -236,6 +237,9 @@ class ResultStores:
         assert isinstance(destination, MemRefType)
         contiguous = contiguous_mode(destination)
         if contiguous is None or binding.schedule.epilogue != "tma" or is_exception(op):
+            return
+        if root_of(op.destination) in binding.dependences.tensors:
+            # Threads load the tile again, and would have to wait until TMA has stored it.
             return
         part = (source.shape[0], chunk)
         if binding.atoms and min(part) == 1:  # pyright: ignore[reportArgumentType]

@@ -24,8 +24,10 @@ from cutedialect.passes.mma_choice import (
     needs_widening,
     takes_wgmma,
 )
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.result_stores import bits_of_results, results_by_tma
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.tensor_dependences import tensor_dependences
 from cutedialect.passes.tensor_maps import (
     box_of,
     has_tensor_map,
@@ -105,6 +107,15 @@ def _multiplying(
     warps = given.warps or _group_warps(acc.shape, teams)
     if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
         return None
+    stored = tensor_dependences(kernel)
+    again = [op for op in gemms if any(stored.reads_stored(op, tile) for tile in (op.a, op.b))]
+    if again:
+        remark(
+            "cute-tile",
+            again[0],
+            "no loading warps: an operand of this multiply is a tile that the kernel stores before",
+        )
+        return None
     tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
     registers = _REGISTERS
     if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
@@ -132,7 +143,15 @@ def _streaming(
     if target(arch).number < _TMA_TARGET:
         return None
     loads = [op for op in kernel.walk() if isinstance(op, LoadOp)]
-    tiles = [op for op in loads if isinstance(op.source.type, MemRefType)]
+    stored = tensor_dependences(kernel)
+    again = [op for op in loads if stored.reads_stored(op, op.source)]
+    if again:
+        remark(
+            "cute-tile",
+            again[0],
+            "tile not loaded ahead by TMA: the kernel itself stores to the tensor before",
+        )
+    tiles = [op for op in loads if isinstance(op.source.type, MemRefType) and op not in again]
     if not tiles or not all(takes_async_copy(op.source.type) for op in tiles):  # pyright: ignore[reportArgumentType]
         return None
     if any(

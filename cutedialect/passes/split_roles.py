@@ -1,4 +1,4 @@
-"""The last step of `cute-synchronize` for kernels with roles: one copy of the program for each role.
+"""The last step of `cute-synchronize` for kernels with roles: a copy of the program for each role.
 
 A role keeps its own ops, the loops and branches around them, and the scalar code that these need;
 buffers and rings stay in front, shared. Only code without effects is cloned.

@@ -103,8 +103,8 @@ def claim_loop(
 
 
 def share_claims(kernel: KernelOp) -> None:
-    """Let the first role whose one thread loads claim for the others; a step of `cute-synchronize`, on
-    roles that each have the loop.
+    """Let the first role whose one thread loads claim for the others; a step of `cute-synchronize`,
+    on roles that each have the loop.
     """
     roles = [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
     claims = [(role, op) for role in roles for op in role.walk() if isinstance(op, ClaimOp)]

@@ -1,0 +1,182 @@
+"""Kernels that load tiles which they have stored before: the loads see the stores."""
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+TARGETS = ("sm_80", "sm_90a")
+
+
+@cute.kernel
+def rms_norm(X, R, Y, *, tile=(4, 64)):
+    """R += X; Y = R / sqrt(mean of squares of R's row): R is stored, and read again."""
+    rows, _ = tile
+    i, _ = cute.tile_index(Y, (rows, None))
+    x, r, y = (cute.local_tile(T, tile, (i, None)) for T in (X, R, Y))
+    total = cute.zeros((rows,), cute.f32)
+    for j in cute.range(x.tiles):
+        both = x[j].to(cute.f32) + r[j].to(cute.f32)
+        cute.copy(both.to(R.dtype), r[j])
+        total.assign(total + cute.row_sum(both * both))
+    for j in cute.range(x.tiles):
+        value = r[j].to(cute.f32)
+        cute.copy((value * cute.rsqrt(total / 64.0 + 1.0)).to(Y.dtype), y[j])
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("columns", (64, 200, 201))
+def test_a_second_pass_reads_what_the_first_has_stored(arch, columns):
+    rng = np.random.default_rng(columns)
+    x, r = (rng.standard_normal((9, columns)).astype(np.float32) for _ in range(2))
+    y = np.zeros_like(x)
+    both = (x + r).astype(np.float64)
+    rms_norm(x, r, y, arch=arch, backend="emulator")
+    assert np.allclose(r, both, atol=1e-6)
+    expected = both / np.sqrt((both * both).sum(1, keepdims=True) / 64 + 1)
+    assert np.allclose(y, expected, atol=1e-5)
+
+
+@cute.kernel
+def softmax_in_place(X, *, tile=(2, 64)):
+    """Three passes over a row: largest, exponentials stored in place, division in place."""
+    rows, _ = tile
+    i, _ = cute.tile_index(X, (rows, None))
+    x = cute.local_tile(X, tile, (i, None))
+    m, total = cute.full((rows,), -cute.inf, cute.f32), cute.zeros((rows,), cute.f32)
+    for j in cute.range(x.tiles):
+        value = cute.load(x[j])
+        inside = cute.coord(value, 1, x) < X.shape[1]
+        m.assign(cute.maximum(m, cute.row_max(cute.where(inside, value, -cute.inf))))
+    for j in cute.range(x.tiles):
+        value = cute.load(x[j])
+        inside = cute.coord(value, 1, x) < X.shape[1]
+        e = cute.where(inside, cute.exp(value - m), 0.0)
+        cute.copy(e, x[j])
+        total.assign(total + cute.row_sum(e))
+    for j in cute.range(x.tiles):
+        cute.copy(cute.load(x[j]) / total, x[j])
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("columns", (100, 132))
+def test_softmax_in_place(arch, columns):
+    x = np.random.default_rng(columns).standard_normal((5, columns)).astype(np.float32)
+    exact = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    exact /= exact.sum(1, keepdims=True)
+    softmax_in_place(x, arch=arch, backend="emulator")
+    assert np.allclose(x, exact, atol=1e-6)
+
+
+@cute.kernel
+def recurrence(X, *, tile=(8, 32)):
+    """Each tile adds the one before it, which the trip before has stored."""
+    i, _ = cute.tile_index(X, (tile[0], None))
+    x = cute.local_tile(X, tile, (i, None))
+    for j in cute.range(x.tiles - 1):
+        cute.copy(cute.load(x[j]) + cute.load(x[j + 1]), x[j + 1])
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_a_trip_reads_what_the_one_before_has_stored(arch):
+    x = np.random.default_rng(1).integers(-3, 4, (10, 128)).astype(np.float32)
+    expected = x.reshape(10, 4, 32).cumsum(1).reshape(10, 128)
+    recurrence(x, arch=arch, backend="emulator")
+    assert np.array_equal(x, expected)
+
+
+@cute.kernel
+def transposed_in_place(X):
+    """A tile is replaced by its transpose: other threads hold what a thread stores over."""
+    i, j = cute.tile_index(X, (32, 32))
+    x = cute.local_tile(X, (32, 32), (i, j))
+    value = cute.load(x)
+    cute.copy(value.T, x)
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_a_tile_is_stored_over_what_other_threads_load(arch):
+    x = np.arange(32 * 64, dtype=np.float32).reshape(32, 64)
+    expected = np.concatenate([x[:, :32].T, x[:, 32:].T], 1)
+    transposed_in_place(x, arch=arch, backend="emulator")
+    assert np.array_equal(x, expected)
+
+
+@cute.kernel
+def squares(X, Y, *, tile=(64, 64)):
+    """Y = X X, then Y = Y X as often as there are trips: operands that the kernel stores."""
+    bm, _ = tile
+    i, _ = cute.tile_index(Y, (bm, None))
+    x = cute.local_tile(X, tile, (0, 0))
+    y = cute.local_tile(Y, tile, (i, 0))
+    for _trip in cute.range(3):
+        acc = cute.zeros(tile, cute.f32)
+        cute.gemm(y, x, acc)
+        cute.copy(acc.to(Y.dtype), y)
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_a_loop_multiplies_what_it_has_stored(arch):
+    rng = np.random.default_rng(2)
+    x = (rng.permutation(np.eye(64)) * rng.choice([-1, 1], 64)).astype(np.float16)
+    y = rng.integers(-4, 5, (64, 64)).astype(np.float16)
+    expected = y.astype(np.float64) @ x @ x @ x
+    squares(x, y, arch=arch, backend="emulator")
+    assert np.array_equal(y, expected)
+
+
+@cute.kernel
+def replicated_sum(X, S, Y):
+    """A row's sum, which many threads hold, is stored and loaded by others."""
+    i, _ = cute.tile_index(X, (16, 64))
+    x = cute.load(cute.local_tile(X, (16, 64), (i, 0)))
+    s = cute.local_tile(S, (16,), (i,))
+    cute.copy(cute.row_sum(x), s)
+    again = cute.load(s)
+    cute.copy(x - again, cute.local_tile(Y, (16, 64), (i, 0)))
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_a_sum_is_stored_and_loaded_again(arch):
+    x = np.random.default_rng(3).integers(-5, 6, (32, 64)).astype(np.float32)
+    s, y = np.zeros(32, np.float32), np.zeros_like(x)
+    kernel = cute.compile(replicated_sum, x, s, y, arch=arch)
+    replicated_sum(x, s, y, arch=arch, backend="emulator")
+    assert np.array_equal(y, x - x.sum(1, keepdims=True))
+    lines = [line.strip() for line in kernel.stages["cute-synchronize"].splitlines()]
+    load = max(at for at, line in enumerate(lines) if "= cute.load" in line)
+    assert lines[load - 1] == "cute.barrier"
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_tiles_apart_need_no_barrier(arch):
+    """A loop that loads and stores tile after tile of one tensor does not meet in each trip."""
+
+    @cute.kernel
+    def scaled(X):
+        i, _ = cute.tile_index(X, (8, None))
+        x = cute.local_tile(X, (8, 64), (i, None))
+        for j in cute.range(x.tiles):
+            cute.copy(cute.load(x[j]) * 2.0, x[j])
+
+    x = np.random.default_rng(4).standard_normal((16, 192)).astype(np.float32)
+    expected = x * 2
+    kernel = cute.compile(scaled, x, arch=arch)
+    scaled(x, arch=arch, backend="emulator")
+    assert np.array_equal(x, expected)
+    assert not any("stores to the tensor before" in each.message for each in kernel.remarks)
+    if arch == "sm_80":
+        assert "cute.barrier" not in kernel.stages["cute-synchronize"]
+
+
+def test_elements_of_a_stored_tensor_are_refused():
+    @cute.kernel
+    def follow(X, Y):
+        i, _ = cute.tile_index(Y, (8, 8))
+        cute.copy(cute.load(cute.local_tile(Y, (8, 8), (i, 0))), cute.local_tile(X, (8, 8), (i, 0)))
+        at = X[i, 0]
+        cute.copy(cute.full((8, 8), at, cute.i32), cute.local_tile(Y, (8, 8), (i, 0)))
+
+    x = np.zeros((8, 8), np.int32)
+    with pytest.raises(cute.CompileError, match="does not store to"):
+        cute.compile(follow, x, x.copy(), arch="sm_80")
