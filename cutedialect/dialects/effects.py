@@ -107,16 +107,17 @@ def used_by(*ops: Operation) -> set[SSAValue]:
     return {value for op in ops for inner in op.walk() for value in inner.operands}
 
 
-def declared(ops: Iterable[type[IRDLOperation]]) -> list[type[IRDLOperation]]:
+def declared(ops: Iterable[type[IRDLOperation]]) -> list[type[Operation]]:
     """The ops of a dialect, each of which says what it does.
 
     Raises `TypeError` naming the first that does not.
     """
-    found = list(ops)
-    for op in found:
+    found: list[type[Operation]] = []
+    for op in ops:
         is_pure = any(isinstance(trait, Pure) for trait in op.get_irdl_definition().traits)
         if not is_pure and not callable(getattr(op, "effects", None)):
             raise TypeError(
                 f"expected the trait Pure or a method effects() of the op {op.name}, got neither"
             )
+        found.append(op)
     return found

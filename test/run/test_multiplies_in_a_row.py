@@ -1,4 +1,4 @@
-"""Multiplies that follow each other without a loop, or inside of a branch: each finds its operands."""
+"""Multiplies that follow each other without a loop, or in a branch: each finds its operands."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_two_products_without_a_loop(arch):
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-@pytest.mark.parametrize("count", (1, 2, 5))
+@pytest.mark.parametrize("count", [1, 2, 5])
 def test_a_loop_that_python_unrolls(arch, count):
     @cute.kernel
     def unrolled(A, B, Y):
@@ -67,7 +67,7 @@ def chosen(A, B, C, Y, flag: cute.i32):
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-@pytest.mark.parametrize("flag", (0, 1))
+@pytest.mark.parametrize("flag", [0, 1])
 def test_a_product_inside_of_a_branch(arch, flag):
     rng = np.random.default_rng(flag)
     a, b, c = integers(rng, 64, 32), integers(rng, 32, 64), integers(rng, 32, 64)
@@ -114,7 +114,7 @@ def loop_behind_products(A, B, Y, *, tile=(64, 64, 32)):
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-@pytest.mark.parametrize("trips", (1, 2, 3, 5))
+@pytest.mark.parametrize("trips", [1, 2, 3, 5])
 def test_products_around_a_loop(arch, trips):
     rng = np.random.default_rng(trips)
     a, b = integers(rng, 64, 32), integers(rng, 32 * trips, 64)

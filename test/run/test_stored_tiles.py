@@ -25,7 +25,7 @@ def rms_norm(X, R, Y, *, tile=(4, 64)):
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-@pytest.mark.parametrize("columns", (64, 200, 201))
+@pytest.mark.parametrize("columns", [64, 200, 201])
 def test_a_second_pass_reads_what_the_first_has_stored(arch, columns):
     rng = np.random.default_rng(columns)
     x, r = (rng.standard_normal((9, columns)).astype(np.float32) for _ in range(2))
@@ -59,7 +59,7 @@ def softmax_in_place(X, *, tile=(2, 64)):
 
 
 @pytest.mark.parametrize("arch", TARGETS)
-@pytest.mark.parametrize("columns", (100, 132))
+@pytest.mark.parametrize("columns", [100, 132])
 def test_softmax_in_place(arch, columns):
     x = np.random.default_rng(columns).standard_normal((5, columns)).astype(np.float32)
     exact = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))

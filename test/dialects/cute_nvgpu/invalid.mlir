@@ -184,3 +184,10 @@ cute.kernel @widened_to_another(%a: !cute.memref<f8E4M3FN, gmem, align<16>, "(64
   // expected-error @+1 {{expected tiles of the atom's types (f8E4M3FN, bf16), got (f8E4M3FN, f16)}}
   cute.copy %a, %s {atom = !cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>} : !cute.memref<f8E4M3FN, gmem, align<16>, "(64):(1)"> -> !cute.memref<f16, smem, align<128>, "(64):(1)">
 }
+
+// -----
+
+cute.kernel @cp_async_wait_pending() {
+  // expected-error @+1 {{expected 0 or more groups at work, got -1}}
+  cute_nvgpu.cp_async_wait {pending = -1 : i32}
+}

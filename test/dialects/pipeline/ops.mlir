@@ -196,3 +196,15 @@ cute.kernel @messages(%x: i32, %i: i32) {
   pipeline.send %x to %slots[%i] : !cute.memref<i32, smem, align<8>, "(2):(1)">
   %y = pipeline.receive %slots[%i] : !cute.memref<i32, smem, align<8>, "(2):(1)">
 }
+
+// -----
+
+// pipeline.complete
+// CHECK: cute.kernel @complete() {
+// CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+// CHECK-NEXT:   pipeline.complete %s : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+// CHECK-NEXT: }
+cute.kernel @complete() {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+  pipeline.complete %s : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+}
