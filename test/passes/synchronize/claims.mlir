@@ -69,7 +69,7 @@
 // CLAIMS-NEXT:         pipeline.producer_commit %1 at %2 : !pipeline.ring<2>, !pipeline.state<2>
 // CLAIMS-NEXT:         pipeline.advance %2 : !pipeline.state<2>
 // CLAIMS-NEXT:         scf.yield %16 : i32
-// CLAIMS-NEXT:       }
+// CLAIMS-NEXT:       } attributes {work_items}
 // CLAIMS-NEXT:     }
 // CLAIMS-NEXT:     pipeline.role "main" attributes {first = 4 : i32, warps = 8 : i32, registers = 232 : i32} {
 // CLAIMS-NEXT:       %47 = pipeline.state "consumer" %1 : !pipeline.ring<2> -> !pipeline.state<2>
@@ -196,7 +196,7 @@
 // CLAIMS-NEXT:         pipeline.consumer_release %1 at %47 : !pipeline.ring<2>, !pipeline.state<2>
 // CLAIMS-NEXT:         pipeline.advance %47 : !pipeline.state<2>
 // CLAIMS-NEXT:         scf.yield %123 : i32
-// CLAIMS-NEXT:       }
+// CLAIMS-NEXT:       } attributes {work_items}
 // CLAIMS-NEXT:       cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // CLAIMS-NEXT:     }
 // CLAIMS-NEXT:   }

@@ -68,7 +68,7 @@
 // SPLIT-NEXT:           pipeline.producer_commit %0 at %1 : !pipeline.ring<4>, !pipeline.state<4>
 // SPLIT-NEXT:           pipeline.advance %1 : !pipeline.state<4>
 // SPLIT-NEXT:         }
-// SPLIT-NEXT:       }
+// SPLIT-NEXT:       } {work_items}
 // SPLIT-NEXT:     }
 // SPLIT-NEXT:     pipeline.role "main" attributes {first = 4 : i32, warps = 8 : i32, registers = 232 : i32} {
 // SPLIT-NEXT:       %53 = pipeline.state "consumer" %0 : !pipeline.ring<4> -> !pipeline.state<4>
@@ -197,7 +197,7 @@
 // SPLIT-NEXT:         %136 = cute.subview %D_1, (0, 192) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute.copy %135, %136 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
-// SPLIT-NEXT:       }
+// SPLIT-NEXT:       } {work_items}
 // SPLIT-NEXT:       cute_nvgpu.tma_store_wait {pending = 0 : i32, read, warps = 4 : i32}
 // SPLIT-NEXT:     }
 // SPLIT-NEXT:   }

@@ -74,7 +74,7 @@
 // SPLIT-NEXT:       }
 // SPLIT-NEXT:       %td = cute.local_tile %d, [128, 128], (%m, %n) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,128):(?{i64 div=8},1)">
 // SPLIT-NEXT:       cute.copy %h, %td : !cute.fragment<f16, "(128,128)"> -> !cute.memref<f16, gmem, align<16>, "(128,128):(?{i64 div=8},1)">
-// SPLIT-NEXT:     }
+// SPLIT-NEXT:     } {work_items}
 // SPLIT-NEXT:   }
 // SPLIT-NEXT:   func.func @launch(%A: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>, %B: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">>, %D: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>) attributes {cute.written = array<i64: 2>} {
 // SPLIT-NEXT:     %0 = arith.constant 1 : i32

@@ -77,7 +77,7 @@
 // SPLIT-NEXT:       %64 = arith.constant 256 : i32
 // SPLIT-NEXT:       %65 = arith.muli %34, %64 : i32
 // SPLIT-NEXT:       cute.copy %58, %D_1 : !cute.fragment<f16, "(128,256)"> -> !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)">
-// SPLIT-NEXT:     }
+// SPLIT-NEXT:     } {work_items}
 // SPLIT-NEXT:   }
 // SPLIT-NEXT:   func.func @launch(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(1,?{i64 div=8})">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {cute.written = array<i64: 2>} {
 // SPLIT-NEXT:     %0 = arith.constant 1 : i32

@@ -164,7 +164,7 @@
 // STREAM-NEXT:         cute.copy %132, %D_1 : !cute.fragment<f16, "(64,64)"> -> !cute.memref<f16, gmem, align<16>, "(64,64):(?{i64 div=8},1)">
 // STREAM-NEXT:       } else {
 // STREAM-NEXT:       }
-// STREAM-NEXT:     }
+// STREAM-NEXT:     } {work_items}
 // STREAM-NEXT:   }
 // STREAM-NEXT:   func.func @launch(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {cute.written = array<i64: 2>} {
 // STREAM-NEXT:     %0 = arith.constant 1 : i32
