@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from cutedialect.atoms.legality import Legality, legal
     from cutedialect.atoms.matrix_descriptor import MatrixDescriptor, operand_addends
     from cutedialect.atoms.smem_layouts import SmemLayoutAtom, find_smem_layout, smem_layout_atoms
+    from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05, tcgen05
     from cutedialect.atoms.tensor_map import TensorMap, tensor_map_of
+    from cutedialect.atoms.tmem_copy_atoms import TmemCopyAtom, find_tmem_copy
     from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma, wgmma
 
 # Names whose module is imported at their first use.
@@ -26,7 +28,9 @@ _LAZY = {
     "legality": ("Legality", "legal"),
     "matrix_descriptor": ("MatrixDescriptor", "operand_addends"),
     "smem_layouts": ("SmemLayoutAtom", "find_smem_layout", "smem_layout_atoms"),
+    "tcgen05_atoms": ("Tcgen05Atom", "find_tcgen05", "tcgen05"),
     "tensor_map": ("TensorMap", "tensor_map_of"),
+    "tmem_copy_atoms": ("TmemCopyAtom", "find_tmem_copy"),
     "wgmma_atoms": ("WgmmaAtom", "find_wgmma", "wgmma"),
 }
 
@@ -39,13 +43,17 @@ __all__ = [
     "MmaTypes",
     "SmemLayoutAtom",
     "Target",
+    "Tcgen05Atom",
     "TensorMap",
+    "TmemCopyAtom",
     "WgmmaAtom",
     "copy",
     "copy_atom",
     "find_copy",
     "find_mma",
     "find_smem_layout",
+    "find_tcgen05",
+    "find_tmem_copy",
     "find_wgmma",
     "legal",
     "mma",
@@ -56,6 +64,7 @@ __all__ = [
     "target",
     "targets",
     "targets_with",
+    "tcgen05",
     "tensor_map_of",
     "wgmma",
 ]

@@ -228,10 +228,12 @@ def _all() -> tuple[CopyAtom, ...]:
 
 
 def copy() -> list[CopyAtom]:
-    """Every copy instruction of the registry: those of threads, then the bulk copies."""
+    """Every copy instruction of the registry: those of threads, then the bulk copies, then those of
+    tensor memory."""
     from cutedialect.atoms.bulk_copy_atoms import bulk_copies
+    from cutedialect.atoms.tmem_copy_atoms import tmem_copies
 
-    return [*_all(), *bulk_copies()]
+    return [*_all(), *bulk_copies(), *tmem_copies()]
 
 
 @cache

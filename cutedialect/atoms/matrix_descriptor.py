@@ -1,8 +1,8 @@
-"""The shared-memory matrix descriptor of `wgmma`, read off a tile's layout. A tile is (rows, depth)
-elements, a row being one m of A or one n of B; it is canonical when every operand of an instruction
-in it lies at start + what the descriptor's two strides say, before the swizzle of byte addresses.
-Source: PTX ISA 9.1, "Asynchronous warpgroup level matrix: shared memory matrix layout, strides,
-matrix descriptor".
+"""The shared-memory matrix descriptors of `wgmma` and `tcgen05`, read off a tile's layout. A tile
+is (rows, depth) elements, a row being one m of A or one n of B; it is canonical when every operand
+of an instruction in it lies at start + what the descriptor's two strides say, before the swizzle of
+byte addresses. Sources: PTX ISA 9.1, "Asynchronous warpgroup level matrix: shared memory matrix
+layout, strides, matrix descriptor" and "TensorCore 5th Generation: matrix descriptors".
 """
 
 from __future__ import annotations
@@ -14,7 +14,19 @@ from functools import lru_cache
 from cutedialect.atoms.smem_layouts import MODES, span_of, swizzle_mode
 from cutedialect.layout import Layout, Swizzle
 
-_MODE_CODES = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
+# Rows of 128 bytes in which 32 bytes stay together: what tcgen05 asks of MN-major operands of 32
+# bits, and of no others.
+ATOM_32B = "128B_32B"
+_SWIZZLE_32B = Swizzle(2, 5, 2)
+# The units that read descriptors. For each: where the swizzle lies and its codes, and what other
+# bits are constant.
+UNITS = ("wgmma", "tcgen05")
+_SWIZZLE_AT = {"wgmma": 62, "tcgen05": 61}
+_MODE_CODES = {
+    "wgmma": {"none": 0, "128B": 1, "64B": 2, "32B": 3},
+    "tcgen05": {"none": 0, ATOM_32B: 1, "128B": 2, "64B": 4, "32B": 6},
+}
+_CONSTANT = {"wgmma": 0, "tcgen05": 0b001 << 46}
 _CHUNK = 16
 # Bytes of k in one instruction, whatever the type.
 _STEP = 32
@@ -30,14 +42,15 @@ class MatrixDescriptor:
 
     `lbo` (leading) and `sbo` (stride) are byte offsets. K-major: `sbo` leads to the next 8 rows,
     `lbo` (only without a swizzle) to the next 16 bytes of k. MN-major: with a swizzle `lbo` leads
-    to the next span of rows and `sbo` to the next 8 of k; without one the two change places, the
-    span being 16 bytes.
+    to the next span of rows and `sbo` to the next 8 of k (4 of k with swizzle `128B_32B`); without
+    one the two change places, the span being 16 bytes. `unit` is `wgmma` or `tcgen05`.
     """
 
     major: str
     lbo: int
     sbo: int
     mode: str
+    unit: str = "wgmma"
 
     @property
     def constant(self) -> int:
@@ -45,9 +58,12 @@ class MatrixDescriptor:
 
         >>> hex(MatrixDescriptor("K", 16, 1024, "128B").constant)
         '0x4000004000010000'
+        >>> hex(MatrixDescriptor("K", 16, 1024, "128B", "tcgen05").constant)
+        '0x4000404000010000'
         """
         strides = (self.lbo // _CHUNK) << 16 | (self.sbo // _CHUNK) << 32
-        return strides | _MODE_CODES[self.mode] << 62
+        mode = _MODE_CODES[self.unit][self.mode] << _SWIZZLE_AT[self.unit]
+        return strides | mode | _CONSTANT[self.unit]
 
     def at(self, address: int) -> int:
         """The 64 bits for an operand at a shared-memory address, a multiple of 16.
@@ -63,19 +79,23 @@ class MatrixDescriptor:
 
 
 def matrix_descriptor(
-    layout: Layout, swizzle: Swizzle | None, bits: int, instruction_rows: int | None = None
+    layout: Layout,
+    swizzle: Swizzle | None,
+    bits: int,
+    instruction_rows: int | None = None,
+    unit: str = "wgmma",
 ) -> MatrixDescriptor:
     """The descriptor of a (rows, depth) tile of `bits`-bit elements, `swizzle` on byte addresses.
 
     `instruction_rows` are the rows that one instruction reads (64 of A, N of B), all of the tile's
-    when left out. `ValueError` when the tile is not canonical for wgmma, or MN-major with elements
-    of other than 16 bits.
+    when left out; `unit` is `wgmma` or `tcgen05`. `ValueError` when the tile is not canonical for
+    the unit, or MN-major with elements for which the unit has no such operands.
 
     >>> found = matrix_descriptor(Layout((128, 64), (64, 1)), Swizzle(3, 4, 3), 16)
     >>> found.major, found.lbo, found.sbo, found.mode
     ('K', 16, 1024, '128B')
     """
-    tile = _read(layout, swizzle, bits)
+    tile = _read(layout, swizzle, bits, unit)
     return _describe(tile, instruction_rows or len(tile.rows), 8 * _STEP // bits)
 
 
@@ -85,6 +105,7 @@ def operand_addends(
     bits: int,
     instruction_rows: int,
     instruction_k: int,
+    unit: str = "wgmma",
 ) -> tuple[tuple[int, ...], ...]:
     """What to add to the start-address field, in units of 16 bytes: `[r][s]` for block r of
     `instruction_rows` rows and step s of `instruction_k` elements of k.
@@ -94,7 +115,7 @@ def operand_addends(
     >>> operand_addends(Layout((128, 64), (64, 1)), Swizzle(3, 4, 3), 16, 64, 16)
     ((0, 2, 4, 6), (512, 514, 516, 518))
     """
-    tile = _read(layout, swizzle, bits)
+    tile = _read(layout, swizzle, bits, unit)
     _describe(tile, instruction_rows, instruction_k)
     return tuple(
         tuple(
@@ -111,6 +132,7 @@ class _Tile:
     is the sum of the two, because each leaf of the layout belongs to one of the modes."""
 
     text: str
+    unit: str
     major: str
     mode: str
     bits: int
@@ -119,10 +141,13 @@ class _Tile:
 
 
 @lru_cache(maxsize=256)
-def _read(layout: Layout, swizzle: Swizzle | None, bits: int) -> _Tile:
+def _read(layout: Layout, swizzle: Swizzle | None, bits: int, unit: str) -> _Tile:
+    if unit not in UNITS:
+        raise ValueError(f"expected {' or '.join(UNITS)} as the unit, got {unit!r}")
     if bits not in (8, 16, 32):
-        raise ValueError(f"expected elements of 8, 16 or 32 bits for wgmma, got {bits}")
-    mode = swizzle_mode(swizzle)
+        raise ValueError(f"expected elements of 8, 16 or 32 bits for {unit}, got {bits}")
+    wide = unit == "tcgen05" and swizzle == _SWIZZLE_32B
+    mode = ATOM_32B if wide else swizzle_mode(swizzle)
     if len(layout) != 2 or not layout.is_static():
         raise ValueError(f"expected the static layout of a tile of (rows, depth), got {layout}")
     offsets: list[tuple[int, ...]] = []
@@ -132,23 +157,28 @@ def _read(layout: Layout, swizzle: Swizzle | None, bits: int) -> _Tile:
             raise ValueError(f"expected a tile that fits in shared memory, got {layout}")
         offsets.append(tuple(part(i) * bits // 8 for i in range(size)))
     rows, depth = offsets
-    unit = bits // 8
+    size = bits // 8
     swizzle_text = f"{swizzle} o " if mode != "none" else ""
     text = f"{swizzle_text}{layout} of {bits}-bit elements"
     contiguous = [
         major
         for major, part in (("MN", rows), ("K", depth))
-        if len(part) > 1 and part[1] == part[0] + unit
+        if len(part) > 1 and part[1] == part[0] + size
     ]
     if len(contiguous) != 1:
         raise ValueError(
-            f"expected one contiguous mode of a wgmma operand, rows or depth, got {text}"
+            f"expected one contiguous mode of a {unit} operand, rows or depth, got {text}"
         )
-    if contiguous == ["MN"] and bits != 16:
+    if contiguous == ["MN"] and bits != 16 and unit == "wgmma":
         raise ValueError(
             f"expected a K-major wgmma operand (only 16-bit types may be MN-major), got {text}"
         )
-    return _Tile(text, contiguous[0], mode, bits, rows, depth)
+    if (mode == ATOM_32B) != (contiguous == ["MN"] and bits == 32):
+        raise ValueError(
+            f"expected swizzle S<2,5,2> for MN-major tcgen05 operands of 32 bits, and for them "
+            f"alone, got {text}"
+        )
+    return _Tile(text, unit, contiguous[0], mode, bits, rows, depth)
 
 
 def _describe(tile: _Tile, rows: int, k: int) -> MatrixDescriptor:
@@ -168,7 +198,7 @@ def _describe(tile: _Tile, rows: int, k: int) -> MatrixDescriptor:
         raise ValueError(
             f"expected a depth that is a multiple of {k}, got {len(tile.depth)}: {tile.text}"
         )
-    span = span_of(tile.mode)
+    span = 128 if tile.mode == ATOM_32B else span_of(tile.mode)
     if tile.major == "K":
         # With a swizzle the step lies within one row of the pattern.
         chunk = _CHUNK if tile.mode == "none" else _STEP
@@ -176,14 +206,14 @@ def _describe(tile: _Tile, rows: int, k: int) -> MatrixDescriptor:
         sbo = _stride(tile, "row", tile.rows, rows, 8, span)
     else:
         between_rows = _stride(tile, "row", tile.rows, rows, span // unit, unit)
-        between_k = _stride(tile, "k", tile.depth, k, 8, span)
+        between_k = _stride(tile, "k", tile.depth, k, 4 if tile.mode == ATOM_32B else 8, span)
         lbo, sbo = (between_rows, between_k) if tile.mode != "none" else (between_k, between_rows)
     for offset in (*tile.rows[::rows], *tile.depth[::k]):
         if offset % _CHUNK:
             raise ValueError(
                 f"expected operands at multiples of 16 bytes, got offset {offset}: {tile.text}"
             )
-    return MatrixDescriptor(tile.major, lbo, sbo, tile.mode)
+    return MatrixDescriptor(tile.major, lbo, sbo, tile.mode, tile.unit)
 
 
 def _stride(

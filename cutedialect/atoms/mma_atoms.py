@@ -1,5 +1,5 @@
 """MMA instructions as data: one entry per shape and type combination of `mma.sync`; the registry of
-names takes in `wgmma` (wgmma_atoms.py). A layout maps
+names takes in `wgmma` (wgmma_atoms.py) and `tcgen05` (tcgen05_atoms.py). A layout maps
 (thread, value) to a column-major coordinate (A: m + M*k, B: n + N*k, C and D: m + M*n); values run
 in register order, low bits of a register first. Sources: PTX ISA 9.1, "Matrix Fragments for mma".
 """
@@ -289,7 +289,14 @@ def mma_sync() -> tuple[MmaAtom, ...]:
 
 def mma() -> list[MmaAtom]:
     """Every MMA instruction of the registry: `mma.sync`, oldest target first within a type, then
-    `wgmma`."""
+    `wgmma`, then `tcgen05`."""
+    from cutedialect.atoms.tcgen05_atoms import tcgen05
+
+    return [*_spelled(), *tcgen05()]
+
+
+def _spelled() -> list[MmaAtom]:
+    """Those whose PTX spelling says everything."""
     from cutedialect.atoms.wgmma_atoms import wgmma
 
     return [*_all(), *wgmma()]
@@ -297,7 +304,7 @@ def mma() -> list[MmaAtom]:
 
 @cache
 def _by_name() -> dict[str, MmaAtom]:
-    return {atom.name: atom for atom in mma()} | {atom.ptx: atom for atom in mma()}
+    return {atom.name: atom for atom in _spelled()} | {atom.ptx: atom for atom in _spelled()}
 
 
 def mma_atom(name: str) -> MmaAtom:
@@ -306,11 +313,15 @@ def mma_atom(name: str) -> MmaAtom:
     >>> mma_atom("mma_m16n8k16_f32_f16").registers_a
     4
     """
+    if name.startswith("tcgen05_"):
+        from cutedialect.atoms.tcgen05_atoms import tcgen05_atom
+
+        return tcgen05_atom(name)
     found = _by_name().get(name)
     if found is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(name, [atom.name for atom in mma()], n=3)
+        near = get_close_matches(name, [atom.name for atom in _spelled()], n=3)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise ValueError(f"expected the name of an MMA atom, got {name!r}{hint}")
     return found
@@ -322,7 +333,7 @@ def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
     The largest product comes first, except that a shape which the target only carries for
     compatibility (m8n8k4 f16 after sm_70) comes last. `ValueError` when there is none, with the
     nearest legal choice: another accumulator, another target, or other operand types. For `wgmma`
-    ask `find_wgmma`.
+    and `tcgen05` ask `find_wgmma` and `find_tcgen05`.
     """
     chip = target(on)
     typed = [x for x in _all() if x.types[:2] == (a, b) and x.majors == "TN"]

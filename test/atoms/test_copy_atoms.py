@@ -13,7 +13,8 @@ import pytest
 from cutedialect import atoms
 from cutedialect.atoms import BulkCopyAtom, CopyAtom
 
-ATOMS = atoms.copy()
+# Tensor memory has a file of its own: test_tmem_copy_atoms.py.
+ATOMS = [atom for atom in atoms.copy() if not isinstance(atom, atoms.TmemCopyAtom)]
 BULK = [atom for atom in ATOMS if isinstance(atom, BulkCopyAtom)]
 MATRIX = [atom for atom in ATOMS if atom.kind in ("ldmatrix", "stmatrix")]
 

@@ -203,3 +203,52 @@ def test_k_step_of_the_instruction() -> None:
     layout = Layout.parse("(128,64):(64,1)")
     with pytest.raises(ValueError, match=r"k steps of 16 elements \(32 bytes\) .*, got 32"):
         operand_addends(layout, SW128, 16, 64, 32)
+
+
+def tcgen05_address(descriptor: int, transposed: bool, row: int, k: int, size: int) -> int:
+    """The same for tcgen05, whose fields are elsewhere: PTX ISA, "Shared memory descriptor"."""
+    known = 0x3FFF | 0x3FFF << 16 | 0x3FFF << 32 | 7 << 46 | 7 << 61
+    assert not descriptor & ~known
+    assert descriptor >> 46 & 7 == 1
+    code = descriptor >> 61
+    fields = descriptor & (0x3FFF | 0x3FFF << 16 | 0x3FFF << 32)
+    if code != 1:
+        return operand_address(
+            fields | {0: 0, 2: 1, 4: 2, 6: 3}[code] << 62, transposed, row, k, size
+        )
+    # MN-major tf32, S<2,5,2> o ((T,8,m),(4,k)):((1,T,LBO),(8T,SBO))
+    start, leading, stride = ((descriptor >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+    at = start + row % 32 * 4 + row // 32 * leading + k % 4 * 128 + k // 4 * stride
+    return at ^ (at >> 7 & 3) << 5
+
+
+@pytest.mark.parametrize("mode", ["none", "32B", "64B", "128B"])
+@pytest.mark.parametrize(
+    ("major", "bits"), [("K", 8), ("K", 16), ("K", 32), ("MN", 8), ("MN", 16)], ids=lambda x: str(x)
+)
+def test_tcgen05_reads_tiles_of_every_smem_layout(mode: str, major: str, bits: int) -> None:
+    atom = SmemLayoutAtom(mode, major, bits)
+    rows, size, k, base = 128, bits // 8, 256 // bits, 1 << 14
+    layout = atom.tile((rows, 4 * k if major == "MN" else 1024 // bits))
+    found = matrix_descriptor(layout, atom.swizzle, bits, rows, "tcgen05")
+    for s, addend in enumerate(operand_addends(layout, atom.swizzle, bits, rows, k, "tcgen05")[0]):
+        for row in range(0, rows, 3):
+            for step in range(k):
+                got = tcgen05_address(found.at(base) + addend, major == "MN", row, step, size)
+                byte = base + layout(row, s * k + step) * size
+                assert got == (atom.swizzle(byte) if atom.swizzle else byte)
+
+
+def test_tcgen05_reads_mn_major_words_in_atoms_of_32_bytes() -> None:
+    layout, swizzle = Layout(((32, 4), 16), ((1, 512), 32)), Swizzle(2, 5, 2)
+    found = matrix_descriptor(layout, swizzle, 32, 128, "tcgen05")
+    assert (found.lbo, found.sbo) == (2048, 512)
+    for s, addend in enumerate(operand_addends(layout, swizzle, 32, 128, 8, "tcgen05")[0]):
+        for row in range(128):
+            for k in range(8):
+                got = tcgen05_address(found.at(1 << 14) + addend, True, row, k, 4)
+                assert got == swizzle((1 << 14) + layout(row, 8 * s + k) * 4)
+    with pytest.raises(ValueError, match="S<2,5,2> for MN-major"):
+        matrix_descriptor(layout, SW128, 32, 128, "tcgen05")
+    with pytest.raises(ValueError, match="expected a swizzle of byte addresses"):
+        matrix_descriptor(layout, swizzle, 32, 128)
