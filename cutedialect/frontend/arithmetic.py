@@ -4,9 +4,11 @@ the ops of Python's operators. Tiles apply it to each element, scalars to themse
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 from typing import TypeGuard
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, i1
 from xdsl.ir import Attribute, SSAValue
@@ -63,15 +65,33 @@ def promote(one: DType, other: DType) -> DType:
     return one if one.bits > other.bits else other
 
 
+def joined(dtype: DType, scalar: DType) -> DType:
+    """The type that tiles of a type compute in with a scalar beside them, which takes their type:
+    floats are rounded to it. With a scalar of floats integers become floats, and an integer that
+    the tiles cannot hold is refused.
+    """
+    if scalar.kind == "f":
+        return dtype if dtype.kind == "f" else scalar
+    if dtype.kind != "f" and promote(dtype, scalar) != dtype:
+        raise error(
+            f"expected a scalar that {dtype.name} holds beside a tile of {dtype.name}, got one of "
+            f"{scalar.name}; convert the scalar with .to(cute.{dtype.name}) or the tile with "
+            f".to(cute.{promote(dtype, scalar).name})"
+        )
+    return dtype
+
+
 def computed_in(kind: str, dtype: DType) -> DType:
     """The type that an operator computes in: numbers are made of conditions as in Python."""
     return i32 if dtype.bits == 1 and kind not in _LOGIC else dtype
 
 
 def literal(value: Number, dtype: DType) -> SSAValue:
-    """A number of the program as a constant of a type; integers have to fit."""
+    """A number of the program as a constant of a type, which has to hold it: an integer exactly, a
+    float neither as an infinity nor as 0.
+    """
     if dtype.kind == "f":
-        return current().constant(float(value), dtype.ir)
+        return current().constant(_held(value, dtype), dtype.ir)
     if not hasattr(value, "__index__"):
         raise error(f"expected an integer for a value of {dtype.name}, got {value!r}")
     number = int(value)
@@ -80,6 +100,33 @@ def literal(value: Number, dtype: DType) -> SSAValue:
     if not low <= number <= high:
         raise error(f"expected a number in {low}..{high} for a value of {dtype.name}, got {number}")
     return current().constant(number, dtype.ir)
+
+
+def _held(value: Number, dtype: DType) -> float:
+    """A number as a float that is finite in a type if it is finite, and 0 only if it is 0."""
+    from ml_dtypes import finfo
+
+    try:
+        number = float(value)
+    except OverflowError:
+        number, is_finite = math.inf, True
+    else:
+        is_finite = math.isfinite(number)
+    facts = finfo(dtype.numpy)
+    with np.errstate(all="ignore"):
+        rounded = np.float64(number).astype(dtype.numpy)
+    if is_finite and not np.isfinite(rounded):
+        bound = f"of at most {float(facts.max):g}"
+    elif rounded == 0 and value != 0:
+        bound = f"of at least {float(facts.smallest_subnormal):.3g}"
+    elif math.isinf(number) and dtype.name == "e4m3":
+        bound = f"of at most {float(facts.max):g}"
+    else:
+        return number
+    raise error(
+        f"expected a number {bound} for a value of {dtype.name}, got {value!r}; compute in a wider "
+        "type, such as .to(cute.f32)"
+    )
 
 
 def convert_value(value: SSAValue, source: DType, target: DType) -> SSAValue:

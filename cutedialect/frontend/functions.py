@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import overload
+from typing import Protocol, TypeVar, cast, overload
 
+import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
 from xdsl.dialects.builtin import f32 as f32_type
@@ -32,8 +33,8 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute.kernel_ops import format_problem
 
-from .arithmetic import Number, convert_value, is_number, literal, promote
-from .dtypes import as_dtype, f32
+from .arithmetic import Number, convert_value, is_number, joined, literal, promote
+from .dtypes import DType, as_dtype, f32
 from .dtypes import i32 as i32_dtype
 from .group import Group
 from .scalar import Scalar, as_i32
@@ -44,7 +45,7 @@ from .tile import (
     Views,
     as_extent,
     as_matrix,
-    as_tile,
+    as_value,
     binary,
     broadcast_shape,
     elementwise,
@@ -53,6 +54,8 @@ from .tile import (
 from .trace import current, error
 
 inf = math.inf
+# A tile or a scalar, and the same again.
+Elements = TypeVar("Elements", Tile, Scalar)
 
 
 @overload
@@ -102,8 +105,13 @@ def tile_index(
     return coords[0] if len(coords) == 1 else coords
 
 
-def full(shape: Sequence[int], value: float | Scalar, dtype: object = f32) -> Tile:
-    """A mutable register tile with every element `value`; a shape (n,) is (n,1), one column."""
+def full(shape: Sequence[int], value: float | Scalar, dtype: object = None) -> Tile:
+    """A mutable register tile with every element `value`; a shape (n,) is (n,1), one column.
+
+    The default `dtype` is that of a scalar, and f32 for a number.
+    """
+    if dtype is None:
+        dtype = value.dtype if isinstance(value, Scalar) else f32
     element = as_dtype(dtype)
     extents = tuple(as_extent(extent) for extent in shape)
     if len(extents) not in (1, 2):
@@ -126,7 +134,7 @@ def full(shape: Sequence[int], value: float | Scalar, dtype: object = f32) -> Ti
 
 def zeros(shape: Sequence[int], dtype: object = f32) -> Tile:
     """A mutable register tile of zeros."""
-    return full(shape, 0, dtype)
+    return full(shape, 0, as_dtype(dtype))
 
 
 def tile_gemm(a: object, b: object, acc: Tile) -> None:
@@ -248,25 +256,69 @@ def any_(condition: Tile, *, local: bool = False) -> Scalar:
     return Scalar(current().insert(AnyOp(condition.use(), local)).results[0])
 
 
-def where(condition: Tile, yes: object, no: object) -> Tile:
-    """Elementwise choice; two numbers give i32 where both are integers, else f32."""
-    if not isinstance(condition, Tile) or condition.dtype.bits != 1:
-        raise error("expected a tile of conditions")
-    tiles = [v.load() if isinstance(v, View) else v for v in (yes, no)]
-    typed = [v for v in tiles if isinstance(v, Tile)]
+@overload
+def where(condition: Scalar, yes: Scalar | Number, no: Scalar | Number) -> Scalar: ...
+
+
+@overload
+def where(condition: Tile, yes: object, no: object) -> Tile: ...
+
+
+@overload
+def where(condition: Tile | Scalar, yes: Tile | View, no: object) -> Tile: ...
+
+
+@overload
+def where(condition: Tile | Scalar, yes: object, no: Tile | View) -> Tile: ...
+
+
+def where(condition: Tile | Scalar, yes: object, no: object) -> Tile | Scalar:
+    """Elementwise choice, or that between scalars; two numbers give i32 where both are integers,
+    else f32.
+    """
+    if not isinstance(condition, Tile | Scalar) or condition.dtype.bits != 1:
+        got = condition.dtype.name if isinstance(condition, Tile | Scalar) else repr(condition)
+        raise error(f"expected a tile of conditions or a scalar one, got {got}")
+    sides = [_side(v) for v in (yes, no)]
+    tiles = [v for v in sides if isinstance(v, Tile)]
+    scalars = [v for v in sides if isinstance(v, Scalar)]
     # Scalars and numbers take the type of a tile beside them.
-    chosen = typed or [v for v in tiles if isinstance(v, Scalar)]
-    whole = not chosen and all(hasattr(v, "__index__") for v in tiles)
-    dtype = chosen[0].dtype if chosen else i32_dtype if whole else f32
-    for each in chosen[1:]:
-        dtype = promote(dtype, each.dtype)
-    shape = broadcast_shape(condition.shape, *(v.shape for v in typed))
-    sides = [as_tile(v, shape, dtype).to(dtype) for v in tiles]
+    typed = [v.dtype for v in tiles or scalars]
+    if not typed:
+        typed = [i32_dtype if all(hasattr(v, "__index__") for v in sides) else f32]
+    dtype = typed[0]
+    for each in typed[1:]:
+        dtype = promote(dtype, each)
+    if tiles:
+        for each in scalars:
+            dtype = joined(dtype, each.dtype)
+    if isinstance(condition, Scalar) and not tiles:
+        values = [as_value(v, dtype) for v in sides if not isinstance(v, Tile)]
+        return Scalar(current().insert(arith.SelectOp(condition.use(), *values)).results[0])
+    inputs = [v for v in (condition, *sides) if isinstance(v, Tile)]
+    shape = broadcast_shape(*(v.shape for v in inputs))
 
-    def body(chosen: SSAValue, left: SSAValue, right: SSAValue) -> SSAValue:
-        return current().insert(arith.SelectOp(chosen, left, right)).results[0]
+    def body(*args: SSAValue) -> SSAValue:
+        given = iter(args)
+        chosen = next(given) if isinstance(condition, Tile) else condition.use()
+        values = [
+            convert_value(next(given), v.dtype, dtype)
+            if isinstance(v, Tile)
+            else as_value(v, dtype)
+            for v in sides
+        ]
+        return current().insert(arith.SelectOp(chosen, *values)).results[0]
 
-    return elementwise(body, (condition, *sides), shape, dtype)
+    return elementwise(body, inputs, shape, dtype)
+
+
+def _side(value: object) -> Tile | Scalar | Number:
+    """What `where` chooses; a view is loaded."""
+    if isinstance(value, View):
+        return value.load()
+    if isinstance(value, Tile | Scalar) or is_number(value):
+        return value
+    raise error(f"expected tiles, scalars or numbers, got {type(value).__name__}")
 
 
 def coord(tile: Tile, mode: int, origin: object = 0) -> Tile:
@@ -310,43 +362,86 @@ def _origin(origin: object, mode: int) -> SSAValue | None:
     return as_i32(origin, "an origin")
 
 
-def _loaded(tile: object) -> Tile:
-    """A tile, or that of a view."""
-    source = tile.load() if isinstance(tile, View) else tile
-    if not isinstance(source, Tile):
-        raise error(f"expected a tile, got {type(tile).__name__}")
+def _loaded(value: object) -> Tile | Scalar:
+    """A tile, that of a view, or a scalar."""
+    source = value.load() if isinstance(value, View) else value
+    if not isinstance(source, Tile | Scalar):
+        raise error(f"expected a tile or a scalar, got {type(value).__name__}")
     return source
 
 
-def _unary(name: str) -> Callable[[object], Tile]:
-    made = {
-        "exp": math_dialect.ExpOp,
-        "exp2": math_dialect.Exp2Op,
-        "log": math_dialect.LogOp,
-        "log2": math_dialect.Log2Op,
-        "sqrt": math_dialect.SqrtOp,
-        "rsqrt": math_dialect.RsqrtOp,
-        "tanh": math_dialect.TanhOp,
-        "abs": math_dialect.AbsFOp,
+def _floats(value: object, most: int = 64) -> Tile | Scalar:
+    """A tile or scalar of floats of at most so many bits."""
+    source = _loaded(value)
+    if source.dtype.kind != "f" or source.dtype.bits > most:
+        limit = "" if most == 64 else f" of at most {most} bits"
+        what = "a scalar" if isinstance(source, Scalar) else "a tile"
+        raise error(
+            f"expected {what} of floats{limit}, got {source.dtype.name}; convert it with "
+            ".to(cute.f32)"
+        )
+    return source
+
+
+def _mapped(
+    source: Tile | Scalar, dtype: DType, body: Callable[[SSAValue], SSAValue]
+) -> Tile | Scalar:
+    """A function of each element of a tile, or of a scalar."""
+    if isinstance(source, Scalar):
+        return Scalar(body(source.use()))
+    return elementwise(body, (source,), source.shape, dtype)
+
+
+class _Unary(Protocol):
+    """A function of tiles, of scalars, and of numbers, which it computes at once."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, value: Tile | View, /) -> Tile: ...
+
+    @overload
+    def __call__(self, value: Scalar, /) -> Scalar: ...
+
+    @overload
+    def __call__(self, value: Number, /) -> float: ...
+
+
+def _unary(name: str) -> _Unary:
+    made, of_number = {
+        "exp": (math_dialect.ExpOp, np.exp),
+        "exp2": (math_dialect.Exp2Op, np.exp2),
+        "log": (math_dialect.LogOp, np.log),
+        "log2": (math_dialect.Log2Op, np.log2),
+        "sqrt": (math_dialect.SqrtOp, np.sqrt),
+        "rsqrt": (math_dialect.RsqrtOp, lambda x: 1 / np.sqrt(x)),
+        "tanh": (math_dialect.TanhOp, np.tanh),
+        "abs": (math_dialect.AbsFOp, np.abs),
     }[name]
 
-    def function(tile: object) -> Tile:
-        source = _loaded(tile)
+    def function(value: object) -> Tile | Scalar | float:
+        if is_number(value):
+            if name == "abs":
+                return abs(value)
+            with np.errstate(all="ignore"):
+                return float(of_number(np.float64(value)))
+        source = _loaded(value)
         if name == "abs" and source.dtype.kind != "f":
             return maximum(source, -source) if source.dtype.kind == "i" else source
-        if source.dtype.kind != "f":
-            raise error(f"expected a tile of floats, got {source.dtype.name}")
+        source = _floats(source)
         dtype = source.dtype if source.dtype.bits > 16 else f32
 
-        def body(value: SSAValue) -> SSAValue:
-            wide = convert_value(value, source.dtype, dtype)
+        def body(element: SSAValue) -> SSAValue:
+            wide = convert_value(element, source.dtype, dtype)
             return current().insert(made(wide)).results[0]
 
-        return elementwise(body, (source,), source.shape, dtype)
+        return _mapped(source, dtype, body)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Elementwise {name}; 16-bit floats are computed and given in f32."
-    return function
+    function.__doc__ = (
+        f"Elementwise {name}, or that of a scalar; 16-bit floats are computed and given in f32."
+    )
+    return cast(_Unary, function)
 
 
 exp = _unary("exp")
@@ -359,21 +454,28 @@ tanh = _unary("tanh")
 abs_ = _unary("abs")
 
 
-def reciprocal(tile: object) -> Tile:
-    """Elementwise 1 / x in f32, off by at most one unit in the last place: an instruction, where a
-    division takes a dozen. What is below 2^-126 counts as 0 (PTX ISA 9.7.3.13, `rcp.approx.ftz`).
-    """
-    source = _loaded(tile)
-    if source.dtype.kind != "f" or source.dtype.bits > 32:
-        raise error(f"expected a tile of floats of at most 32 bits, got {source.dtype.name}")
+@overload
+def reciprocal(value: Tile | View) -> Tile: ...
 
-    def body(value: SSAValue) -> SSAValue:
-        wide = convert_value(value, source.dtype, f32)
+
+@overload
+def reciprocal(value: Scalar) -> Scalar: ...
+
+
+def reciprocal(value: object) -> Tile | Scalar:
+    """1 / x of each element or of a scalar in f32, off by at most one unit in the last place: an
+    instruction, where a division takes a dozen. What is below 2^-126 counts as 0 (PTX ISA
+    9.7.3.13, `rcp.approx.ftz`).
+    """
+    source = _floats(value, 32)
+
+    def body(element: SSAValue) -> SSAValue:
+        wide = convert_value(element, source.dtype, f32)
         one = current().constant(1.0, f32_type)
         flags = arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
         return current().insert(arith.DivfOp(one, wide, flags)).results[0]
 
-    return elementwise(body, (source,), source.shape, f32)
+    return _mapped(source, f32, body)
 
 
 @overload
@@ -417,17 +519,17 @@ def _extreme(kind: str, left: object, right: object) -> Tile | Scalar:
     return binary(kind, left, right)
 
 
-def relu(tile: Tile) -> Tile:
+def relu(tile: Elements) -> Elements:
     """max(x, 0)."""
     return maximum(tile, 0)
 
 
-def sigmoid(tile: Tile) -> Tile:
+def sigmoid(tile: Elements) -> Elements:
     """1 / (1 + exp(-x))."""
     return 1.0 / (1.0 + exp(-tile))
 
 
-def silu(tile: Tile) -> Tile:
+def silu(tile: Elements) -> Elements:
     """x * sigmoid(x)."""
     return tile / (1.0 + exp(-tile))
 
@@ -437,7 +539,7 @@ _ERF_P = 0.3275911
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 
 
-def erf(tile: Tile) -> Tile:
+def erf(tile: Elements) -> Elements:
     """The error function, to 1.5e-7 absolute."""
     magnitude = abs_(tile)
     t = 1.0 / (1.0 + _ERF_P * magnitude)
@@ -448,7 +550,7 @@ def erf(tile: Tile) -> Tile:
     return where(tile < 0.0, -value, value)
 
 
-def gelu(tile: Tile) -> Tile:
+def gelu(tile: Elements) -> Elements:
     """x * (1 + erf(x / sqrt 2)) / 2."""
     return tile * 0.5 * (1.0 + erf(tile * (1 / math.sqrt(2))))
 

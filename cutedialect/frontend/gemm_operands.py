@@ -29,6 +29,7 @@ def as_operand(value: Any, name: str) -> Operand:
     """An array or spec as an operand; anything else raises TypeError."""
     if isinstance(value, TensorSpec):
         return Operand(value, name, value.shape, value.dtype, None)
+    refuse_traced(value, name)
     try:
         array = tensor_argument(value)
     except (TypeError, ValueError) as error:
@@ -41,6 +42,20 @@ def as_operand(value: Any, name: str) -> Operand:
             "contiguous one"
         )
     return Operand(value, name, array.shape, as_dtype(array.dtype, name), array)
+
+
+def refuse_traced(value: Any, name: str) -> None:
+    """Refuse what only exists while a kernel is traced: an array call cannot run inside of one."""
+    kind = type(value)
+    if not kind.__module__.startswith(__package__ or "") or not hasattr(value, "value"):
+        return
+    from .trace import error
+
+    raise error(
+        f"expected {name} to be an array, got a {kind.__name__} of the kernel that is traced; "
+        "inside a kernel it is cute.gemm(a, b, acc) with an accumulator like cute.zeros((M, N), "
+        "cute.f32), and code that kernels share is a plain Python function"
+    )
 
 
 def batched(operand: Operand, batch: Sequence[int | None]) -> Any:

@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
-from .dtypes import as_dtype
-from .kernel import KernelFunction, Spec, trace_arguments, trace_body, trace_function, types_of
+from .dtypes import as_dtype, f32, i32
+from .kernel import (
+    KernelFunction,
+    Spec,
+    at_start,
+    trace_arguments,
+    trace_body,
+    trace_function,
+    types_of,
+)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import SSAValue
 
     from .scalar import Scalar
     from .tile import Tensor
@@ -36,17 +45,15 @@ class HostFunction(KernelFunction):
         from xdsl.dialects.builtin import ModuleOp
         from xdsl.ir import Region
 
-        from .trace import TraceError, location
+        from .trace import location
 
         types = types_of(self, specs)
         block, host = trace_arguments(self, types)
         host.launches = Launches(schedule)
         trace_body(self, types, block, host, self.constants(constants or {}))
-        code = self.function.__code__
         if not host.launches.kernels:
-            raise TraceError(
-                f"expected {self.__name__} to launch a kernel (cute.launch), got none",
-                location=f"{code.co_filename}:{code.co_firstlineno}",
+            raise at_start(
+                self, f"expected {self.__name__} to launch a kernel (cute.launch), got none"
             )
         ending = func.ReturnOp()
         block.add_op(ending)
@@ -65,10 +72,10 @@ class Launches:
     def name(self, program: KernelFunction) -> str:
         """A name that no kernel of the module has yet."""
         taken = {kernel.sym_name.data for kernel in self.kernels}
-        name, number = program.__name__, 1
+        name, number = program.symbol, 1
         while name in taken:
             number += 1
-            name = f"{program.__name__}_{number}"
+            name = f"{program.symbol}_{number}"
         return name
 
 
@@ -98,17 +105,20 @@ def launch(
         raise error("expected cute.launch inside a @cute.host function, got it in a kernel")
     if not isinstance(program, KernelFunction) or isinstance(program, HostFunction):
         raise error(f"expected a @cute.kernel function to launch, got {type(program).__name__}")
-    if len(args) != len(program.parameters):
-        raise error(
-            f"expected {len(program.parameters)} arguments for {program.__name__} "
-            f"({', '.join(program.parameters)}), got {len(args)}"
-        )
-    values = [None if arg is None else _value(arg) for arg in args]
+    try:
+        given, left = program.bind(args, constants)
+    except TypeError as failure:
+        raise error(str(failure)) from None
+    named = [*args, *(constants.get(name) for name in program.parameters[len(args) :])]
+    values = [
+        None if arg is None else _value(arg) if arg is by_caller else _constant(arg)
+        for arg, by_caller in zip(given, named, strict=True)
+    ]
     name = trace.launches.name(program)
     chosen = Schedule.parse(schedule) if isinstance(schedule, str) else schedule
     types = [None if value is None else value.type for value in values]
     kernel = trace_function(
-        program, name, types, program.constants(constants), chosen or trace.launches.schedule
+        program, name, types, program.constants(left), chosen or trace.launches.schedule
     )
     trace.launches.kernels.append(kernel)
     trace.insert(LaunchOp(name, [], [value for value in values if value is not None]))
@@ -147,7 +157,17 @@ def workspace(shape: Sequence[int | Scalar], dtype: object) -> Tensor:
     return Tensor(trace.insert(WorkspaceOp(given, type_), "workspace").results[0], "workspace")
 
 
-def _value(argument: object):
+def _constant(default: object) -> SSAValue:
+    """The default of a parameter, a number."""
+    from .arithmetic import is_number, literal
+    from .trace import error
+
+    if not is_number(default):
+        raise error(f"expected a number as a default, got {type(default).__name__}")
+    return literal(default, i32 if hasattr(default, "__index__") else f32)
+
+
+def _value(argument: object) -> SSAValue:
     from .group import Group
     from .scalar import Scalar
     from .tile import Tensor

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
-from .dtypes import DType, as_dtype, f32, i32, memory_dtype
+from .dtypes import DType, as_dtype, f32, f64, i1, i32, i64, memory_dtype
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-    from xdsl.ir import Attribute, Block
+    from xdsl.ir import Attribute, Block, Operation
 
     from cutedialect.dialects.cute import KernelOp
 
@@ -122,10 +124,15 @@ class GroupSpec:
 Spec = TensorSpec | ScalarSpec | GroupSpec | None
 
 
+# What a call takes beside the arguments of the program.
+OPTIONS = ("arch", "schedule", "backend", "stream")
+
+
 class KernelFunction:
     """A decorated tile program; calling it compiles (or finds) a kernel and runs it."""
 
     def __init__(self, function: Callable[..., None], in_bounds: bool = False) -> None:
+        _check_function(function)
         functools.update_wrapper(self, function)
         self.function = function
         self.in_bounds = in_bounds
@@ -133,12 +140,50 @@ class KernelFunction:
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise TypeError(f"expected named parameters of {self.__name__}, got {parameter}")
+            if parameter.kind is parameter.KEYWORD_ONLY and parameter.name in OPTIONS:
+                raise TypeError(
+                    f"expected other names for compile-time parameters of {self.__name__} than "
+                    f"the options of a call ({', '.join(OPTIONS)}), got {parameter.name}"
+                )
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        # Names of the run-time parameters, in order.
+        self.parameters = tuple(
+            name for name, each in self.signature.parameters.items() if each.kind in kinds
+        )
 
     @property
-    def parameters(self) -> tuple[str, ...]:
-        """Names of the run-time parameters, in order."""
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return tuple(n for n, p in self.signature.parameters.items() if p.kind in kinds)
+    def symbol(self) -> str:
+        """The name in PTX, whose identifiers are ASCII: that of a lambda is `lambda`."""
+        return re.sub(r"[^A-Za-z0-9_]", "_", self.__name__).strip("_") or "kernel"
+
+    def bind(
+        self, args: Sequence[object], given: Mapping[str, Any]
+    ) -> tuple[Sequence[object], Mapping[str, Any]]:
+        """One argument for each run-time parameter, from positions, keywords and defaults, and the
+        keywords that are left. Raises TypeError for one too many or too few.
+        """
+        names = self.parameters
+        if len(args) == len(names) and given.keys().isdisjoint(names):
+            return args, given
+        left, values = dict(given), list(args)
+        missing: list[str] = []
+        for name in names[len(args) :]:
+            parameter = self.signature.parameters[name]
+            if name in left and name not in OPTIONS and parameter.kind is not _BY_POSITION:
+                values.append(left.pop(name))
+            elif parameter.default is not parameter.empty:
+                values.append(parameter.default)
+            else:
+                missing.append(name)
+        twice = [n for n in names[: len(args)] if n in left and n not in OPTIONS]
+        if missing or twice or len(args) > len(names):
+            note = f"; {missing[0]} is missing" if missing else ""
+            note = f"; {twice[0]} is given twice" if twice else note
+            raise TypeError(
+                f"expected {len(names)} arguments for {self.__name__} ({', '.join(names)}), "
+                f"got {len(args) + sum(name in given for name in names)}{note}"
+            )
+        return values, left
 
     def constants(self, given: Mapping[str, object]) -> dict[str, object]:
         """Compile-time parameters: the defaults, with `given` on top."""
@@ -172,7 +217,12 @@ class KernelFunction:
     def __call__(self, *args: object, **options: object) -> object:
         from .launch import run
 
-        return run(self, args, options)
+        try:
+            return run(self, args, options)
+        except Exception as error:
+            from .tracebacks import concise
+
+            raise concise(error)  # noqa: B904
 
 
 @overload
@@ -188,6 +238,11 @@ def kernel(
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """Make a Python function a tile program.
 
+    Its positional parameters are arrays and run-time numbers, given by position or keyword; one
+    with a default may be left out, and one whose argument is None is None in the program. Python's
+    ints are i32, those that i32 does not hold i64; its floats are f32, and f64 beside an argument
+    of f64; NumPy's numbers keep their type. Keyword-only parameters are compile-time values.
+
     Tiles that lie outside of their tensor read 0 and are not stored. `@cute.kernel(in_bounds=True)`
     promises that no coordinate is negative and none of a batch mode beyond its extent, so that
     nothing is spent on looking; tiles may still hang over the end of a mode.
@@ -195,6 +250,27 @@ def kernel(
     if function is None:
         return lambda given: KernelFunction(given, in_bounds)
     return KernelFunction(function, in_bounds)
+
+
+_BY_POSITION = inspect.Parameter.POSITIONAL_ONLY
+
+
+def _check_function(function: object) -> None:
+    """Refuse what is no plain function, whose body could not be run once from start to end."""
+    if isinstance(function, KernelFunction):
+        raise TypeError(f"expected a Python function, got {function.__name__}, decorated already")
+    if not isinstance(function, types.FunctionType):
+        raise TypeError(f"expected a Python function, got {type(function).__name__}")
+    for kind, test in (
+        ("a generator", inspect.isgeneratorfunction),
+        ("a coroutine", inspect.iscoroutinefunction),
+        ("an asynchronous generator", inspect.isasyncgenfunction),
+    ):
+        if test(function):
+            raise TypeError(
+                f"expected {function.__name__} to be a plain function, got {kind}, whose body does "
+                "not run when it is called"
+            )
 
 
 def trace_kernel(
@@ -207,7 +283,7 @@ def trace_kernel(
     from xdsl.dialects.builtin import ModuleOp
 
     types = types_of(program, specs)
-    return ModuleOp([trace_function(program, program.__name__, types, constants, schedule)])
+    return ModuleOp([trace_function(program, program.symbol, types, constants, schedule)])
 
 
 def types_of(program: KernelFunction, specs: Sequence[Spec]) -> list[Attribute | None]:
@@ -233,20 +309,35 @@ def trace_function(
 
     from cutedialect.dialects.cute import KernelOp, ScheduleAttr
 
-    from .trace import TraceError
-
     block, state = trace_arguments(program, types)
     trace_body(program, types, block, state, constants)
-    if block.first_op is None:
-        code = program.function.__code__
-        raise TraceError(
-            f"expected {program.__name__} to compute something, got an empty body",
-            location=f"{code.co_filename}:{code.co_firstlineno}",
+    if not any(_has_effect(op) for op in block.walk()):
+        raise at_start(
+            program,
+            f"expected {program.__name__} to store a tile (cute.copy, cute.atomic_add), got a "
+            "kernel without an effect",
         )
     made = KernelOp(name, block, None if schedule is None else ScheduleAttr(schedule))
     if program.in_bounds:
         made.attributes["in_bounds"] = UnitAttr()
     return made
+
+
+def _has_effect(op: Operation) -> bool:
+    """Whether anybody can see what an op does: it writes memory, or prints."""
+    from cutedialect.dialects.cute import AtomicOp, CopyOp, MemRefType, PrintfOp
+
+    if isinstance(op, CopyOp):
+        return isinstance(op.destination.type, MemRefType)
+    return isinstance(op, AtomicOp | PrintfOp)
+
+
+def at_start(program: KernelFunction, message: str) -> Exception:
+    """A TraceError at the line where the program's function starts."""
+    from .trace import TraceError
+
+    code = program.function.__code__
+    return TraceError(message, location=f"{code.co_filename}:{code.co_firstlineno}")
 
 
 def trace_arguments(
@@ -294,13 +385,19 @@ def trace_body(
             else:
                 values.append(Scalar(arg, root))
         try:
-            program.function(*values, **constants)
+            result = program.function(*values, **constants)
         except TraceError as failure:
             if state.failure is not None and state.failure is not failure:
                 raise failure from None
             raise
         if state.failure is not None:
             raise state.failure
+        if result is not None:
+            raise at_start(
+                program,
+                f"expected {program.__name__} to return nothing, got {type(result).__name__}; a "
+                "kernel's results are arrays among its arguments, which cute.copy stores to",
+            )
 
 
 def _type_of(spec: TensorSpec | ScalarSpec | GroupSpec) -> Attribute:
@@ -315,9 +412,31 @@ def _type_of(spec: TensorSpec | ScalarSpec | GroupSpec) -> Attribute:
 
 
 def scalar_spec(value: object, name: str) -> ScalarSpec:
-    """The spec of a Python or NumPy number: floats are f32, ints i32."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        if hasattr(value, "dtype") and getattr(value, "shape", None) == ():
-            return ScalarSpec(as_dtype(value.dtype, name))  # type: ignore[attr-defined]
+    """The spec of a Python or NumPy number: floats are f32, ints i32, or i64 from 2**31 on."""
+    if isinstance(value, bool):
+        return ScalarSpec(i1)
+    if hasattr(value, "dtype") and getattr(value, "shape", None) == ():
+        return ScalarSpec(as_dtype(value.dtype, name))  # type: ignore[attr-defined]
+    if isinstance(value, float):
+        return ScalarSpec(f32)
+    if not isinstance(value, int):
         raise TypeError(f"expected {name} to be an array or a number, got {type(value).__name__}")
-    return ScalarSpec(i32 if isinstance(value, int) else f32)
+    for dtype in (i32, i64):
+        if -(1 << dtype.bits - 1) <= value < 1 << dtype.bits - 1:
+            return ScalarSpec(dtype)
+    raise ValueError(f"expected {name} to be an integer that i64 holds, got {value}")
+
+
+def with_wide_floats(specs: Sequence[Spec], args: Sequence[object]) -> list[Spec]:
+    """The specs, where Python's floats are f64 beside an argument of f64."""
+    dtypes = {
+        spec.member.dtype if isinstance(spec, GroupSpec) else spec.dtype
+        for spec in specs
+        if spec is not None
+    }
+    if f64 not in dtypes:
+        return list(specs)
+    return [
+        ScalarSpec(f64) if type(arg) is float else spec
+        for spec, arg in zip(specs, args, strict=True)
+    ]

@@ -20,13 +20,22 @@ from cutedialect.remarks import collecting
 from cutedialect.schedule import Schedule
 
 from .dtypes import DType, as_dtype, memory_dtype
-from .kernel import GroupSpec, KernelFunction, ScalarSpec, Spec, TensorSpec, scalar_spec
+from .gemm_operands import refuse_traced
+from .kernel import (
+    OPTIONS,
+    GroupSpec,
+    KernelFunction,
+    ScalarSpec,
+    Spec,
+    TensorSpec,
+    scalar_spec,
+    with_wide_floats,
+)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Region
 
-_OPTIONS = ("arch", "schedule", "backend", "stream")
 # Bytes of the unit that TMA stores.
 _LINE = 16
 _kernels: dict[tuple[object, ...], Kernel] = {}
@@ -34,6 +43,7 @@ _kernels: dict[tuple[object, ...], Kernel] = {}
 
 def run(program: KernelFunction, args: Sequence[object], options: Mapping[str, Any]) -> None:
     """Compile (or find) the kernel for `args` and launch it."""
+    args, options = program.bind(args, options)
     stream = options.get("stream")
     with on_device_of(args):
         kernel = compile_kernel(program, args, options)
@@ -45,13 +55,9 @@ def compile_kernel(
     program: KernelFunction, args: Sequence[object], options: Mapping[str, Any]
 ) -> Kernel:
     """The kernel of a program for arrays, numbers or specs; kept in the process and on disk."""
-    names = program.parameters
-    if len(args) != len(names):
-        raise TypeError(
-            f"expected {len(names)} arguments for {program.__name__} ({', '.join(names)}), "
-            f"got {len(args)}"
-        )
-    specs = [spec_of(arg, name) for arg, name in zip(args, names, strict=True)]
+    args, options = program.bind(args, options)
+    given = [spec_of(arg, name) for arg, name in zip(args, program.parameters, strict=True)]
+    specs = with_wide_floats(given, args)
     found = _kernel(program, specs, options)
     if any(isinstance(spec, TensorSpec | GroupSpec) and _has_tail(spec) for spec in specs):
         kept = _keeping_tails(found, specs)
@@ -90,7 +96,7 @@ def _in_halves(spec: TensorSpec) -> TensorSpec:
 
 
 def _kernel(program: KernelFunction, specs: Sequence[Spec], options: Mapping[str, Any]) -> Kernel:
-    constants = program.constants({k: v for k, v in options.items() if k not in _OPTIONS})
+    constants = program.constants({k: v for k, v in options.items() if k not in OPTIONS})
     schedule = as_schedule(options.get("schedule"))
     backend = options.get("backend") or "auto"
     arch = options.get("arch") or default_arch(backend)
@@ -123,13 +129,13 @@ def _compile(
 
     def make() -> CompiledProgram:
         with _no_collections():
-            return lower(program.trace(specs, constants, schedule), program.__name__, arch)
+            return lower(program.trace(specs, constants, schedule), program.symbol, arch)
 
     def stages() -> dict[str, str]:
         kept: dict[str, str] = {}
         module = program.trace(specs, constants, schedule)
         kept["trace"] = str(module)
-        lower(module, program.__name__, arch, lambda name, ir: kept.__setitem__(name, str(ir)))
+        lower(module, program.symbol, arch, lambda name, ir: kept.__setitem__(name, str(ir)))
         return kept
 
     kernel = Kernel(cached_program(key, make), stages, backend=backend)  # type: ignore[arg-type]
@@ -256,6 +262,7 @@ def spec_of(value: object, name: str) -> Spec:
     array = _argument(value, name)
     if array is not None and array.shape != ():
         return _tensor_spec(array, name)
+    refuse_traced(value, name)
     return scalar_spec(value, name)
 
 
@@ -372,6 +379,15 @@ def compile(op: object, *args: object, **options: Any) -> Kernel:
 
     Options: arch, schedule, backend, and the program's compile-time parameters. No GPU needed.
     """
+    try:
+        return _compile_op(op, args, options)
+    except Exception as error:
+        from .tracebacks import concise
+
+        raise concise(error)  # noqa: B904
+
+
+def _compile_op(op: object, args: tuple[object, ...], options: dict[str, Any]) -> Kernel:
     if isinstance(op, KernelFunction):
         return compile_kernel(op, args, options)
     compiler = getattr(op, "compile", None)

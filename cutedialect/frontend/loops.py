@@ -6,11 +6,12 @@ line: rebinding an outer name, leaving the loop early, using a body value after 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from xdsl.dialects import scf
+from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Region
 
@@ -21,8 +22,10 @@ from .trace import current, error, location, user_frame
 _STATE = (Tile, Scalar, View, Views, Tensor)
 
 
-def range_(start: object, stop: object = None) -> Iterator[Scalar]:
-    """A run-time loop: `for k in cute.range(n)` or `cute.range(first, n)`; zero trips are fine.
+def range_(start: object, stop: object = None, step: object = 1) -> Iterator[Scalar]:
+    """A run-time loop: `for k in cute.range(n)`, `cute.range(first, n)` or with a step, as Python's
+    range; zero trips are fine. A step may count down, and may be a run-time scalar; one that is 0
+    there makes no trips.
 
     State that lives across trips is a tile made before the loop, changed by `.assign` or `+=`.
     """
@@ -30,9 +33,17 @@ def range_(start: object, stop: object = None) -> Iterator[Scalar]:
     if stop is None:
         start, stop = 0, start
     low, high = as_i32(start, "a loop bound"), as_i32(stop, "a loop bound")
-    one = trace.constant(1, i32)
+    stride = as_i32(step, "a step")
+    if not isinstance(step, Scalar) and operator.index(step) == 0:  # pyright: ignore[reportArgumentType]
+        raise error("expected a step other than 0, got 0")
+    is_plain = not isinstance(step, Scalar) and operator.index(step) == 1  # pyright: ignore[reportArgumentType]
+    one = stride if is_plain else trace.constant(1, i32)
     block = Block(arg_types=[i32])
-    trace.insert(scf.ForOp(low, high, one, [], block))
+    if is_plain:
+        trace.insert(scf.ForOp(low, high, one, [], block))
+    else:
+        trips = _trips(Scalar(low), Scalar(high), Scalar(stride), isinstance(step, Scalar))
+        trace.insert(scf.ForOp(trace.constant(0, i32), trips.use(), one, [], block))
     frame = user_frame()
     before = _state(frame)
     where = f"the loop at line {frame.f_lineno}"
@@ -40,6 +51,8 @@ def range_(start: object, stop: object = None) -> Iterator[Scalar]:
     try:
         with trace.region(block, where) as scope:
             index = Scalar(block.args[0], scope)
+            if not is_plain:
+                index = Scalar(low) + index * Scalar(stride)
             trace.loops.append(index)
             yield index
             _check_rebinding(frame, before)
@@ -52,6 +65,22 @@ def range_(start: object, stop: object = None) -> Iterator[Scalar]:
                 f"expected {where} to run to the end of its body, got a break, return or "
                 "exception; a condition inside a loop is `with cute.when(cond):`"
             )
+
+
+def _trips(low: Scalar, high: Scalar, step: Scalar, may_be_zero: bool) -> Scalar:
+    """How many trips there are from one bound to the other: their distance over the step, up."""
+    trace = current()
+    if may_be_zero:
+        is_zero = step == 0
+        one = trace.constant(1, i32)
+        step = Scalar(trace.insert(arith.SelectOp(is_zero.use(), one, step.use())).results[0])
+    distance = (high - low).use()
+    count = Scalar(trace.insert(arith.CeilDivSIOp(distance, step.use())).results[0])
+    count = count.binary("maximum", 0)
+    if may_be_zero:
+        zero = trace.constant(0, i32)
+        count = Scalar(trace.insert(arith.SelectOp(is_zero.use(), zero, count.use())).results[0])
+    return count
 
 
 def _state(frame: FrameType) -> dict[str, object]:

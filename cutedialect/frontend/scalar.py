@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from typing import ClassVar
 
+import numpy as np
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute, SSAValue
 
@@ -19,6 +21,7 @@ from .arithmetic import (
     promote,
 )
 from .dtypes import DType, as_dtype, of_ir
+from .dtypes import i32 as i32_dtype
 from .trace import Scope, current, error
 
 
@@ -152,17 +155,28 @@ class Scalar:
 def as_i32(value: object, what: str) -> SSAValue:
     """A coordinate or trip count as an i32 value."""
     if isinstance(value, Scalar):
-        if value.type != i32:
-            raise error(f"expected {what} of type i32, got {value.type}")
-        return value.use()
-    if isinstance(value, bool) or not isinstance(value, int):
+        if value.dtype.kind == "f" or value.dtype.bits > 32:
+            raise error(
+                f"expected {what} of type i32, got {value.dtype.name}; convert it with "
+                ".to(cute.i32): extents are below 2**31"
+            )
+        return value.to(i32_dtype).use()
+    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         raise error(f"expected {what} to be an int or a scalar, got {type(value).__name__}")
-    return current().constant(value, i32)
+    number = operator.index(value)  # pyright: ignore[reportArgumentType]
+    if not -(1 << 31) <= number < 1 << 31:
+        raise error(f"expected {what} that i32 holds, got {number}")
+    return current().constant(number, i32)
 
 
 def as_condition(value: object, what: str) -> SSAValue:
     """A condition as an i1 value."""
     if isinstance(value, Scalar) and value.type == i1:
         return value.use()
-    got = value.type if isinstance(value, Scalar) else type(value).__name__
+    if isinstance(value, bool | np.bool_):
+        raise error(
+            f"expected {what} to be a run-time condition, got {value}, known while the kernel is "
+            "traced; use Python's if"
+        )
+    got = value.dtype.name if isinstance(value, Scalar) else type(value).__name__
     raise error(f"expected {what} to be a run-time condition, got {got}")

@@ -6,6 +6,7 @@ one mode, and a `Tile` a register tile.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, overload
 
@@ -35,6 +36,7 @@ from .arithmetic import (
     convert_value,
     inverted,
     is_number,
+    joined,
     literal,
     negated,
     promote,
@@ -292,11 +294,12 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
 
 def as_extent(extent: object) -> int:
     """A tile extent that a program gives, checked."""
-    if isinstance(extent, bool) or not isinstance(extent, int):
+    if isinstance(extent, bool | Scalar) or not hasattr(extent, "__index__"):
         raise error(f"expected tile extents to be ints or None, got {type(extent).__name__}")
-    if extent <= 0:
-        raise error(f"expected positive tile extents, got {extent}")
-    return extent
+    number = operator.index(extent)  # pyright: ignore[reportArgumentType]
+    if number <= 0:
+        raise error(f"expected positive tile extents, got {number}")
+    return number
 
 
 class Tile:
@@ -335,13 +338,26 @@ class Tile:
     def assign(self, value: object) -> None:
         """Overwrite this tile (made by `cute.zeros` or `cute.full`) in place."""
         if not self.mutable:
-            raise error("expected a tile made by cute.zeros or cute.full, got a computed value")
-        source = as_tile(value, self.shape, self.dtype)
+            raise error(
+                "expected a tile made by cute.zeros or cute.full to assign to, got a computed value"
+            )
+        self._check_held(value)
+        source = as_tile(value, self.shape, self.dtype).to(self.dtype)
         if source.shape != self.shape:
             source = elementwise(lambda x: x, (source,), self.shape, self.dtype)
-        if source.dtype != self.dtype:
-            source = source.to(self.dtype)
         current().insert(CopyOp(source.use(), self.use()))
+
+    def _check_held(self, value: object) -> None:
+        """Refuse what would be narrowed without a word; a scalar of floats is rounded to floats."""
+        if not isinstance(value, Tile | View | Scalar):
+            return
+        mine, theirs = self.dtype, value.dtype
+        is_rounded = isinstance(value, Scalar) and mine.kind == theirs.kind == "f"
+        if promote(mine, theirs) != mine and not is_rounded:
+            raise error(
+                f"expected a value that a tile of {mine.name} holds, got one of {theirs.name}; "
+                f"convert it with .to(cute.{mine.name})"
+            )
 
     def to(self, dtype: object) -> Tile:
         """Convert the elements.
@@ -422,17 +438,42 @@ class Tile:
     def __xor__(self, other: object) -> Tile:
         return self._binary("xor", other)
 
-    def __iadd__(self, other: object) -> Tile:
-        self.assign(self + other)
+    def _update(self, kind: str, other: object) -> Tile:
+        """An augmented assignment: in place for a tile made by `cute.zeros` or `cute.full`, a new
+        value for the name otherwise, as with Python's numbers.
+        """
+        result = self._binary(kind, other)
+        if result is NotImplemented or not self.mutable:
+            return result
+        self.assign(result)
         return self
+
+    def __iadd__(self, other: object) -> Tile:
+        return self._update("add", other)
 
     def __isub__(self, other: object) -> Tile:
-        self.assign(self - other)
-        return self
+        return self._update("sub", other)
 
     def __imul__(self, other: object) -> Tile:
-        self.assign(self * other)
-        return self
+        return self._update("mul", other)
+
+    def __itruediv__(self, other: object) -> Tile:
+        return self._update("truediv", other)
+
+    def __ifloordiv__(self, other: object) -> Tile:
+        return self._update("floordiv", other)
+
+    def __imod__(self, other: object) -> Tile:
+        return self._update("mod", other)
+
+    def __iand__(self, other: object) -> Tile:
+        return self._update("and", other)
+
+    def __ior__(self, other: object) -> Tile:
+        return self._update("or", other)
+
+    def __ixor__(self, other: object) -> Tile:
+        return self._update("xor", other)
 
     def __eq__(self, other: object) -> Tile:  # type: ignore[override]
         return self._binary("eq", other)
@@ -476,11 +517,12 @@ def as_tile(value: object, shape: tuple[int, ...], dtype: DType) -> Tile:
     if isinstance(value, View):
         return value.load()
     if isinstance(value, Scalar) or is_number(value):
-        return elementwise(lambda: _scalar_value(value, dtype), (), shape, dtype)
+        return elementwise(lambda: as_value(value, dtype), (), shape, dtype)
     raise error(f"expected a tile, a scalar or a number, got {type(value).__name__}")
 
 
-def _scalar_value(value: Scalar | Number, dtype: DType) -> SSAValue:
+def as_value(value: Scalar | Number, dtype: DType) -> SSAValue:
+    """A scalar or a number as a value of a type."""
     if isinstance(value, Scalar):
         return convert_value(value.use(), value.dtype, dtype)
     return literal(value, dtype)
@@ -530,6 +572,9 @@ def binary(kind: str, left: object, right: object) -> Tile:
     for tile in tiles[1:]:
         dtype = promote(dtype, tile.dtype)
     dtype = computed_in(kind, dtype)
+    for other in others:
+        if isinstance(other, Scalar):
+            dtype = joined(dtype, other.dtype)
     shape = broadcast_shape(*(tile.shape for tile in tiles))
 
     def body(*args: SSAValue) -> SSAValue:
@@ -539,7 +584,7 @@ def binary(kind: str, left: object, right: object) -> Tile:
             if isinstance(operand, Tile):
                 values.append(convert_value(next(given), operand.dtype, dtype))
             else:
-                values.append(_scalar_value(next(rest), dtype))
+                values.append(as_value(next(rest), dtype))
         return binary_value(kind, *values)
 
     return elementwise(body, tiles, shape, i1 if compares(kind) else dtype)

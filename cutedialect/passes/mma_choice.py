@@ -47,6 +47,20 @@ def choose_mma(
     return None
 
 
+def grids_that_divide(
+    op: GemmOp,
+    warps: tuple[int, int],
+    arch: str,
+    asked: str | None = None,
+    has_load_role: bool = True,
+) -> list[tuple[int, int]]:
+    """The grids of warps for which a multiply has an atom, those of as many warps first."""
+    count = warps[0] * warps[1]
+    grids = [(wm, wn) for wm in (1, 2, 4, 8, 16) for wn in (1, 2, 4, 8, 16) if wm * wn <= 16]
+    fit = [grid for grid in grids if choose_mma(op, grid, arch, asked, has_load_role) is not None]
+    return sorted(fit, key=lambda grid: (abs(grid[0] * grid[1] - count), abs(grid[0] - warps[0])))
+
+
 def takes_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
     """Whether `choose_mma` takes a warpgroup atom."""
     try:

@@ -64,6 +64,7 @@ from cutedialect.passes.memory_views import root_of
 from cutedialect.passes.mma_choice import (
     choose_mma,
     declined,
+    grids_that_divide,
     multiplied_element,
     needs_transposing,
     needs_widening,
@@ -188,7 +189,8 @@ class _Partition(KernelBinding):
                 op,
                 f"expected a tile {(m, n, _shape(op.a)[1])} that the {wm}x{wn} warps divide into "
                 f"MMA atoms of {shapes_of(op, self.arch)}"
-                f"{f' (atom {asked})' if asked else ''}, got no atom that fits",
+                f"{f' (atom {asked})' if asked else ''}, got no atom that fits; "
+                + self._nearest(op),
             )
         self.atoms[op] = atom
         if asked is None and (
@@ -200,6 +202,14 @@ class _Partition(KernelBinding):
         for which, value in (("a", op.a), ("b", op.b)):
             if isinstance(value.type, FragmentType):
                 inference.anchor(value, self._operand_layout(op, atom, which, value.type))
+
+    def _nearest(self, op: GemmOp) -> str:
+        """What to change where no atom divides a multiply's tile."""
+        asked, load = self.schedule.atom, self.is_specialized
+        grids = grids_that_divide(op, self.warps, self.arch, asked, load)
+        if grids:
+            return f"take warps = ({grids[0][0]},{grids[0][1]})"
+        return "take a tile whose modes are multiples of an atom's"
 
     def _operand_layout(self, op: GemmOp, atom: MmaAtom, which: str, type_: FragmentType) -> Layout:
         """The layout of an operand in registers: an accumulator's values stay where they are if B

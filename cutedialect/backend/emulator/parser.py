@@ -32,6 +32,7 @@ from .module import (
 )  # fmt: skip
 from .types import TYPES, ScalarType
 
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE)
 _NUMBERED = re.compile(r"^(.*?)(\d+)$")
 _SPACES = {".global", ".const", ".shared", ".local", ".param"}
 _LINKING = {".visible", ".weak", ".common", ".extern"}
@@ -57,7 +58,8 @@ class _Parser(Cursor):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.version = self.target = ""
-        self.files: dict[str, str] = {}
+        # Numbers that `.loc` names stand for files that may be declared behind it.
+        self.files = dict(_FILE.findall(text))
         self.registers: list[Reg] = []
         self.variables: list[Variable] = []
         self.functions: dict[str, Function] = {}
@@ -125,8 +127,8 @@ class _Parser(Cursor):
 
     def file(self) -> None:
         self.at += 1
-        index = self.take("number")
-        self.files[index] = self.take("string")[1:-1]
+        self.take("number")
+        self.take("string")
         while self.accept(","):
             self.take("number")
 

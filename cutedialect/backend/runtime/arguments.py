@@ -29,9 +29,8 @@ _STORED = 16
 _REMEMBERED = 1024
 _FLOATS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 _INTEGER_RANGES = {
-    **{f"{sign}{bits}": (-(1 << bits - 1), (1 << bits) - 1)
-       for sign in ("i",) for bits in (8, 16, 32, 64)},
-    **{f"si{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    **{f"{sign}{bits}": (-(1 << bits - 1), (1 << bits - 1) - 1)
+       for sign in ("i", "si") for bits in (8, 16, 32, 64)},
     **{f"ui{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
     "index": (-(1 << 63), (1 << 63) - 1),
 }  # fmt: skip

@@ -192,6 +192,11 @@ def host_view(
 
 @lru_cache
 def _dtype_name(dtype: np.dtype) -> str:
+    if not dtype.isnative:
+        raise ValueError(
+            f"expected elements in the machine's byte order, got {dtype.str}; convert the array "
+            "with .astype(array.dtype.newbyteorder('='))"
+        )
     return dtype.name
 
 

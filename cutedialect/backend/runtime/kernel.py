@@ -183,17 +183,18 @@ class Kernel:
         return self
 
     def _launcher(self, bound: Bound) -> CupyLauncher | EmulatedLauncher:
-        on_device = None
-        for _, value in tensors_of(self.signature, bound):
+        on_device, name = None, ""
+        for parameter, value in tensors_of(self.signature, bound):
             if value.device is not None:
-                on_device = value.device
+                on_device, name = value.device, parameter.name
                 break
         forced = self._forced()
         if forced == "emulator":
             if on_device is not None:
                 raise ValueError(
-                    "backend: expected arrays in host memory with the emulator, got an array on "
-                    f"device {on_device}"
+                    f"{name}: expected an array in host memory with the emulator, got one on "
+                    f"device {on_device}; copy it (.get(), .cpu() or numpy.asarray), or leave "
+                    "backend='emulator' out"
                 )
         elif on_device is not None or gpu_available():
             if on_device is not None and not gpu_available():

@@ -1,0 +1,61 @@
+"""What a traceback shows of an error that this package raises, or that a program raises while it is
+traced: the caller, the entry point, and the program's own lines, without the frames between them.
+CUTEDIALECT_DEBUG=1 shows all.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+from cutedialect import environment
+from cutedialect.backend.runtime.errors import CompileError
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# With the caller's that is three frames of a user's code.
+_SHOWN = 2
+
+
+def concise(error: Exception) -> Exception:
+    """The error to raise at an entry point: a mistake of the user with a short traceback, anything
+    else, which is a fault of ours, as it is.
+    """
+    if environment.debug() or not _is_for_user(error):
+        return error
+    frames: list[TracebackType] = []
+    here = error.__traceback__
+    while here is not None:
+        if not _is_ours(here):
+            frames.append(here)
+        here = here.tb_next
+    shown: TracebackType | None = None
+    for each in reversed(frames[-_SHOWN:]):
+        shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
+    error.__cause__, error.__suppress_context__ = None, True
+    return error.with_traceback(shown)
+
+
+def _is_for_user(error: Exception) -> bool:
+    """Whether an error is one that we raise on purpose, or that a user's code raises."""
+    from cutedialect.backend.emulator import EmulatorError
+
+    if isinstance(error, CompileError | EmulatorError):
+        return True
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    # Wrong arguments are named by functions of this package; xDSL's own errors are none of these.
+    is_named = isinstance(error, TypeError | ValueError | RuntimeError | OSError)
+    name = last.tb_frame.f_code.co_filename
+    return is_named if name.startswith(_PACKAGE) else not _is_library(name)
+
+
+def _is_ours(frame: TracebackType) -> bool:
+    name = frame.tb_frame.f_code.co_filename
+    return name.startswith(_PACKAGE) or os.path.basename(name) == "contextlib.py"
+
+
+def _is_library(name: str) -> bool:
+    return f"{os.sep}xdsl{os.sep}" in name
