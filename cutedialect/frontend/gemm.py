@@ -23,6 +23,7 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.schedule import Schedule
 
+from .captured import exact
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
 from .gemm_operands import Operand, as_operand, batched, broadcast, shown, transposed
 from .gemm_scales import BLOCK, check_tile, number_of, scale_of
@@ -107,7 +108,7 @@ def gemm(
         (
             alpha != 1,
             beta != 0,
-            activation,
+            activation if not callable(activation) else exact(activation),
             acc_dtype,
             out_dtype,
             arch,

@@ -21,6 +21,7 @@ from cutedialect.backend.runtime.torch_tensors import mark_written, opaque, reco
 from cutedialect.schedule import Schedule
 
 from .aliasing import Named, check_aliases
+from .captured import exact
 from .gemm import GemmCall, call_key, fold_numbers, program_of
 from .gemm_operands import as_operand
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
@@ -64,8 +65,8 @@ def grouped_gemm(
     is_scaled = scale_a is not None or scale_b is not None
     alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
     options = (
-        alpha != 1, beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend,
-        fast_accum, is_scaled,
+        alpha != 1, beta != 0, exact(activation) if callable(activation) else activation,
+        acc_dtype, out_dtype, arch, schedule, backend, fast_accum, is_scaled,
     )  # fmt: skip
     same = None
     if out is not None:

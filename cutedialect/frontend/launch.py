@@ -19,6 +19,7 @@ from cutedialect.backend.runtime.signature import GroupParameter, TensorParamete
 from cutedialect.remarks import collecting
 from cutedialect.schedule import Schedule
 
+from .captured import exact, version
 from .dtypes import DType, as_dtype, memory_dtype
 from .gemm_operands import refuse_traced
 from .kernel import (
@@ -102,15 +103,15 @@ def _kernel(program: KernelFunction, specs: Sequence[Spec], options: Mapping[str
     arch = options.get("arch") or default_arch(backend)
     keys = tuple(None if spec is None else spec.key() for spec in specs)
     text = schedule.text() if schedule is not None else ""
-    known = (program, keys, tuple(sorted(constants.items(), key=str)), text, arch, backend)
-    try:
-        found = _kernels.get(known)
-    except TypeError:
-        found = None
+    known = None
+    with suppress(TypeError):  # a compile-time value without a hash is compiled at each call
+        given = tuple((name, exact(value)) for name, value in sorted(constants.items()))
+        known = (program, version(program.function), keys, given, text, arch, backend)
+    found = None if known is None else _kernels.get(known)
     if found is None:
         check_arch(arch)
         found = _compile(program, specs, constants, schedule, arch, backend, keys)
-        with suppress(TypeError):  # a compile-time value without a hash is compiled at each call
+        if known is not None:
             _kernels[known] = found
     return found
 

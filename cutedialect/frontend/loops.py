@@ -9,53 +9,82 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
+from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Region, SSAValue
 
+from .liveness import is_at_loop
 from .scalar import Scalar, as_condition, as_i32
-from .tile import Tensor, Tile, View, Views
 from .trace import current, error, location, user_frame
+from .traced_state import StateBefore
 
-_STATE = (Tile, Scalar, View, Views, Tensor)
 
-
-def range_(start: object, stop: object = None, step: object = 1) -> Iterator[Scalar]:
+def range_(start: object, stop: object = None, step: object = 1) -> Loop:
     """A run-time loop: `for k in cute.range(n)`, `cute.range(first, n)` or with a step, as Python's
     range; zero trips are fine. A step may count down, and may be a run-time scalar; one that is 0
     there makes no trips.
 
-    State that lives across trips is a tile made before the loop, changed by `.assign` or `+=`.
+    The body is traced once. State that lives across trips is a tile made before the loop, changed
+    by `.assign` or `+=`; what the body changes of Python's own state is refused.
     """
-    trace = current()
     if stop is None:
         start, stop = 0, start
     low, high = as_i32(start, "a loop bound"), as_i32(stop, "a loop bound")
     stride = as_i32(step, "a step")
-    if not isinstance(step, Scalar) and operator.index(step) == 0:  # pyright: ignore[reportArgumentType]
+    if isinstance(step, Scalar):
+        return Loop(low, high, stride, may_be_zero=True)
+    number = operator.index(step)  # pyright: ignore[reportArgumentType]
+    if number == 0:
         raise error("expected a step other than 0, got 0")
-    is_plain = not isinstance(step, Scalar) and operator.index(step) == 1  # pyright: ignore[reportArgumentType]
-    one = stride if is_plain else trace.constant(1, i32)
+    return Loop(low, high, stride, is_plain=number == 1)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """What `for` walks over: one trip, at the end of which the body is checked. `is_plain` says
+    that the step is 1, `may_be_zero` that only the GPU knows whether it is 0.
+    """
+
+    low: SSAValue
+    high: SSAValue
+    step: SSAValue
+    is_plain: bool = False
+    may_be_zero: bool = False
+
+    def __iter__(self) -> Iterator[Scalar]:
+        if not is_at_loop(user_frame()):
+            raise error(
+                "expected `for k in cute.range(...):` around a body, got the range in a call or a "
+                "comprehension, such as enumerate, zip, list or sum, which would see one trip; "
+                "count with the loop's index"
+            )
+        return _trip(self)
+
+
+def _trip(loop: Loop) -> Iterator[Scalar]:
+    """The one trip that is traced."""
+    trace = current()
     block = Block(arg_types=[i32])
-    if is_plain:
-        trace.insert(scf.ForOp(low, high, one, [], block))
+    if loop.is_plain:
+        trace.insert(scf.ForOp(loop.low, loop.high, loop.step, [], block))
     else:
-        trips = _trips(Scalar(low), Scalar(high), Scalar(stride), isinstance(step, Scalar))
-        trace.insert(scf.ForOp(trace.constant(0, i32), trips.use(), one, [], block))
-    frame = user_frame()
-    before = _state(frame)
-    where = f"the loop at line {frame.f_lineno}"
+        low, high, step = map(Scalar, (loop.low, loop.high, loop.step))
+        trips = _trips(low, high, step, loop.may_be_zero).use()
+        zero, one = trace.constant(0, i32), trace.constant(1, i32)
+        trace.insert(scf.ForOp(zero, trips, one, [], block))
+    where = f"the loop at line {user_frame().f_lineno}"
+    before = StateBefore(is_loop=True)
     finished = False
     try:
         with trace.region(block, where) as scope:
             index = Scalar(block.args[0], scope)
-            if not is_plain:
-                index = Scalar(low) + index * Scalar(stride)
+            if not loop.is_plain:
+                index = Scalar(loop.low) + index * Scalar(loop.step)
             trace.loops.append(index)
             yield index
-            _check_rebinding(frame, before)
+            before.check()
             trace.insert(scf.YieldOp())
             trace.loops.pop()
         finished = True
@@ -83,25 +112,6 @@ def _trips(low: Scalar, high: Scalar, step: Scalar, may_be_zero: bool) -> Scalar
     return count
 
 
-def _state(frame: FrameType) -> dict[str, object]:
-    """The caller's names for values that live; those of ended loops may be bound anew."""
-    return {
-        name: value
-        for name, value in frame.f_locals.items()
-        if isinstance(value, _STATE) and (isinstance(value, Tensor) or value.scope.open)
-    }
-
-
-def _check_rebinding(frame: FrameType, before: dict[str, object]) -> None:
-    """Refuse a name from outside that the body bound to another value."""
-    for name, value in frame.f_locals.items():
-        if name in before and value is not before[name]:
-            raise error(
-                f"expected '{name}' to keep its value across the loop, got it rebound in the body; "
-                f"use {name}.assign(...) or {name} += ... on a tile made by cute.zeros or cute.full"
-            )
-
-
 @contextmanager
 def when(condition: object) -> Iterator[None]:
     """Run the body where a CTA-uniform condition holds: `with cute.when(m < n): ...`."""
@@ -111,10 +121,10 @@ def when(condition: object) -> Iterator[None]:
     branch = scf.IfOp(value, [], Region(then), Region(other))
     trace.insert(branch)
     frame = user_frame()
-    before = _state(frame)
+    before = StateBefore(is_loop=False)
     with trace.region(then, f"the condition at line {frame.f_lineno}"):
         yield
-        _check_rebinding(frame, before)
+        before.check()
         trace.insert(scf.YieldOp())
     other.add_op(_yield())
 
@@ -133,10 +143,10 @@ def otherwise() -> Iterator[None]:
     assert ending is not None
     ending.detach()
     frame = user_frame()
-    before = _state(frame)
+    before = StateBefore(is_loop=False)
     with trace.region(block, f"the condition at line {frame.f_lineno}"):
         yield
-        _check_rebinding(frame, before)
+        before.check()
         trace.insert(scf.YieldOp())
 
 

@@ -41,6 +41,10 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARY = os.path.join(_PACKAGE, "frontend", "library")
 
 
+# The function that runs a program's body.
+TRACING = "trace_body"
+
+
 class TraceError(CompileError):
     """A kernel that the language cannot express, at the user's line."""
 
@@ -145,6 +149,19 @@ def user_frame() -> FrameType:
     while frame.f_back is not None and _is_internal(frame.f_code):
         frame = frame.f_back
     return frame
+
+
+def traced_frames() -> list[FrameType]:
+    """The frames of the user's code in the trace in progress, innermost first."""
+    found: list[FrameType] = []
+    frame: FrameType | None = user_frame()
+    while frame is not None:
+        if not _is_internal(frame.f_code):
+            found.append(frame)
+        elif frame.f_code.co_name == TRACING:
+            break
+        frame = frame.f_back
+    return found
 
 
 def _is_internal(code: CodeType) -> bool:

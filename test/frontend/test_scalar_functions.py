@@ -84,12 +84,12 @@ def test_where_of_scalars(value):
         (lambda n: cute.sqrt("2"), "expected a tile or a scalar, got str"),
         (lambda n: cute.where(True, n, 1), "tile of conditions or a scalar one, got True"),
         (lambda n: cute.where(n < 1, n, "x"), "expected tiles, scalars or numbers, got str"),
-        (lambda n: cute.range(0, 4, 0).__next__(), "expected a step other than 0"),
-        (lambda n: cute.range(0, 4, 0.5).__next__(), "a step to be an int or a scalar, got float"),
-        (lambda n: cute.range(2**31).__next__(), "expected a loop bound that i32 holds"),
+        (lambda n: cute.range(0, 4, 0), "expected a step other than 0"),
+        (lambda n: cute.range(0, 4, 0.5), "a step to be an int or a scalar, got float"),
+        (lambda n: cute.range(2**31), "expected a loop bound that i32 holds"),
         (lambda n: cute.when(n > 1 or True).__enter__(), "expected a Python bool, got a run-time"),
         (lambda n: cute.when(True).__enter__(), "got True, known while .*; use Python's if"),
-        (lambda n: cute.range(n.to(cute.i64)).__next__(), r"got i64; convert .*\.to\(cute.i32"),
+        (lambda n: cute.range(n.to(cute.i64)), r"got i64; convert .*\.to\(cute.i32"),
     ],
 )  # fmt: skip
 def test_what_is_refused(function, message):

@@ -10,6 +10,7 @@ import enum
 import functools
 import hashlib
 import os
+import random
 import struct
 import sys
 import sysconfig
@@ -24,6 +25,8 @@ _PACKAGE = __name__.partition(".")[0]
 # A user's module may share its name with one of the standard library ("test"), never its folder.
 _STANDARD_LIBRARY = sysconfig.get_path("stdlib") + os.sep
 _MAX_ARRAY_BYTES = 1 << 20
+# Their state is not among their attributes.
+_UNSTABLE = (random.Random, np.random.Generator, np.random.RandomState)
 
 
 class FingerprintError(ValueError):
@@ -148,7 +151,7 @@ class _Walker:
                 self.visit(content)
         if installed:
             return
-        names = sorted(_names(function.__code__))
+        names = sorted(names_of(function.__code__))
         for name in names:
             if name in function.__globals__:
                 self.put("global", name)
@@ -204,6 +207,10 @@ class _Walker:
 
     def _object(self, value: object) -> None:
         cls = type(value)
+        if isinstance(value, _UNSTABLE) or hasattr(value, "__dlpack__"):
+            raise FingerprintError(
+                f"expected a constant with stable content in a kernel, got {cls.__qualname__}"
+            )
         self.put("object", _name(cls))
         if (own := getattr(cls, "__fingerprint__", None)) is not None:
             self.visit(own(value))
@@ -228,16 +235,34 @@ class _Walker:
 
     def _installed(self, module: str | None) -> bool:
         """Whether code of `module` is covered by a version or a stamp, which is then hashed."""
+        if not is_installed(module):
+            return False
         name = module or ""
-        top = name.partition(".")[0]
-        if top == _PACKAGE or name in sys.builtin_module_names:
-            return True
-        file = getattr(sys.modules.get(name), "__file__", None) or ""
-        if "site-packages" in file or "dist-packages" in file:
+        file = _file_of(name)
+        if _is_from_package(file):
+            top = name.partition(".")[0]
             version = getattr(sys.modules.get(top), "__version__", file)
             self.put("installed", f"{top} {version}")
-            return True
-        return bool(file) and file.startswith(_STANDARD_LIBRARY)
+        return True
+
+
+def is_installed(module: str | None) -> bool:
+    """Whether a module is Python's, this package's or of an installed package: not a user's own."""
+    name = module or ""
+    if name == "__main__":
+        return False
+    if name.partition(".")[0] == _PACKAGE or name in sys.builtin_module_names:
+        return True
+    file = _file_of(name)
+    return _is_from_package(file) or (bool(file) and file.startswith(_STANDARD_LIBRARY))
+
+
+def _file_of(module: str) -> str:
+    return getattr(sys.modules.get(module), "__file__", None) or ""
+
+
+def _is_from_package(file: str) -> bool:
+    return "site-packages" in file or "dist-packages" in file
 
 
 def _name(cls: type) -> str:
@@ -252,10 +277,10 @@ def _slots(cls: type) -> list[str]:
     return [name for name in found if name not in ("__dict__", "__weakref__")]
 
 
-def _names(code: types.CodeType) -> set[str]:
+def names_of(code: types.CodeType) -> set[str]:
     """Names that `code` and the functions defined in it look up, attributes included."""
     found = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            found |= _names(constant)
+            found |= names_of(constant)
     return found

@@ -1,0 +1,92 @@
+"""Which local names a Python function may still read from a place in its bytecode on: what tells a
+name that is only used inside of a loop's body from state that the body leaves behind.
+"""
+
+from __future__ import annotations
+
+import dis
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
+from types import CodeType, FrameType
+
+_JUMPS = {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"}
+_ENDS = {"RETURN_VALUE", "RETURN_CONST", "RERAISE", "RAISE_VARARGS"}
+
+
+def is_live(frame: FrameType, name: str) -> bool:
+    """Whether a frame may read a local name behind the instruction that it is at. A name that inner
+    functions use counts as read.
+    """
+    code = frame.f_code
+    if name in code.co_cellvars or name in code.co_freevars:
+        return True
+    offsets, behind = _liveness(code)
+    return name in behind[max(0, bisect_right(offsets, frame.f_lasti) - 1)]
+
+
+def is_at_loop(frame: FrameType) -> bool:
+    """Whether a frame takes an iterator for a `for` statement, rather than in a call or for a
+    comprehension.
+    """
+    instructions = _instructions(frame.f_code)
+    offsets = [each.offset for each in instructions]
+    here = bisect_right(offsets, frame.f_lasti) - 1
+    rest = (each.opname for each in instructions[here + 1 :] if each.opname != "EXTENDED_ARG")
+    return instructions[here].opname == "GET_ITER" and next(rest, "") == "FOR_ITER"
+
+
+@lru_cache(maxsize=64)
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple(dis.get_instructions(code))
+
+
+@lru_cache(maxsize=64)
+def _liveness(code: CodeType) -> tuple[tuple[int, ...], tuple[frozenset[str], ...]]:
+    """The offsets of the instructions, and the names that may be read behind each of them."""
+    instructions = _instructions(code)
+    offsets = tuple(each.offset for each in instructions)
+    facts = [_reads_and_writes(each) for each in instructions]
+    successors = [_successors(each, index, offsets) for index, each in enumerate(instructions)]
+    before = [frozenset[str]() for _ in instructions]
+    behind = list(before)
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for index in range(len(instructions) - 1, -1, -1):
+            reads, writes = facts[index]
+            behind[index] = frozenset[str]().union(*(before[each] for each in successors[index]))
+            live = reads | (behind[index] - writes)
+            if live != before[index]:
+                before[index] = live
+                has_changed = True
+    return offsets, tuple(behind)
+
+
+def _successors(
+    instruction: dis.Instruction, index: int, offsets: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The instructions that may come next, exceptions apart: one that leaves a traced body is an
+    error of its own.
+    """
+    follow = (index + 1,) if index + 1 < len(offsets) else ()
+    if instruction.opname in _ENDS:
+        return ()
+    if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
+        target = (bisect_left(offsets, instruction.argval),)
+        return target if instruction.opname in _JUMPS else follow + target
+    return follow
+
+
+def _reads_and_writes(instruction: dis.Instruction) -> tuple[frozenset[str], frozenset[str]]:
+    """Local names that an instruction reads and writes; those in pairs come in order."""
+    name = instruction.opname
+    value = instruction.argval
+    if not any(kind in name for kind in ("_FAST", "_NAME", "_DEREF")):
+        return frozenset(), frozenset()
+    names = value if isinstance(value, tuple) else (value,)
+    if name == "STORE_FAST_LOAD_FAST":
+        # The store comes first: a name that both have is not read from before.
+        return frozenset(names[1:]) - {names[0]}, frozenset(names[:1])
+    if name.startswith(("STORE_", "DELETE_")):
+        return frozenset(), frozenset(names)
+    return frozenset(names), frozenset()
