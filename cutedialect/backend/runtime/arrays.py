@@ -133,7 +133,7 @@ def _cupy(array: Any) -> TensorArgument:
         array.data.ptr,
         array.shape,
         in_elements(array.strides, array.dtype.itemsize),
-        _dtype_name(array.dtype),
+        dtype_name(array.dtype),
         array.data.device_id,
         array,
     )
@@ -159,7 +159,7 @@ def _numpy(array: np.ndarray, owner: Any) -> TensorArgument:
         array.ctypes.data,
         array.shape,
         in_elements(array.strides, array.itemsize),
-        _dtype_name(array.dtype),
+        dtype_name(array.dtype),
         None,
         owner,
         array,
@@ -191,7 +191,8 @@ def host_view(
 
 
 @lru_cache
-def _dtype_name(dtype: np.dtype) -> str:
+def dtype_name(dtype: np.dtype) -> str:
+    """NumPy's name of a type; raises ValueError where its bytes are in the other order."""
     if not dtype.isnative:
         raise ValueError(
             f"expected elements in the machine's byte order, got {dtype.str}; convert the array "

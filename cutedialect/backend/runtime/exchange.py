@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from cutedialect.backend.runtime.arrays import TensorArgument, compact, host_view, in_elements
+from cutedialect.backend.runtime.arrays import (
+    TensorArgument,
+    compact,
+    dtype_name,
+    host_view,
+    in_elements,
+)
 
 # The largest version of DLPack that is asked for; within a major version the layout is fixed.
 _VERSION = (1, 0)
@@ -43,7 +49,7 @@ def _cuda_array_interface(value: Any) -> TensorArgument:
         pointer,
         shape,
         compact(shape) if strides is None else in_elements(tuple(strides), dtype.itemsize),
-        dtype.name,
+        dtype_name(dtype),
         _device_of(pointer),
         value,
         None,

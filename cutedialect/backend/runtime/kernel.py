@@ -192,8 +192,8 @@ class Kernel:
         if forced == "emulator":
             if on_device is not None:
                 raise ValueError(
-                    f"{name}: expected an array in host memory with the emulator, got one on "
-                    f"device {on_device}; copy it (.get(), .cpu() or numpy.asarray), or leave "
+                    f"backend: expected arrays in host memory with the emulator, got {name} on "
+                    f"device {on_device}; copy it with .get(), .cpu() or numpy.asarray, or leave "
                     "backend='emulator' out"
                 )
         elif on_device is not None or gpu_available():
