@@ -11,13 +11,18 @@ from typing import Literal
 
 VARIABLES = {
     "CUTEDIALECT_DUMP_DIR": "folder for the IR after each pass (NN-pass.mlir) and kernel.ptx",
-    "CUTEDIALECT_VERIFY": "'each' verifies the IR after every pass of a compilation",
+    "CUTEDIALECT_VERIFY": (
+        "'each' verifies the IR after every pass of a compilation and every line of its PTX, "
+        "'ptx' the lines alone"
+    ),
     "CUTEDIALECT_CACHE_DIR": "folder of the disk cache; default ~/.cache/cutedialect",
     "CUTEDIALECT_NO_CACHE": "1 neither reads nor writes the disk cache",
     "CUTEDIALECT_BACKEND": "'emulator' or 'cuda' instead of the automatic choice",
     "CUTEDIALECT_PTXAS": "path of the ptxas to use",
     "CUTEDIALECT_DEBUG": "1 shows Python tracebacks under errors",
 }
+
+_VERIFY = ("each", "ptx")
 
 
 def dump_dir() -> Path | None:
@@ -27,7 +32,12 @@ def dump_dir() -> Path | None:
 
 def verify_each() -> bool:
     """Whether a compilation verifies after every pass; raises ValueError on another word."""
-    return _choice("CUTEDIALECT_VERIFY", ("each",)) is not None
+    return _choice("CUTEDIALECT_VERIFY", _VERIFY) == "each"
+
+
+def verify_ptx() -> bool:
+    """Whether printed PTX is checked line by line; raises ValueError on another word."""
+    return _choice("CUTEDIALECT_VERIFY", _VERIFY) is not None
 
 
 def cache_dir() -> Path:

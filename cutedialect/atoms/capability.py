@@ -10,6 +10,18 @@ from functools import cache
 
 KIB = 1024
 
+# Instructions that kernels do without where a target has them not, and what they need. Whether a
+# printed line may stand is for `legal` to say, of which a test takes these to be a part.
+INSTRUCTIONS = {
+    "cp.async.ca.shared.global": "sm_80+",
+    "cvt.rn.f16x2.f32": "sm_80+",
+    "cvt.rn.bf16.f32": "sm_80+",
+    "cvt.rn.satfinite.e4m3x2.f32": "sm_89+",
+    "max.NaN.f32": "sm_80+",
+    "max.f16": "sm_80+",
+    "fma.rn.bf16": "sm_80+",
+}
+
 
 @dataclass(frozen=True)
 class Target:
@@ -65,6 +77,14 @@ class Target:
         (True, False)
         """
         return any(self._has_word(word) for word in requirement.split())
+
+    def has_instruction(self, name: str) -> bool:
+        """Whether one of `INSTRUCTIONS` exists here, with all others of its kind.
+
+        >>> target("sm_75").has_instruction("cp.async.ca.shared.global")
+        False
+        """
+        return self.has(INSTRUCTIONS[name])
 
     def _has_word(self, word: str) -> bool:
         if word.endswith("+"):

@@ -348,9 +348,17 @@ def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
         raise ValueError(f"{asked}; accumulators there: {', '.join(here)}")
     if matching:
         first = min((target(x.targets[0]) for x in matching), key=lambda each: each.number)
-        raise ValueError(f"{asked}; the first target that has it is {first.name}")
+        there = _pairs_on(chip)
+        raise ValueError(
+            f"{asked}; the first target that has it is {first.name}, operand types on "
+            f"{chip.name}: {there}"
+        )
     if typed:
         legal = sorted({x.types.c for x in typed})
         raise ValueError(f"{asked}; accumulators for these types: {', '.join(legal)}")
-    pairs = sorted({f"{x.types.a} x {x.types.b}" for x in _all() if chip.has(x.requires)})
-    raise ValueError(f"{asked}; operand types there: {', '.join(pairs)}")
+    raise ValueError(f"{asked}; operand types there: {_pairs_on(chip)}")
+
+
+def _pairs_on(chip: Target) -> str:
+    """The operand types that a target multiplies, for messages."""
+    return ", ".join(sorted({f"{x.types.a} x {x.types.b}" for x in _all() if chip.has(x.requires)}))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from xdsl.ir import Operation, SSAValue
 
+from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AtomicOp,
     CopyOp,
@@ -73,9 +74,16 @@ def vector_bytes(type_: MemRefType) -> int:
     return max(best, element)
 
 
-def takes_async_copy(type_: MemRefType) -> bool:
-    """Whether a tile can be copied to shared memory asynchronously: 4 bytes or more at once."""
-    return type_.rank == 2 and contiguous_mode(type_) is not None and vector_bytes(type_) >= 4
+def takes_async_copy(type_: MemRefType, arch: str) -> bool:
+    """Whether threads can copy a tile to shared memory asynchronously: on a target that has such
+    copies, 4 bytes or more at once.
+    """
+    return (
+        type_.rank == 2
+        and contiguous_mode(type_) is not None
+        and vector_bytes(type_) >= 4
+        and target(arch).has_instruction("cp.async.ca.shared.global")
+    )
 
 
 def coalesced_for(type_: MemRefType, threads: int) -> Layout:

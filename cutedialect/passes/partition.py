@@ -369,13 +369,14 @@ class _Partition(KernelBinding):
         # A warpgroup loads beside those that multiply, or the whole CTA.
         tv = coalesced_for(type_, self._loading_threads() if self.is_specialized else self.threads)
         width = vector_bytes(type_)
-        if takes_async_copy(type_) and rounded is None:
+        if takes_async_copy(type_, self.arch) and rounded is None:
             cache = "global" if width == 16 else "always"
             atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
             self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
             return
         atom = UniversalCopyType.get(rounded or type_.element, width * 8)
-        if self.is_specialized or is_joined(source):
+        is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
+        if self.is_specialized or is_joined(source) or is_plain_target:
             self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
             return
         fragment = FragmentType.get(type_.element, type_.shape, tv)
@@ -479,7 +480,8 @@ class _Partition(KernelBinding):
         source = op.source.type
         assert isinstance(source, MemRefType)
         is_stored = self.dependences.reads_stored(op, op.source)
-        if self.is_specialized and not self.atoms and not is_stored and takes_async_copy(source):
+        takes_copies = not is_stored and takes_async_copy(source, self.arch)
+        if self.is_specialized and not self.atoms and takes_copies:
             # Where no operands want the shared memory, tiles come through it ahead of their use.
             buffer = self._smem(source, contiguous_mode(source), op)
             buffer.name_hint = f"s{op.source.name_hint or ''}"

@@ -87,7 +87,7 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
             else _thread_warps(
                 acc.shape,
                 len({op.acc for op in gemms}) + _has_addend(kernel, acc),
-                _copied_values(gemms),
+                _copied_values(gemms, arch),
             )
         )
         choices["stages"] = _stages(gemms, arch)
@@ -152,7 +152,7 @@ def _streaming(
             "tile not loaded ahead by TMA: the kernel itself stores to the tensor before",
         )
     tiles = [op for op in loads if isinstance(op.source.type, MemRefType) and op not in again]
-    if not tiles or not all(takes_async_copy(op.source.type) for op in tiles):  # pyright: ignore[reportArgumentType]
+    if not tiles or not all(takes_async_copy(op.source.type, arch) for op in tiles):  # pyright: ignore[reportArgumentType]
         return None
     if any(
         isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in kernel.walk()
@@ -301,13 +301,13 @@ def _has_addend(kernel: KernelOp, acc: FragmentType) -> bool:
     )
 
 
-def _copied_values(gemms: list[GemmOp]) -> int:
+def _copied_values(gemms: list[GemmOp], arch: str) -> int:
     """Elements of one stage that pass through registers."""
     types = [tile.type for tile in {tile for op in gemms for tile in (op.a, op.b)}]
     return sum(
         prod(type_.shape)  # pyright: ignore[reportArgumentType]
         for type_ in types
-        if isinstance(type_, MemRefType) and not takes_async_copy(type_)
+        if isinstance(type_, MemRefType) and not takes_async_copy(type_, arch)
     )
 
 

@@ -12,9 +12,13 @@ from xdsl.utils.target import Target
 
 @dataclass(frozen=True)
 class PTXTarget(Target):
-    """Print every `ptx` kernel of the module; an op of another dialect is an error."""
+    """Print every `ptx` kernel of the module; an op of another dialect is an error, and so is an
+    instruction that the kernel's target has not, unless `verify` is false.
+    """
 
     name = "ptx"
+
+    verify: bool = True
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         """Write the PTX text of `module` to `output`."""
@@ -22,4 +26,4 @@ class PTXTarget(Target):
 
         from cutedialect.backend.ptx.printer import print_ptx
 
-        print_ptx(module, cast(TextIO, output))
+        print_ptx(module, cast(TextIO, output), verify=self.verify)

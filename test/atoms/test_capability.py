@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from cutedialect import atoms
+from cutedialect.atoms import capability
 
 
 def test_names_are_unique_and_ordered_by_architecture() -> None:
@@ -69,3 +70,17 @@ def test_the_table_prints_every_atom() -> None:
     assert not result.stderr
     for name in (*(a.name for a in atoms.mma()), *(a.name for a in atoms.copy()), *atoms.targets()):
         assert f"| {name} |" in result.stdout
+
+
+@pytest.mark.parametrize("name", capability.INSTRUCTIONS)
+def test_what_kernels_do_without_is_what_legal_says(name: str) -> None:
+    operands = {
+        "cp.async.ca.shared.global": "[%r0], [%rd0], 4",
+        "max.NaN.f32": "%f0, %f1, %f2",
+        "max.f16": "%rs0, %rs1, %rs2",
+        "fma.rn.bf16": "%rs0, %rs1, %rs2, %rs3",
+        "cvt.rn.bf16.f32": "%rs0, %f0",
+    }.get(name, "%r0, %f0, %f1")
+    here = [each for each in atoms.targets() if atoms.legal(f"{name} {operands};", each)]
+    assert here == [each for each in atoms.targets() if atoms.target(each).has_instruction(name)]
+    assert here

@@ -115,6 +115,7 @@ UNSUPPORTED = [
 @pytest.mark.parametrize("statement", UNSUPPORTED)
 def test_what_is_unknown_is_named(statement):
     text = GOOD.replace("mov.u32 %r3, 0;", f"mov.u32 %r3, 0; {statement}", 1)
+    text = text.replace("sm_80", "sm_100a").replace(".version 8.0", ".version 9.0")
     with pytest.raises(UnsupportedInstruction) as caught:
         run(text)
     assert caught.value.code == "CD-UNSUPPORTED"

@@ -21,6 +21,7 @@ def test_defaults():
     assert environment.cache_dir() == Path.home() / ".cache" / "cutedialect"
     assert environment.cache_enabled()
     assert not environment.verify_each()
+    assert not environment.verify_ptx()
     assert not environment.debug()
 
 
@@ -34,6 +35,7 @@ def test_values(monkeypatch):
     monkeypatch.setenv("CUTEDIALECT_DEBUG", "1")
     assert environment.dump_dir() == Path.home() / "ir"
     assert environment.verify_each()
+    assert environment.verify_ptx()
     assert environment.cache_dir() == Path("/caches/cutedialect")
     assert not environment.cache_enabled()
     assert environment.backend() == "cuda"
@@ -48,7 +50,7 @@ def test_values(monkeypatch):
     [
         ("CUTEDIALECT_DEBUG", environment.debug, "expected 0 or 1, got 'yes'"),
         ("CUTEDIALECT_NO_CACHE", environment.cache_enabled, "expected 0 or 1, got 'yes'"),
-        ("CUTEDIALECT_VERIFY", environment.verify_each, "expected 'each', got 'yes'"),
+        ("CUTEDIALECT_VERIFY", environment.verify_each, "expected 'each' or 'ptx', got 'yes'"),
         ("CUTEDIALECT_BACKEND", environment.backend, "expected 'emulator' or 'cuda', got 'yes'"),
     ],
 )

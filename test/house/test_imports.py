@@ -24,7 +24,7 @@ ALLOWED = {
     "passes": {
         "passes", "dialects", "layout", "atoms", "schedule", "environment", "remarks", "xdsl",
     },
-    "backend/ptx": {"backend/ptx", "dialects/ptx", "atoms", "xdsl"},
+    "backend/ptx": {"backend/ptx", "dialects/ptx", "atoms", "environment", "xdsl"},
     "backend/emulator": {"backend/emulator", "numpy", "ml_dtypes"},
     "backend/runtime": {
         "backend/runtime", "backend/emulator", "atoms", "layout", "environment", "schedule",

@@ -41,6 +41,9 @@ that waits for exited threads, ``CD-HANG`` no thread can make progress.
 clusters: ``CD-H1`` access to a CTA that may have exited, ``CD-H2`` to one that may not have
 started, ``CD-H3`` a wrong CTA, ``CD-H4`` an unbalanced cluster barrier.
 
+targets: ``CD-T1`` an instruction that the ``.target`` has not, ``CD-T2`` one that is newer than the
+``.version``.
+
 other: ``CD-LIMIT`` the instruction budget is spent, ``CD-TRAP`` the kernel executed ``trap``,
 ``CD-PTX`` malformed PTX text, ``CD-ARG`` a wrong launch argument, ``CD-BUG`` a fault of the
 emulator itself, ``CD-UNSUPPORTED`` an instruction that the emulator does not know.

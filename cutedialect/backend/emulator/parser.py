@@ -30,6 +30,7 @@ from .module import (
     Variable,
     Vector,
 )  # fmt: skip
+from .targets import check_instructions
 from .types import TYPES, ScalarType
 
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE)
@@ -75,6 +76,7 @@ class _Parser(Cursor):
             raise EmulatorError("expected .version and .target directives", ptx_line=1)
         for pc, scope in self.fixups:
             self.resolve(pc, scope)
+        check_instructions(self.target, self.version, self.code, self.functions.values())
         return Module(
             self.version, self.target, tuple(self.registers), tuple(self.variables),
             self.functions, tuple(self.code),

@@ -56,6 +56,9 @@ class KernelPrinter:
         self.files = files
         self.body = Body(kernel.sym_name.data, strings)
         self.where: tuple[str, int, int] | None = None
+        # The ops that printed, in order, and the line at which each began.
+        self.ops: list[Operation] = []
+        self.first_lines: list[int] = []
         self.handlers: dict[type[Operation], Callable[[Body, Any], None]] = {
             **SCALAR_LINES,
             **MEMORY_LINES,
@@ -126,6 +129,8 @@ class KernelPrinter:
         for op in block.ops:
             self._locate(op)
             first = len(body.lines)
+            self.ops.append(op)
+            self.first_lines.append(first)
             if isinstance(op, ScalarOp):
                 ScalarLine(op).print(body)
             else:

@@ -7,20 +7,24 @@ from typing import TextIO
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
-from cutedialect.dialects.ptx import KernelOp
+from cutedialect import environment
+from cutedialect.dialects.ptx import KernelOp, MmaOp
 
 from .kernel_printer import Files, KernelPrinter
 from .printf import PROTOTYPE
 from .target import version_of
 
 
-def print_ptx(module: ModuleOp, output: TextIO) -> None:
-    """Print every `ptx.kernel` of a module as one PTX text."""
-    output.write(ptx_text(module))
+def print_ptx(module: ModuleOp, output: TextIO, *, verify: bool | None = None) -> None:
+    """Print every `ptx.kernel` of a module as one PTX text; `verify` is that of `ptx_text`."""
+    output.write(ptx_text(module, verify=verify))
 
 
-def ptx_text(module: ModuleOp) -> str:
-    """The PTX text of every `ptx.kernel` of a module; ValueError when there is none."""
+def ptx_text(module: ModuleOp, *, verify: bool | None = None) -> str:
+    """The PTX text of every `ptx.kernel` of a module; ValueError when there is none. With `verify`,
+    which is what the environment says if left out, an instruction that the target has not is a
+    VerifyException at its op.
+    """
     kernels = [op for op in module.ops if isinstance(op, KernelOp)]
     if not kernels:
         raise ValueError("expected a ptx.kernel in the module (run convert-to-ptx), got none")
@@ -30,6 +34,8 @@ def ptx_text(module: ModuleOp) -> str:
             raise VerifyException(
                 f"expected one target in a module, got {target} and {kernel.target.data}", kernel
             )
+    if verify is None:
+        verify = environment.verify_ptx()
     files = Files()
     bodies: list[str] = []
     declarations: list[str] = []
@@ -37,8 +43,18 @@ def ptx_text(module: ModuleOp) -> str:
         printer = KernelPrinter(kernel, files, len(declarations))
         bodies.append(printer.print())
         declarations += printer.declarations
+        if verify:
+            from .line_check import check_lines
+
+            check_lines(printer.body.lines, printer.first_lines, printer.ops, target)
     if any(line.startswith(".global") for line in declarations):
         declarations.insert(0, PROTOTYPE)
-    head = [f".version {version_of(target)}", f".target {target}", ".address_size 64", ""]
+    products = {
+        f"mma.{op.modifiers.data}"
+        for kernel in kernels
+        for op in kernel.walk()
+        if isinstance(op, MmaOp)
+    }
+    head = [f".version {version_of(target, products)}", f".target {target}", ".address_size 64", ""]
     tail = [f'\t.file {number} "{path}"' for path, number in files.numbers.items()]
     return "\n".join([*head, *declarations, *bodies, *tail]) + "\n"

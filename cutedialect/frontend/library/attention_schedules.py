@@ -12,6 +12,8 @@ _WARPGROUP_TARGETS = ("sm_90a",)
 _MEETING_BYTES = 4096
 # A warp multiplies 16 rows at once, a warpgroup 64.
 _ROWS, _GROUP_ROWS = 16, 64
+# The fewest keys of a block that are worth a loop.
+_LEAST_KEYS = 16
 # L2 that keys and values may take, so that all tiles of some heads find them there.
 _L2_BYTES = 32 << 20
 # Heads whose tiles are computed together where they do not fit, and bytes of their keys and values,
@@ -82,6 +84,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     if work.is_paged:
         # Whole pages, or a part of one: these have a power of two of keys.
         keys = 1 << keys.bit_length() - 1
+    while not on_groups and keys > _LEAST_KEYS and not _fits(work, arch, _ROWS, keys):
+        keys //= 2
     bq = _rows(work, arch, keys)
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work, bq)).merged(given)
@@ -301,12 +305,17 @@ def _rows(work: AttentionWork, arch: str, keys: int) -> int:
     bq = unit
     while bq < min(most, needed):
         bq *= 2
+    while bq > unit and not _fits(work, arch, bq, keys):
+        bq //= 2
+    return bq
+
+
+def _fits(work: AttentionWork, arch: str, rows: int, keys: int) -> bool:
+    """Whether shared memory holds the rows of a tile and two stages of keys and values."""
     free = target(arch).smem_per_cta - _MEETING_BYTES
     dims, element = work.dims, work.bits_q // 8
     key = element * sum(dims)
     if arch in _WARPGROUP_TARGETS and work.bits == 8:
         # What takes a second step in shared memory is there as it was loaded too.
         key += dims[1] if element == 1 else sum(dims)
-    while bq > unit and element * bq * dims[0] + 2 * keys * key > free:
-        bq //= 2
-    return bq
+    return element * rows * dims[0] + 2 * keys * key <= free

@@ -62,7 +62,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     classes = [type_ for arg in op.body.block.args for type_ in _parameter_types(arg)]
     entry = Block(arg_types=classes)
     threads = op.threads.value.data
-    lowering = KernelLowering(Context(ScalarBuilder(entry), threads, arch), _HANDLERS)
+    lowering = KernelLowering(Context(ScalarBuilder(entry, target(arch)), threads, arch), _HANDLERS)
     lowering.builder.at(op)
     lowering.bind_parameters(op, list(entry.args))
     lowering.run(op.body.block)

@@ -20,11 +20,11 @@ from .context import Context, array_class, fail, float_name
 from .coordinates import Digit, split_digits, thread_value
 from .elementwise import Fragment, elements_of, from_elements
 from .scalar_builder import Scalar, ScalarBuilder
-from .scalars import f64_extreme, from_f32, to_f32
+from .scalars import extreme, from_f32, to_f32
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 
-_FLOATS = {"add": "add.{0}", "mul": "mul.{0}", "max": "max.NaN.{0}", "min": "min.NaN.{0}"}
+_FLOATS = {"add": "add.{0}", "mul": "mul.{0}"}
 _INTEGERS = {"add": "add.{0}", "mul": "mul.lo.{0}", "max": "max.{0}", "min": "min.{0}"}
 _ALL_LANES = -1
 # Operations side by side that hide what each takes, and the shortest rows worth cutting.
@@ -159,8 +159,8 @@ def _widened(context: Context, source: Fragment, name: str) -> SSAValue:
 
 def _combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
     """How two values become one; a NaN is kept."""
-    if arithmetic == "f64" and kind in ("max", "min"):
-        return lambda left, right: f64_extreme(builder, kind, left, right)
+    if arithmetic in ("f32", "f64") and kind in ("max", "min"):
+        return lambda left, right: extreme(builder, kind, arithmetic, left, right)
     table = _FLOATS if arithmetic.startswith("f") else _INTEGERS
     mnemonic = table[kind].format(arithmetic)
     return lambda left, right: builder.pure(mnemonic, left, right)

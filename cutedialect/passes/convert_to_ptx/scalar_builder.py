@@ -12,6 +12,7 @@ from functools import lru_cache
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
+from cutedialect.atoms import Target
 from cutedialect.dialects import ptx
 
 Scalar = SSAValue | int | float
@@ -107,7 +108,8 @@ class ScalarBuilder:
     `location` and `origin` (the name of the op being lowered) go onto every op that is made.
     """
 
-    def __init__(self, entry: Block) -> None:
+    def __init__(self, entry: Block, chip: Target | None = None) -> None:
+        self.chip = chip
         self.levels = [_Level(entry, False)]
         self.depth: dict[SSAValue, int] = {}
         self.definitions: dict[SSAValue, tuple] = {}
@@ -328,6 +330,10 @@ class ScalarBuilder:
         constant = self.constant(value)
         return value in self.nonnegative if constant is None else constant >= 0
 
+    def has(self, instruction: str) -> bool:
+        """Whether the target has one of `capability.INSTRUCTIONS`; without a target, all."""
+        return self.chip is None or self.chip.has_instruction(instruction)
+
     def pack(self, *parts: Scalar, cls: str = "b32") -> SSAValue:
         """One register of class `cls` made of 16-bit parts, low part first."""
         definitions: list[tuple] = [
@@ -336,7 +342,7 @@ class ScalarBuilder:
         if len(parts) == 2 and cls == "b32":
             first, second = definitions
             for narrow, pair in _PAIR_CONVERSIONS.items():
-                if first[:1] == second[:1] == (narrow,):
+                if self.has("cvt.rn.f16x2.f32") and first[:1] == second[:1] == (narrow,):
                     return self._raw(pair, (second[1], first[1]))
             if (
                 first[:1] == second[:1] == ("unpack",)

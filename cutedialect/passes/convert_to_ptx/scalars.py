@@ -68,7 +68,9 @@ _FLOAT: dict[type, tuple[str, str, str | None, str | None]] = {
     mathd.CosOp: ("cos.approx.f32", "", None, None),
     mathd.TanhOp: ("tanh.approx.f32", "", None, None),
 }
-_F64_EXTREME = {arith.MaximumfOp: "max", arith.MinimumfOp: "min"}
+# Types of 16 bits whose arithmetic some targets have not.
+_NEEDED = ("f16", "bf16")
+_EXTREME = {arith.MaximumfOp: "max", arith.MinimumfOp: "min"}
 # arith.cmpi predicates 0..9 and arith.cmpf predicates 0..15, in their order.
 _CMPI = ("eq", "ne", "lt", "le", "gt", "ge", "lt", "le", "gt", "ge")
 _CMPF = (
@@ -188,13 +190,19 @@ def _float(
     elif name not in _COLUMN:
         raise fail(op, f"expected f16, bf16, f32 or f64, got {type_}")
     mnemonic = None if name in _EIGHT_BITS else row[_COLUMN[name]]
-    if name == "f64" and type(op) in _F64_EXTREME:
-        return f64_extreme(builder, _F64_EXTREME[type(op)], *operands)
+    if name == "f64" and type(op) in _EXTREME:
+        return extreme(builder, _EXTREME[type(op)], name, *operands)
+    if mnemonic is not None and name in _NEEDED and not _exists(builder, mnemonic):
+        mnemonic = None
     if mnemonic == "":
         raise fail(op, f"expected f32 (PTX has no such f64 instruction), got {type_}")
     if mnemonic is None:
         wide = [to_f32(builder, each, name) for each in operands]
+        if type(op) in _EXTREME:
+            return from_f32(builder, extreme(builder, _EXTREME[type(op)], "f32", *wide), name)
         return from_f32(builder, builder.pure(row[0], *wide), name)
+    if type(op) in _EXTREME and name == "f32":
+        return extreme(builder, _EXTREME[type(op)], name, *operands)
     if mnemonic == "div.rn.f32" and _may_be_approximate(op):
         inverse = builder.pure("rcp.approx.ftz.f32", operands[1])
         return inverse if operands[0] == 1.0 else builder.pure("mul.f32", operands[0], inverse)
@@ -207,11 +215,24 @@ def _may_be_approximate(op: Operation) -> bool:
     return isinstance(flags, arith.FastMathFlagsAttr) and FastMathFlag.APPROX_FUNC in flags.data
 
 
-def f64_extreme(builder: ScalarBuilder, kind: str, left: Scalar, right: Scalar) -> Scalar:
-    """`max` or `min` of f64 where a NaN in either gives NaN: PTX has no such f64 instruction."""
-    unordered = builder.pure("setp.nan.f64", builder.value(left, "f64"), right)
-    chosen = builder.pure(f"{kind}.f64", left, right)
-    return builder.pure("selp.f64", builder.pure("add.f64", left, right), chosen, unordered)
+def _exists(builder: ScalarBuilder, mnemonic: str) -> bool:
+    """Whether the target computes in 16 bits what an instruction does."""
+    family, _, rest = mnemonic.partition(".")
+    if rest.endswith("bf16"):
+        return builder.has("fma.rn.bf16")
+    return family not in ("max", "min") or builder.has("max.f16")
+
+
+def extreme(builder: ScalarBuilder, kind: str, name: str, left: Scalar, right: Scalar) -> Scalar:
+    """`max` or `min` of f32 or f64 where a NaN in either gives NaN: PTX has no such instruction for
+    f64, nor for f32 before sm_80.
+    """
+    if name == "f32" and builder.has("max.NaN.f32"):
+        return builder.pure(f"{kind}.NaN.f32", left, right)
+    unordered = builder.pure(f"setp.nan.{name}", builder.value(left, name), right)
+    chosen = builder.pure(f"{kind}.{name}", left, right)
+    total = builder.pure(f"add.{name}", left, right)
+    return builder.pure(f"selp.{name}", total, chosen, unordered)
 
 
 def to_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
@@ -253,8 +274,23 @@ def from_f32(builder: ScalarBuilder, value: Scalar, name: str) -> Scalar:
     if name in ("f16", "bf16"):
         if not isinstance(value, SSAValue):
             return encode(float(value), name)
+        if name == "bf16" and not builder.has("cvt.rn.bf16.f32"):
+            return _rounded_by_bits(builder, value)
         return builder.pure(f"cvt.rn.{name}.f32", value)
     return value
+
+
+def _rounded_by_bits(builder: ScalarBuilder, value: Scalar) -> Scalar:
+    """f32 to the nearest bf16, ties to even, where no instruction does it: half a unit more of the
+    upper half, less one bit where that is even; a NaN keeps its upper half and is quiet.
+    """
+    bits = builder.pure("mov.b32", value)
+    odd = builder.pure("and.b32", builder.pure("shr.u32", bits, 16), 1)
+    rounded = builder.pure("add.s32", bits, builder.pure("add.s32", odd, 0x7FFF))
+    quiet = builder.pure("or.b32", bits, 0x400000)
+    is_nan = builder.pure("setp.nan.f32", value, value)
+    high = builder.pure("shr.u32", builder.pure("selp.b32", quiet, rounded, is_nan), 16)
+    return builder.pure("cvt.u16.u32", high)
 
 
 def encode(value: float, name: str) -> int:
