@@ -159,8 +159,12 @@ def tile_gemm(a: object, b: object, acc: Tile) -> None:
     current().insert(GemmOp(operands[0], turned, acc.use()))
 
 
-def copy(source: object, destination: object) -> None:
-    """Store a tile (or copy a view) into a view of a tensor; what lies outside is not written."""
+def copy(source: object, destination: object, mask: Tile | None = None) -> None:
+    """Store a tile (or copy a view) into a view of a tensor; what lies outside is not written.
+
+    With `mask`, a tile of conditions that broadcasts to the view's shape, only the elements for
+    which it holds are written.
+    """
     if not isinstance(destination, View):
         raise error(f"expected a view to copy into, got {type(destination).__name__}")
     if not isinstance(source, Tile | View):
@@ -169,7 +173,24 @@ def copy(source: object, destination: object) -> None:
     if source.shape != destination.shape:
         raise error(f"expected a source of shape {destination.shape}, got {source.shape}")
     _check_element(source, destination)
-    current().insert(CopyOp(source.use(), destination.use()))
+    if mask is None:
+        current().insert(CopyOp(source.use(), destination.use()))
+        return
+    stored = source.load() if isinstance(source, View) else source
+    chosen = _mask(mask, stored.shape)
+    current().insert(CopyOp(stored.use(), destination.use(), mask=chosen.use()))
+
+
+def _mask(mask: object, shape: tuple[int, ...]) -> Tile:
+    """A tile of conditions, broadcast to the shape of what it masks."""
+    if not isinstance(mask, Tile) or mask.dtype.bits != 1:
+        got = mask.dtype.name if isinstance(mask, Tile) else type(mask).__name__
+        raise error(f"expected a mask to be a tile of conditions, got {got}")
+    if broadcast_shape(mask.shape, shape) != shape:
+        raise error(f"expected a mask that broadcasts to {shape}, got one of shape {mask.shape}")
+    if mask.shape == shape:
+        return mask
+    return elementwise(lambda held: held, (mask,), shape, mask.dtype)
 
 
 def _check_element(source: Tile | View, destination: Tile | View) -> None:
@@ -178,11 +199,16 @@ def _check_element(source: Tile | View, destination: Tile | View) -> None:
         raise error(f"expected a source of {wanted}, got {got}; convert it with .to(cute.{wanted})")
 
 
-def load(view: View) -> Tile:
-    """Read a view into registers."""
+def load(view: View, mask: Tile | None = None, other: float | Scalar | Tile = 0) -> Tile:
+    """Read a view into registers; outside of the tensor it is 0. With `mask`, a tile of conditions
+    that broadcasts to the view's shape, elements for which it does not hold are `other`.
+    """
     if not isinstance(view, View):
         raise error(f"expected a view, got {type(view).__name__}")
-    return view.load()
+    loaded = view.load()
+    if mask is None:
+        return loaded
+    return where(_mask(mask, loaded.shape), loaded, other).to(loaded.dtype)
 
 
 def row_vector(tensor: Tensor, index: int | Scalar, extent: int) -> Tile:

@@ -172,6 +172,8 @@ class LayoutInference:
                 op.destination.type, FragmentType
             ):
                 return self._tie(op.source, op.destination)
+            case CopyOp() if op.mask is not None and op.source in self.layouts:
+                return self._set(op.mask, self.layouts[op.source])
             case _:
                 return False
 

@@ -126,7 +126,8 @@ class ResultStores:
         in_columns = schedule.epilogue == "tma" or (
             schedule.epilogue == "direct" and self.binding.is_specialized
         )
-        if in_columns and self._store_in_columns(ops):
+        is_masked = any(op.mask is not None for op in ops)
+        if in_columns and not is_masked and self._store_in_columns(ops):
             return
         for op in ops:
             self._bind_plain(op)
@@ -140,6 +141,12 @@ class ResultStores:
         assert isinstance(source, FragmentType)
         assert isinstance(destination, MemRefType)
         op.operands[0] = self._store_layout(op, source, destination)
+        if op.mask is not None:
+            stored = op.source.type
+            assert isinstance(stored, FragmentType)
+            assert stored.tv is not None
+            place = list(op.operands).index(op.mask)
+            op.operands[place] = self.binding.converted(op.mask, stored.tv, op)
         op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(destination) * 8)
 
     def _store_layout(self, op: CopyOp, source: FragmentType, destination: MemRefType) -> SSAValue:
@@ -384,9 +391,11 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
     between them registers and memory stay as they are.
     """
     last = group[-1]
+    if last.mask is not None:
+        return False
     if last.parent is not op.parent or _shape(last.source) != _shape(op.source):
         return False
-    if reduction_of(last) != reduction_of(op):
+    if reduction_of(last) != reduction_of(op) or op.mask is not None:
         return False
     between = last.next_op
     while between is not op:

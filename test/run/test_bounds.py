@@ -163,3 +163,66 @@ def test_a_promise_costs_nothing() -> None:
     assert "guard" in looked.stages["cute-tile"]
     assert "guard" not in promised.stages["cute-tile"]
     assert len(promised.ptx) < len(looked.ptx)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float32, np.float64])
+def test_masks_of_loads_and_stores(target, dtype) -> None:
+    """A mask of rows and one of columns and data: what it hides is another number, or stays."""
+
+    @cute.kernel
+    def program(X, Y, Z, *, tile=(16, 32)):
+        i, j = cute.tile_index(Y, tile)
+        view = cute.local_tile(X, tile, (i, j))
+        rows = cute.coord(cute.zeros((tile[0], 1)), 0, view) < 13
+        x = cute.load(view, rows, 3)
+        cute.copy(x, cute.local_tile(Y, tile, (i, j)))
+        chosen = (cute.coord(x, 1, view) < 37) & (x > 0)
+        cute.copy(x, cute.local_tile(Z, tile, (i, j)), mask=chosen)
+
+    x = np.random.default_rng(0).integers(-9, 9, (21, 45)).astype(dtype)
+    y, z = np.zeros_like(x), np.full_like(x, 5)
+    program(x, y, z, arch=target, backend="emulator")
+    want = np.where(np.arange(21)[:, None] < 13, x, np.array(3, dtype))
+    np.testing.assert_array_equal(y, want)
+    inside = (np.arange(45) < 37) & (want > 0)
+    np.testing.assert_array_equal(z, np.where(inside, want, np.array(5, dtype)))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_masked_store_behind_a_multiply(target) -> None:
+    """The lower triangle of a product: what is above the diagonal stays as it is."""
+
+    @cute.kernel
+    def program(A, B, C):
+        i, j = cute.tile_index(C, (64, 64))
+        acc = cute.zeros((64, 64))
+        a, b = cute.local_tile(A, (64, 32), (i, None)), cute.local_tile(B, (32, 64), (None, j))
+        for k in cute.range(a.tiles):
+            cute.gemm(a[k], b[k], acc)
+        view = cute.local_tile(C, (64, 64), (i, j))
+        below = cute.coord(acc, 0, view) >= cute.coord(acc, 1, view)
+        cute.copy(acc.to(C.dtype), view, below)
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, s).astype(np.float16) for s in ((100, 72), (72, 104)))
+    c = np.full((100, 104), 7, np.float16)
+    program(a, b, c, arch=target, backend="emulator")
+    want = np.where(np.tri(100, 104, dtype=bool), a.astype(np.float32) @ b, 7)
+    np.testing.assert_array_equal(c, want)
+
+
+def test_masks_that_are_refused() -> None:
+    def refused(message, body):
+        @cute.kernel
+        def program(X):
+            body(cute.local_tile(X, (4, 8), (0, 0)))
+
+        with pytest.raises(cute.CompileError, match=message):
+            program(np.zeros((4, 8), np.float32), backend="emulator")
+
+    wide = r"a mask that broadcasts to \(4, 8\)|whose modes agree"
+    refused("a mask to be a tile of conditions, got f32", lambda v: cute.load(v, v.load()))
+    refused("a mask to be a tile of conditions, got bool", lambda v: cute.copy(v.load(), v, True))
+    refused(wide, lambda v: cute.load(v, cute.zeros((4, 16)) < 1))
+    refused(wide, lambda v: cute.copy(v, v, cute.zeros((4, 16)) < 1))

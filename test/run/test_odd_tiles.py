@@ -76,3 +76,22 @@ def test_a_solve_of_small_systems(target) -> None:
     x = np.zeros_like(wanted)
     solve(lower, lower @ wanted, x, arch=target, backend="emulator")
     np.testing.assert_array_equal(x, wanted)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("wide", ["f16", "f32", "i32"])
+@pytest.mark.parametrize("rows", [1, 3, 33])
+def test_conversions_of_fewer_elements_than_a_register_holds(rows, wide, target) -> None:
+    """Threads with 2, 6 or 66 bytes: the last register of four elements is half empty."""
+
+    @cute.kernel
+    def program(X, Y, *, dtype=cute.f16):
+        i = cute.tile_index(Y, (rows,))
+        x = cute.local_tile(X, (rows, 16), (i, 0)).load()
+        cute.copy(x.to(dtype), cute.local_tile(Y, (rows, 16), (i, 0)))
+
+    dtype = getattr(cute, wide)
+    x = np.random.default_rng(0).integers(-9, 9, (rows + 1, 14)).astype(np.int8)
+    y = np.zeros((rows + 1, 14), dtype.numpy)
+    program(x, y, dtype=dtype, arch=target, backend="emulator")
+    np.testing.assert_array_equal(y, x)

@@ -98,7 +98,8 @@ class CopyOp(IRDLOperation):
 
     `atom` names the instruction it is made of; `tv` says which thread copies which elements when
     neither side is a fragment. With `if %p` nothing is copied unless the (CTA-uniform) condition
-    holds. A TMA copy names its tensor map (`tma`), and a TMA load the barrier that it signals.
+    holds; with `mask %c`, a tile of conditions, threads store the elements for which it holds. A TMA
+    copy names its tensor map (`tma`), and a TMA load the barrier that it signals.
 
     Example:
 
@@ -112,6 +113,7 @@ class CopyOp(IRDLOperation):
     source = operand_def()
     destination = operand_def()
     pred = opt_operand_def(i1)
+    mask = opt_operand_def(FragmentType)
     descriptor = opt_operand_def(TmaDescriptorType)
     barrier = opt_operand_def()
     atom = opt_prop_def()
@@ -119,7 +121,8 @@ class CopyOp(IRDLOperation):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
-        "$source `,` $destination (`if` $pred^)? (`tma` $descriptor^ `:` type($descriptor))? "
+        "$source `,` $destination (`if` $pred^)? (`mask` $mask^ `:` type($mask))? "
+        "(`tma` $descriptor^ `:` type($descriptor))? "
         "(`signal` $barrier^ `:` type($barrier))? attr-dict `:` "
         "type($source) `->` type($destination)"
     )
@@ -133,17 +136,21 @@ class CopyOp(IRDLOperation):
         tv: LayoutAttr | None = None,
         descriptor: SSAValue | None = None,
         barrier: SSAValue | None = None,
+        mask: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[source, destination, pred, descriptor, barrier],
+            operands=[source, destination, pred, mask, descriptor, barrier],
             properties={"atom": atom, "tv": tv},
         )
 
     def effects(self) -> Effects:
-        return Effects((self.source,), (self.destination,), unit_of(self.atom))
+        reads = (self.source,) if self.mask is None else (self.source, self.mask)
+        return Effects(reads, (self.destination,), unit_of(self.atom))
 
     def verify_(self) -> None:
         same_tile(self.source.type, self.destination.type)
+        if self.mask is not None:
+            self._check_mask(self.mask.type)
         if isinstance(self.atom, WidenCopyType):
             elements = tuple(element_of(each.type) for each in (self.source, self.destination))
             wanted = self.atom.source, self.atom.destination
@@ -169,6 +176,19 @@ class CopyOp(IRDLOperation):
                 "expected no tensor map with a bulk copy (TMA atoms take one), got one",
             )
             self.atom.check_tiles(self.source.type, self.destination.type)
+
+    def _check_mask(self, mask: Attribute) -> None:
+        source, destination = self.source.type, self.destination.type
+        check(
+            isinstance(source, FragmentType) and isinstance(destination, MemRefType),
+            f"expected a mask on a store of a register tile, got {source} -> {destination}",
+        )
+        assert isinstance(source, FragmentType)
+        assert isinstance(mask, FragmentType)
+        check(
+            mask.element == i1 and mask.shape == source.shape and mask.tv == source.tv,
+            f"expected a mask of i1 with the shape and layout of {source}, got {mask}",
+        )
 
 
 @irdl_op_definition

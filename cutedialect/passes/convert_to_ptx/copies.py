@@ -41,10 +41,18 @@ def load_tile(
 
 
 def store_tile(
-    context: Context, view: View, array: SSAValue, tv: Layout, limit_bytes: int = _MAX_BYTES
+    context: Context,
+    view: View,
+    array: SSAValue,
+    tv: Layout,
+    limit_bytes: int = _MAX_BYTES,
+    mask: SSAValue | None = None,
 ) -> None:
-    """Write the registers of `array` to the values of `tv` that exist, each element once."""
-    access = TileAccess(context, view, tv, copy_pack(view), limit_bytes)
+    """Write the registers of `array` to the values of `tv` that exist, each element once; with a
+    `mask`, a predicate for each value, those for which it holds.
+    """
+    limit = limit_bytes if mask is None else view.element_bytes
+    access = TileAccess(context, view, tv, copy_pack(view), limit, mask)
     _transfer(context, access, array, False, partial(_move, context, ptx.StOp))
 
 
@@ -109,7 +117,8 @@ def _whole(context: Context, access: TileAccess, array: SSAValue, loads: bool, e
     guard: Scalar = True if loads else access.owner()
 
     def run(units: SSAValue) -> None:
-        emit(access, units, access.vectors, [guard] * len(access.vectors))
+        guards = [access.masked(vector, guard) for vector in access.vectors]
+        emit(access, units, access.vectors, guards)
 
     _with_units(context, access, array, loads, run)
 
@@ -148,8 +157,11 @@ def _predicated(
     together = len(set(zip(*where.values(), strict=True)))
     if len(where) <= 1 or together <= _MAX_PREDICATES:
         guards = [
-            builder.both(guard, *(access.within(mode, at[i]) for mode, at in where.items()))
-            for i in range(len(vectors))
+            builder.both(
+                access.masked(vector, guard),
+                *(access.within(mode, at[i]) for mode, at in where.items()),
+            )
+            for i, vector in enumerate(vectors)
         ]
         emit(access, units, vectors, guards)
         return
@@ -164,7 +176,8 @@ def _predicated(
         chosen = [i for i, at in enumerate(where[row]) if at == coord]
 
         def one(chosen: list[int] = chosen) -> None:
-            emit(access, units, [vectors[i] for i in chosen], [columns[i] for i in chosen])
+            guards = [access.masked(vectors[i], columns[i]) for i in chosen]
+            emit(access, units, [vectors[i] for i in chosen], guards)
 
         context.when(builder.both(guard, access.within(row, coord)), one)
 

@@ -84,10 +84,18 @@ def lower_map(
     packs = [each.pack for each in inputs] + [result.pack]
     group = max(packs)
     trips = -(-result.values // group)
+    count = array.type.count  # type: ignore[union-attr]
     sources: list[tuple[SSAValue, list[int]]] = []
     places: dict[tuple, int] = {}
     constants: list[list[int]] = []
     constant_places: dict[tuple, int] = {}
+
+    def value(place: int) -> int:
+        """The value for a place in a trip: behind the end, those of the last register again, which
+        is then written twice.
+        """
+        register, part = divmod(place, result.pack)
+        return min(min(register, count - 1) * result.pack + part, result.values - 1)
 
     def source(array: SSAValue, index: list[int]) -> int:
         key = (array, tuple(index))
@@ -112,7 +120,7 @@ def lower_map(
         mine = []
         pack = each.pack
         for e in range(group):
-            at = [table[min(i * group + e, len(table) - 1)] for i in range(trips)]
+            at = [table[value(i * group + e)] for i in range(trips)]
             place = source(each.array, at if pack == 1 else [v // pack for v in at])
             part = None if pack == 1 else constant([v % pack for v in at])
             mine.append((place, part))
@@ -123,7 +131,7 @@ def lower_map(
         if isinstance(inner, CoordOp):
             mode = inner.mode.value.data
             for e in range(group):
-                at = [coords[min(i * group + e, len(coords) - 1)][mode] for i in range(trips)]
+                at = [coords[value(i * group + e)][mode] for i in range(trips)]
                 coord_tables[mode, e] = constant(at)
 
     def body(args: list[SSAValue]) -> list[Scalar]:
@@ -142,7 +150,6 @@ def lower_map(
         return _registers(context, result, elements)
 
     per_trip = max(1, group // result.pack)
-    count = array.type.count  # type: ignore[union-attr]
     targets = [
         (array, [min(i * per_trip + r, count - 1) for i in range(trips)]) for r in range(per_trip)
     ]

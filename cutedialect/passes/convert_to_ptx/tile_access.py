@@ -9,6 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
 
+from xdsl.ir import SSAValue
+
+from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
 from .addresses import (
@@ -39,7 +42,8 @@ class Vector:
 class TileAccess:
     """A memory tile seen through a thread-value layout.
 
-    `pack` values share a register; `limit_bytes` is the widest instruction allowed.
+    `pack` values share a register; `limit_bytes` is the widest instruction allowed. `mask` is an
+    array with a predicate for each value, where only some elements are stored.
     """
 
     context: Context
@@ -47,6 +51,7 @@ class TileAccess:
     tv: Layout
     pack: int
     limit_bytes: int
+    mask: SSAValue | None = None
 
     @cached_property
     def layout(self) -> ThreadValue:
@@ -138,6 +143,14 @@ class TileAccess:
     def is_bounded(self) -> bool:
         """Whether any of the tile may be outside."""
         return bool(self.bounded) or self.view.guard is not True
+
+    def masked(self, vector: Vector, guard: Scalar) -> Scalar:
+        """`guard`, and the mask's predicate for a vector, which is then of one value."""
+        if self.mask is None:
+            return guard
+        builder = self.context.builder
+        (value,) = vector.values
+        return builder.both(guard, builder.emit(ptx.GetOp(self.mask, value)).results[0])
 
     def leaf_of(self, mode: int) -> int:
         return self.view.leaf_modes.index(mode)

@@ -82,7 +82,8 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
         if isinstance(atom, StsmType):
             store_matrices(self.context, op, view, fragment.array, fragment.type, atom)
         else:
-            store_tile(self.context, view, fragment.array, fragment.tv, limit)
+            mask = None if op.mask is None else self.fragment(op, op.mask).array
+            store_tile(self.context, view, fragment.array, fragment.tv, limit, mask)
     else:
         _move(self, op, self.fragment(op, source), self.fragment(op, target_))
 

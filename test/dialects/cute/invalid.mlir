@@ -191,3 +191,21 @@ cute.kernel @any_of_some_warps() {
   // expected-error @+1 {{expected a local condition where only some warps decide together, got another}}
   %s = cute.any %t {warps = 4 : i32} : !cute.fragment<i1, "(4,1)">
 }
+
+// -----
+
+cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)">) {
+  %r = cute.alloc_fragment : !cute.fragment<f32, "(32,16)">
+  %c = cute.alloc_fragment : !cute.fragment<i1, "(32,1)">
+  // expected-error @+1 {{expected a mask of i1 with the shape and layout of !cute.fragment<f32, "(32,16)">, got !cute.fragment<i1, "(32,1)">}}
+  cute.copy %r, %a mask %c : !cute.fragment<i1, "(32,1)"> : !cute.fragment<f32, "(32,16)"> -> !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)">
+}
+
+// -----
+
+cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)">) {
+  %r = cute.alloc_fragment : !cute.fragment<f32, "(32,16)">
+  %c = cute.alloc_fragment : !cute.fragment<i1, "(32,16)">
+  // expected-error @+1 {{expected a mask on a store of a register tile, got}}
+  cute.copy %a, %r mask %c : !cute.fragment<i1, "(32,16)"> : !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)"> -> !cute.fragment<f32, "(32,16)">
+}

@@ -230,6 +230,16 @@ cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
 
 // -----
 
+// cute.copy with a mask
+// CHECK:       cute.copy %r, %a mask %c : !cute.fragment<i1, "(32,16)"> : !cute.fragment<f32, "(32,16)"> -> !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)">
+cute.kernel @masked(%a: !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)">) {
+  %r = cute.alloc_fragment : !cute.fragment<f32, "(32,16)">
+  %c = cute.alloc_fragment : !cute.fragment<i1, "(32,16)">
+  cute.copy %r, %a mask %c : !cute.fragment<i1, "(32,16)"> : !cute.fragment<f32, "(32,16)"> -> !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)">
+}
+
+// -----
+
 // cute.convert
 // CHECK: cute.kernel @k(%x: f32) {
 // CHECK-NEXT:   %t = cute.alloc_fragment : !cute.fragment<f32, "(8,4)", "(8,(2,2)):(1,(8,16))">
