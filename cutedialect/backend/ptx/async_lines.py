@@ -1,4 +1,4 @@
-"""Lines of barriers, fences, asynchronous copies, `wgmma` and clusters."""
+"""Lines of barriers, fences, asynchronous copies, `wgmma`, `tcgen05` and clusters."""
 
 from __future__ import annotations
 
@@ -35,17 +35,29 @@ from cutedialect.dialects.ptx import (
     PrefetchTensorMapOp,
     RegsType,
     SetMaxRegsOp,
+    Tcgen05CommitOp,
+    Tcgen05FenceOp,
+    Tcgen05MmaOp,
     TmaLoadOp,
     TmaPrefetchOp,
     TmaStoreOp,
+    TmemAllocOp,
+    TmemCopyOp,
+    TmemDeallocOp,
+    TmemLdOp,
+    TmemRelinquishOp,
+    TmemStOp,
+    TmemWaitLdOp,
+    TmemWaitStOp,
     WgmmaCommitOp,
     WgmmaFenceOp,
     WgmmaOp,
     WgmmaWaitOp,
     entries,
 )
+from cutedialect.dialects.ptx.mnemonics import tmem_registers
 
-from .body import Body, address, mask
+from .body import Body, address, class_of, mask
 
 
 def _bar(body: Body, op: BarSyncOp | BarArriveOp) -> None:
@@ -271,6 +283,78 @@ def _wgmma_wait(body: Body, op: WgmmaWaitOp) -> None:
     body.lines.append(f"\twgmma.wait_group.sync.aligned {op.pending.value.data};")
 
 
+def _tmem_alloc(body: Body, op: TmemAllocOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    body.lines.append(
+        f"\ttcgen05.alloc.cta_group::{op.group.value.data}.sync.aligned.shared::cta.b32 {at}, "
+        f"{op.columns.value.data};"
+    )
+
+
+def _tmem_dealloc(body: Body, op: TmemDeallocOp) -> None:
+    body.lines.append(
+        f"\ttcgen05.dealloc.cta_group::{op.group.value.data}.sync.aligned.b32 "
+        f"{body.register(op.addr)}, {op.columns.value.data};"
+    )
+
+
+def _tmem_relinquish(body: Body, op: TmemRelinquishOp) -> None:
+    group = op.group.value.data
+    body.lines.append(f"\ttcgen05.relinquish_alloc_permit.cta_group::{group}.sync.aligned;")
+
+
+def _tcgen05_mma(body: Body, op: Tcgen05MmaOp) -> None:
+    d, a, b = entries(op.d), entries(op.a), entries(op.b)
+    scale = entries(op.scale) if op.scale is not None else (-1,) * len(d)
+    preds = [body.values[pred] for pred in op.enable]
+    factors = "".join([f"[{body.register(each)}], " for each in op.factors])
+    idesc = body.names.fresh("b32")
+    body.lines.append(f"\tmov.b32 {idesc}, {op.idesc.value.data:#x};")
+    if class_of(op.lhs) == "b32":
+        base = body.register(op.lhs)
+        lhs = [address(base, addend) for addend in a]
+    else:
+        lhs = _descriptors(body, op.lhs, a)
+    rhs = _descriptors(body, op.rhs, b)
+    acc = body.register(op.acc)
+    if -1 in scale:
+        always = body.names.fresh("pred")
+        body.lines.append(f"\tsetp.eq.u32 {always}, 0, 0;")
+        preds.append(always)
+    head = f"\ttcgen05.mma.{op.modifiers.data} "
+    for first, left, right, which in zip(d, lhs, rhs, scale, strict=True):
+        to = address(acc, first)
+        body.lines.append(f"{head}{to}, {left}, {right}, {idesc}, {factors}{preds[which]};")
+
+
+def _tcgen05_commit(body: Body, op: Tcgen05CommitOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    modifiers, operands = _endings(body, op.multicast, None)
+    body.lines.append(
+        f"\t{body.guard(op.pred)}tcgen05.commit.cta_group::{op.group.value.data}"
+        f".mbarrier::arrive::one.shared::cluster{modifiers}.b64 {at}{operands};"
+    )
+
+
+def _tmem_transfer(body: Body, op: TmemLdOp | TmemStOp) -> None:
+    names, base = body.arrays[op.array], body.register(op.addr)
+    count = tmem_registers(op.modifiers.data)
+    for first, addend in zip(entries(op.registers), entries(op.addends), strict=True):
+        registers = f"{{{', '.join(names[first : first + count])}}}"
+        at = address(base, addend)
+        operands = f"{registers}, {at}" if isinstance(op, TmemLdOp) else f"{at}, {registers}"
+        body.lines.append(f"\t{op.name[len('ptx.') :]}.{op.modifiers.data} {operands};")
+
+
+def _tmem_copy(body: Body, op: TmemCopyOp) -> None:
+    at = address(body.register(op.addr), 0)
+    body.lines.append(f"\ttcgen05.cp.{op.modifiers.data} {at}, {body.register(op.source)};")
+
+
+def _tcgen05_fence(body: Body, op: Tcgen05FenceOp) -> None:
+    body.lines.append(f"\ttcgen05.fence::{op.side.data};")
+
+
 ASYNC_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
     BarSyncOp: _bar,
     BarAnyOp: _bar_any,
@@ -305,4 +389,15 @@ ASYNC_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
     WgmmaFenceOp: _fixed("wgmma.fence.sync.aligned"),
     WgmmaCommitOp: _fixed("wgmma.commit_group.sync.aligned"),
     WgmmaWaitOp: _wgmma_wait,
+    TmemAllocOp: _tmem_alloc,
+    TmemDeallocOp: _tmem_dealloc,
+    TmemRelinquishOp: _tmem_relinquish,
+    Tcgen05MmaOp: _tcgen05_mma,
+    Tcgen05CommitOp: _tcgen05_commit,
+    TmemLdOp: _tmem_transfer,
+    TmemStOp: _tmem_transfer,
+    TmemCopyOp: _tmem_copy,
+    TmemWaitLdOp: _fixed("tcgen05.wait::ld.sync.aligned"),
+    TmemWaitStOp: _fixed("tcgen05.wait::st.sync.aligned"),
+    Tcgen05FenceOp: _tcgen05_fence,
 }

@@ -1,8 +1,8 @@
 """The `ptx` dialect: what is printed. One op is one PTX instruction family, or many instructions.
 
 `registers.py` has the types, `scalar.py` the scalar families, `arrays.py` register arrays and
-unrolled code on them, `memory.py` and `scalar_memory.py` loads and stores, `mma.py` and `wgmma.py`
-matrix products, `tma.py` and `bulk_copy.py` asynchronous copies, `control.py` kernels and control
+unrolled code on them, `memory.py` and `scalar_memory.py` loads and stores, `mma.py`, `wgmma.py` and
+`tcgen05.py` matrix products, `tma.py` and `bulk_copy.py` asynchronous copies, `control.py` kernels and control
 flow, `synchronization.py`, `mbarrier.py` and `cluster.py` barriers, fences and exchange.
 """
 
@@ -70,6 +70,19 @@ from .synchronization import (
     VoteOp,
 )
 from .tables import entries, table
+from .tcgen05 import (
+    Tcgen05CommitOp,
+    Tcgen05FenceOp,
+    Tcgen05MmaOp,
+    TmemAllocOp,
+    TmemCopyOp,
+    TmemDeallocOp,
+    TmemLdOp,
+    TmemRelinquishOp,
+    TmemStOp,
+    TmemWaitLdOp,
+    TmemWaitStOp,
+)
 from .tma import FenceTensorMapOp, PrefetchTensorMapOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp
 from .wgmma import WgmmaCommitOp, WgmmaFenceOp, WgmmaOp, WgmmaWaitOp
 
@@ -141,6 +154,17 @@ Ptx = Dialect(
         WgmmaFenceOp,
         WgmmaCommitOp,
         WgmmaWaitOp,
+        TmemAllocOp,
+        TmemDeallocOp,
+        TmemRelinquishOp,
+        Tcgen05MmaOp,
+        Tcgen05CommitOp,
+        TmemLdOp,
+        TmemStOp,
+        TmemCopyOp,
+        TmemWaitLdOp,
+        TmemWaitStOp,
+        Tcgen05FenceOp,
     ],
     [RegType, RegsType, TensorMapType],
 )
@@ -212,10 +236,21 @@ __all__ = [
     "StOp",
     "StScalarOp",
     "TableOp",
+    "Tcgen05CommitOp",
+    "Tcgen05FenceOp",
+    "Tcgen05MmaOp",
     "TensorMapType",
     "TmaLoadOp",
     "TmaPrefetchOp",
     "TmaStoreOp",
+    "TmemAllocOp",
+    "TmemCopyOp",
+    "TmemDeallocOp",
+    "TmemLdOp",
+    "TmemRelinquishOp",
+    "TmemStOp",
+    "TmemWaitLdOp",
+    "TmemWaitStOp",
     "TrapOp",
     "UnpackOp",
     "VoteOp",

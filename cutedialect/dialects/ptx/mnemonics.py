@@ -232,3 +232,25 @@ def wgmma_form(mnemonic: str) -> WgmmaForm:
         signs=0 if types[0] == "s32" else 2,
         majors=2 if types[1] in ("f16", "bf16") else 0,
     )
+
+
+# Registers of `.x1` of the shapes of `tcgen05.ld` and `st`.
+_TMEM = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}
+
+
+@lru_cache(maxsize=128)
+def tmem_registers(modifiers: str) -> int:
+    """Registers that one `tcgen05.ld` or `st` moves for each thread (PTX ISA 9.7.16.8).
+
+    >>> tmem_registers("sync.aligned.16x256b.x8.b32")
+    32
+    """
+    parts = modifiers.split(".")
+    each = next((_TMEM[part] for part in parts if part in _TMEM), None)
+    times = next((int(part[1:]) for part in parts if re.fullmatch(r"x\d+", part)), 0)
+    if each is None or times not in (1, 2, 4, 8, 16, 32, 64, 128) or times * each > 128:
+        raise VerifyException(
+            f"expected a shape ({', '.join(_TMEM)}) and .xN of at most 128 registers, got "
+            f"'{modifiers}'"
+        )
+    return each * times

@@ -1,0 +1,134 @@
+// RUN: cute-opt %s --split-input-file --verify-diagnostics
+
+// tcgen05: one rule per case.
+
+%s = ptx.imm 0 : b32
+// expected-error @+1 {{expected a power of two in 32..512 columns, got 48}}
+ptx.tcgen05.alloc [%s], 48, 1
+
+// -----
+
+%s = ptx.imm 0 : b32
+// expected-error @+1 {{expected a CTA group of 1 or 2, got 3}}
+ptx.tcgen05.alloc [%s], 64, 3
+
+// -----
+
+%s = ptx.imm 0 : b32
+// expected-error @+1 {{expected an offset that is a multiple of 4 bytes, got 2}}
+ptx.tcgen05.alloc [%s + 2], 64, 1
+
+// -----
+
+%t = ptx.imm 0 : b32
+// expected-error @+1 {{expected a power of two in 32..512 columns, got 1024}}
+ptx.tcgen05.dealloc %t, 1024, 1
+
+// -----
+
+%t = ptx.imm 0 : b32
+%d = ptx.imm 0 : b64
+// expected-error @+1 {{expected a CTA group and a kind (f16, tf32, f8f6f4, i8, mxf8f6f4, mxf4, mxf4nvf4) in the modifiers, got 'cta_group::1.kind::f64'}}
+ptx.tcgen05.mma "cta_group::1.kind::f64", %t, %d, %d {
+  idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+} : !ptx.reg<b64>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%d = ptx.imm 0 : b64
+// expected-error @+1 {{expected 2 addresses of scale factors for cta_group::1.kind::mxf4.block_scale, got 0}}
+ptx.tcgen05.mma "cta_group::1.kind::mxf4.block_scale", %t, %d, %d {
+  idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+} : !ptx.reg<b64>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%d = ptx.imm 0 : b64
+%f = ptx.imm 0.0 : f32
+// expected-error @+1 {{expected a descriptor (b64) or an address of tensor memory (b32) as A, got !ptx.reg<f32>}}
+ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %f, %d {
+  idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+} : !ptx.reg<f32>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%d = ptx.imm 0 : b64
+// expected-error @+1 {{expected 2 entries in each table, got 1}}
+ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
+  idesc = 0, d = array<i64: 0, 0>, a = array<i64: 0, 2>, b = array<i64: 0>
+} : !ptx.reg<b64>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%d = ptx.imm 0 : b64
+// expected-error @+1 {{expected column indices in 0..511, got [512]}}
+ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
+  idesc = 0, d = array<i64: 512>, a = array<i64: 0>, b = array<i64: 0>
+} : !ptx.reg<b64>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%d = ptx.imm 0 : b64
+// expected-error @+1 {{expected predicate indices in -1..-1, got [0]}}
+ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
+  idesc = 0, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>, scale = array<i64: 0>
+} : !ptx.reg<b64>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%d = ptx.imm 0 : b64
+// expected-error @+1 {{expected an instruction descriptor of 32 bits, got 4294967296}}
+ptx.tcgen05.mma "cta_group::1.kind::f16", %t, %d, %d {
+  idesc = 4294967296, d = array<i64: 0>, a = array<i64: 0>, b = array<i64: 0>
+} : !ptx.reg<b64>
+
+// -----
+
+%s = ptx.imm 0 : b32
+// expected-error @+1 {{expected an offset that is a multiple of 8 bytes, got 4}}
+ptx.tcgen05.commit [%s + 4], 1
+
+// -----
+
+%t = ptx.imm 0 : b32
+%r = ptx.regs : !ptx.regs<b32 x 8>
+// expected-error @+1 {{expected a shape (32x32b, 16x64b, 16x128b, 16x256b) and .xN of at most 128 registers, got 'sync.aligned.16x256b.x64.b32'}}
+ptx.tcgen05.ld "sync.aligned.16x256b.x64.b32", %r, %t {
+  registers = array<i64: 0>, addends = array<i64: 0>
+} : !ptx.regs<b32 x 8>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%r = ptx.regs : !ptx.regs<b32 x 8>
+// expected-error @+1 {{expected register indices in 0..0, got [8]}}
+ptx.tcgen05.ld "sync.aligned.32x32b.x8.b32", %r, %t {
+  registers = array<i64: 8>, addends = array<i64: 0>
+} : !ptx.regs<b32 x 8>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%r = ptx.regs : !ptx.regs<b64 x 8>
+// expected-error @+1 {{expected registers of 32 bits for tcgen05.st, got b64}}
+ptx.tcgen05.st "sync.aligned.32x32b.x8.b32", %t, %r {
+  registers = array<i64: 0>, addends = array<i64: 0>
+} : !ptx.regs<b64 x 8>
+
+// -----
+
+%t = ptx.imm 0 : b32
+%d = ptx.imm 0 : b64
+// expected-error @+1 {{expected a CTA group and a shape (128x256b, 4x256b, 128x128b, 64x128b.warpx2::02_13, 64x128b.warpx2::01_23, 32x128b.warpx4), got 'cta_group::1.32x128b'}}
+ptx.tcgen05.cp "cta_group::1.32x128b", %t, %d
+
+// -----
+
+// expected-error @+1 {{expected a fence (before_thread_sync or after_thread_sync), got 'sync'}}
+ptx.tcgen05.fence "sync"
