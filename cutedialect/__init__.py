@@ -25,10 +25,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.dtypes import i64 as i64
     from cutedialect.frontend.dtypes import u8 as u8
     from cutedialect.frontend.functions import abs_ as abs
-    from cutedialect.frontend.functions import any_ as any
     from cutedialect.frontend.functions import atomic_add as atomic_add
-    from cutedialect.frontend.functions import column_max as column_max
-    from cutedialect.frontend.functions import column_sum as column_sum
     from cutedialect.frontend.functions import column_vector as column_vector
     from cutedialect.frontend.functions import coord as coord
     from cutedialect.frontend.functions import copy as copy
@@ -47,8 +44,6 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.functions import printf as printf
     from cutedialect.frontend.functions import reciprocal as reciprocal
     from cutedialect.frontend.functions import relu as relu
-    from cutedialect.frontend.functions import row_max as row_max
-    from cutedialect.frontend.functions import row_sum as row_sum
     from cutedialect.frontend.functions import row_vector as row_vector
     from cutedialect.frontend.functions import rsqrt as rsqrt
     from cutedialect.frontend.functions import search as search
@@ -71,6 +66,11 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.loops import otherwise as otherwise
     from cutedialect.frontend.loops import range_ as range
     from cutedialect.frontend.loops import when as when
+    from cutedialect.frontend.reductions import any_ as any
+    from cutedialect.frontend.reductions import column_max as column_max
+    from cutedialect.frontend.reductions import column_sum as column_sum
+    from cutedialect.frontend.reductions import row_max as row_max
+    from cutedialect.frontend.reductions import row_sum as row_sum
     from cutedialect.frontend.tile import local_tile as local_tile
     from cutedialect.layout import ComposedLayout as ComposedLayout
     from cutedialect.layout import Layout as Layout
@@ -101,10 +101,7 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.functions": (
         "abs",
-        "any",
         "atomic_add",
-        "column_max",
-        "column_sum",
         "column_vector",
         "coord",
         "copy",
@@ -123,8 +120,6 @@ _PUBLIC = {
         "printf",
         "reciprocal",
         "relu",
-        "row_max",
-        "row_sum",
         "row_vector",
         "rsqrt",
         "search",
@@ -149,6 +144,7 @@ _PUBLIC = {
         "range",
         "when",
     ),
+    "cutedialect.frontend.reductions": ("any", "column_max", "column_sum", "row_max", "row_sum"),
     "cutedialect.frontend.tile": ("local_tile",),
     "cutedialect.layout": (
         "ComposedLayout",

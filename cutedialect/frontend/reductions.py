@@ -1,0 +1,60 @@
+"""Reductions of register tiles along one mode, and of a condition to one of the whole CTA."""
+
+from __future__ import annotations
+
+from cutedialect.dialects.cute import AnyOp, ReduceOp
+
+from .dtypes import i32
+from .scalar import Scalar
+from .tile import Tile, View
+from .trace import current, error
+
+
+def _reduce(kind: str, tile: object, mode: int, local: bool = False) -> Tile:
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile) or len(source.shape) != 2:
+        raise error("expected a tile of rank 2 to reduce")
+    dtype = source.dtype
+    if dtype.kind != "f" and dtype.bits < 32:
+        source = source.to(i32)
+    whole = Tile(current().insert(ReduceOp(kind, source.use(), mode, local=local)).results[0])
+    return whole if kind == "add" else whole.to(dtype)
+
+
+def row_sum(tile: object, *, local: bool = False) -> Tile:
+    """Sum of each row: (M,N) gives (M,1), which broadcasts along the columns.
+
+    Integers of less than 32 bits and conditions are summed in i32; 16-bit floats in f32, and
+    rounded once. With `local` a thread may get the sum of a part of the row, as long as its own
+    elements are in it: enough to see whether there is a NaN among them (`cute.any`).
+    """
+    return _reduce("add", tile, 1, local)
+
+
+def row_max(tile: object) -> Tile:
+    """Maximum of each row: (M,N) gives (M,1); a NaN in the row gives NaN."""
+    return _reduce("max", tile, 1)
+
+
+def column_sum(tile: object) -> Tile:
+    """Sum of each column: (M,N) gives (1,N)."""
+    return _reduce("add", tile, 0)
+
+
+def column_max(tile: object) -> Tile:
+    """Maximum of each column: (M,N) gives (1,N)."""
+    return _reduce("max", tile, 0)
+
+
+def any_(condition: Tile, *, local: bool = False) -> Scalar:
+    """Whether a condition holds for any element of a tile: a condition of the whole CTA.
+
+    With `local` it is one of any rows that hold such an element: threads may decide for the rows
+    that they have without asking the others, so that what stands under it must concern a row only
+    if the condition holds in it, and do no harm to the rows beside it. Warps decide one by one, by
+    a vote, where rows do not go across them and only values in registers change under it; else
+    warpgroups do where they can, else all warps meet at a barrier.
+    """
+    if not isinstance(condition, Tile) or condition.dtype.bits != 1:
+        raise error("expected a tile of conditions")
+    return Scalar(current().insert(AnyOp(condition.use(), local)).results[0])
