@@ -17,7 +17,7 @@ _INTERRUPTED = 130
 # Command to (module with `main(arguments) -> exit code`, what it does).
 COMMANDS = {
     "doctor": ("cutedialect.tools.doctor", "what is installed and works, to paste into an issue"),
-    "cache": ("cutedialect.tools.cache_command", "list, locate or clear the disk cache"),
+    "cache": ("cutedialect.tools.cache_command", "list, locate, prune or clear the disk cache"),
     "compile": (
         "cutedialect.tools.compile_command",
         "write a kernel's PTX, cubin, JSON description and stages",

@@ -6,6 +6,8 @@ same list as a table; no other module looks at `CUTEDIALECT_*`.
 from __future__ import annotations
 
 import os
+import re
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +17,8 @@ VARIABLES = {
         "'each' verifies the IR after every pass of a compilation and every line of its PTX, "
         "'ptx' the lines alone"
     ),
-    "CUTEDIALECT_CACHE_DIR": "folder of the disk cache; default ~/.cache/cutedialect",
+    "CUTEDIALECT_CACHE_DIR": "folder of the disk cache instead of the user's cache folder",
+    "CUTEDIALECT_CACHE_SIZE": "most bytes of the disk cache, such as 500M or 2G; default 1G",
     "CUTEDIALECT_NO_CACHE": "1 neither reads nor writes the disk cache",
     "CUTEDIALECT_BACKEND": "'emulator' or 'cuda' instead of the automatic choice",
     "CUTEDIALECT_PTXAS": "path of the ptxas to use",
@@ -41,12 +44,36 @@ def verify_ptx() -> bool:
 
 
 def cache_dir() -> Path:
-    """The folder of the disk cache; it need not exist yet."""
+    """The folder of the disk cache; it need not exist yet.
+
+    Without the variable it is where the platform keeps such files: `~/.cache` or XDG_CACHE_HOME
+    (XDG base directories, which have it absolute), `~/Library/Caches` on macOS, LOCALAPPDATA on
+    Windows.
+    """
     chosen = _path("CUTEDIALECT_CACHE_DIR")
     if chosen is not None:
         return chosen
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "cutedialect"
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+        place = Path(base) if base else Path.home() / "AppData" / "Local"
+        return place / "cutedialect" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "cutedialect"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "cutedialect"
+
+
+def cache_size() -> int:
+    """The most bytes that the disk cache may take; raises ValueError on what is no size."""
+    return size_in_bytes("CUTEDIALECT_CACHE_SIZE", os.environ.get("CUTEDIALECT_CACHE_SIZE") or "1G")
+
+
+def size_in_bytes(name: str, text: str) -> int:
+    """A number of bytes, as `4096`, `500M` or `2G`; raises ValueError naming `name`."""
+    found = re.fullmatch(r"(\d+)([KMGT]?)B?", text.strip().upper())
+    if found is None:
+        raise ValueError(f"{name}: expected a size such as 500M or 2G, got '{text}'")
+    return int(found[1]) << 10 * " KMGT".index(found[2] or " ")
 
 
 def cache_enabled() -> bool:

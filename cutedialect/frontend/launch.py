@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
+from cutedialect.backend.runtime.written_files import write_files
 from cutedialect.remarks import collecting
 from cutedialect.schedule import Schedule
 
@@ -163,18 +165,18 @@ def _no_collections() -> Iterator[None]:
 def dump(kernel: Kernel, folder: Path) -> list[Path]:
     """Write the IR after each pass as `NN-pass.mlir`, and the PTX as `kernel.ptx`.
 
-    Stages of an earlier dump in the folder are removed. Returns the files in order.
+    Stages that an earlier dump left in the folder are removed. Returns the files in order.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("[0-9][0-9]-*.mlir"):
-        old.unlink()
-    files: list[Path] = []
-    for number, (name, text) in enumerate(kernel.stages.items()):
-        files.append(folder / f"{number:02d}-{name}.mlir")
-        files[-1].write_text(text + "\n")
-    files.append(folder / "kernel.ptx")
-    files[-1].write_text(kernel.ptx)
-    return files
+    files = {
+        f"{number:02d}-{name}.mlir": f"{text}\n".encode()
+        for number, (name, text) in enumerate(kernel.stages.items())
+    }
+    return write_files(folder, files | {"kernel.ptx": kernel.ptx.encode()}, is_stage)
+
+
+def is_stage(name: str) -> bool:
+    """Whether a written file is the IR of a stage, of which another compilation has others."""
+    return re.fullmatch(r"\d\d-.*\.mlir", name) is not None
 
 
 def lower(

@@ -1,4 +1,4 @@
-"""`python -m cutedialect cache path | ls | clear`: the disk cache of compiled kernels."""
+"""`python -m cutedialect cache path | ls | prune | clear`: the disk cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from cutedialect import environment
 from cutedialect.backend.runtime import cache
+from cutedialect.environment import size_in_bytes
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -15,14 +16,26 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m cutedialect cache", description="The disk cache of compiled kernels."
     )
-    parser.add_argument("action", choices=("path", "ls", "clear"))
+    parser.add_argument("action", choices=("path", "ls", "prune", "clear"))
+    parser.add_argument(
+        "--size",
+        metavar="SIZE",
+        help="with prune: the most bytes to keep, such as 200M (default CUTEDIALECT_CACHE_SIZE)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
+    if options.size is not None and options.action != "prune":
+        parser.error(f"--size: expected with prune, got {options.action}")
     match options.action:
         case "path":
             _show(options.json, {"path": str(environment.cache_dir())}, "{path}")
         case "ls":
             _list(options.json)
+        case "prune":
+            limit = None if options.size is None else size_in_bytes("--size", options.size)
+            count, size = cache.prune(limit)
+            text = "removed {removed} entries, {bytes:,} bytes"
+            _show(options.json, {"removed": count, "bytes": size}, text)
         case _:
             _show(options.json, {"removed": cache.clear()}, "removed {removed} entries")
     return 0

@@ -14,6 +14,10 @@ from typing import Any
 
 from cutedialect.backend.runtime.description import described
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
+from cutedialect.backend.runtime.ptx_text import with_short_paths
+from cutedialect.backend.runtime.ptxas import assemble
+from cutedialect.backend.runtime.written_files import write_files
+from cutedialect.frontend.launch import is_stage
 from cutedialect.schedule import Schedule
 
 from .kernel_arguments import ARGUMENTS, argument, kernel_named, settings
@@ -61,13 +65,15 @@ def main(arguments: Sequence[str]) -> int:
         arch=options.arch,
         schedule=options.schedule,
     )
-    written = {f"{kernel.name}.ptx": kernel.ptx.encode()}
+    ptx = with_short_paths(kernel.ptx)
+    written = {f"{kernel.name}.ptx": ptx.encode()}
     for number, (stage, text) in enumerate(kernel.stages.items()):
         written[f"{number:02}-{stage}.mlir"] = text.encode()
     assembly = None
     try:
         assembly = kernel.assembly
-        written[f"{kernel.name}.cubin"] = assembly.cubin
+        # That of the cache has the paths of the machine among its lines.
+        written[f"{kernel.name}.cubin"] = assemble(ptx, kernel.arch).cubin
         resources = kernel.resources
         said = (
             f"{resources.registers} registers, {resources.spills} bytes of spills, "
@@ -82,8 +88,7 @@ def main(arguments: Sequence[str]) -> int:
         written[f"{kernel.name}.json"] = (json.dumps(description, indent=1) + "\n").encode()
     except CompileError as error:
         said += f"; no description: {error.message}"
-    _write(options.out, written)
-    files = [str(options.out / name) for name in written]
+    files = [str(path) for path in write_files(options.out, written, is_stage)]
     print(json.dumps({"files": files, "kernel": description}) if options.json else "\n".join(files))
     print(f"{kernel.name} for {kernel.arch}: {said}", file=sys.stderr)
     return 0
@@ -91,11 +96,3 @@ def main(arguments: Sequence[str]) -> int:
 
 def _about(schedule: str) -> str:
     return _SWAPPED if Schedule.parse(schedule).swap_ab == "yes" else _PRODUCT
-
-
-def _write(folder: Path, files: dict[str, bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("[0-9][0-9]-*.mlir"):  # an earlier compilation had other stages
-        old.unlink()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)

@@ -36,13 +36,40 @@ def fresh(shift):
 
 
 def test_dump_writes_every_stage(tmp_path):
-    (tmp_path / "09-old.mlir").write_text("an earlier dump")
+    (tmp_path / "09-old.mlir").write_text("a file of the user")
     x = np.zeros((16, 16), np.float32)
     kernel = cute.compile(fresh(1.0), x, x, arch="sm_80", backend="emulator")
     files = cute.dump(kernel, tmp_path)
     assert [file.name for file in files] == [*STAGES, "kernel.ptx"]
-    assert sorted(file.name for file in tmp_path.iterdir()) == [*STAGES, "kernel.ptx"]
+    named = sorted(file.name for file in tmp_path.iterdir())
+    assert named == sorted([".cutedialect-files", "09-old.mlir", *STAGES, "kernel.ptx"])
     assert files[-1].read_text() == kernel.ptx
+
+
+def test_a_dump_replaces_the_one_before(tmp_path):
+    x = np.zeros((16, 16), np.float32)
+    kernel = cute.compile(fresh(1.5), x, x, arch="sm_80", backend="emulator")
+    cute.dump(kernel, tmp_path)
+    text = kernel.stages.pop(list(kernel.stages)[-1])
+    cute.dump(kernel, tmp_path)
+    assert sorted(file.name for file in tmp_path.glob("*.mlir")) == STAGES[:-1]
+    # A stage that was edited by hand is no longer what was written.
+    kernel.stages["zz-last"] = text
+    (last,) = [file for file in cute.dump(kernel, tmp_path) if "zz-last" in file.name]
+    last.write_text("edited")
+    del kernel.stages["zz-last"]
+    cute.dump(kernel, tmp_path)
+    assert last.read_text() == "edited"
+
+
+def test_a_dump_leaves_a_users_file_alone(tmp_path):
+    (tmp_path / "kernel.ptx").write_text("a file of the user")
+    x = np.zeros((16, 16), np.float32)
+    kernel = cute.compile(fresh(2.5), x, x, arch="sm_80", backend="emulator")
+    with pytest.raises(FileExistsError, match=r"expected to write .*kernel\.ptx anew"):
+        cute.dump(kernel, tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["kernel.ptx"]
+    assert (tmp_path / "kernel.ptx").read_text() == "a file of the user"
 
 
 def test_the_environment_asks_for_a_dump(tmp_path, monkeypatch):

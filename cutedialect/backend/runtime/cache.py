@@ -1,14 +1,16 @@
-"""The disk cache: content-addressed files under `~/.cache/cutedialect` (CUTEDIALECT_CACHE_DIR). An
+"""The disk cache: content-addressed files under the user's cache folder (CUTEDIALECT_CACHE_DIR). An
 entry is written to a temporary file, renamed into place, and carries its own checksum, so that a
 killed writer, two writers at once or a damaged disk are a miss and never a wrong kernel. A folder
-that cannot be written is a cache that is always empty.
+that cannot be written is a cache that is always empty. Above a size (CUTEDIALECT_CACHE_SIZE) the
+entries go that were not read for the longest time. What has neither the name nor the first bytes of
+an entry is not ours, and is never deleted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -23,6 +25,22 @@ _MAGIC = b"cutedialect-cache-1\n"
 _DIGEST_BYTES = 32
 _STALE_SECONDS = 3600
 _TEMPORARY = "tmp"
+# Of every format: the name of a folder, of the folders in it, and the first bytes of a file.
+_FOLDERS = "v[0-9]*"
+_ENTRY = re.compile(r"[0-9a-f]{64}")
+_OURS = b"cutedialect-cache-"
+# https://bford.info/cachedir/: programs that make backups pass over a folder with this file.
+_TAG = "CACHEDIR.TAG"
+_TAG_TEXT = """Signature: 8a477f597d28d172789f06886806bc55
+# This file is a cache directory tag created by cutedialect.
+# For information about cache directory tags, see https://bford.info/cachedir/
+"""
+# An entry that is read is marked as used when its mark is older.
+_USED_SECONDS = 600
+# The size of the cache is looked at after so many bytes written by a process, and at one of 64
+# writes, for processes that write little.
+_LOOKED_AT = 16 << 20
+_LOOKED_FOR = ("00", "01", "02", "03")
 _STARTED = time.time()
 
 
@@ -62,6 +80,7 @@ def read(kind: str, key: str) -> bytes | None:
         return None
     payload = raw[len(_MAGIC) + _DIGEST_BYTES :]
     if raw.startswith(_MAGIC) and raw[len(_MAGIC) :].startswith(_digest(payload)):
+        _mark_used(path)
         return payload
     _remove(path)
     return None
@@ -76,6 +95,7 @@ def write(kind: str, key: str, payload: bytes) -> bool:
     path = _path(kind, key)
     temporary = None
     try:
+        _make_folder()
         path.parent.mkdir(parents=True, exist_ok=True)
         (folder() / _TEMPORARY).mkdir(exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=folder() / _TEMPORARY)
@@ -87,25 +107,60 @@ def write(kind: str, key: str, payload: bytes) -> bool:
             _remove(Path(temporary))
         return False
     _sweep()
+    global _written
+    _written += len(payload)
+    if _written > _LOOKED_AT or key.startswith(_LOOKED_FOR):
+        _written = 0
+        prune()
     return True
+
+
+_written = 0
 
 
 def entries() -> Iterator[Entry]:
     """Every entry, by kind and key."""
-    for path in sorted(folder().glob("*/*/*")):
-        try:
-            size = path.stat().st_size
-        except OSError:
-            continue
-        yield Entry(path.parent.parent.name, path.name, path, size)
+    return _entries_of(folder())
 
 
 def clear() -> int:
-    """Delete every entry, of other formats too; returns how many of this format there were."""
-    count = sum(1 for _ in entries())
-    for path in environment.cache_dir().glob("v*"):
-        shutil.rmtree(path, ignore_errors=True)
+    """Delete every entry, of other formats too, and the folders that this leaves empty; returns how
+    many entries there were.
+    """
+    count = 0
+    for root in _roots():
+        for entry in list(_entries_of(root)):
+            count += _remove(entry.path)
+        if _is_tagged(root):
+            for path in _files(root / _TEMPORARY):
+                _remove(path)
+            if not any(path.name != _TAG and _holds_files(path) for path in root.iterdir()):
+                _remove(root / _TAG)
+        _remove_empty(root)
     return count
+
+
+def prune(limit: int | None = None) -> tuple[int, int]:
+    """Delete what was not used for the longest time until all entries, of other formats too, take
+    at most `limit` bytes, by default those of the environment. Returns how many entries went, and
+    their bytes.
+    """
+    most = environment.cache_size() if limit is None else limit
+    found: list[tuple[float, Entry]] = []
+    for root in _roots():
+        for entry in _entries_of(root):
+            try:
+                found.append((entry.path.stat().st_mtime, entry))
+            except OSError:
+                continue
+    total = sum(entry.size for _, entry in found)
+    count = removed = 0
+    for _, entry in sorted(found, key=lambda each: each[0]):
+        if total - removed <= most:
+            break
+        if _remove(entry.path):
+            count, removed = count + 1, removed + entry.size
+    return count, removed
 
 
 @cache
@@ -144,11 +199,85 @@ def _digest(payload: bytes) -> bytes:
     return hashlib.sha256(payload).digest()
 
 
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
+def _roots() -> list[Path]:
+    """The folders of every format."""
+    base = environment.cache_dir()
+    return sorted(path for path in base.glob(_FOLDERS) if path.is_dir() and not path.is_symlink())
+
+
+def _entries_of(root: Path) -> Iterator[Entry]:
+    for path in sorted(root.glob("*/[0-9a-f][0-9a-f]/*")):
+        if _ENTRY.fullmatch(path.name) is None or path.is_symlink():
+            continue
+        try:
+            with open(path, "rb") as file:
+                is_ours = file.read(len(_OURS)) == _OURS
+            size = path.stat().st_size
+        except OSError:
+            continue
+        if is_ours:
+            yield Entry(path.parent.parent.name, path.name, path, size)
+
+
+def _make_folder() -> None:
+    """Make the folder of this format with its tag; one that is made for it alone is tagged too."""
+    root, base = folder(), environment.cache_dir()
+    if (root / _TAG).exists():
         return
+    is_new = not base.exists()
+    root.mkdir(parents=True, exist_ok=True)
+    for place in (base, root) if is_new else (root,):
+        (place / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
+
+
+def _is_tagged(root: Path) -> bool:
+    try:
+        return (root / _TAG).read_text(encoding="utf-8") == _TAG_TEXT
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _files(place: Path) -> list[Path]:
+    try:
+        return [path for path in place.iterdir() if path.is_file() and not path.is_symlink()]
+    except OSError:
+        return []
+
+
+def _holds_files(path: Path) -> bool:
+    return not path.is_dir() or any(each.is_file() for each in path.rglob("*"))
+
+
+def _remove_empty(root: Path) -> None:
+    """Remove the folders below and `root` itself where nothing is in them."""
+    for path in sorted((each for each in root.rglob("*") if each.is_dir()), reverse=True):
+        _remove_folder(path)
+    _remove_folder(root)
+
+
+def _remove_folder(path: Path) -> None:
+    try:
+        path.rmdir()
+    except OSError:  # not empty, or not ours to remove
+        return
+
+
+def _mark_used(path: Path) -> None:
+    now = time.time()
+    try:
+        if now - path.stat().st_mtime > _USED_SECONDS:
+            os.utime(path, (now, now))
+    except OSError:  # a cache that is only read
+        return
+
+
+def _remove(path: Path) -> bool:
+    """Delete a file; returns whether it was there and is gone."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
 
 
 def _sweep() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 _STRING_OR_COMMENT = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _DEBUG_LINE = re.compile(r"^[ \t]*\.(?:file|loc)\b[^\n]*\n?", re.MULTILINE)
@@ -117,3 +118,21 @@ def _size(param: re.Match[str]) -> int:
 def _triple(directives: str, name: str) -> tuple[int, int, int] | None:
     match = re.search(rf"\.{name}\s+(\d+)(?:\s*,\s*(\d+))?(?:\s*,\s*(\d+))?", directives)
     return (int(match[1]), int(match[2] or 1), int(match[3] or 1)) if match else None
+
+
+def with_short_paths(ptx: str) -> str:
+    """`ptx` with the paths of its source files as they are below the current folder or the folder
+    of the package; of others the name alone. It says nothing of the machine that it was made on.
+    """
+
+    def shortened(match: re.Match[str]) -> str:
+        return f'{match[0][: match.start(2) - match.start()]}{_short(match[2])}"'
+
+    return _FILE.sub(shortened, ptx)
+
+
+def _short(path: str) -> str:
+    for folder in (Path.cwd(), Path(__file__).resolve().parents[3]):
+        if Path(path).is_relative_to(folder):
+            return Path(path).relative_to(folder).as_posix()
+    return Path(path).name if Path(path).is_absolute() else path

@@ -136,3 +136,126 @@ def test_the_stamp_of_the_package_is_quick_and_stable() -> None:
     assert time.perf_counter() - began < 0.2
     assert stamp == cache.package_stamp()
     assert len(stamp) == 64
+
+
+def test_only_entries_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that others use too: their files stay, whatever they are called."""
+    monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", str(tmp_path))
+    theirs = [
+        "venv/bin/python",
+        "v1/notes.txt",
+        "v1/cubin/ab/notes",
+        "v1/cubin/ab/" + "a" * 64,
+        "v2/cubin/ab/" + "b" * 64,
+        "vault/secret",
+        "v3.txt",
+        "data/cubin/ab/" + "c" * 64,
+    ]
+    for name in theirs:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"of the user")
+    (tmp_path / "elsewhere").mkdir()
+    kept = tmp_path / "elsewhere" / ("d" * 64)
+    kept.write_bytes(b"cutedialect-cache-1\nbehind a link")
+    (tmp_path / "v1" / "cubin" / "cd").mkdir()
+    (tmp_path / "v1" / "cubin" / "cd" / ("e" * 64)).symlink_to(kept)
+    for index in range(5):
+        assert cache.write("cubin", cache.key(str(index)), b"x" * 100)
+    older = tmp_path / "v0" / "program" / "ab" / ("f" * 64)
+    older.parent.mkdir(parents=True)
+    older.write_bytes(b"cutedialect-cache-0\nan entry of an older format")
+    assert len(list(cache.entries())) == 5
+    assert cache.clear() == 6
+    assert not older.parent.parent.parent.exists()
+    for name in theirs:
+        assert (tmp_path / name).read_bytes() == b"of the user"
+    assert kept.exists()
+    assert list(cache.entries()) == []
+    assert cache.clear() == 0
+
+
+def test_a_cleared_cache_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", str(tmp_path / "own"))
+    cache.write("cubin", cache.key("a"), b"a")
+    for place in (tmp_path / "own", cache.folder()):
+        tag = (place / "CACHEDIR.TAG").read_text()
+        assert tag.startswith("Signature: 8a477f597d28d172789f06886806bc55\n")
+    assert cache.clear() == 1
+    assert not cache.folder().exists()
+
+
+def test_a_folder_of_the_user_is_not_tagged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that makes backups would pass over everything in it."""
+    monkeypatch.setenv("CUTEDIALECT_CACHE_DIR", str(tmp_path))
+    cache.write("cubin", cache.key("a"), b"a")
+    assert not (tmp_path / "CACHEDIR.TAG").exists()
+    assert (cache.folder() / "CACHEDIR.TAG").exists()
+
+
+def test_what_was_not_used_for_long_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = [cache.key(str(index)) for index in range(6)]
+    for age, key in enumerate(keys):
+        cache.write("cubin", key, b"x" * 1000)
+        path = cache.folder() / "cubin" / key[:2] / key
+        os.utime(path, (time.time() - 10_000 + age, time.time() - 10_000 + age))
+    assert cache.read("cubin", keys[0]) is not None
+    size = next(cache.entries()).size
+    assert cache.prune(4 * size) == (2, 2 * size)
+    left = {entry.key for entry in cache.entries()}
+    assert left == {keys[0], *keys[3:]}
+    monkeypatch.setenv("CUTEDIALECT_CACHE_SIZE", "2K")
+    assert cache.prune() == (3, 3 * size)
+    assert cache.prune() == (0, 0)
+    assert cache.read("cubin", keys[0]) == b"x" * 1000
+
+
+def test_writing_keeps_to_the_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUTEDIALECT_CACHE_SIZE", "100K")
+    monkeypatch.setattr(cache, "_LOOKED_AT", 50 << 10)
+    for index in range(300):
+        cache.write("cubin", cache.key(str(index)), b"x" * 2000)
+    assert sum(entry.size for entry in cache.entries()) <= (100 << 10) + (52 << 10)
+    assert cache.read("cubin", cache.key("299")) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4096", 4096), ("2k", 2048), ("500M", 500 << 20), ("2GB", 2 << 30)]
+)
+def test_sizes(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cutedialect import environment
+
+    monkeypatch.setenv("CUTEDIALECT_CACHE_SIZE", text)
+    assert environment.cache_size() == size
+    monkeypatch.setenv("CUTEDIALECT_CACHE_SIZE", f"{text}x")
+    with pytest.raises(
+        ValueError, match=f"CUTEDIALECT_CACHE_SIZE: expected a size .*, got '{text}x"
+    ):
+        environment.cache_size()
+
+
+@pytest.mark.parametrize(
+    ("platform", "variables", "place"),
+    [
+        ("linux", {}, "/home/u/.cache/cutedialect"),
+        ("linux", {"XDG_CACHE_HOME": "/var/x"}, "/var/x/cutedialect"),
+        ("linux", {"XDG_CACHE_HOME": "relative"}, "/home/u/.cache/cutedialect"),
+        ("darwin", {}, "/home/u/Library/Caches/cutedialect"),
+        ("win32", {"LOCALAPPDATA": "/local"}, "/local/cutedialect/Cache"),
+        ("win32", {}, "/home/u/AppData/Local/cutedialect/Cache"),
+        ("darwin", {"CUTEDIALECT_CACHE_DIR": "/mine"}, "/mine"),
+    ],
+)
+def test_where_the_cache_is(
+    platform: str, variables: dict[str, str], place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cutedialect import environment
+
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "CUTEDIALECT_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"HOME": "/home/u", **variables}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "platform", platform)
+    assert environment.cache_dir() == Path(place)

@@ -210,3 +210,68 @@ def test_an_interrupt_is_one_line(
     monkeypatch.setattr("cutedialect.tools.compile_command.kernel_named", stopped)
     assert main(["compile", "cute.gemm", "8x8:f16", "8x8:f16"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_cache_prune(capsys: pytest.CaptureFixture[str]) -> None:
+    for index in range(4):
+        cache.write("cubin", cache.key(str(index)), b"x" * 1000)
+    size = next(cache.entries()).size
+    assert main(["cache", "prune", "--size", str(3 * size)]) == 0
+    assert capsys.readouterr().out == f"removed 1 entries, {size:,} bytes\n"
+    assert main(["cache", "prune", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"removed": 0, "bytes": 0}
+    assert main(["cache", "prune", "--size", "much"]) == 1
+    assert "--size: expected a size such as 500M or 2G, got 'much'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["cache", "ls", "--size", "1G"])
+    assert main(["cache", "clear"]) == 0
+    assert "removed 3 entries\n" in capsys.readouterr().out
+
+
+ADD_ONE = """
+import cutedialect as cute
+
+@cute.kernel
+def add_one(X, Y):
+    at = (0, 0)
+    cute.copy(cute.load(cute.local_tile(X, (16, 16), at)) + 1, cute.local_tile(Y, (16, 16), at))
+"""
+
+
+def test_compiled_files_name_no_folder_of_the_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "deep" / "kernels.py"
+    source.parent.mkdir()
+    source.write_text(ADD_ONE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    (tmp_path / "05-notes.mlir").write_text("of the user")
+    given = ["?x?:f32", "?x?:f32"]
+    assert main(["compile", f"{source}:add_one", *given]) == 0
+    assert main(["compile", "cute.gemm", "?x?:f16", "?x?:f16", "-o", "out"]) == 0
+    capsys.readouterr()
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path != source]
+    assert len(written) > 12
+    home = str(Path(main.__code__.co_filename).parents[1]).encode()
+    for path in written:
+        content = path.read_bytes()
+        assert str(tmp_path).encode() not in content, path
+        assert home not in content, path
+    assert '"deep/kernels.py"' in (tmp_path / "add_one.ptx").read_text()
+    assert (tmp_path / "05-notes.mlir").read_text() == "of the user"
+
+
+def test_compile_leaves_a_users_file_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kernels.py").write_text(ADD_ONE)
+    (tmp_path / "add_one.json").write_text("of the user")
+    monkeypatch.chdir(tmp_path)
+    command = ["compile", "kernels.py:add_one", "?x?:f32", "?x?:f32"]
+    assert main(command) == 1
+    assert "expected to write add_one.json anew" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["add_one.json", "kernels.py"]
+    (tmp_path / "add_one.json").unlink()
+    assert main(command) == 0
+    assert main([*command, "--arch", "sm_90a"]) == 0
