@@ -27,6 +27,8 @@ class Schedule:
         "specialized", a warp that loads and `warps` that compute; "alternate", a warp that loads
         and `instances` teams of `warps` that take work items in turns (ping-pong).
     instances: how many teams alternate.
+    ctas: how many CTAs an SM is to hold at a time: threads get no more registers than that allows,
+        unless some of them would have to live in memory.
     registers: for each thread of (the loading warpgroup, the computing ones).
     scheduler: "single", a CTA for each tile, "persistent", CTAs that stay and walk over tiles,
         "dynamic", CTAs that stay and take the next tile whenever they are done with one, or
@@ -62,6 +64,7 @@ class Schedule:
     atom: str | None = None
     roles: str | None = None
     instances: int | None = None
+    ctas: int | None = None
     registers: tuple[int, int] | None = None
     scheduler: str | None = None
     raster: int | None = None
@@ -145,7 +148,7 @@ def replace_set(schedule: Schedule, choices: dict[str, object]) -> Schedule:
 
 
 _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
-_COUNTS = {"stages": 12, "instances": 3, "raster": 64, "split_k": 256}
+_COUNTS = {"stages": 12, "instances": 3, "ctas": 32, "raster": 64, "split_k": 256}
 _WORDS = {
     "roles": ("uniform", "specialized", "alternate"),
     "scheduler": ("single", "persistent", "dynamic", "stream"),

@@ -11,6 +11,7 @@ from typing import TypeGuard
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, IntegerType, Signedness, i1
+from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, SSAValue
 
 from .dtypes import DType, f32, i32
@@ -35,6 +36,8 @@ _BINARY: dict[str, tuple[type | None, type | None, type | None]] = {
     "maximum": (arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
     "minimum": (arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
 }
+# A quotient may be formed with the divisor's reciprocal: `div.full.f32`, off by at most 2 ulp.
+_APPROXIMATE = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_RECIP])
 _UNDEFINED = {
     "truediv": "floats for '/' (use // or convert with .to(cute.f32))",
     "floordiv": "integers for '//' and '%'",
@@ -180,6 +183,8 @@ def binary_value(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
     made = _BINARY[kind][column]
     if made is None:
         raise error(f"expected {_UNDEFINED[kind]}, got {type_}")
+    if made is arith.DivfOp:
+        return trace.insert(arith.DivfOp(left, right, _APPROXIMATE)).results[0]
     return trace.insert(made(left, right)).results[0]
 
 

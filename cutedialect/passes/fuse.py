@@ -4,9 +4,12 @@
     x * y + z                                =>   math.fma x, y, z
 
 A map moves into its reader when that is its only reader, both stand in one block, and nothing in
-between writes a register tile that it reads. Two views of one block that say the same become one,
-so that what several ops read is brought to them once. A product that one sum of the map takes is
-rounded with it, once: whoever assembles the kernel then has nothing left to choose.
+between writes a register tile that it reads. In a program without a multiply, a map of a few cheap
+ops moves into each of its readers that is a map if fewer registers then wait between them: a tile
+that is converted when it is loaded stays in its 16 bits until it is used. Two views of one block
+that say the same become one, so that what several ops read is brought to them once. A product that
+one sum of the map takes is rounded with it, once: whoever assembles the kernel then has nothing
+left to choose.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from cutedialect.dialects.cute import (
+    CoordOp,
     FragmentType,
+    KernelOp,
     LocalTileOp,
     MapOp,
     MemRefType,
@@ -28,6 +33,26 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.effects import written
+from cutedialect.passes.streaming import is_streaming
+
+# What takes an instruction or two for each element, and how many such ops are computed again.
+_CHEAP = (
+    CoordOp,
+    YieldOp,
+    arith.AddfOp,
+    arith.AddiOp,
+    arith.CmpfOp,
+    arith.CmpiOp,
+    arith.ConstantOp,
+    arith.ExtFOp,
+    arith.MaximumfOp,
+    arith.MinimumfOp,
+    arith.MulfOp,
+    arith.SelectOp,
+    arith.SubfOp,
+    math.FmaOp,
+)
+_MOST_REPEATED = 10
 
 
 @dataclass(frozen=True)
@@ -40,6 +65,10 @@ class FusePass(ModulePass):
         for consumer in [o for o in op.walk() if isinstance(o, MapOp)]:
             while (producer := _fusible(consumer)) is not None:
                 _fuse(producer, consumer)
+        for kernel in [o for o in op.walk() if isinstance(o, KernelOp)]:
+            if is_streaming(kernel):
+                for producer in [o for o in kernel.walk() if isinstance(o, MapOp)]:
+                    _repeat(producer)
         for map_ in [o for o in op.walk() if isinstance(o, MapOp)]:
             for sum_ in [o for o in map_.walk() if isinstance(o, arith.AddfOp | arith.SubfOp)]:
                 _contract(sum_)
@@ -61,6 +90,51 @@ def _fusible(consumer: MapOp) -> MapOp | None:
     return None
 
 
+def _repeat(producer: MapOp) -> None:
+    """Compute a cheap map again in the maps that read it, and leave it to its other readers."""
+    if not all(isinstance(op, _CHEAP) for op in producer.body.block.ops):
+        return
+    if len(list(producer.body.block.ops)) > _MOST_REPEATED:
+        return
+    readers = [use.operation for use in producer.result.uses]
+    maps: list[MapOp] = []
+    for reader in readers:
+        if (
+            isinstance(reader, MapOp)
+            and reader not in maps
+            and reader.parent is producer.parent
+            and _shape(reader.result) == _shape(producer.result)
+            and not _overwritten(producer, reader)
+        ):
+            maps.append(reader)
+    if not maps or _kept_for(producer, maps[-1]) >= producer.result.type.bits:  # pyright: ignore
+        return
+    for reader in maps:
+        _inline_into(producer, reader)
+    if not producer.result.uses:
+        producer.detach()
+        producer.erase()
+
+
+def _kept_for(producer: MapOp, last: MapOp) -> int:
+    """Bits for each element of what has to wait for the last reader of a map if that computes the
+    map again, and need not otherwise.
+    """
+    block = last.parent
+    assert block is not None
+    bits = 0
+    for value in dict.fromkeys(producer.inputs):
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        readers = [block.find_ancestor_op_in_block(use.operation) for use in value.uses]
+        waits = any(
+            each is None or each is last or last.is_before_in_block(each) for each in readers
+        )
+        if type_.shape == _shape(producer.result) and not waits:
+            bits += type_.bits
+    return bits
+
+
 def _shape(value: SSAValue) -> tuple[int, ...]:
     assert isinstance(value.type, FragmentType)
     return value.type.shape
@@ -78,6 +152,13 @@ def _overwritten(producer: MapOp, consumer: MapOp) -> bool:
 
 
 def _fuse(producer: MapOp, consumer: MapOp) -> None:
+    """Move `producer` into `consumer`, its only reader."""
+    _inline_into(producer, consumer)
+    producer.detach()
+    producer.erase()
+
+
+def _inline_into(producer: MapOp, consumer: MapOp) -> None:
     """Replace `consumer`'s input by `producer`'s inputs and inline its body."""
     inputs: list[SSAValue] = []
     for value in (*producer.inputs, *consumer.inputs):
@@ -95,8 +176,6 @@ def _fuse(producer: MapOp, consumer: MapOp) -> None:
     consumer.body.detach_block(consumer.body.block).erase()
     consumer.body.add_block(block)
     consumer.operands = inputs
-    producer.detach()
-    producer.erase()
 
 
 def _inline(op: MapOp, block: Block, args: dict[SSAValue, SSAValue]) -> SSAValue:

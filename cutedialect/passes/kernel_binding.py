@@ -28,6 +28,7 @@ from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.layout import Layout
 from cutedialect.passes.layout_inference import contiguous_mode
 from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.streaming import is_streaming
 from cutedialect.passes.tensor_dependences import tensor_dependences
 from cutedialect.passes.tensor_maps import (
     TensorMaps,
@@ -37,7 +38,13 @@ from cutedialect.passes.tensor_maps import (
     takes_boxes,
     tile_of_tensor,
 )
-from cutedialect.passes.thread_layouts import GROUP_WARPS, Parts, group_parts, same_elements
+from cutedialect.passes.thread_layouts import (
+    GROUP_WARPS,
+    Parts,
+    group_parts,
+    in_vectors,
+    same_elements,
+)
 
 
 class KernelBinding:
@@ -61,6 +68,10 @@ class KernelBinding:
         self.scratch: dict[tuple[MemRefType, Parts | None], SSAValue] = {}
         self.maps = TensorMaps(kernel)
         self.dependences = tensor_dependences(kernel)
+        # Of a program without a multiply whose warps all do the same: the warps over its tiles.
+        self.grid = (
+            self.warps if self.schedule.roles == "uniform" and is_streaming(kernel) else None
+        )
         self.is_specialized = self.schedule.roles in ("specialized", "alternate")
         first = kernel.body.block.first_op
         assert first is not None
@@ -136,6 +147,16 @@ class KernelBinding:
         result = self.insert(AllocFragmentOp(wanted), before).results[0]
         self.insert(CopyOp(scratch, result, atom=atom), before)
         return result
+
+    def in_vectors(self, tile: FragmentType, memory: MemRefType) -> Layout:
+        """The layout in which a streaming program moves a register tile between itself and memory:
+        elements that share a register lie together in memory, where a thread has such.
+        """
+        assert tile.tv is not None
+        mode = contiguous_mode(memory)
+        if self.grid is None or mode is None or not 8 <= tile.bits < 32:
+            return tile.tv
+        return in_vectors(tile.tv, tile.shape, mode)
 
     def _bytes_of(self, conditions: SSAValue, before: Operation) -> SSAValue:
         """1 where a condition holds, else 0."""

@@ -7,9 +7,9 @@ is converted at its use.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
@@ -27,7 +27,7 @@ from cutedialect.dialects.cute import (
     transposed_tv,
 )
 from cutedialect.layout import Layout
-from cutedialect.passes.thread_layouts import coalesced, project
+from cutedialect.passes.thread_layouts import blocked, coalesced, project
 
 _SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp)
 
@@ -86,20 +86,37 @@ def takes_async_copy(type_: MemRefType, arch: str) -> bool:
     )
 
 
-def coalesced_for(type_: MemRefType, threads: int) -> Layout:
-    """Coalesced layout of the copy of one tile in global memory."""
-    mode = contiguous_mode(type_)
-    vector = vector_bytes(type_) * 8 // type_.bits
-    return coalesced(type_.shape, 0 if mode is None else mode, vector, threads)
+def coalesced_for(
+    type_: MemRefType,
+    threads: int,
+    grid: tuple[int, int] | None = None,
+    widest_bits: int = 0,
+) -> Layout:
+    """Coalesced layout of the copy of one tile in global memory. A grid of warps over the tile says
+    how many of the threads are along its contiguous mode; a thread's vectors have no more elements
+    than those of an element type of `widest_bits`.
+    """
+    mode = contiguous_mode(type_) or 0
+    vector = vector_bytes(type_) * 8 // max(type_.bits, widest_bits)
+    along = None if grid is None else 32 * grid[mode]
+    return coalesced(type_.shape, mode, max(1, vector), threads, along)
 
 
 class LayoutInference:
     """Layouts of all fragments of one kernel, as a map from SSA value to layout."""
 
-    def __init__(self, kernel: KernelOp, threads: int) -> None:
+    def __init__(self, kernel: KernelOp, threads: int, grid: tuple[int, int] | None = None) -> None:
         self.threads = threads
+        # Of a program without a multiply: the warps over its tiles.
+        self.grid = grid
         self.layouts: dict[SSAValue, Layout] = {}
+        self._widest: dict[tuple[int, ...], int] = {}
         self._ops = [op for op in kernel.body.block.walk() if _touches_fragment(op)]
+        for op in self._ops:
+            for value in op.operands:
+                if isinstance(type_ := value.type, MemRefType):
+                    self._widest[type_.shape] = max(type_.bits, self._widest.get(type_.shape, 0))
+        self._vectors = MemoryVectors(self._ops)
         # The ops that layouts spread through, as long as one of their fragments has none.
         self._open = [op for op in self._ops if isinstance(op, _SPREADING)]
 
@@ -128,21 +145,31 @@ class LayoutInference:
             case LoadOp():
                 type_ = op.source.type
                 assert isinstance(type_, MemRefType)
-                yield op.result, coalesced_for(type_, self.threads)
+                yield op.result, self._coalesced(op.result, type_)
             case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
                 op.destination.type, MemRefType
             ):
-                yield op.source, coalesced_for(op.destination.type, self.threads)
+                yield op.source, self._coalesced(op.source, op.destination.type)
             case CopyOp() if isinstance(op.destination.type, FragmentType) and isinstance(
                 op.source.type, MemRefType
             ):
-                yield op.destination, coalesced_for(op.source.type, self.threads)
+                yield op.destination, self._coalesced(op.destination, op.source.type)
             case AtomicOp():
                 type_ = op.destination.type
                 assert isinstance(type_, MemRefType)
-                yield op.source, coalesced_for(type_, self.threads)
+                yield op.source, self._coalesced(op.source, type_)
             case _:
                 return
+
+    def _coalesced(self, value: SSAValue, type_: MemRefType) -> Layout:
+        if self.grid is None:
+            return coalesced_for(type_, self.threads)
+        mode = contiguous_mode(type_) or 0
+        along, across = self._vectors.of(value, mode), self._vectors.of(value, 1 - mode)
+        if min(along, across) > 1:
+            vectors = (along, across) if mode == 0 else (across, along)
+            return blocked(type_.shape, mode, vectors, self.threads)
+        return coalesced_for(type_, self.threads, self.grid, self._widest[type_.shape])
 
     def _spread(self) -> None:
         """Propagate through elementwise ops, both ways, until nothing changes."""
@@ -218,6 +245,72 @@ class LayoutInference:
             return False
         self.layouts[value] = layout
         return True
+
+
+class MemoryVectors:
+    """Which modes of register tiles are contiguous in the memory that they come from or go to, and
+    in what vectors: seen through elementwise ops and transposes.
+    """
+
+    def __init__(self, ops: Sequence[Operation]) -> None:
+        # For each tile one that stands for all tiles of its kind, and whether its modes are turned.
+        self._parents: dict[SSAValue, tuple[SSAValue, bool]] = {}
+        self._found: dict[tuple[SSAValue, int], int] = {}
+        for op in ops:
+            self._connect(op)
+        for op in ops:
+            if isinstance(op, LoadOp | CopyOp):
+                tile, memory = (
+                    (op.result, op.source)
+                    if isinstance(op, LoadOp)
+                    else (op.source, op.destination)
+                    if isinstance(op.source.type, FragmentType)
+                    else (op.destination, op.source)
+                )
+                self._note(tile, memory.type)
+
+    def of(self, tile: SSAValue, mode: int) -> int:
+        """The elements of a vector along a mode of a tile; 1 where no memory has it contiguous."""
+        root, turned = self._root(tile)
+        return self._found.get((root, mode ^ turned), 1)
+
+    def _note(self, tile: SSAValue, type_: Attribute) -> None:
+        if not isinstance(type_, MemRefType) or not isinstance(tile.type, FragmentType):
+            return
+        mode = contiguous_mode(type_)
+        if mode is None or type_.rank != 2 or min(type_.shape) == 1:
+            return
+        root, turned = self._root(tile)
+        vector = vector_bytes(type_) * 8 // type_.bits
+        key = root, mode ^ turned
+        self._found[key] = max(vector, self._found.get(key, 1))
+
+    def _connect(self, op: Operation) -> None:
+        match op:
+            case MapOp():
+                for value in op.inputs:
+                    if _shape(value) == _shape(op.result):
+                        self._join(value, op.result, False)
+            case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
+                op.destination.type, FragmentType
+            ):
+                self._join(op.source, op.destination, False)
+            case TransposeOp() if isinstance(op.source.type, FragmentType):
+                self._join(op.source, op.result, True)
+            case _:
+                return
+
+    def _root(self, tile: SSAValue) -> tuple[SSAValue, bool]:
+        turned = False
+        while tile in self._parents:
+            tile, more = self._parents[tile]
+            turned ^= more
+        return tile, turned
+
+    def _join(self, one: SSAValue, other: SSAValue, turned: bool) -> None:
+        (first, a), (second, b) = self._root(one), self._root(other)
+        if first is not second:
+            self._parents[first] = second, a ^ b ^ turned
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:

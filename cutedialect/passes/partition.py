@@ -51,6 +51,7 @@ from cutedialect.dialects.cute_nvgpu import (
 from cutedialect.dialects.effects import written_by
 from cutedialect.layout import Layout
 from cutedialect.passes.assign_warp_roles import PREPARING_WARPS
+from cutedialect.passes.early_loads import load_early
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import (
     LayoutInference,
@@ -120,7 +121,9 @@ class _Partition(KernelBinding):
 
     def run(self) -> None:
         self._check_reads()
-        inference = LayoutInference(self.kernel, self.threads)
+        if self.grid is not None:
+            load_early(self.kernel, self.threads, self.dependences)
+        inference = LayoutInference(self.kernel, self.threads, self.grid)
         for op in list(self.kernel.body.block.walk()):
             if isinstance(op, GemmOp):
                 self._choose_atom(op, inference)
@@ -490,6 +493,12 @@ class _Partition(KernelBinding):
             op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
             return
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
+        type_ = op.result.type
+        assert isinstance(type_, FragmentType)
+        assert type_.tv is not None
+        natural = self.in_vectors(type_, source)
+        if natural != type_.tv:
+            self._settle(op, op.result, natural)
 
     def _bind_copy(self, op: CopyOp) -> None:
         source, destination = op.source.type, op.destination.type
@@ -501,7 +510,7 @@ class _Partition(KernelBinding):
         _check_whole(op)
         op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
         if isinstance(destination, MemRefType):
-            tv = coalesced_for(source, self.threads)
+            tv = coalesced_for(source, self.threads, self.grid)
             fragment = FragmentType.get(source.element, source.shape, tv)
             loaded = self.insert(LoadOp(op.source, fragment), op)
             loaded.attributes["atom"] = op.properties["atom"]

@@ -37,6 +37,7 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemberOp,
     MemRefType,
+    ReduceOp,
     SubviewOp,
     TransposeOp,
 )
@@ -52,8 +53,9 @@ from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import coalesced_for, contiguous_mode, vector_bytes
 from cutedialect.passes.memory_views import root_of
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
-from cutedialect.passes.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
-from cutedialect.passes.tensor_reductions import reduces_by_tma, reduction_of
+from cutedialect.passes.streaming import is_common
+from cutedialect.passes.tensor_maps import is_exception
+from cutedialect.passes.tensor_reductions import reduction_of
 from cutedialect.passes.thread_layouts import (
     columns_of,
     divides_rows,
@@ -61,6 +63,7 @@ from cutedialect.passes.thread_layouts import (
     modes_of,
     sector_efficiency,
 )
+from cutedialect.passes.tma_results import bits_of_results, results_by_tma
 
 # Warps of a warpgroup.
 _GROUP = 4
@@ -124,13 +127,22 @@ class ResultStores:
     def _bind_group(self, ops: Sequence[CopyOp]) -> None:
         schedule = self.binding.schedule
         in_columns = schedule.epilogue == "tma" or (
-            schedule.epilogue == "direct" and self.binding.is_specialized
+            schedule.epilogue == "direct"
+            and (self.binding.is_specialized or self._follows_reduction(ops))
         )
         is_masked = any(op.mask is not None for op in ops)
         if in_columns and not is_masked and self._store_in_columns(ops):
             return
         for op in ops:
             self._bind_plain(op)
+
+    def _follows_reduction(self, ops: Sequence[CopyOp]) -> bool:
+        """Whether a program without a multiply stores what it kept in registers for a reduction."""
+        if self.binding.grid is None:
+            return False
+        block, shape = ops[0].parent, _shape(ops[0].source)
+        reductions = [op for op in block.ops if isinstance(op, ReduceOp)]  # pyright: ignore
+        return any(_shape(op.source) == shape and op.mode.value.data == 1 for op in reductions)
 
     def _bind_plain(self, op: CopyOp) -> None:
         if (kind := reduction_of(op)) is not None:
@@ -155,8 +167,8 @@ class ResultStores:
         share = _share(source, source.tv, destination)
         direct = binding.schedule.epilogue != "smem" and share >= _MIN_SECTOR_EFFICIENCY
         if destination.space != "gmem" or direct:
-            return op.source
-        wanted = coalesced_for(destination, binding.threads)
+            return binding.converted(op.source, binding.in_vectors(source, destination), op)
+        wanted = coalesced_for(destination, binding.threads, binding.grid)
         have = _share(source, wanted, destination)
         if have <= share and binding.schedule.epilogue != "smem":
             return op.source
@@ -207,6 +219,8 @@ class ResultStores:
         """
         shape = _shape(ops[0].source)
         columns = shape[1]
+        if self.binding.grid is not None:
+            return self._vectors(ops, columns)
         bits = [_fragment(op.source).bits for op in ops]
         chunk = columns_at_once(columns, *(bits_of_results(self.results, shape) or bits))
         room = (self.binding.schedule.registers or (0, 256))[1] - _OTHER_REGISTERS
@@ -219,6 +233,18 @@ class ResultStores:
             if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
             chunk //= 2
+        return found
+
+    def _vectors(self, ops: Sequence[CopyOp], columns: int) -> _Pieces:
+        """A vector of each thread at once, where the warps of a streaming program hold rows."""
+        chunk = columns
+        while chunk % 2 == 0 and all(_part(op.source, chunk // 2) is not None for op in ops):
+            chunk //= 2
+        found = _Pieces(columns, chunk, ops[-1], loads_ahead=True)
+        if chunk < columns:
+            _find_cut(found, ops)
+        # Loads that wait for memory went ahead of all that is computed.
+        found.cut = {op for op in found.cut if not isinstance(op, LoadOp) or is_common(op.source)}
         return found
 
     def _row_groups(self, store: _Store, chunk: int) -> int:
@@ -356,31 +382,6 @@ class ResultStores:
         body = source.body.clone()
         _shift_coords(body.block, first)
         return self._insert(pieces, MapOp(inputs, part, body)).results[0]
-
-
-def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
-    """The tiles of global memory to which TMA can store the kernel's register tiles. Vectors go
-    there from registers at once where products want the shared memory.
-    """
-    found: list[MemRefType] = []
-    multiplies = any(isinstance(op, GemmOp) for op in kernel.walk())
-    for op in kernel.walk():
-        adds = isinstance(op, AtomicOp) and reduces_by_tma(op)
-        if adds or (isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType)):
-            type_, tile = op.destination.type, tile_of_tensor(op.destination)
-            if isinstance(type_, MemRefType) and type_.rank == 2 and tile is not None:
-                if (multiplies and 1 in type_.shape) or is_exception(op):
-                    continue
-                tensor = tile.tensor.type
-                assert isinstance(tensor, MemRefType)
-                if has_tensor_map(tensor):
-                    found.append(type_)
-    return found
-
-
-def bits_of_results(results: Sequence[MemRefType], shape: tuple[object, ...]) -> list[int]:
-    """Bits of an element of those results that have this shape: they share lines."""
-    return [type_.bits for type_ in results if type_.shape == shape]
 
 
 # What can be cut

@@ -25,8 +25,8 @@ from cutedialect.passes.mma_choice import (
     takes_wgmma,
 )
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.result_stores import bits_of_results, results_by_tma
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.streaming import residence_of
 from cutedialect.passes.tensor_dependences import tensor_dependences
 from cutedialect.passes.tensor_maps import (
     box_of,
@@ -35,6 +35,7 @@ from cutedialect.passes.tensor_maps import (
     takes_boxes,
     tile_of_tensor,
 )
+from cutedialect.passes.tma_results import bits_of_results, results_by_tma
 from cutedialect.schedule import Schedule, replace_set
 
 # Warp grids by accumulator extent: each warp gets a block of up to 64 x 64 (m16n8 atoms reuse
@@ -67,7 +68,9 @@ _PREPARING_REGISTERS = {1: (128, 256 - 8), 2: (72, 216), 3: (56, 152)}
 def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
     """`given` with warps, stages, roles, raster, scheduler and epilogue filled in."""
     gemms = [op for op in kernel.walk() if isinstance(op, GemmOp)]
-    if given.roles != "uniform":
+    # Programs without a multiply stream through rings only where a schedule asks for it.
+    asks_for_roles = given.roles is not None or given.epilogue == "tma"
+    if given.roles != "uniform" and (gemms or asks_for_roles):
         choose = _multiplying if gemms else _streaming
         plan = choose(kernel, gemms, given, arch)
         if plan is not None:
@@ -92,8 +95,13 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
         )
         choices["stages"] = _stages(gemms, arch)
     else:
-        choices["warps"] = _DEFAULT_WARPS
+        residence = residence_of(kernel)
+        choices["warps"] = residence.warps
+        if given.warps is None:
+            choices["ctas"] = residence.ctas
         choices["stages"] = 2
+        # Tiles of one row follow each other: their rows lie together in memory.
+        choices["raster"] = 1
     return replace_set(Schedule(), choices).merged(given)
 
 

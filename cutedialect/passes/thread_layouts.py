@@ -140,8 +140,15 @@ def _drop1(modes: Modes) -> Modes:
     return tuple((extent, stride) for extent, stride in modes if extent != 1)
 
 
-def coalesced(shape: tuple[int, ...], contiguous: int, vector: int, threads: int) -> Layout:
-    """Neighboring threads on neighboring vectors of the mode that is contiguous in memory.
+def coalesced(
+    shape: tuple[int, ...],
+    contiguous: int,
+    vector: int,
+    threads: int,
+    most_along: int | None = None,
+) -> Layout:
+    """Neighboring threads on neighboring vectors of the mode that is contiguous in memory, at most
+    `most_along` of them.
 
     Threads that find no element of their own repeat another's (stride 0).
     """
@@ -150,7 +157,7 @@ def coalesced(shape: tuple[int, ...], contiguous: int, vector: int, threads: int
     other = 1 - contiguous
     vector = gcd(vector, extents[contiguous])
     chunks = extents[contiguous] // vector
-    along = gcd(chunks, threads)
+    along = gcd(chunks, threads if most_along is None else most_along)
     across = gcd(extents[other], threads // along)
     spare = threads // (along * across)
     step, cross = steps[contiguous], steps[other]
@@ -161,6 +168,60 @@ def coalesced(shape: tuple[int, ...], contiguous: int, vector: int, threads: int
         (extents[other] // across, across * cross),
     )
     return _layout(_drop1(threads_modes), _drop1(values))
+
+
+def blocked(
+    shape: tuple[int, ...], contiguous: int, vectors: tuple[int, int], threads: int
+) -> Layout:
+    """Blocks of elements for each thread, a vector along either mode: both a tile that is
+    contiguous along one mode and its transpose, contiguous along the other, move in vectors.
+
+    A warp is 8 threads along the mode that is contiguous and 4 across: whole lines of 128 bytes on
+    one side, half ones on the other. Threads that find no block of their own repeat another's.
+
+    >>> print(blocked((64, 64), 1, (8, 8), 64))
+    ((8,4,2),(8,8)):((512,8,32),(64,1))
+    """
+    other = 1 - contiguous
+    steps = (1, shape[0])
+    sizes = gcd(vectors[contiguous], shape[contiguous]), gcd(vectors[other], shape[other])
+    blocks = shape[contiguous] // sizes[0], shape[other] // sizes[1]
+    lanes = gcd(blocks[0], 8), gcd(blocks[1], 4)
+    if lanes[0] < 8:
+        lanes = lanes[0], gcd(blocks[1], 32 // lanes[0])
+    warps = threads // (lanes[0] * lanes[1])
+    down = gcd(blocks[1] // lanes[1], warps)
+    right = gcd(blocks[0] // lanes[0], warps // down)
+    step, cross = steps[contiguous], steps[other]
+    along, across = sizes[0] * step, sizes[1] * cross
+    thread_modes = (
+        (lanes[0], along),
+        (lanes[1], across),
+        (down, lanes[1] * across),
+        (right, lanes[0] * along),
+        (warps // (down * right), 0),
+    )
+    values = (
+        (sizes[0], step),
+        (sizes[1], cross),
+        (blocks[1] // (lanes[1] * down), lanes[1] * down * across),
+        (blocks[0] // (lanes[0] * right), lanes[0] * right * along),
+    )
+    return _layout(_drop1(thread_modes), _drop1(values))
+
+
+def in_vectors(tv: Layout, shape: tuple[int, ...], mode: int) -> Layout:
+    """The same elements with a thread's neighbors along a mode first, where it has some.
+
+    >>> print(in_vectors(Layout((32, (8, 4)), (64, (4, 1))), (4, 512), 0))
+    (32,(4,8)):(64,(1,4))
+    """
+    step = 1 if mode == 0 else shape[0]
+    values = modes_of(tv[1])
+    first = [each for each in values if each[1] == step]
+    if not first or values[0] == first[0]:
+        return tv
+    return _layout(modes_of(tv[0]), (*first, *(each for each in values if each[1] != step)))
 
 
 def group_parts(have: Layout, want: Layout) -> Parts | None:

@@ -62,13 +62,15 @@ def in_columns(array):
     return np.ascontiguousarray(array.T).T
 
 
-# Softmax and transpose: no multiply, tiles stream through shared memory
+# Softmax and transpose, no multiply: tiles stream through shared memory where a schedule says so
+
+SPECIALIZED = {"schedule": "roles = specialized"}
 
 
-def softmax(shape):
+def softmax(shape, **options):
     x = (4 * np.random.default_rng(0).standard_normal(shape)).astype(np.float32)
     y = np.full_like(x, np.nan)
-    kernel = compiled(SOFTMAX, x, y)
+    kernel = compiled(SOFTMAX, x, y, **options)
     kernel.launch(x, y)
     exact = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     assert np.abs(y - exact / exact.sum(1, keepdims=True)).max() < 1e-6
@@ -77,23 +79,23 @@ def softmax(shape):
 
 @pytest.mark.parametrize("shape", [(48, 384), (37, 300), (5, 4), (1, 1300), (200, 128)])
 def test_softmax(shape):
-    text = softmax(shape).ptx
+    text = softmax(shape, **SPECIALIZED).ptx
     assert LOAD in text
     assert STORE in text
 
 
 def test_softmax_when_copies_are_late(late):
-    softmax((70, 516))
+    softmax((70, 516), **SPECIALIZED)
 
 
 def test_transpose_when_copies_are_late(late):
-    check_transpose((200, 132), np.float32)
+    check_transpose((200, 132), np.float32, **SPECIALIZED)
 
 
-def check_transpose(shape, dtype):
+def check_transpose(shape, dtype, **options):
     x = np.random.default_rng(1).integers(-100, 100, shape).astype(dtype)
     y = np.zeros(shape[::-1], dtype)
-    kernel = compiled(TRANSPOSE, x, y)
+    kernel = compiled(TRANSPOSE, x, y, **options)
     kernel.launch(x, y)
     assert np.array_equal(y, x.T)
     return kernel
@@ -102,7 +104,7 @@ def check_transpose(shape, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int8, np.float64])
 @pytest.mark.parametrize("shape", [(128, 192), (80, 144), (16, 16)])
 def test_transpose(shape, dtype):
-    text = check_transpose(shape, dtype).ptx
+    text = check_transpose(shape, dtype, **SPECIALIZED).ptx
     assert LOAD in text
     assert STORE in text
 
@@ -111,7 +113,7 @@ def test_transpose(shape, dtype):
 @pytest.mark.parametrize("shape", [(70, 133), (66, 132), (72, 66)])
 def test_transpose_by_alignment(shape, dtype):
     """Rows of 4 and 8 bytes come by `cp.async`, less by plain loads; each side as it can."""
-    text = check_transpose(shape, dtype).ptx
+    text = check_transpose(shape, dtype, **SPECIALIZED).ptx
     rows, columns = (extent * np.dtype(dtype).itemsize for extent in shape)
     assert (LOAD in text) == (columns % 16 == 0)
     assert ("cp.async.ca" in text) == (columns % 16 != 0 and columns % 4 == 0)
@@ -120,7 +122,7 @@ def test_transpose_by_alignment(shape, dtype):
 
 @pytest.mark.parametrize("columns", [301, 302, 1])
 def test_softmax_by_alignment(columns, late):
-    text = softmax((37, columns)).ptx
+    text = softmax((37, columns), **SPECIALIZED).ptx
     assert ("cp.async.ca" in text) == (columns > 1)
 
 
@@ -230,13 +232,14 @@ def test_gated_mlp_for_warps():
     check_assembly(gated(100, 70, 90, arch="sm_80"))
 
 
+@pytest.mark.parametrize("options", [{}, SPECIALIZED], ids=["default", "specialized"])
 @pytest.mark.parametrize("name", ["softmax", "transpose", "gemm_gelu_row_sums"])
-def test_assembly(name):
+def test_assembly(name, options):
     """Registers, stack and barriers as `ptxas` reports them show no loss."""
     if name == "softmax":
-        kernel = softmax((16, 128))
+        kernel = softmax((16, 128), **options)
     elif name == "transpose":
-        kernel = check_transpose((64, 64), np.float32)
+        kernel = check_transpose((64, 64), np.float32, **options)
     else:
         kernel = row_sums(64, 64, 64)
     check_assembly(kernel)

@@ -11,6 +11,7 @@ import cutedialect as cute
 
 STORE = "cp.async.bulk.tensor.2d.global.shared::cta"
 GUARD = 77
+BY_TMA = {"arch": "sm_90a", "backend": "emulator", "schedule": "roles = specialized"}
 
 
 def operands(m, n, k, dtype=np.float16):
@@ -73,7 +74,7 @@ def doubled(X, Y, *, tile=(32, 64)):
 def test_kernel_that_reads_and_writes_padded_arrays(columns) -> None:
     x = np.random.default_rng(3).integers(-99, 99, (40, 96)).astype(np.float32)
     whole, out = inside((40, columns), np.float32)
-    kernel = cute.compile(doubled, x[:, :columns], out, arch="sm_90a", backend="emulator")
+    kernel = cute.compile(doubled, x[:, :columns], out, **BY_TMA)
     kernel.launch(x[:, :columns], out)
     assert np.array_equal(out, 2 * x[:, :columns])
     assert untouched(whole, out)
@@ -84,7 +85,7 @@ def test_kernel_that_reads_and_writes_padded_arrays(columns) -> None:
 
 def test_a_kernel_for_whole_rows_refuses_others() -> None:
     x = np.ones((40, 96), np.float32)
-    kernel = cute.compile(doubled, x[:, :64], x[:, :64].copy(), arch="sm_90a", backend="emulator")
+    kernel = cute.compile(doubled, x[:, :64], x[:, :64].copy(), **BY_TMA)
     whole, out = inside((40, 67), np.float32)
     with pytest.raises(ValueError, match=r"Y: expected rows of a multiple of 16 bytes, .* 268"):
         kernel.launch(x[:, :67], out)

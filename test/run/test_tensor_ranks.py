@@ -13,6 +13,8 @@ import pytest
 import cutedialect as cute
 from cutedialect.backend import emulator
 
+BY_TMA = {"arch": "sm_90a", "backend": "emulator", "schedule": "roles = specialized"}
+
 
 @pytest.fixture(params=range(2))
 def late(request, monkeypatch):
@@ -64,7 +66,7 @@ def given(shape, dtype, order="last"):
 
 def check(kernel, x, y, **options):
     """Run, compare, and count on the copies of that rank in the text."""
-    compiled = cute.compile(kernel, x, y, arch="sm_90a", backend="emulator", **options)
+    compiled = cute.compile(kernel, x, y, **(BY_TMA | options))
     compiled.launch(x, y)
     assert np.array_equal(y, 2 * x)
     rank = x.ndim
@@ -113,7 +115,7 @@ def test_contiguous_batches_have_no_tensor_tile() -> None:
     made = np.random.default_rng(0).integers(-60, 60, (40, 24, 16)).astype(np.float16)
     x = made.transpose(2, 0, 1)
     y = np.zeros_like(made).transpose(2, 0, 1)
-    compiled = cute.compile(doubled_3, x, y, arch="sm_90a", backend="emulator", tile=(16, 8))
+    compiled = cute.compile(doubled_3, x, y, tile=(16, 8), **BY_TMA)
     compiled.launch(x, y)
     assert np.array_equal(y, 2 * x)
     assert "cp.async.bulk.tensor" not in compiled.ptx
@@ -133,7 +135,7 @@ def test_vectors_in_the_ring_of_a_tile(late) -> None:
     x = given((70, 72), np.float32)
     rows, columns = given((70,), np.float32), given((72,), np.float32)
     y = np.zeros_like(x)
-    kernel = cute.compile(biased, x, rows, columns, y, arch="sm_90a", backend="emulator")
+    kernel = cute.compile(biased, x, rows, columns, y, **BY_TMA)
     kernel.launch(x, rows, columns, y)
     assert np.array_equal(y, x * rows[:, None] + columns)
     assert "cp.async.bulk.tensor.1d" in kernel.ptx

@@ -62,6 +62,7 @@ def given(shape, dtype, seed=0):
 
 
 def run(program, *args, **options):
+    options = {"schedule": "roles = specialized"} | options
     kernel = cute.compile(program, *args, arch="sm_90a", backend="emulator", **options)
     kernel.launch(*args)
     return kernel.ptx

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache as cache_once
 from functools import cached_property
@@ -33,6 +34,7 @@ from cutedialect.backend.runtime.signature import Signature
 from cutedialect.backend.runtime.tensor_stores import with_tensor_stores
 from cutedialect.remarks import Remark
 
+_MIN_CTAS = re.compile(r"\.minnctapersm (\d+)")
 # Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
 # wider one is filled up.
 SIZE_OF_TYPE = {
@@ -190,11 +192,23 @@ def assembled(ptx: str, arch: str, *, strict: bool = True) -> ptxas.Assembly:
         head, _, cubin = kept.partition(b"\n")
         assembly = ptxas.Assembly.restore(cubin, json.loads(head))
     else:
-        assembly = ptxas.assemble(ptx, arch, options=options)
+        assembly = _with_registers(ptx, arch, options)
         head = json.dumps(assembly.described()).encode()
         cache.write("cubin", key, head + b"\n" + assembly.cubin)
     if strict:
         ptxas.check_strict(assembly, ptx)
+    return assembly
+
+
+def _with_registers(ptx: str, arch: str, options: Sequence[str]) -> ptxas.Assembly:
+    """`ptx` assembled for fewer CTAs on an SM than it asks for, where registers would spill."""
+    assembly = ptxas.assemble(ptx, arch, options=options)
+    while assembly.spill_stores + assembly.spill_loads:
+        fewer = _MIN_CTAS.sub(lambda found: f".minnctapersm {max(1, int(found[1]) - 1)}", ptx)
+        if fewer == ptx:
+            break
+        ptx = fewer
+        assembly = ptxas.assemble(ptx, arch, options=options)
     return assembly
 
 

@@ -97,6 +97,8 @@ class Context:
     builder: ScalarBuilder
     threads: int
     arch: str
+    # Whether the kernel multiplies no matrices: its time is that of its loads and stores.
+    is_streaming: bool = False
     smem: SmemPlan = field(default_factory=SmemPlan)
     scratch: int | None = None
     scratch_bytes: int = 0

@@ -106,11 +106,20 @@ def _transfer(
         return
     # What both sides of the branch need is written before it.
     access.addresses([vector.offset for vector in access.vectors])
-    context.when(
-        access.inside(),
-        lambda: _whole(context, access, array, loads, emit),
-        lambda: _ragged(context, each, array, loads, emit),
-    )
+
+    def ragged() -> None:
+        # Where memory is all that a kernel waits for, tiles at an edge keep their vectors if the
+        # edge lies between two of them.
+        in_vectors = (
+            access.keeps_vectors() if context.is_streaming and each is not access else False
+        )
+        context.when(
+            in_vectors,
+            lambda: _ragged(context, access, array, loads, emit),
+            lambda: _ragged(context, each, array, loads, emit),
+        )
+
+    context.when(access.inside(), lambda: _whole(context, access, array, loads, emit), ragged)
 
 
 def _whole(context: Context, access: TileAccess, array: SSAValue, loads: bool, emit: Emit) -> None:

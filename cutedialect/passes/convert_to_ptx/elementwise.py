@@ -369,13 +369,32 @@ def _reordered(
     table = table + [table[-1]] * (-len(table) % pack)
     firsts = range(0, len(table), pack)
     sources = [(source.array, [table[v + e] // pack for v in firsts]) for e in range(pack)]
-    parts = [[table[v + e] % pack for v in firsts] for e in range(pack)]
+    # Pairs of 16 bits are picked out of two registers by one permutation of bytes.
+    bytes_ = 4 // pack
+    picked: list[list[int]] = []
+    for e in range(0, pack, 2):
+        picked.append(
+            [
+                sum(
+                    (4 * half + table[v + e + half] % pack * bytes_ + byte)
+                    << 4 * (bytes_ * half + byte)
+                    for half in range(2)
+                    for byte in range(bytes_)
+                )
+                for v in firsts
+            ]
+        )
 
     def body(args: list[SSAValue]) -> list[Scalar]:
-        elements = [_element(context, source, args[e], args[pack + e]) for e in range(pack)]
-        return _registers(context, result, elements)
+        pairs = [
+            context.builder.pure("prmt.b32", args[e], args[e + 1], args[pack + e // 2])
+            for e in range(0, pack, 2)
+        ]
+        if pack == 4:
+            return [context.builder.pure("prmt.b32", *pairs, 0x5410)]
+        return pairs
 
-    context.foreach(len(firsts), sources, [(array, range(len(firsts)))], body, parts)
+    context.foreach(len(firsts), sources, [(array, range(len(firsts)))], body, picked)
     return result
 
 

@@ -11,6 +11,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
 )
 from cutedialect.layout import Dyn, flatten
+from cutedialect.passes.streaming import is_streaming
 
 from . import (
     control,
@@ -62,7 +63,8 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     classes = [type_ for arg in op.body.block.args for type_ in _parameter_types(arg)]
     entry = Block(arg_types=classes)
     threads = op.threads.value.data
-    lowering = KernelLowering(Context(ScalarBuilder(entry, target(arch)), threads, arch), _HANDLERS)
+    context = Context(ScalarBuilder(entry, target(arch)), threads, arch, is_streaming(op))
+    lowering = KernelLowering(context, _HANDLERS)
     lowering.builder.at(op)
     lowering.bind_parameters(op, list(entry.args))
     lowering.run(op.body.block)
@@ -78,7 +80,8 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
     # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
-    kernel.properties["min_ctas"] = IntegerAttr(1, i32)
+    ctas = None if op.schedule is None else op.schedule.data.ctas
+    kernel.properties["min_ctas"] = IntegerAttr(ctas or 1, i32)
     kernel.location = op.location
     return kernel
 

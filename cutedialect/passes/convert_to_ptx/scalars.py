@@ -200,19 +200,28 @@ def _float(
         wide = [to_f32(builder, each, name) for each in operands]
         if type(op) in _EXTREME:
             return from_f32(builder, extreme(builder, _EXTREME[type(op)], "f32", *wide), name)
-        return from_f32(builder, builder.pure(row[0], *wide), name)
+        return from_f32(builder, _single(builder, op, row[0], wide), name)
     if type(op) in _EXTREME and name == "f32":
         return extreme(builder, _EXTREME[type(op)], name, *operands)
-    if mnemonic == "div.rn.f32" and _may_be_approximate(op):
+    return _single(builder, op, mnemonic, operands)
+
+
+def _single(builder: ScalarBuilder, op: Operation, mnemonic: str, operands: list[Scalar]) -> Scalar:
+    """One instruction, or a faster one where the flags of an f32 division allow it: `arcp` the one
+    of 2 ulp over the full range, `afn` a product with the reciprocal, normal numbers only.
+    """
+    if mnemonic == "div.rn.f32" and _allows(op, FastMathFlag.APPROX_FUNC):
         inverse = builder.pure("rcp.approx.ftz.f32", operands[1])
         return inverse if operands[0] == 1.0 else builder.pure("mul.f32", operands[0], inverse)
+    if mnemonic == "div.rn.f32" and _allows(op, FastMathFlag.ALLOW_RECIP):
+        mnemonic = "div.full.f32"
     return builder.pure(mnemonic, *operands)
 
 
-def _may_be_approximate(op: Operation) -> bool:
-    """Whether an op of floats says `afn`: an approximate function will do."""
+def _allows(op: Operation, flag: FastMathFlag) -> bool:
+    """Whether an op of floats has a fast-math flag."""
     flags = op.properties.get("fastmath")
-    return isinstance(flags, arith.FastMathFlagsAttr) and FastMathFlag.APPROX_FUNC in flags.data
+    return isinstance(flags, arith.FastMathFlagsAttr) and flag in flags.data
 
 
 def _exists(builder: ScalarBuilder, mnemonic: str) -> bool:

@@ -185,6 +185,30 @@ class TileAccess:
             return self
         return replace(self, limit_bytes=self.view.element_bytes)
 
+    def keeps_vectors(self) -> Scalar:
+        """Whether the edges of the tensor cut none of the vectors: the same for all threads."""
+        builder = self.context.builder
+        tests: list[Scalar] = []
+        for mode in self.bounded:
+            count = max(last - first + 1 for first, last in self._spans(mode))
+            grain = count
+            for digit in self.layout.threads:
+                grain = gcd(grain, digit.steps[self.leaf_of(mode)])
+            if count & (count - 1) or grain % count:
+                return False
+            if any(first % count for first, last in self._spans(mode) if last > first):
+                return False
+            bound = self.view.bounds[mode]
+            assert bound is not None
+            for edge in (bound.limit, bound.floor):
+                if edge is not None:
+                    rest = builder.pure("and.b32", edge, count - 1)
+                    tests.append(builder.pure("setp.eq.s32", rest, 0))
+        return builder.both(*tests)
+
+    def _spans(self, mode: int) -> list[tuple[int, int]]:
+        return [self.span(vector, mode) for vector in self.vectors]
+
     def remaining(self, mode: int) -> Scalar:
         """Elements from this thread's first coordinate to the edge (b32, may be negative)."""
         bound = self.view.bounds[mode]

@@ -11,7 +11,7 @@ import pytest
 
 import cutedialect as cute
 
-# Threads hold 4 columns, so that 128 columns are a warp's and 512 those of all four.
+# Threads hold 4 columns: 128 columns are a warp's, and 512 those of four warps in a row.
 ROWS, NARROW, WIDE = 16, 128, 512
 
 
@@ -25,7 +25,8 @@ def numbers(width):
 def run(program, width):
     """(result (rows,), how many warps decide together: None for all) of a program."""
     x, out = numbers(width), np.full((ROWS, 1), 99, np.float32)
-    options = {"arch": "sm_80", "backend": "emulator", "schedule": "warps = (4,1)"}
+    grid = "(4,1)" if width == NARROW else "(1,4)"
+    options = {"arch": "sm_80", "backend": "emulator", "schedule": f"warps = {grid}"}
     kernel = cute.compile(program, x, out, width=width, **options)
     kernel.launch(x, out)
     (found,) = re.findall(r"cute\.any %\w+ \{([^}]*)\}", kernel.stages["cute-synchronize"])
