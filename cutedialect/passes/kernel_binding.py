@@ -33,10 +33,10 @@ from cutedialect.passes.tensor_dependences import tensor_dependences
 from cutedialect.passes.tensor_maps import (
     TensorMaps,
     box_of,
-    has_tensor_map,
     part_of,
     takes_boxes,
     tile_of_tensor,
+    why_no_map,
 )
 from cutedialect.passes.thread_layouts import (
     GROUP_WARPS,
@@ -67,6 +67,7 @@ class KernelBinding:
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
         self.scratch: dict[tuple[MemRefType, Parts | None], SSAValue] = {}
         self.maps = TensorMaps(kernel)
+        self.unmapped = ""
         self.dependences = tensor_dependences(kernel)
         # Of a program without a multiply whose warps all do the same: the warps over its tiles.
         self.grid = (
@@ -98,21 +99,31 @@ class KernelBinding:
     def tensor_map(
         self, tile: SSAValue, buffer: SSAValue, share: int, element: Attribute | None = None
     ) -> SSAValue | None:
-        """The tensor map for copies between a tile in gmem and its buffer, if there is one."""
+        """The tensor map for copies between a tile in gmem and its buffer; where there is none,
+        `unmapped` says why.
+        """
         type_, staged = part_of(tile), buffer.type
         assert isinstance(staged, MemRefType)
         found = tile_of_tensor(tile)
-        if found is None or not has_tensor_map(found.tensor.type):  # pyright: ignore[reportArgumentType]
-            return None
         contiguous = contiguous_mode(type_)
-        if contiguous is None:
-            return None
-        box = box_of(type_.shape, staged.modes, contiguous, share)
-        if box is None or box[contiguous] * type_.bits % 128:
-            return None
-        if not takes_boxes(found, box, contiguous) or not _are_aligned(staged, box):
-            return None
-        return self.maps.descriptor(found, box, staged.swizzle, element)
+        box = None
+        if found is None:
+            self.unmapped = "its memory is not an argument of the kernel"
+        elif why := why_no_map(found.tensor.type):  # pyright: ignore[reportArgumentType]
+            self.unmapped = why
+        elif contiguous is None:
+            self.unmapped = "no mode of the tile is contiguous"
+        else:
+            box = box_of(type_.shape, staged.modes, contiguous, share)
+            if box is None or box[contiguous] * type_.bits % 128:
+                self.unmapped = f"no box with lines of 16 bytes divides the tile {type_.shape}"
+            elif not takes_boxes(found, box, contiguous):
+                self.unmapped = "boxes of a slice lie along its rows"
+            elif not _are_aligned(staged, box):
+                self.unmapped = "boxes start at lines of 128 bytes in shared memory"
+            else:
+                return self.maps.descriptor(found, box, staged.swizzle, element)
+        return None
 
     def converted(self, value: SSAValue, tv: Layout, before: Operation) -> SSAValue:
         """`value` in the layout `tv`: as it is, with registers permuted, or through smem."""

@@ -54,6 +54,7 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.passes.assign_warp_roles import MAIN, Role
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.ring_buffers import ring_type
 from cutedialect.passes.ring_edges import Edge, depth, edges_of, is_load, is_preparing
 
@@ -69,8 +70,16 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
     _bracket_multiplies(kernel, given)
     _complete_stores(kernel)
     waiting = [edge for edge in edges if 0 < depth(edge.block) < deepest]
-    if _room(kernel, edges, given) >= sum(_edge_bytes(edge) for edge in waiting):
+    room, more = _room(kernel, edges, given), sum(_edge_bytes(edge) for edge in waiting)
+    if room >= more:
         given |= {edge.block: 2 for edge in waiting}
+    elif waiting:
+        remark(
+            "cute-pipeline",
+            waiting[0].writers[0],
+            "one stage for what stays while a loop runs, so that the next tile's waits: a second "
+            f"one takes {more} bytes of shared memory, got {max(room, 0)}",
+        )
     for edge in edges:
         _insert_ring(kernel, edge, roles, given[edge.block])
 

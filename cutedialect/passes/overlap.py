@@ -62,6 +62,7 @@ from cutedialect.dialects.pipeline import (
     TurnWaitOp,
 )
 from cutedialect.dialects.pipeline.roles import role_of
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.shadows import use_shadows
 
 _GROUP = 4
@@ -88,9 +89,11 @@ class OverlapPass(ModulePass):
                 if loop.iter_args:
                     continue
                 first, other = (_chain(_trip(loop, is_first)) for is_first in (True, False))
-                if first is not None and other is not None:
+                if isinstance(first, _Chain) and isinstance(other, _Chain):
                     in_turns = schedule.overlap == "turns" and _opens_turns(loop)
                     _skew(loop, first, other, in_turns)
+                elif why := first if isinstance(first, str) else other:
+                    remark(self.name, loop, f"multiplies not overlapped: {why}")
             if schedule.overlap_tiles != "yes":
                 use_shadows(kernel)
 
@@ -146,32 +149,39 @@ def _equal(one: SSAValue, other: SSAValue) -> bool:
     return one is other
 
 
-def _chain(body: list[Operation]) -> _Chain | None:
-    """The parts of a trip with two chained multiplies; None for any other."""
+def _chain(body: list[Operation]) -> _Chain | str:
+    """The parts of a trip with two chained multiplies; for any other why it is none, which is empty
+    where there are no two of them.
+    """
     gemms = [op for op in body if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)]
-    if len(gemms) != 2:
-        return None
+    if len(gemms) < 2:
+        return ""
+    if len(gemms) > 2:
+        return f"expected two multiplies of warpgroups in a trip, got {len(gemms)}"
     one, two = (_group(gemm, body) for gemm in gemms)
-    if one is None or two is None or not isinstance(two.gemm.a.type, FragmentType):
-        return None
+    if one is None or two is None:
+        return "expected each multiply to be waited for alone, with a ring of its own for B"
+    if not isinstance(two.gemm.a.type, FragmentType):
+        return "expected the second multiply to take A from registers, got shared memory"
     made, summed = two.gemm.a.owner, two.gemm.acc.owner
     is_written = isinstance(made, AllocFragmentOp)
-    if not isinstance(made, MapOp | ConvertOp | AllocFragmentOp):
-        return None
-    if made not in body or summed in body:
-        return None
+    if not isinstance(made, MapOp | ConvertOp | AllocFragmentOp) or made not in body:
+        return "expected the second multiply's A to be computed in the same trip"
+    if summed in body:
+        return "expected the second multiply's accumulator to outlive the trip"
     if is_written and two.gemm.a in written_by(*body[body.index(two.gemm) + 1 :]):
-        return None
+        return "the second multiply's A is written again behind it"
     grouped = {*one.end[1:], *two.start, two.gemm, *two.end}
     commit = body.index(one.end[0])
     before = [op for op in body[: commit + 1] if op not in grouped]
     rest = [op for op in body[commit + 1 :] if op not in grouped]
     if made in before or two.gemm.acc in used_by(*before):
-        return None
+        return "the second multiply's operands are touched before the first one"
     if two.gemm.acc in used_by(*body[body.index(two.gemm) + 1 :]):
-        return None
-    if not all(is_plain(op) for op in rest):
-        return None
+        return "the second multiply's accumulator is used behind it in the same trip"
+    other = next((op for op in rest if not is_plain(op)), None)
+    if other is not None:
+        return f"expected computing in registers alone between the multiplies, got {other.name}"
     late = behind(rest, None if is_written else made, two.gemm.acc)
     beside = tuple(op for op in rest if op not in late)
     return _Chain(one, two, tuple(before), beside, tuple(late))

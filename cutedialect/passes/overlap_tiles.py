@@ -47,6 +47,7 @@ from cutedialect.dialects.cute_nvgpu import WgmmaWaitOp
 from cutedialect.dialects.effects import used_by, written_by
 from cutedialect.dialects.pipeline import TurnPassOp, TurnWaitOp
 from cutedialect.passes.overlap import last_written
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.shadows import use_shadows
 from cutedialect.passes.shared_meetings import share_meetings
 from cutedialect.passes.split_roles import sweep
@@ -81,6 +82,13 @@ class OverlapTilesPass(ModulePass):
             if kernel.schedule.data.overlap_tiles != "yes":
                 continue
             loops = [each for each in kernel.walk() if isinstance(each, scf.ForOp | scf.WhileOp)]
+            if not any(tile_parts(loop) is not None for loop in loops):
+                remark(
+                    self.name,
+                    kernel,
+                    "tiles not overlapped: expected a loop over work items around one loop of two "
+                    "overlapped multiplies, with nothing but computing before and behind it",
+                )
             for loop in loops:
                 if tile_parts(loop) is not None:
                     share_meetings(loop)

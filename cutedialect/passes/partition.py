@@ -410,6 +410,7 @@ class _Partition(KernelBinding):
             group = None
             described = self.tensor_map(source, buffer, 1, element)
         if described is None:
+            remark(PartitionPass.name, before, f"TMA not taken for a load: {self.unmapped}")
             return False
         atom = TmaLoadType.get(_element(source), group)
         self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)

@@ -52,6 +52,7 @@ from cutedialect.layout import Layout, flatten
 from cutedialect.passes.kernel_binding import KernelBinding
 from cutedialect.passes.layout_inference import coalesced_for, contiguous_mode, vector_bytes
 from cutedialect.passes.memory_views import root_of
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.streaming import is_common
 from cutedialect.passes.tensor_maps import is_exception
@@ -133,6 +134,13 @@ class ResultStores:
         is_masked = any(op.mask is not None for op in ops)
         if in_columns and not is_masked and self._store_in_columns(ops):
             return
+        if schedule.epilogue == "tma":
+            remark(
+                "cute-partition",
+                ops[0],
+                "result not stored in columns through shared memory: expected a tile of rank 2 "
+                "that threads hold in whole columns, or that TMA stores",
+            )
         for op in ops:
             self._bind_plain(op)
 
@@ -273,6 +281,7 @@ class ResultStores:
             return
         if root_of(op.destination) in binding.dependences.tensors:
             # Threads load the tile again, and would have to wait until TMA has stored it.
+            remark("cute-partition", op, "TMA not taken for a store: the kernel loads it again")
             return
         part = (source.shape[0], chunk)
         if binding.atoms and min(part) == 1:  # pyright: ignore[reportArgumentType]
@@ -284,6 +293,8 @@ class ResultStores:
         described = binding.tensor_map(view.result, buffer.result, groups if contiguous else 1)
         view.erase()
         if described is None:
+            why = binding.unmapped
+            remark("cute-partition", op, f"TMA not taken for a store: {why}")
             return
         store.described = described
         store.staged = binding.insert_top(buffer, op).results[0]

@@ -74,6 +74,13 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
         choose = _multiplying if gemms else _streaming
         plan = choose(kernel, gemms, given, arch)
         if plan is not None:
+            if plan["stages"] == 1 and given.stages is None:
+                remark(
+                    "cute-tile",
+                    (gemms or [kernel])[0],
+                    "one stage, so that nothing is loaded ahead: shared memory of "
+                    f"{target(arch).smem_per_cta} bytes has no room for a second one",
+                )
             return replace_set(Schedule(), plan).merged(given)
     choices: dict[str, object] = {
         "roles": "uniform",
@@ -160,7 +167,18 @@ def _streaming(
             "tile not loaded ahead by TMA: the kernel itself stores to the tensor before",
         )
     tiles = [op for op in loads if isinstance(op.source.type, MemRefType) and op not in again]
-    if not tiles or not all(takes_async_copy(op.source.type, arch) for op in tiles):  # pyright: ignore[reportArgumentType]
+    for op in tiles:
+        type_ = op.source.type
+        assert isinstance(type_, MemRefType)
+        if not takes_async_copy(type_, arch):
+            remark(
+                "cute-tile",
+                op,
+                "no loading warps: expected a tile of rank 2 with a contiguous mode that can be "
+                f"copied 4 bytes or more at once, got {type_}",
+            )
+            return None
+    if not tiles:
         return None
     if any(
         isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in kernel.walk()

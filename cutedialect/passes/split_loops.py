@@ -29,6 +29,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import GemmOp, KernelOp
+from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.split_roles import sweep
 
@@ -51,6 +52,13 @@ class SplitLoopsPass(ModulePass):
                 found = _branch(loop)
                 if found is not None:
                     _split(loop, *found)
+                elif (branch := _branch_on_index(loop)) is not None:
+                    remark(
+                        self.name,
+                        branch,
+                        "loop not split: expected a branch on comparisons of the loop's index "
+                        "times a constant with what no trip changes",
+                    )
 
 
 @dataclass(frozen=True)
@@ -102,6 +110,24 @@ def _branch(loop: scf.ForOp) -> tuple[scf.IfOp, _Condition] | None:
             condition = _condition(loop, op.cond)
             if condition is not None:
                 return op, condition
+    return None
+
+
+def _branch_on_index(loop: scf.ForOp) -> scf.IfOp | None:
+    """The first branch of a loop's body whose condition is computed from the index."""
+    block = loop.body.block
+    for op in block.ops:
+        if not isinstance(op, scf.IfOp):
+            continue
+        pending, seen = [op.cond], set[SSAValue]()
+        while pending:
+            value = pending.pop()
+            if value is block.args[0]:
+                return op
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.parent is block and value not in seen:
+                seen.add(value)
+                pending += owner.operands
     return None
 
 

@@ -171,18 +171,29 @@ def _asks_tiles(condition: SSAValue) -> bool:
 
 
 def has_tensor_map(type_: MemRefType) -> bool:
-    """Whether the driver takes such a tensor: rows of 16 bytes, at most 5 modes (PTX ISA 5.5)."""
-    if type_.space != "gmem" or type_.alignment < _WIDTH or type_.rank > _MOST_MODES:
-        return False
-    if type_.bits not in (8, 16, 32, 64) or any(isinstance(mode, tuple) for mode in type_.modes):
-        return False
+    """Whether the driver takes such a tensor."""
+    return not why_no_map(type_)
+
+
+def why_no_map(type_: MemRefType) -> str:
+    """Why the driver takes no map of such a tensor (rows of 16 bytes, at most 5 modes: PTX ISA
+    5.5); empty where it does.
+    """
+    if type_.space != "gmem" or any(isinstance(mode, tuple) for mode in type_.modes):
+        return "it is no plain tensor in global memory"
+    if type_.alignment < _WIDTH:
+        return f"its tensor is aligned to {type_.alignment} bytes, not {_WIDTH}"
+    if type_.rank > _MOST_MODES:
+        return f"its tensor has {type_.rank} modes, more than {_MOST_MODES}"
+    if type_.bits not in (8, 16, 32, 64):
+        return f"its elements have {type_.bits} bits"
     if sum(stride == 1 for stride in type_.stride) != 1:
-        return False
+        return "not exactly one mode of its tensor is contiguous"
     for stride in type_.stride:
         step = stride if isinstance(stride, int) else getattr(stride, "div", 1)
         if stride != 1 and step * type_.bits // 8 % _WIDTH:
-            return False
-    return True
+            return f"a stride of its tensor is known to be a multiple of {step} elements only"
+    return ""
 
 
 class TensorMaps:

@@ -130,3 +130,74 @@ def test_remarks_are_collected_once_and_only_inside():
     assert outer == [one]
     assert inner == [Remark("cute-tile", "other")]
     assert str(inner[0]) == "remark: [cute-tile] other"
+
+
+@cute.kernel
+def wide_product(A, B, C):
+    m, n = cute.tile_index(C, (128, 64))
+    gA, gB = cute.local_tile(A, (128, 64), (m, None)), cute.local_tile(B, (64, 64), (None, n))
+    acc = cute.zeros((128, 64), cute.f32)
+    for k in cute.range(gA.tiles):
+        cute.gemm(gA[k], gB[k], acc)
+    cute.copy(acc, cute.local_tile(C, (128, 64), (m, n)))
+
+
+def spec(align=16, dtype=cute.f16):
+    return cute.TensorSpec((None, None), dtype, align=align)
+
+
+def messages(*args, **options):
+    kernel = cute.compile(*args, arch="sm_90a", **options)
+    return [f"[{one.pass_name}] {one.message}" for one in kernel.remarks]
+
+
+def test_a_tensor_that_has_no_map():
+    assert messages(cute.gemm, spec(8), spec()) == [
+        "[cute-partition] TMA not taken for a load: its tensor is aligned to 8 bytes, not 16"
+    ]
+    assert messages(wide_product, spec(), spec(), spec(4, cute.f32)) == [
+        "[cute-partition] TMA not taken for a store: its tensor is aligned to 4 bytes, not 16"
+    ]
+
+
+@cute.kernel
+def streamed(X, Y):
+    m, n = cute.tile_index(Y, (32, 64))
+    x = cute.load(cute.local_tile(X, (32, 64), (m, n)))
+    cute.copy(x + x, cute.local_tile(Y, (32, 64), (m, n)))
+
+
+def test_a_streaming_kernel_whose_tiles_threads_load():
+    (found,) = messages(streamed, spec(2), spec(2))
+    assert found.startswith("[cute-tile] no loading warps: expected a tile of rank 2")
+    assert not [one for one in messages(streamed, spec(), spec()) if "no loading warps" in one]
+
+
+@cute.kernel
+def three_in_a_row(Q, K, V, W, R, P):
+    (m,) = (cute.tile_index(R, (128, 64))[0],)
+    q = cute.local_tile(Q, (128, 64), (m, 0))
+    k, v, w = (cute.local_tile(T, (64, 64), (None, 0)) for T in (K, V, W))
+    o, p = cute.zeros((128, 64), cute.f32), cute.zeros((128, 64), cute.f32)
+    for j in cute.range(k.tiles):
+        s = cute.zeros((128, 64), cute.f32)
+        cute.gemm(q, k[j].T, s)
+        e = cute.exp2(s).to(cute.f16)
+        cute.gemm(e, v[j], o)
+        cute.gemm(e, w[j], p)
+    cute.copy(o, cute.local_tile(R, (128, 64), (m, 0)))
+    cute.copy(p, cute.local_tile(P, (128, 64), (m, 0)))
+
+
+def test_multiplies_that_are_not_overlapped():
+    results = spec(dtype=cute.f32)
+    found = messages(three_in_a_row, spec(), spec(), spec(), spec(), results, results)
+    assert [one for one in found if "multiplies not overlapped: " in one], found
+
+
+def test_a_buffer_without_room_for_a_second_stage():
+    wide = cute.TensorSpec((1, 1, None, 256), cute.f16)
+    (found,) = messages(cute.attention, wide, wide, wide)
+    assert found.startswith("[cute-pipeline] one stage for what stays while a loop runs")
+    narrow = cute.TensorSpec((1, 1, None, 128), cute.f16)
+    assert messages(cute.attention, narrow, narrow, narrow) == []
