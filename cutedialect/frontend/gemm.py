@@ -220,6 +220,13 @@ gemm.tunable = tunable_gemm  # type: ignore[attr-defined]
 gemm.forget = _calls.clear  # type: ignore[attr-defined]
 
 
+def result_dtype(a: DType, is_scaled: bool) -> DType:
+    """The element type of a result for which none is asked, where a has elements of a type."""
+    if a in _INTEGER and not is_scaled:
+        return i32
+    return bf16 if a in _INTEGER or a in _EIGHT_BIT_FLOATS else a
+
+
 class GemmCall:
     """The checked arguments of one call."""
 
@@ -299,9 +306,7 @@ class GemmCall:
         if self.acc_dtype not in allowed:
             names = " or ".join(d.name for d in allowed)
             raise TypeError(f"acc_dtype: expected {names} for {a.name}, got {self.acc_dtype.name}")
-        default = a
-        if integer or a in _EIGHT_BIT_FLOATS:
-            default = i32 if integer and not self.is_scaled else bf16
+        default = result_dtype(a, self.is_scaled)
         if out is not None and out_dtype is None:
             default = as_operand(out, "out").dtype
         self.out_dtype = default if out_dtype is None else as_dtype(out_dtype, "out_dtype")

@@ -13,11 +13,6 @@ import cutedialect as cute  # noqa: E402
 from cutedialect.frontend.launch import compile_kernel  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def on_the_host(monkeypatch):
-    monkeypatch.setenv("CUTEDIALECT_BACKEND", "emulator")
-
-
 def drawn(*shape, dtype=torch.float16, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(-4, 5, shape, generator=generator).to(dtype)

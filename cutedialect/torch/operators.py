@@ -1,0 +1,149 @@
+"""What the operators have in common: how one is defined, when a call needs it, what autocast casts,
+and arguments in the spelling of a schema.
+"""
+
+# torch is no requirement of the tools that check this file.
+# pyright: reportMissingImports=false
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from cutedialect.backend.runtime.arrays import array_look
+from cutedialect.frontend.dtypes import DType, as_dtype
+from cutedialect.schedule import Schedule
+
+NAMESPACE = "cutedialect"
+_LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
+_AUTOCAST = {"cuda": "AutocastCUDA", "cpu": "AutocastCPU"}
+
+
+def define(
+    name: str,
+    schema: str,
+    run: Callable[..., Any],
+    fake: Callable[..., Any],
+    casts: Sequence[str] = (),
+) -> None:
+    """Define the operator `cutedialect::name`. `run` computes on tensors with memory, `fake` makes
+    results of the same shapes without; under autocast the arguments `casts` get its type.
+    """
+    qualified = f"{NAMESPACE}::{name}"
+    _LIBRARY.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
+    for key in ("CPU", "CUDA"):
+        _LIBRARY.impl(name, run, key)
+    torch.library.register_fake(qualified, fake, lib=_LIBRARY)
+    if casts:
+        for device, key in _AUTOCAST.items():
+            _LIBRARY.impl(name, _casting(name, device, key, casts), key)
+
+
+def with_backward(
+    name: str, backward: Callable[..., Any], setup_context: Callable[..., None]
+) -> None:
+    """Give an operator a backward; `setup_context` raises where there is none for its inputs."""
+    torch.library.register_autograd(
+        f"{NAMESPACE}::{name}", backward, setup_context=setup_context, lib=_LIBRARY
+    )
+
+
+def _casting(name: str, device: str, key: str, casts: Sequence[str]) -> Callable[..., Any]:
+    """The kernel of an operator under autocast: it casts, and calls the operator without it."""
+    operator = getattr(getattr(torch.ops, NAMESPACE), name).default
+    places = [
+        place for place, argument in enumerate(operator._schema.arguments) if argument.name in casts
+    ]
+    excluded = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
+
+    def cast(value: Any, dtype: torch.dtype) -> Any:
+        if isinstance(value, list | tuple):
+            return [cast(each, dtype) for each in value]
+        if value is None or value.device.type != device or value.dtype not in _CAST:
+            return value
+        return value.to(dtype)
+
+    def run(*args: Any) -> Any:
+        dtype = torch.get_autocast_dtype(device)
+        given = list(args)
+        first = given[places[0]]
+        first = first[0] if isinstance(first, list | tuple) and first else first
+        # Operands of 8 bits or f64 are what the caller wants; what is added stays beside them.
+        if isinstance(first, torch.Tensor) and first.dtype in _CAST:
+            for place in places:
+                if place < len(given):
+                    given[place] = cast(given[place], dtype)
+        with torch._C._ExcludeDispatchKeyGuard(excluded):
+            return operator(*given)
+
+    return run
+
+
+_CAST = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def is_direct(*tensors: Any) -> bool:
+    """Whether a call needs nothing of torch: it is not compiled, traced, transformed or under
+    autocast, and no tensor requires a gradient, dispatches itself, or has no memory.
+    """
+    if torch.compiler.is_compiling():
+        return False
+    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
+        return False
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if isinstance(tensor, list | tuple):
+            if not is_direct(*tensor):
+                return False
+        elif (
+            tensor.is_meta
+            or array_look(tensor) is None
+            or torch.is_autocast_enabled(tensor.device.type)
+        ):
+            return False
+    return True
+
+
+def needs_gradient(tensors: Iterable[Any]) -> bool:
+    """Whether autograd records an operation on these tensors."""
+    return torch.is_grad_enabled() and any(
+        needs_gradient(each) if isinstance(each, list | tuple) else each.requires_grad
+        for each in tensors
+        if each is not None
+    )
+
+
+def torch_dtype(dtype: object, name: str) -> torch.dtype | None:
+    """An element type in any spelling as torch's."""
+    if dtype is None or isinstance(dtype, torch.dtype):
+        return dtype
+    return getattr(torch, as_dtype(dtype, name).numpy.name)
+
+
+def element_type(dtype: torch.dtype, name: str) -> DType:
+    """torch's element type as one of the language."""
+    return as_dtype(str(dtype), name)
+
+
+def schedule_text(schedule: Schedule | str | None) -> str | None:
+    """A schedule as its text."""
+    return schedule.text() if isinstance(schedule, Schedule) else schedule
+
+
+def check_deterministic(schedule: str | None) -> None:
+    """Refuse, or warn of, sums that are added as they come, as torch's deterministic mode says."""
+    if schedule is None or not torch.are_deterministic_algorithms_enabled():
+        return
+    if Schedule.parse(schedule).reduction != "atomic":
+        return
+    text = (
+        "schedule: expected reduction = ordered under torch.use_deterministic_algorithms(True), "
+        "got atomic, which adds partial sums in the order in which they come"
+    )
+    if not torch.is_deterministic_algorithms_warn_only_enabled():
+        raise RuntimeError(text)
+    warnings.warn(text, stacklevel=3)
