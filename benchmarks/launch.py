@@ -2,8 +2,8 @@
 
     python -m benchmarks.launch [--json FILE] [--check]
 
-The warm call is compared with CuPy's own launch of the same function with the same arguments, in
-one process, interleaved, as medians. `--check` exits 1 when a figure is above its gate.
+Launches are compared with CuPy's launch of a kernel of one pointer, calls of the library with
+torch's, in one process, interleaved, as medians. `--check` exits 1 when a figure is above its gate.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from itertools import cycle
 
 import numpy as np
 
 import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.arguments import ArgumentChecker
-from cutedialect.backend.runtime.cupy import gpu_available
+from cutedialect.backend.runtime.driver import gpu_available
 
 _ROUNDS = 21
 _CALLS = 200
+# Microseconds by which a launch with other pointers may be above CuPy's of one pointer.
+_ABOVE = 3
 
 # Prints milliseconds of `cute.compile` in a fresh process; of the imports only those count that a
 # kernel found in the cache would do without.
@@ -102,29 +106,61 @@ def checks_us() -> float:
     return _microseconds(lambda: checker.bind(arguments))
 
 
-def warm_call_us() -> tuple[float, float, float]:
-    """(CuPy's own launch, `Kernel.launch` above it, `cute.gemm` above it) on the current GPU."""
+# One pointer, nothing done with it: the least that a launch through CuPy costs.
+_EMPTY = r"""
+extern "C" __global__ void touch(float *x) { }
+"""
+
+
+def launches_us() -> tuple[float, float, float]:
+    """(CuPy's launch of a kernel of one pointer, a prepared GEMM again, `Kernel.launch` of it with
+    other pointers each time) on the current GPU.
+    """
     cupy = import_module("cupy")
-    a, b, out = (cupy.zeros((128, 128), cupy.float16) for _ in range(3))
+    x = cupy.zeros(1, cupy.float32)
+    raw = cupy.RawModule(code=_EMPTY).get_function("touch")
+    given = (x,)
+    a, b = (cupy.zeros((128, 128), cupy.float16) for _ in range(2))
+    outs = [cupy.zeros((128, 128), cupy.float16) for _ in range(4)]
     kernel = cute.compile(cute.gemm, a, b)
-    kernel.launch(a, b, out, 1.0)
-    cute.gemm(a, b, out=out)
-    prepared = kernel.prepared(a, b, out, 1.0)
+    prepared = kernel.prepare(a, b, outs[0], 1.0)
     assert prepared is not None
-    ((function, grid, block, smem, packed),) = prepared.launches
-    synchronize = cupy.cuda.runtime.deviceSynchronize
-    figures = []
-    for _ in range(_ROUNDS):
-        figures.append(
-            (
-                _microseconds(lambda: function(grid, block, packed, smem), synchronize),
-                _microseconds(lambda: kernel.launch(a, b, out, 1.0), synchronize),
-                _microseconds(lambda: cute.gemm(a, b, out=out), synchronize),
-            )
+    turns = cycle([(a, b, outs[0]), (b, a, outs[1]), (a, b, outs[2]), (b, a, outs[3])])
+    return _medians(
+        cupy.cuda.runtime.deviceSynchronize,
+        lambda: raw((1,), (32,), given),
+        prepared.repeat,
+        lambda: kernel.launch(*next(turns), 1.0),
+    )  # type: ignore[return-value]
+
+
+def library_us() -> dict[str, tuple[float, float]]:
+    """Host time of calls on torch tensors, ours and torch's, on the current GPU."""
+    torch = import_module("torch")
+    functional = import_module("torch.nn.functional")
+    kind = {"dtype": torch.bfloat16, "device": "cuda"}
+    a, b, out = (torch.randn(256, 256, **kind) for _ in range(3))
+    q, k, v = (torch.randn(1, 4, 256, 128, **kind) for _ in range(3))
+    with torch.no_grad():
+        times = _medians(
+            torch.cuda.synchronize,
+            lambda: cute.gemm(a, b, out=out),
+            lambda: torch.matmul(a, b, out=out),
+            lambda: cute.gemm(a, b),
+            lambda: torch.matmul(a, b),
+            lambda: cute.attention(q, k, v),
+            lambda: functional.scaled_dot_product_attention(q, k, v),
         )
-    raw = statistics.median(figure[0] for figure in figures)
-    above = [statistics.median(f[i] - f[0] for f in figures) for i in (1, 2)]
-    return raw, above[0], above[1]
+    names = ("cute.gemm(out=)", "cute.gemm", "cute.attention")
+    return dict(zip(names, zip(times[::2], times[1::2], strict=True), strict=True))
+
+
+def _medians(synchronize: Callable[[], object], *calls: Callable[[], object]) -> tuple[float, ...]:
+    """Medians of the host times of calls, each warm, taken in turns."""
+    for call in calls:
+        call()
+    rounds = [[_microseconds(call, synchronize) for call in calls] for _ in range(_ROUNDS)]
+    return tuple(statistics.median(figures) for figures in zip(*rounds, strict=True))
 
 
 def measure() -> list[Row]:
@@ -139,13 +175,17 @@ def measure() -> list[Row]:
     if ptxas.candidates():
         rows.append(Row("PTX to cubin, ptxas", cold[1], "ms"))
         rows.append(Row("PTX to cubin, disk cache", warm[1], "ms", 30))
-    names = ("CuPy's own launch", "Kernel.launch above it", "cute.gemm above it")
-    figures: tuple[float | None, ...] = (None, None, None)
-    note = "no GPU"
-    if gpu_available():
-        figures, note = warm_call_us(), _device()
-    for name, figure, gate in zip(names, figures, (None, 15, 15), strict=True):
-        rows.append(Row(name, figure, "us", gate, note))
+    if not gpu_available():
+        return [*rows, Row("a launch", None, "us", note="no GPU")]
+    note = _device()
+    if find_spec("cupy") is not None:
+        raw, again, other = launches_us()
+        rows.append(Row("CuPy's launch of one pointer", raw, "us", note=note))
+        rows.append(Row("a prepared launch again", again, "us", raw, note))
+        rows.append(Row("Kernel.launch, other pointers", other, "us", raw + _ABOVE, note))
+    if find_spec("torch") is not None:
+        for name, (ours, theirs) in library_us().items():
+            rows.append(Row(name, ours, "us", theirs, f"torch {theirs:.1f} us"))
     return rows
 
 

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,11 +14,10 @@ from cutedialect.backend.runtime.errors import SPILL, CompileError
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.backend.runtime.new_arrays import new_array, on_device_of
+from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.schedule import Schedule
 
-from .aliasing import Named, check_aliases
 from .attention_operands import (
     check_extent,
     check_operands,
@@ -27,15 +25,10 @@ from .attention_operands import (
     integers,
     page_table,
 )
-from .attention_scales import NAMES as SCALES
-from .attention_scales import HeadScales, head_scales, split_scales
+from .attention_scales import head_scales, split_scales
 from .attention_splits import Work, parts_of, without_parts
 from .attention_views import (
     follow_each_other,
-    heads_as_rows,
-    share_heads,
-    split_heads,
-    work_items,
 )
 from .dtypes import DType, as_dtype, bf16, f32, i32
 from .gemm import call_key
@@ -51,9 +44,8 @@ from .library.attention_schedules import (
     scales_rarely,
 )
 from .library.split_attention import split_attention
+from .ready_attention import ReadyAttention
 
-# The arrays of a call, in the order of `_ReadyCall.run`.
-_ARRAYS = ("q", "k", "v", "out", "lengths", "block_table", *SCALES, "cu_seqlens", "cu_seqlens")
 _LOG2_E = math.log2(math.e)
 # Of 8-bit elements a multiply takes 32 of the depth at once, of others 16.
 _DEPTH_BITS = 256
@@ -132,7 +124,7 @@ def attention(
         (q, k, v, out, lengths, block_table, *arrays, *offsets),
         (*scores, *factors, return_lse, out_dtype, arch, schedule, backend),
     )
-    ready = _calls.get(key) if key is not None else None
+    ready = _calls.known(key)
     spills = 0
     while True:
         if ready is None:
@@ -202,92 +194,7 @@ attention.compile = compile_attention  # type: ignore[attr-defined]
 _ATTEMPTS = 4
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
-_calls: Kept[tuple[object, ...], _ReadyCall] = Kept(_CALLS_KEPT)
-
-
-@dataclass(frozen=True)
-class _ReadyCall:
-    """What a warm call needs, and none of the arrays that it was made from.
-
-    `numbers` are the scale, the cap, and the keys before and behind that a row sees; `items` the
-    work items of packed sequences. With `folds` the rows of heads that share keys are those of one;
-    they are gathered if no stride leads through those of q. `queries` is how many a head has, where
-    it matters, and `parts` how many the keys are split
-    into.
-    """
-
-    kernel: Kernel | None
-    out_shape: tuple[int | None, ...]
-    out_dtype: DType
-    returns_lse: bool
-    heads: int
-    group: int
-    numbers: tuple[Any, ...]
-    scales: HeadScales
-    items: tuple[int | None, ...] | None
-    folds: bool
-    gathers: bool
-    queries: Any
-    parts: Any
-
-    def run(
-        self,
-        arrays: tuple[Any, Any, Any, Any],
-        scales: Sequence[Any],
-        keys: tuple[Any, Any],
-        offsets: Sequence[Any],
-        stream: Any,
-    ) -> Any:
-        """Launch on arrays that look like those of `prepare`."""
-        q, k, v, out = arrays
-        if out is None:
-            out = new_array(q, self.out_shape, self.out_dtype.numpy, stream)
-        lse = None
-        if self.returns_lse:
-            lse = new_array(q, self.out_shape[:-1], f32.numpy, stream)
-        if self.kernel is not None:
-            args = self.arguments((q, k, v, out, lse), scales, keys, offsets)
-
-            def check() -> None:
-                given = zip(_ARRAYS, (*arrays, *keys, *scales, *offsets), strict=False)
-                check_aliases([Named(name, value, name == "out") for name, value in given])
-
-            self.kernel.launch(
-                *[value for value in args if value is not None],
-                stream=stream,
-                check=None if arrays[3] is None else check,
-            )
-        return (out, lse) if self.returns_lse else out
-
-    def arguments(
-        self,
-        arrays: Sequence[Any],
-        scales: Sequence[Any],
-        keys: tuple[Any, Any],
-        offsets: Sequence[Any],
-    ) -> list[Any]:
-        """The program's arguments: heads that share keys are a mode of their own. `keys` are their
-        lengths and the table of their pages.
-        """
-        lengths, table = keys
-        q, k, v, out, lse = arrays
-        if self.folds:
-            view = split_heads if self.gathers else heads_as_rows
-            q, out = view(q, self.heads), heads_as_rows(out, self.heads)
-            lse = None if lse is None else heads_as_rows(lse, self.heads)
-        elif self.group > 1:
-            q, out = split_heads(q, self.heads), split_heads(out, self.heads)
-            k, v = share_heads(k, self.group), share_heads(v, self.group)
-            lse = None if lse is None else split_heads(lse, self.heads)
-        items = None if self.items is None else work_items(offsets[0], self.items)
-        packing = [items, *offsets] if items is not None else [None] * 3
-        factors = self.scales.arguments(
-            scales, self.out_shape[0], self.heads, 1 if self.folds else self.group
-        )
-        given = [q, k, v, out, lse, *self.numbers, *factors, lengths]
-        if self.parts is not None or self.gathers:
-            return [*given, self.queries, table, self.parts]
-        return [*given, *packing, self.queries, table]
+_calls: Kept[tuple[object, ...], ReadyAttention] = Kept(_CALLS_KEPT)
 
 
 @dataclass(frozen=True)
@@ -391,7 +298,7 @@ class _Call:
         schedule: Schedule | str | None,
         backend: str,
         spills: int = 0,
-    ) -> _ReadyCall:
+    ) -> ReadyAttention:
         """Compile (or find) the kernel; an empty output has none. `spills` is how many defaults
         the assembler has refused.
         """
@@ -443,7 +350,7 @@ class _Call:
         work = Work(self.key_shape(), many, 1 if folds else group, self.masks(), bool(self.packing))
         parts = parts_of(work, chosen, target, backend)
         chosen = without_parts(chosen)
-        ready = _ReadyCall(
+        ready = ReadyAttention(
             None,
             self.out_shape,
             self.out_dtype,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cutedialect.backend.runtime.cupy import gpu_available
+from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.schedule import Schedule, replace_set
 
 # Multiprocessors where no device is asked: an A100, an H100.

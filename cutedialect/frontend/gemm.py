@@ -13,8 +13,8 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from cutedialect.backend.runtime.arrays import array_look
-from cutedialect.backend.runtime.cupy import gpu_available
+from cutedialect.backend.runtime.arrays import array_looks
+from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
@@ -118,7 +118,7 @@ def gemm(
             is_scaled,
         ),
     )
-    ready = _calls.get(key) if key is not None else None
+    ready = _calls.known(key)
     if ready is None:
         if uses_jax((a, b, c, bias, out, scale_a, scale_b, aux)):
             given = {
@@ -158,21 +158,11 @@ _calls: Kept[tuple[object, ...], ReadyCall] = Kept(_CALLS_KEPT)
 
 
 def call_key(arrays: Sequence[Any], options: tuple[object, ...]) -> tuple[object, ...] | None:
-    """What of a call decides the kernel and its checks; None for arrays that are checked each time,
-    and for arguments without a hash.
+    """What of a call decides the kernel and its checks; None for arrays that are checked each
+    time. An option without a hash makes a key without one.
     """
-    looks: list[Any] = []
-    for array in arrays:
-        look = None if array is None else array_look(array)
-        if look is None and array is not None:
-            return None
-        looks.append(look)
-    key = (*looks, *options)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    looks = array_looks(arrays)
+    return None if looks is None else (*looks, *options)
 
 
 def compile_gemm(

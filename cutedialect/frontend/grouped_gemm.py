@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from cutedialect.backend.runtime.arrays import call_key as argument_key
-from cutedialect.backend.runtime.cupy import PreparedCall
+from cutedialect.backend.runtime.cuda import PreparedCall
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
@@ -72,7 +72,8 @@ def grouped_gemm(
     if out is not None:
         same = _equal_call((as_, bs, c, bias, out, scale_a, scale_b, aux, alpha, beta), options)
         prepared = _repeated.get(same)
-        if prepared is not None and prepared.repeat(stream):
+        if prepared is not None:
+            prepared.repeat(stream)
             mark_written((out, aux))
             if stream is not None:
                 record_use((as_, bs, c, bias, out, scale_a, scale_b, aux), stream)

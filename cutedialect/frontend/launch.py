@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
-from cutedialect.backend.runtime.cupy import gpu_available
 from cutedialect.backend.runtime.devices import current_arch
+from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key

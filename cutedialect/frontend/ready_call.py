@@ -5,17 +5,20 @@ was made from, and holds none of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.backend.runtime.new_arrays import new_array
+from cutedialect.backend.runtime.new_arrays import maker, new_array
+from cutedialect.backend.runtime.warm_call import WarmCall, warm_call
 
 from .aliasing import Named, check_aliases
 from .dtypes import DType
 from .gemm_operands import expanded, transposed
 from .gemm_scales import Scale
 
+# Places in the arrays of a call.
+_A, _B, _C, _BIAS, _OUT, _SCALE_A, _SCALE_B, _AUX = range(8)
 _INPUTS = ("a", "b", "c", "bias", "scale_a", "scale_b")
 
 
@@ -33,11 +36,12 @@ def named_arrays(
     ]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReadyCall:
     """What a warm call needs, and none of the arrays that it was made from.
 
     `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
+    `warm` is the call on device arrays after the first one, and `make` makes its output.
     """
 
     kernel: Kernel | None
@@ -48,6 +52,8 @@ class ReadyCall:
     takes_alpha: bool = True
     takes_c: bool = False
     scales: tuple[Scale | None, Scale | None] | None = None
+    warm: WarmCall | None = field(default=None, compare=False)
+    make: Callable[[Any], Any] | None = field(default=None, compare=False)
 
     def run(
         self,
@@ -64,7 +70,14 @@ class ReadyCall:
         aux: Any = None,
     ) -> Any:
         """Launch on arrays that look like those of `prepare`."""
-        result = out if out is not None else self.output(a, stream)
+        result = out
+        if result is None:
+            make = self.make if stream is None else None
+            result = self.output(a, stream) if make is None else make(a)
+        if self.warm is not None:
+            arrays = (a, b, c, bias, result, scale_a, scale_b, aux)
+            if self.warm.run(arrays, self._numbers(alpha, beta), stream):
+                return result
         if self.kernel is None:
             return result
         given = self.arguments(a, b, c, bias, result, alpha, beta, scale_a, scale_b, aux)
@@ -78,7 +91,37 @@ class ReadyCall:
             stream=stream,
             check=None if out is None and aux is None else check,
         )
+        if self.warm is None:
+            self._warm_up(given, (a, b, c, bias, result, scale_a, scale_b, aux), out is None)
         return result
+
+    def _numbers(self, alpha: float, beta: float) -> tuple[float, ...]:
+        if self.takes_c:
+            return (float(alpha), float(beta)) if self.takes_alpha else (float(beta),)
+        return (float(alpha),) if self.takes_alpha else ()
+
+    def _warm_up(self, given: list[Any], arrays: tuple[Any, ...], is_new: bool) -> None:
+        """Keep the launch for calls on other arrays that look the same."""
+        assert self.kernel is not None
+        # The order of `arguments`.
+        places = [_A, _B] if not self.swapped else [_B, _A]
+        if self.takes_c:
+            places.append(_C)
+        places += [_BIAS, _OUT]
+        if self.scales is not None:
+            places += [_SCALE_B, _SCALE_A] if self.swapped else [_SCALE_A, _SCALE_B]
+        places += [_AUX]
+        written = [place for place in (_OUT, _AUX) if not (is_new and place == _OUT)]
+        self.warm = warm_call(
+            self.kernel,
+            [value for value in given if value is not None],
+            arrays,
+            [place for place in places if arrays[place] is not None],
+            [place for place in written if arrays[place] is not None],
+            _C if self.takes_c else None,
+        )
+        if self.warm is not None:
+            self.make = maker(arrays[_A], self.out_shape, self.out_dtype.numpy)
 
     def arguments(
         self,

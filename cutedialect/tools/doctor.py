@@ -133,23 +133,19 @@ def _driver() -> Finding:
 
 
 def _gpu() -> Finding:
-    from importlib import import_module
-    from importlib.util import find_spec
+    from cutedialect.backend.runtime.driver import find_driver
 
-    from cutedialect.backend.runtime.cupy import gpu_available
-
-    if find_spec("cupy") is None:
-        return Finding("gpu", "missing", "CuPy is not installed; kernels run in the emulator")
-    if not gpu_available():
-        return Finding("gpu", "missing", "CuPy sees no device; kernels run in the emulator")
-    runtime = import_module("cupy.cuda").runtime
+    driver = find_driver()
+    if driver is None:
+        return Finding("gpu", "missing", "the driver sees no device; kernels run in the emulator")
     devices = []
-    for index in range(runtime.getDeviceCount()):
-        properties = runtime.getDeviceProperties(index)
-        name = properties["name"].decode()
-        capability = f"{properties['major']}.{properties['minor']}"
-        memory = properties["totalGlobalMem"] >> 30
-        devices.append(f"{index}: {name}, compute capability {capability}, {memory} GiB")
+    for index in range(driver.device_count()):
+        capability = driver.capability(index)
+        memory = driver.device_memory(index) >> 30
+        devices.append(
+            f"{index}: {driver.device_name(index)}, compute capability "
+            f"{capability[:-1]}.{capability[-1]}, {memory} GiB"
+        )
     return Finding("gpu", "ok", "; ".join(devices))
 
 
@@ -197,20 +193,20 @@ def _emulator() -> Finding:
 
 
 def _launch() -> Finding:
-    from importlib import import_module
+    import numpy as np
 
-    from cutedialect.backend.runtime.cupy import gpu_available
+    from cutedialect.backend.runtime.driver import find_driver
     from cutedialect.backend.runtime.target_fit import device_arch
 
-    if not gpu_available():
+    driver = find_driver()
+    if driver is None:
         return Finding("launch", "missing", "no GPU to launch on")
-    cupy = import_module("cupy")
-    capability = cupy.cuda.Device().compute_capability
+    capability = driver.capability(driver.current_device())
     arch = device_arch(capability, _ARCH)
     if arch is None:
         return Finding("launch", "missing", f"compute capability {capability} is below 8.0")
-    x = 2 * cupy.arange(_EXTENT, dtype=cupy.float32)
+    x = 2 * np.arange(_EXTENT, dtype=np.float32)
     _self_check("cuda").launch(x, 3.0)
-    if not bool((x == 7 * cupy.arange(_EXTENT)).all()):
+    if not (x == 7 * np.arange(_EXTENT)).all():
         return Finding("launch", "failed", "self-check: wrong result")
     return Finding("launch", "ok", f"self-check on {arch}")

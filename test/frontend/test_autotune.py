@@ -14,7 +14,7 @@ from cutedialect.backend.runtime import cache, tunings
 from cutedialect.backend.runtime import timing as timing_module
 from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.buffers import DeviceTensor
-from cutedialect.backend.runtime.cupy import gpu_available
+from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.timing import DeviceLostError, NoDeviceError
 from cutedialect.frontend import autotune as autotune_module

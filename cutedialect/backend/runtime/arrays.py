@@ -39,12 +39,15 @@ class Reader(NamedTuple):
     """How arrays of one class are read. `argument` gives all of it, and refuses by ValueError or
     TypeError what no kernel may touch. `look` is what decides a kernel and its checks: type, shape,
     strides, place and alignment; `key` with the address everything that a launch depends on. Both
-    are None for an array that has to be read by `argument` each time.
+    are None for an array that has to be read by `argument` each time. `pointer` is the address of
+    an array on a device, None for one of which a launch has to tell its library; there is none for
+    what is no such array.
     """
 
     argument: Callable[[Any], TensorArgument | None]
     look: Callable[[Any], Any] = lambda value: None
     key: Callable[[Any], Any] = lambda value: None
+    pointer: Callable[[Any], int | None] | None = None
 
 
 def tensor_argument(value: Any) -> TensorArgument | None:
@@ -55,11 +58,21 @@ def tensor_argument(value: Any) -> TensorArgument | None:
     return (_READERS.get(type(value)) or _reader(type(value))).argument(value)
 
 
-def array_look(value: Any) -> Any:
-    """Shape, strides, type, place and alignment of an array; None for one that has to be checked
-    each time.
+def array_looks(values: Sequence[Any]) -> list[Any] | None:
+    """The looks of arrays, of which some may be None; None where one has to be checked each
+    time.
     """
-    return (_READERS.get(type(value)) or _reader(type(value))).look(value)
+    looks: list[Any] = []
+    for value in values:
+        if value is None:
+            looks.append(None)
+            continue
+        kind = type(value)
+        look = (_LOOKS.get(kind) or _reader(kind).look)(value)
+        if look is None:
+            return None
+        looks.append(look)
+    return looks
 
 
 def call_key(values: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -77,14 +90,52 @@ def call_key(values: Sequence[Any]) -> tuple[Any, ...] | None:
     return tuple(parts)
 
 
+Look = tuple[tuple[Any, ...], tuple[int, ...], tuple[float, ...]]
+
+
+def launch_look(values: Sequence[Any]) -> Look | None:
+    """What of a launch decides its grid and its tensor maps, and beside that the addresses of the
+    device arrays and the floating-point numbers, which equal launches need not have in common. None
+    where one of `values` has to be bound each time.
+    """
+    looks: list[Any] = []
+    pointers: list[int] = []
+    numbers: list[float] = []
+    for value in values:
+        kind = type(value)
+        reader = _READERS.get(kind) or _reader(kind)
+        if reader.pointer is not None:
+            look, pointer = reader.look(value), reader.pointer(value)
+            if look is None or pointer is None:
+                return None
+            looks.append(look)
+            pointers.append(pointer)
+        elif kind is float:
+            looks.append(kind)
+            numbers.append(value)
+        else:
+            key = reader.key(value)
+            if key is None:
+                return None
+            looks.append(key)
+    return tuple(looks), tuple(pointers), tuple(numbers)
+
+
+def pointer_reader(value: Any) -> Callable[[Any], int | None] | None:
+    """How the addresses of device arrays like `value` are read; None for what is no such array."""
+    kind = type(value)
+    return (_READERS.get(kind) or _reader(kind)).pointer
+
+
 _READERS: dict[type, Reader] = {}
-# `key` of each reader: one look-up less in a warm call.
+# `key` and `look` of each reader: one look-up less in a warm call.
 _KEYS: dict[type, Callable[[Any], Any]] = {}
+_LOOKS: dict[type, Callable[[Any], Any]] = {}
 
 
 def _reader(cls: type) -> Reader:
     reader = _READERS[cls] = _made_reader(cls)
-    _KEYS[cls] = reader.key
+    _KEYS[cls], _LOOKS[cls] = reader.key, reader.look
     return reader
 
 
@@ -97,7 +148,7 @@ def _made_reader(cls: type) -> Reader:
 
         return torch_reader(cls)
     if "cupy" in libraries and hasattr(cls, "data"):
-        return Reader(_cupy, _cupy_look, _cupy_key)
+        return Reader(_cupy, _cupy_look, _cupy_key, lambda array: array.data.ptr)
     if libraries & {"jax", "jaxlib"} and hasattr(cls, "at"):
         from cutedialect.backend.runtime.jax_arrays import jax_argument
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cutedialect.backend.runtime.driver import MULTIPROCESSOR_COUNT, driver
 from cutedialect.backend.runtime.target_fit import default_arch
 
 if TYPE_CHECKING:
@@ -14,26 +15,26 @@ if TYPE_CHECKING:
 
 
 def current_arch() -> str:
-    """The target to compile for on CuPy's current device."""
-    return default_arch(import_module("cupy").cuda.Device().compute_capability)
+    """The target to compile for on the current device."""
+    found = driver()
+    return default_arch(found.capability(found.current_device()))
 
 
 def device_name() -> str:
-    """The name of CuPy's current device."""
-    runtime = import_module("cupy").cuda.runtime
-    name = runtime.getDeviceProperties(runtime.getDevice())["name"]
-    return name.decode() if isinstance(name, bytes) else str(name)
+    """The name of the current device."""
+    found = driver()
+    return found.device_name(found.current_device())
 
 
 def processors() -> int:
-    """How many multiprocessors CuPy's current device has."""
-    return import_module("cupy").cuda.Device().attributes["MultiProcessorCount"]
+    """How many multiprocessors the current device has."""
+    found = driver()
+    return found.device_attribute(MULTIPROCESSOR_COUNT, found.current_device())
 
 
 def on_device(device: int) -> AbstractContextManager[Any]:
     """A context in which a device is the current one."""
-    cuda = import_module("cupy.cuda")
-    return nullcontext() if cuda.runtime.getDevice() == device else cuda.Device(device)
+    return driver().on(device)
 
 
 def empty(shape: Sequence[int], dtype: np.dtype, device: int) -> Any:

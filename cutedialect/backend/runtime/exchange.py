@@ -6,7 +6,6 @@ on another one waits for it.
 from __future__ import annotations
 
 import ctypes
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from cutedialect.backend.runtime.arrays import (
     host_view,
     in_elements,
 )
+from cutedialect.backend.runtime.driver import driver
 
 # The largest version of DLPack that is asked for; within a major version the layout is fixed.
 _VERSION = (1, 0)
@@ -73,8 +73,7 @@ def _stream_of(interface: dict[str, Any]) -> int | None:
 
 def _device_of(pointer: int) -> int:
     """The device that owns an address; the interface does not say."""
-    runtime: Any = import_module("cupy.cuda").runtime
-    return runtime.pointerGetAttributes(pointer).device if pointer else runtime.getDevice()
+    return driver().device_of(pointer) if pointer else driver().current_device()
 
 
 class _DLTensor(ctypes.Structure):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import warnings
 from pathlib import Path
@@ -27,13 +26,8 @@ def _reason() -> str:
     slow = "kernels run in the emulator, which is slow"
     if not _has_nvidia_device():
         return f"expected a CUDA device, got none: {slow}; {silence}"
-    if importlib.util.find_spec("cupy") is None:
-        return (
-            f"expected CuPy to use the NVIDIA GPU of this machine, got none: {slow}; install it "
-            f"with: pip install 'cutedialect[cuda13]' (or [cuda12]); {silence}"
-        )
     return (
-        f"expected CuPy to see the NVIDIA GPU of this machine, got no device: {slow}; "
+        f"expected the CUDA driver to see the NVIDIA GPU of this machine, got no device: {slow}; "
         f"see: python -m cutedialect doctor; {silence}"
     )
 

@@ -50,13 +50,15 @@ class HostPlan:
     """The executable form of the host source. `run` takes `(pointer, shape, strides)` for each
     tensor, a list of such for each group and a number for each scalar, then the device's
     multiprocessor count; a pointer may be any object. `types` are the types of the flat arguments
-    of each kernel, `smem` its dynamic shared memory in bytes, `clusters` its CTAs of a cluster.
+    of each kernel, `smem` its dynamic shared memory in bytes, `clusters` its CTAs of a cluster;
+    `has_workspaces` says whether launches share memory that is no argument.
     """
 
     run: Callable[[Sequence[Any], int], tuple[Launch, ...]]
     types: dict[str, tuple[str, ...]]
     smem: dict[str, int]
     clusters: dict[str, tuple[int, int, int]]
+    has_workspaces: bool = False
 
 
 def load(source: str) -> HostPlan:
@@ -82,7 +84,8 @@ def load(source: str) -> HostPlan:
             ) from None
         return tuple([_checked(launch) for launch in launches if 0 not in launch.grid])
 
-    return HostPlan(run, names["TYPES"], names["SMEM"], names["CLUSTERS"])
+    has_workspaces = "Workspace(" in source
+    return HostPlan(run, names["TYPES"], names["SMEM"], names["CLUSTERS"], has_workspaces)
 
 
 def _checked(launch: Launch) -> Launch:

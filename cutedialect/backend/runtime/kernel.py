@@ -5,26 +5,33 @@ arguments, and launches where the arrays live.
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Literal
 
 from cutedialect import environment
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound, tensors_of
-from cutedialect.backend.runtime.arrays import call_key
-from cutedialect.backend.runtime.cupy import CupyLauncher, PreparedCall, gpu_available
+from cutedialect.backend.runtime.arrays import Look, launch_look
+from cutedialect.backend.runtime.cuda import CudaLauncher, PreparedCall
 from cutedialect.backend.runtime.devices import device_name
+from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.fallback import announce
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.ptxas import Assembly
-from cutedialect.backend.runtime.signature import Signature
+from cutedialect.backend.runtime.signature import GroupParameter, ScalarParameter, Signature
+from cutedialect.backend.runtime.streams import stream_handle
 from cutedialect.backend.runtime.torch_tensors import mark_written, opaque, record_use
 from cutedialect.remarks import Remark
 
 _REMEMBERED = 1024
+# The alignment in bytes up to which the look of an array tells that of its address.
+_LOOKED_AT = 16
 
 Backend = Literal["auto", "emulator", "cuda"]
 
@@ -57,9 +64,11 @@ class Kernel:
         self._make_stages = stages
         self._written = program.signature.written
         self._checker = ArgumentChecker(program.signature)
-        self._prepared: Kept[tuple[Any, ...] | None, PreparedCall] = Kept(_REMEMBERED)
+        self._prepared: Kept[tuple[Any, ...], PreparedCall] = Kept(_REMEMBERED)
+        # What pointers have to be multiples of, where that is more than a look says.
+        self._alignment = _alignment(program.signature)
         self._emulated: EmulatedLauncher | None = None
-        self._cuda: CupyLauncher | None = None
+        self._cuda: CudaLauncher | None = None
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name} for {self.arch} {self.signature}>"
@@ -137,26 +146,37 @@ class Kernel:
     def launch(
         self, *args: Any, stream: Any = None, check: Callable[[], None] | None = None
     ) -> None:
-        """Run on `args`, tensors and scalars in the order of `signature`. `check` is called first,
-        but not where the kernel ran on the same device arrays before.
+        """Run on `args`, tensors and scalars in the order of `signature`. `check` is called first.
 
         Device arrays run where they live, on `stream` or their library's current stream, and the
         call returns at once. NumPy arrays run on the GPU when there is one, else in the emulator,
         and hold their results when the call returns. Raises TypeError or ValueError that names the
         argument before anything is touched.
         """
-        key = call_key(args)
-        prepared = self._prepared.get(key)
-        if prepared is not None and prepared.repeat(stream):
-            self._tell_torch(args, stream)
-            return
+        look = launch_look(args)
+        key = None if look is None else self._key(look)
+        prepared = None if key is None else self._prepared.get(key)
         if check is not None:
             check()
+        if prepared is not None:
+            assert look is not None
+            handle = prepared.stream() if stream is None else stream_handle(stream)
+            prepared.template.run(look[1], look[2] or prepared.numbers, handle)
+            self._tell_torch(args, stream)
+            return
         bound = self._checker.bind(args)
         prepared = self._launcher(bound).launch(bound, stream)
         self._tell_torch(args, stream)
         if key is not None and prepared is not None:
-            self._prepared.keep(key, prepared)
+            assert look is not None
+            # A number of another type than float is part of the key, as it has to be converted.
+            if not look[2] or len(look[2]) == len(prepared.numbers):
+                self._prepared.keep(key, prepared)
+
+    def _key(self, look: Look) -> tuple[Any, ...]:
+        if self._alignment <= _LOOKED_AT:
+            return look[0]
+        return *look[0], *[pointer % self._alignment for pointer in look[1]]
 
     def _tell_torch(self, args: Sequence[Any], stream: Any) -> None:
         """Tell torch of the tensors that were written, and of a stream that is not its own."""
@@ -171,8 +191,25 @@ class Kernel:
         return self._launcher(bound).launch(bound, stream)
 
     def prepared(self, *args: Any) -> PreparedCall | None:
-        """The call that an earlier `launch` with equal device arrays and numbers left behind."""
-        return self._prepared.get(call_key(args))
+        """The call for device arrays, where an earlier `launch` had some that look like them."""
+        look = launch_look(args)
+        if look is None:
+            return None
+        prepared = self._prepared.get(self._key(look))
+        return None if prepared is None else prepared.like(look[1], look[2])
+
+    def raw_module(self) -> Any:
+        """The kernels as a `cupy.RawModule` on CuPy's current device, to be launched by hand with
+        arguments as `signature` and the PTX text say; raises ImportError without CuPy.
+        """
+        cupy = import_module("cupy")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"{self.name}.cubin"
+            path.write_bytes(self.cubin)
+            module = cupy.RawModule(path=str(path))
+            for kernel in self.program.plan.types:
+                module.get_function(kernel)  # which loads the file, while it is there
+        return module
 
     def warmup(self, device: int | None = None) -> Kernel:
         """Assemble and load now, for `device` or the current one; a later launch may then be
@@ -182,7 +219,7 @@ class Kernel:
             self._on_cuda().warmup(device)
         return self
 
-    def _launcher(self, bound: Bound) -> CupyLauncher | EmulatedLauncher:
+    def _launcher(self, bound: Bound) -> CudaLauncher | EmulatedLauncher:
         on_device, name = None, ""
         for parameter, value in tensors_of(self.signature, bound):
             if value.device is not None:
@@ -199,13 +236,13 @@ class Kernel:
         elif on_device is not None or gpu_available():
             if on_device is not None and not gpu_available():
                 raise RuntimeError(
-                    "expected CuPy to launch on a device, got none; install it with: "
-                    "pip install 'cutedialect[cuda13]' (or [cuda12])"
+                    "expected a CUDA driver to launch on a device, got none; see "
+                    "python -m cutedialect doctor"
                 )
             return self._on_cuda()
         elif forced == "cuda":
             raise RuntimeError(
-                "backend: expected a CUDA device and CuPy with backend='cuda', got none; see "
+                "backend: expected a CUDA device with backend='cuda', got none; see "
                 "python -m cutedialect doctor"
             )
         else:
@@ -220,10 +257,20 @@ class Kernel:
         chosen = environment.backend()
         return "auto" if chosen is None else chosen
 
-    def _on_cuda(self) -> CupyLauncher:
+    def _on_cuda(self) -> CudaLauncher:
         if self._cuda is None:
-            self._cuda = CupyLauncher(self.program)
+            self._cuda = CudaLauncher(self.program)
         return self._cuda
+
+
+def _alignment(signature: Signature) -> int:
+    """The widest alignment that a kernel assumes of a pointer."""
+    tensors = [
+        parameter.member if isinstance(parameter, GroupParameter) else parameter
+        for parameter in signature.parameters
+        if not isinstance(parameter, ScalarParameter)
+    ]
+    return max((tensor.alignment for tensor in tensors), default=1)
 
 
 def checked_backend(backend: object) -> Backend:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from cutedialect.backend.runtime.arrays import tensor_argument
-from cutedialect.backend.runtime.cupy import gpu_available
 from cutedialect.backend.runtime.devices import empty, on_device
-from cutedialect.backend.runtime.torch_tensors import is_torch, new_tensor
+from cutedialect.backend.runtime.driver import gpu_available
+from cutedialect.backend.runtime.torch_tensors import is_torch, maker_like, new_tensor
 
 
 def new_array(like: Any, shape: Sequence[int | None], dtype: np.dtype, stream: Any = None) -> Any:
@@ -25,6 +25,14 @@ def new_array(like: Any, shape: Sequence[int | None], dtype: np.dtype, stream: A
     if array is not None and array.device is not None:
         return empty(extents, dtype, array.device)
     return np.empty(extents, dtype)
+
+
+def maker(like: Any, shape: Sequence[int | None], dtype: np.dtype) -> Callable[[Any], Any]:
+    """What makes arrays as `new_array` does without a stream, for all that look like `like`."""
+    extents = tuple(0 if extent is None else extent for extent in shape)
+    if is_torch(like):
+        return maker_like(like, extents, dtype.name)
+    return lambda like: new_array(like, extents, dtype)
 
 
 def on_device_of(arrays: Sequence[Any]) -> AbstractContextManager[Any]:

@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from cutedialect.backend.runtime.arguments import Bound, tensors_of
 from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.device_memory import Allocation
+from cutedialect.backend.runtime.driver import driver
 from cutedialect.backend.runtime.signature import Signature
 
 _ALIGNMENT = 256
-_TO_DEVICE, _TO_HOST = 1, 2
 
 
 @dataclass
@@ -25,11 +25,12 @@ class _Region:
     low: int
     high: int
     written: bool
-    memory: Any = None
+    memory: Allocation | None = None
 
     @property
     def device(self) -> int:
-        return self.memory.ptr + self.low % _ALIGNMENT
+        assert self.memory is not None
+        return self.memory.pointer + self.low % _ALIGNMENT
 
 
 @contextmanager
@@ -37,19 +38,18 @@ def staged(signature: Signature, bound: Bound, stream: int) -> Iterator[Bound]:
     """`bound` with host arrays replaced by device copies; on a normal exit what the kernel may have
     written is copied back and the stream is waited for.
     """
-    cuda: Any = import_module("cupy.cuda")
-    runtime = cuda.runtime
+    found = driver()
+    device = found.current_device()
     regions = _regions(signature, bound)
     for region in regions:
-        region.memory = cuda.alloc(region.high - region.low + _ALIGNMENT)
-        runtime.memcpyAsync(region.device, region.low, region.high - region.low, _TO_DEVICE, stream)
+        size = region.high - region.low
+        region.memory = Allocation(found, device, size + _ALIGNMENT)
+        found.copy_to_device(region.device, region.low, size, stream)
     yield tuple(_moved(value, regions) for value in bound)
     for region in regions:
         if region.written:
-            runtime.memcpyAsync(
-                region.low, region.device, region.high - region.low, _TO_HOST, stream
-            )
-    runtime.streamSynchronize(stream)
+            found.copy_to_host(region.low, region.device, region.high - region.low, stream)
+    found.synchronize(stream)
 
 
 def _regions(signature: Signature, bound: Bound) -> list[_Region]:

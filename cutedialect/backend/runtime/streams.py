@@ -1,24 +1,19 @@
-"""What users pass as `stream=`: a handle as an int, a CuPy or torch stream, or any object with
-`__cuda_stream__`. CuPy's launch needs no more than an object with `.ptr`.
+"""The stream of a launch: what users pass as `stream=` (a handle as an int, a CuPy or torch stream,
+or any object with `__cuda_stream__`), or the current one of the library that the arrays come from.
 """
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.driver import Driver
 
 _DISABLE_TIMING = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """A CUDA stream by its handle."""
-
-    ptr: int
 
 
 def stream_handle(stream: Any) -> int:
@@ -42,16 +37,23 @@ def stream_handle(stream: Any) -> int:
     )
 
 
-def current_handle(tensor: TensorArgument | None, device: int) -> int:
-    """The stream that the array says orders its work, else the current one of its library, else
-    CuPy's.
+def current_stream(tensor: TensorArgument | None, device: int) -> Callable[[], int]:
+    """What gives the stream on which work on an array is ordered: the one that the array names,
+    else the current one of its library, else CuPy's where that is in use, else the default one.
     """
     if tensor is not None and tensor.stream is not None:
-        return tensor.stream
+        stream = tensor.stream
+        return lambda: stream
     if from_torch(tensor):
-        return torch_handle(device)
-    cuda: Any = sys.modules.get("cupy.cuda") or import_module("cupy.cuda")
-    return cuda.get_current_stream().ptr
+        # What torch's own generated code calls; it makes no object.
+        raw = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", torch_handle)
+        return partial(raw, device)
+    return _cupy_handle
+
+
+def _cupy_handle() -> int:
+    cuda: Any = sys.modules.get("cupy.cuda")
+    return 0 if cuda is None else cuda.get_current_stream().ptr
 
 
 def from_torch(tensor: TensorArgument | None) -> bool:
@@ -66,11 +68,12 @@ def torch_handle(device: int) -> int:
     return sys.modules["torch"].cuda.current_stream(device).cuda_stream
 
 
-def wait_for(runtime: Any, before: int, after: int) -> None:
+def wait_for(driver: Driver, before: int, after: int) -> None:
     """Make later work on the stream `after` wait for all work so far on the stream `before`."""
     if before == after:
         return
-    event = runtime.eventCreateWithFlags(_DISABLE_TIMING)
-    runtime.eventRecord(event, before)
-    runtime.streamWaitEvent(after, event)
-    runtime.eventDestroy(event)  # when it has come to pass
+    event = ctypes.c_void_p()
+    driver.call("cuEventCreate", ctypes.byref(event), ctypes.c_uint(_DISABLE_TIMING))
+    driver.call("cuEventRecord", event, ctypes.c_void_p(before))
+    driver.call("cuStreamWaitEvent", ctypes.c_void_p(after), event, ctypes.c_uint(0))
+    driver.call("cuEventDestroy_v2", event)  # when it has come to pass

@@ -7,14 +7,13 @@ type): the 128 bytes it returns depend on nothing else, and go to the kernel by 
 from __future__ import annotations
 
 import ctypes
-import sys
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from cutedialect.backend.runtime.driver import DRIVER, driver
 from cutedialect.backend.runtime.kept import Kept
 
 if TYPE_CHECKING:
@@ -25,11 +24,9 @@ BYTES = 128
 OPAQUE = np.dtype([("opaque", "<u8", (BYTES // 8,))])
 _ALIGNMENT = 128
 _REMEMBERED = 4096
-# The CUDA driver's library.
-DRIVER = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 # A map needs an address even if its tensor has no elements; nothing is ever read there.
 _NOWHERE = 1 << 12
-_SUCCESS, _NOT_INITIALIZED, _NO_CONTEXT = 0, 3, 201
+_SUCCESS = 0
 _FIELDS = (
     "dtype", "dims", "strides", "box", "element_strides", "swizzle", "interleave", "oob_fill",
 )  # fmt: skip
@@ -117,26 +114,20 @@ def encode(map_: TensorMap, address: int) -> np.ndarray:
     dtype, interleave, swizzle, promotion, fill = map_.codes
     memory = np.zeros(BYTES + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    arguments = (
-        memory.ctypes.data + start,
-        dtype,
-        rank,
-        address,
+    status = function(
+        ctypes.c_void_p(memory.ctypes.data + start),
+        ctypes.c_uint32(dtype),
+        ctypes.c_uint32(rank),
+        ctypes.c_void_p(address),
         (ctypes.c_uint64 * rank)(*map_.dims),
         (ctypes.c_uint64 * max(1, rank - 1))(*map_.strides),
         (ctypes.c_uint32 * rank)(*map_.box),
         (ctypes.c_uint32 * rank)(*map_.element_strides),
-        interleave,
-        swizzle,
-        promotion,
-        fill,
+        ctypes.c_uint32(interleave),
+        ctypes.c_uint32(swizzle),
+        ctypes.c_uint32(promotion),
+        ctypes.c_uint32(fill),
     )
-    status = function(*arguments)
-    if status in (_NOT_INITIALIZED, _NO_CONTEXT):
-        # A thread that has not called CUDA yet: choosing its device makes the context current.
-        runtime: Any = import_module("cupy.cuda").runtime
-        runtime.setDevice(runtime.getDevice())
-        status = function(*arguments)
     if status != _SUCCESS:
         raise RuntimeError(
             f"expected the CUDA driver to encode {map_} at {address:#x}, got "
@@ -147,30 +138,28 @@ def encode(map_: TensorMap, address: int) -> np.ndarray:
 
 _ERRORS = {
     1: "CUDA_ERROR_INVALID_VALUE",
-    _NOT_INITIALIZED: "CUDA_ERROR_NOT_INITIALIZED",
+    3: "CUDA_ERROR_NOT_INITIALIZED",
     4: "CUDA_ERROR_DEINITIALIZED",
-    _NO_CONTEXT: "CUDA_ERROR_INVALID_CONTEXT",
+    201: "CUDA_ERROR_INVALID_CONTEXT",
     801: "CUDA_ERROR_NOT_SUPPORTED",
 }
 
 
-@cache
 def _encoder() -> Any:
-    """`cuTensorMapEncodeTiled` of the CUDA driver, typed as in cuda.h."""
+    """`cuTensorMapEncodeTiled` of the CUDA driver."""
+    return _found(lambda: driver().function("cuTensorMapEncodeTiled"))
+
+
+def replacer() -> Any:
+    """`cuTensorMapReplaceAddress` of the CUDA driver: (map, address), both `c_void_p`."""
+    return _found(lambda: driver().quick("cuTensorMapReplaceAddress"))
+
+
+def _found(look_up: Callable[[], Any]) -> Any:
     try:
-        function = ctypes.CDLL(DRIVER).cuTensorMapEncodeTiled
-    except OSError:
-        raise RuntimeError(
-            f"expected the CUDA driver ({DRIVER}) for a tensor map, got none"
-        ) from None
+        return look_up()
     except AttributeError:
         raise RuntimeError(
             "expected a CUDA driver of version 12.0 or later, which can encode tensor maps, got an "
             f"older {DRIVER}"
         ) from None
-    u32, address = ctypes.c_uint32, ctypes.c_void_p
-    function.argtypes = (
-        address, u32, u32, address, address, address, address, address, u32, u32, u32, u32,
-    )  # fmt: skip
-    function.restype = ctypes.c_int
-    return function

@@ -12,8 +12,9 @@ from typing import Any, Protocol
 
 from cutedialect.backend.runtime import buffers
 from cutedialect.backend.runtime.arrays import TensorArgument
-from cutedialect.backend.runtime.cupy import PreparedCall, gpu_available
+from cutedialect.backend.runtime.cuda import PreparedCall
 from cutedialect.backend.runtime.devices import current_arch, device_name
+from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.outcomes import Outcomes
@@ -83,13 +84,16 @@ class DeviceTimer:
     """
 
     def __init__(self, check: bool = True) -> None:
-        if not gpu_available():
+        try:
+            cuda: Any = import_module("cupy.cuda") if gpu_available() else None
+        except ImportError:
+            cuda = None
+        if cuda is None:
             raise NoDeviceError(
                 "expected a CUDA device and CuPy to time schedules with, got none; emulated time "
                 "says nothing of a device. 'python -m cutedialect schedules --problem MxNxK' "
                 "shows the estimate that cute.gemm chooses by"
             )
-        cuda: Any = import_module("cupy.cuda")
         self._cuda = cuda
         self._index: int = cuda.runtime.getDevice()
         self._stream = cuda.Stream(non_blocking=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from types import CodeType
 from typing import Any, TypeVar
 
@@ -31,7 +32,12 @@ def torch_reader(cls: type) -> Reader:
     if getattr(cls, "__torch_dispatch__", plain) is not plain:
         return Reader(_refuse_subclass)
     grad_enabled = torch.is_grad_enabled
-    strided, negative = torch.strided, _is_negative
+    strided = torch.strided
+    # Views that negate have one of the types of parts of complex numbers.
+    parts = {getattr(torch, name, None) for name in ("float16", "float32", "float64")}
+
+    def negative(tensor: Any) -> bool:
+        return tensor.dtype in parts and tensor.is_neg()
 
     def argument(tensor: Any) -> TensorArgument:
         if tensor.layout is not strided:
@@ -51,10 +57,12 @@ def torch_reader(cls: type) -> Reader:
 
     def look(tensor: Any) -> Any:
         try:
-            if (tensor.requires_grad and grad_enabled()) or negative(tensor):
+            dtype = tensor.dtype
+            if (tensor.requires_grad and grad_enabled()) or (dtype in parts and tensor.is_neg()):
                 return None
-            place = tensor.data_ptr() & 15, tensor.device
-            return cls, tensor.shape, tensor.stride(), tensor.dtype, place
+            return (
+                cls, tensor.shape, tensor.stride(), dtype, tensor.data_ptr() & 15, tensor.device,
+            )  # fmt: skip
         except RuntimeError:  # no strides, or no memory
             return None
 
@@ -65,7 +73,11 @@ def torch_reader(cls: type) -> Reader:
             tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(),
         )  # fmt: skip
 
-    return Reader(argument, look, key)
+    return Reader(argument, look, key, _cuda_pointer)
+
+
+def _cuda_pointer(tensor: Any) -> int | None:
+    return tensor.data_ptr() if tensor.is_cuda else None
 
 
 def opaque(instead: str) -> Callable[[_Call], _Call]:
@@ -99,10 +111,6 @@ def _skip_frames() -> None:
     skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.SKIP)
     while _opaque_code:
         frames.set_code_exec_strategy(_opaque_code.pop(), skip)
-
-
-def _is_negative(tensor: Any) -> bool:
-    return tensor.is_neg()
 
 
 def _refuse_subclass(tensor: Any) -> TensorArgument:
@@ -150,6 +158,14 @@ def mark_written(values: Sequence[Any]) -> None:
         torch.autograd.graph.increment_version(tensors)
 
 
+def version_bump() -> Callable[[Sequence[Any]], object]:
+    """What bumps the version of each of some tensors, as `mark_written` does."""
+    torch: Any = sys.modules["torch"]
+    # torch's own function asks first whether it was given one tensor or several.
+    raw = getattr(torch._C, "_increment_version", None)
+    return torch.autograd.graph.increment_version if raw is None else raw
+
+
 def record_use(values: Sequence[Any], stream: Any) -> None:
     """Tell torch's allocator that CUDA tensors of `values` are in use on another stream than the
     current one, so that their memory is not given away before the launch is over.
@@ -177,6 +193,30 @@ def new_tensor(like: Any, shape: tuple[int, ...], dtype: str, stream: Any) -> An
         made = torch.empty(shape, dtype=element, device=device)
     made.record_stream(current)
     return made
+
+
+def maker_like(tensor: Any, shape: tuple[int, ...], dtype: str) -> Callable[[Any], Any]:
+    """What makes tensors as `new_tensor` does without a stream, where those like `tensor` live, at
+    the speed of torch's generated code where this torch has that function.
+    """
+    torch: Any = sys.modules["torch"]
+    element, device = getattr(torch, dtype), tensor.device
+
+    def empty(like: Any) -> Any:
+        return torch.empty(shape, dtype=element, device=device)
+
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    raw = getattr(guards, "_empty_strided_cuda", None)
+    if device.type != "cuda" or raw is None:
+        return empty
+    strides = tuple(prod(shape[mode + 1 :]) for mode in range(len(shape)))
+
+    def on_current(like: Any) -> Any:
+        made = raw(shape, strides, element)
+        # It knows the current device alone.
+        return made if made.device == device else empty(like)
+
+    return on_current
 
 
 def torch_stream(stream: Any, device: Any) -> Any:

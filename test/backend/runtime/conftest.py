@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Iterator
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
-from cutedialect.backend.runtime import cupy as launcher
+from cutedialect.backend.runtime import cuda as launcher
+from cutedialect.backend.runtime import driver, tensor_maps
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.backend.runtime.ptx_text import entries
 
 MEMREF = '!cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">'
 
@@ -122,103 +126,281 @@ def own_cache(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"CUTEDIALECT_{name}", raising=False)
 
 
-class FakeMemoryCuda:
-    """`cupy.cuda` with real memory; `uploads`, `launches` and `calls` are the record."""
+_NAMES = {1: b"CUDA_ERROR_INVALID_VALUE", 3: b"CUDA_ERROR_NOT_INITIALIZED"}
+# The address of a device's primary context; that of a context of somebody else.
+CONTEXT = 0xC000
+FOREIGN = 0xF000
 
-    def __init__(self) -> None:
-        self.uploads: list[int] = []
-        self.launches: list[list[bytes]] = []
+
+class FakeLibrary:
+    """A CUDA driver: functions of cuda.h over memory of this process. `calls` is the record of what
+    was asked, `launches` of what was launched, with the bytes of each argument. `sizes` are the
+    bytes of each kernel's arguments, by name, as its PTX declares them; `effects` run in the place
+    of kernels, on (grid, arguments as bytes).
+    """
+
+    def __init__(self, capability: str = "90", devices: int = 2) -> None:
+        self.capability, self.devices = capability, devices
+        self.context = CONTEXT
         self.calls: list[tuple[Any, ...]] = []
-        self.stream = 0
-        self.capturing = False
+        self.launches: list[dict[str, Any]] = []
+        # (the stream that waits, the stream that it waits for)
+        self.waits: list[tuple[int, int]] = []
+        self.capturing = 0
+        self.sizes: dict[str, Sequence[int]] = {}
+        self.effects: dict[str, Callable[..., None]] = {}
         self.alive: list[Any] = []
-        self.runtime = SimpleNamespace(
-            getDevice=lambda: 0,
-            streamIsCapturing=lambda stream: self.capturing,
-            deviceGetAttribute=lambda attribute, device: 132,
-            memcpyAsync=self._copy,
-            streamSynchronize=lambda stream: None,
-            mallocAsync=self._allocate_in_graph,
-            memsetAsync=self._clear,
-            freeAsync=lambda pointer, stream: self.calls.append(("free", stream)),
-        )
-        self.function = SimpleNamespace(Module=lambda: self)
-        self.driver = SimpleNamespace(
-            funcSetAttribute=lambda *args: None, funcGetAttribute=lambda *args: 384
-        )
-        self.memory = SimpleNamespace(Memory=self.alloc)
+        self.freed: list[int] = []
+        self.clusters = 0
+        self.launch_status = 0
+        self.stream = 77
+        self._functions: list[str] = []
+        self._events: dict[int, int] = {}
+        self._pushed: list[int] = []
+        # A driver of CUDA 12 or later; tests of an older one delete these.
+        self.cuLaunchKernelEx = self._launch
+        self.cuTensorMapEncodeTiled = self._encode
+        self.cuTensorMapReplaceAddress = self._replace
+        self.cuOccupancyMaxActiveClusters = self._clusters
 
-    def is_available(self) -> bool:
-        return True
+    @property
+    def current(self) -> int:
+        """The device whose primary context is current."""
+        return self.context - CONTEXT
 
-    def Device(self, device: int) -> Any:
-        return FakeMemoryDevice()
+    def named(self, kind: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] == kind]
 
-    def load(self, image: bytes) -> None:
-        pass
+    # Functions of cuda.h: arguments as ctypes makes them, a CUresult as the result.
 
-    def get_function(self, name: str) -> Any:
-        return FakeMemoryFunction(self)
+    def cuInit(self, flags: Any) -> int:
+        return 0
 
-    def get_current_stream(self) -> Any:
-        return SimpleNamespace(ptr=self.stream)
+    def cuGetErrorName(self, status: Any, text: Any) -> int:
+        text._obj.value = _NAMES.get(status.value, b"CUDA_ERROR_UNKNOWN")
+        return 0
 
-    def alloc(self, size: int) -> Any:
-        memory = ctypes.create_string_buffer(b"\xff" * (size + 256))
+    def cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = self.devices
+        return 0
+
+    def cuDeviceGetAttribute(self, value: Any, attribute: Any, device: Any) -> int:
+        major, minor = int(self.capability[:-1]), int(self.capability[-1])
+        value._obj.value = {16: 132, 38: 50 << 20, 75: major, 76: minor}[attribute.value]
+        return 0
+
+    def cuDeviceGetName(self, text: Any, size: Any, device: Any) -> int:
+        text.value = b"Fake GPU"
+        return 0
+
+    def cuDeviceTotalMem_v2(self, size: Any, device: Any) -> int:
+        size._obj.value = 80 << 30
+        return 0
+
+    def cuPointerGetAttribute(self, value: Any, attribute: Any, pointer: Any) -> int:
+        value._obj.value = 0
+        return 0
+
+    def cuDevicePrimaryCtxRetain(self, context: Any, device: Any) -> int:
+        context._obj.value = CONTEXT + device.value
+        return 0
+
+    def cuCtxGetCurrent(self, context: Any) -> int:
+        context._obj.value = self.context or None
+        return 0
+
+    def cuCtxSetCurrent(self, context: Any) -> int:
+        self.context = context.value
+        return 0
+
+    def cuCtxGetDevice(self, device: Any) -> int:
+        device._obj.value = 0 if self.context == FOREIGN else self.current
+        return 0
+
+    def cuCtxPushCurrent_v2(self, context: Any) -> int:
+        self._pushed.append(self.context)
+        self.context = context.value
+        return 0
+
+    def cuCtxPopCurrent_v2(self, context: Any) -> int:
+        self.context = self._pushed.pop()
+        return 0
+
+    def cuModuleLoadData(self, module: Any, image: Any) -> int:
+        module._obj.value = 1
+        self.calls.append(("load", self.current, image.value[:4]))
+        return 0
+
+    def cuModuleGetFunction(self, function: Any, module: Any, name: bytes) -> int:
+        self._functions.append(name.decode())
+        function._obj.value = len(self._functions)
+        return 0
+
+    def cuFuncSetAttribute(self, function: Any, attribute: Any, value: Any) -> int:
+        name = self._functions[function.value - 1]
+        self.calls.append(("attribute", name, attribute.value, value.value))
+        return 0
+
+    def cuFuncGetAttribute(self, value: Any, attribute: Any, function: Any) -> int:
+        value._obj.value = {0: 384}[attribute.value]
+        return 0
+
+    def cuMemAlloc_v2(self, pointer: Any, size: Any) -> int:
+        memory = ctypes.create_string_buffer(b"\xff" * (size.value + 256))
         self.alive.append(memory)
-        pointer = -(-ctypes.addressof(memory) // 256) * 256
-        return FakeMemory(pointer, size)
+        pointer._obj.value = -(-ctypes.addressof(memory) // 256) * 256
+        self.calls.append(("allocate", size.value))
+        return 0
 
-    def _allocate_in_graph(self, size: int, stream: int) -> int:
-        self.calls.append(("allocate", size, stream))
-        return self.alloc(size).ptr
+    def cuMemFree_v2(self, pointer: Any) -> int:
+        self.freed.append(pointer.value)
+        return 0
 
-    def _clear(self, pointer: int, value: int, size: int, stream: int) -> None:
-        ctypes.memset(pointer, value, size)
-        self.calls.append(("clear", size, stream))
+    def cuMemsetD8Async(self, pointer: Any, value: Any, size: Any, stream: Any) -> int:
+        ctypes.memset(pointer.value, value.value, size.value)
+        self.calls.append(("clear", size.value))
+        return 0
 
-    def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
-        ctypes.memmove(target, source, size)
-        self.uploads.append(size)
+    def cuMemcpyHtoDAsync_v2(self, target: Any, source: Any, size: Any, stream: Any) -> int:
+        ctypes.memmove(target.value, source.value, size.value)
+        self.calls.append(("to device", size.value, stream.value or 0))
+        return 0
 
+    def cuMemcpyDtoHAsync_v2(self, target: Any, source: Any, size: Any, stream: Any) -> int:
+        ctypes.memmove(target.value, source.value, size.value)
+        self.calls.append(("to host", size.value, stream.value or 0))
+        return 0
 
-class FakeMemoryFunction:
-    ptr = 4711
+    def cuStreamCreate(self, stream: Any, flags: Any) -> int:
+        stream._obj.value = 0x9999
+        return 0
 
-    def __init__(self, cuda: FakeMemoryCuda) -> None:
-        self.cuda = cuda
+    def cuStreamDestroy_v2(self, stream: Any) -> int:
+        return 0
 
-    def __call__(self, grid: Any, block: Any, args: Any, smem: int, stream: Any) -> None:
-        self.cuda.launches.append([arg.tobytes() for arg in args])
+    def cuStreamSynchronize(self, stream: Any) -> int:
+        if stream.value != 0x9999:
+            self.calls.append(("synchronize", stream.value or 0))
+        return 0
 
+    def cuStreamGetCaptureInfo_v2(self, stream: Any, status: Any, number: Any, *_: Any) -> int:
+        status._obj.value = int(self.capturing != 0)
+        number._obj.value = self.capturing
+        return 0
 
-class FakeMemory:
-    def __init__(self, ptr: int, size: int) -> None:
-        self.ptr, self.size = ptr, size
+    def cuThreadExchangeStreamCaptureMode(self, mode: Any) -> int:
+        mode._obj.value = 2 - mode._obj.value
+        return 0
 
+    def cuEventCreate(self, event: Any, flags: Any) -> int:
+        event._obj.value = len(self._events) + 1
+        self._events[event._obj.value] = 0
+        return 0
 
-class FakeMemoryDevice:
-    compute_capability = "80"
+    def cuEventRecord(self, event: Any, stream: Any) -> int:
+        self._events[event.value] = stream.value or 0
+        return 0
 
-    def __enter__(self) -> None:
-        pass
+    def cuStreamWaitEvent(self, stream: Any, event: Any, flags: Any) -> int:
+        self.waits.append((stream.value or 0, self._events[event.value]))
+        return 0
 
-    def __exit__(self, *_: object) -> None:
-        pass
+    def cuEventDestroy_v2(self, event: Any) -> int:
+        return 0
+
+    def _clusters(self, count: Any, function: Any, config: Any) -> int:
+        name = self._functions[function.value - 1]
+        given = config._obj
+        extents = tuple(given.attributes[0].extents)
+        self.calls.append(("clusters", name, extents, given.block[0], given.smem))
+        count._obj.value = self.clusters
+        return 0
+
+    def _encode(self, out: Any, dtype: Any, rank: Any, address: Any, *_: Any) -> int:
+        """A map's bytes are its address, sixteen times."""
+        ctypes.memmove(out.value, (ctypes.c_uint64 * 16)(*[address.value or 0] * 16), 128)
+        self.calls.append(("encode", address.value))
+        return 0
+
+    def _replace(self, map_: Any, address: Any) -> int:
+        assert map_.value % 128 == 0
+        ctypes.memmove(map_.value, (ctypes.c_uint64 * 16)(*[address.value or 0] * 16), 128)
+        self.calls.append(("replace", address.value))
+        return 0
+
+    def _launch(self, config: Any, function: Any, parameters: Any, extra: None) -> int:
+        if self.launch_status:
+            return self.launch_status
+        given = config._obj
+        name = self._functions[function.value - 1]
+        sizes = self.sizes[name]
+        data = [ctypes.string_at(parameters[place], size) for place, size in enumerate(sizes)]
+        self.launches.append(
+            {
+                "device": self.current,
+                "kernel": name,
+                "grid": tuple(given.grid),
+                "block": tuple(given.block),
+                "smem": given.smem,
+                "stream": given.stream or 0,
+                "bytes": data,
+            }
+        )
+        if name in self.effects:
+            self.effects[name](tuple(given.grid), data)
+        return 0
 
 
 @pytest.fixture
-def memory_cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMemoryCuda]:
-    fake, module = FakeMemoryCuda(), ModuleType("cupy")
-    module.__dict__["cuda"] = fake
-    monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
-    module.__spec__ = SimpleNamespace(name="cupy")  # type: ignore[assignment]
-    launcher.gpu_available.cache_clear()
-    monkeypatch.setattr(launcher, "assembled", lambda ptx, arch: SimpleNamespace(cubin=b""))
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeLibrary]:
+    """A machine with two devices, and CuPy, whose current stream is 77."""
+    fake = FakeLibrary()
+    yield from install(monkeypatch, fake)
+
+
+def install(monkeypatch: pytest.MonkeyPatch, fake: FakeLibrary) -> Iterator[FakeLibrary]:
+    def assembled(ptx: str, arch: str) -> SimpleNamespace:
+        fake.sizes |= {entry.name: entry.sizes for entry in entries(ptx)}
+        return SimpleNamespace(cubin=b"ELF:" + arch.encode())
+
+    cupy_cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=fake.stream))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cupy_cuda)  # type: ignore[arg-type]
+    monkeypatch.setattr(launcher, "assembled", assembled)
+    monkeypatch.setattr(tensor_maps, "_encoded", Kept(4096))
+    driver.use_library(fake)
     yield fake
-    monkeypatch.undo()
-    launcher.gpu_available.cache_clear()
+    driver.use_library(None)
+
+
+class DeviceArray:
+    """A CuPy array of f32 at a made-up address."""
+
+    __module__ = "cupy"
+    data: Any = None
+
+    def __init__(self, pointer: int, shape: tuple[int, ...], device: int = 0) -> None:
+        self.data = SimpleNamespace(ptr=pointer, device_id=device)
+        self.shape = shape
+        self.strides = tuple(4 * int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
+        self.dtype = np.dtype("float32")
+
+
+@pytest.fixture
+def device_array() -> type[DeviceArray]:
+    return DeviceArray
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Iterator[FakeLibrary]]:
+    """A machine whose devices have a compute capability, as a generator of one."""
+    return lambda capability: install(monkeypatch, FakeLibrary(capability))
+
+
+class TorchDevice(NamedTuple):
+    """torch.device, which has a hash."""
+
+    type: str
+    index: int | None
 
 
 class TorchTensor:
@@ -232,7 +414,7 @@ class TorchTensor:
     ) -> None:
         self.pointer, self.shape, self.dtype = pointer, shape, f"torch.{dtype}"
         self.is_cuda = device is not None
-        self.device = SimpleNamespace(type="cuda" if self.is_cuda else "cpu", index=device)
+        self.device = TorchDevice("cuda" if self.is_cuda else "cpu", device)
         self.version = 0
         self.recorded: list[Any] = []
 
@@ -273,7 +455,9 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = SimpleNamespace(
         strided="strided",
         is_grad_enabled=lambda: True,
-        _C=SimpleNamespace(_disabled_torch_dispatch_impl=None),
+        _C=SimpleNamespace(
+            _disabled_torch_dispatch_impl=None, _cuda_getCurrentRawStream=lambda device: 123
+        ),
         autograd=SimpleNamespace(graph=SimpleNamespace(increment_version=increment_version)),
         cuda=SimpleNamespace(
             Stream=TorchStream,

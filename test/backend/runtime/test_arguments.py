@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -233,7 +232,7 @@ def test_torch_tensors_on_both_sides(torch: Any) -> None:
     on_device = tensor_argument(torch.Tensor(0x1000, (4, 8), "bfloat16", 3))
     assert on_device is not None
     assert (on_device.device, on_device.dtype, on_device.strides) == (3, "bfloat16", (8, 1))
-    tensor.device = SimpleNamespace(type="mps", index=0)
+    tensor.device = tensor.device._replace(type="mps")
     with pytest.raises(ValueError, match="expected a tensor on a CUDA device or in host memory"):
         tensor_argument(tensor)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cutedialect.backend.runtime.cupy import gpu_available
+from cutedialect.backend.runtime.driver import MULTIPROCESSOR_COUNT, driver, gpu_available
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
 
@@ -20,7 +20,7 @@ Parse = Callable[[str], Any]
 
 def hopper() -> bool:
     """Whether there is a device that runs sm_90a."""
-    return gpu_available() and import_module("cupy").cuda.Device().compute_capability == "90"
+    return gpu_available() and driver().capability(0) == "90"
 
 
 PLACES = ["emulator", pytest.param("cuda", marks=pytest.mark.skipif(not hopper(), reason="no GPU"))]
@@ -228,8 +228,7 @@ func.func @launch(%out: {out}) {{
     if place == "emulator":
         assert count == 4
     else:
-        properties = import_module("cupy").cuda.runtime.getDeviceProperties(0)
-        assert count == properties["multiProcessorCount"] // 2 * 2
+        assert count == driver().device_attribute(MULTIPROCESSOR_COUNT, 0) // 2 * 2
     assert (found[:count, 0] == np.arange(count) % 2).all()
     assert (found[count:] == -1).all()
 

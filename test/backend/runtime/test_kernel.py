@@ -46,10 +46,10 @@ def test_backends(scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch) -> No
     array = np.ones((4, 8), np.float32)
     with pytest.raises(ValueError, match="backend: expected 'auto', 'emulator' or 'cuda', got 'g"):
         Kernel(scale, backend="gpu")  # type: ignore[arg-type]
-    with pytest.raises(RuntimeError, match="backend: expected a CUDA device and CuPy"):
+    with pytest.raises(RuntimeError, match="backend: expected a CUDA device with"):
         Kernel(scale, backend="cuda").launch(array, 2)
     monkeypatch.setenv("CUTEDIALECT_BACKEND", "cuda")
-    with pytest.raises(RuntimeError, match="backend: expected a CUDA device and CuPy"):
+    with pytest.raises(RuntimeError, match="backend: expected a CUDA device with"):
         Kernel(scale).launch(array, 2)
     Kernel(scale, backend="emulator").launch(array, 2)
     assert (array == 2).all()

@@ -8,7 +8,6 @@ import ctypes
 import struct
 from importlib import import_module
 from itertools import pairwise
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -65,16 +64,6 @@ PTX = """\
 """
 
 
-class DeviceArray:
-    __module__ = "cupy"
-    data: Any = None
-
-    def __init__(self, pointer: int, shape: tuple[int, int]) -> None:
-        self.data = SimpleNamespace(ptr=pointer, device_id=0)
-        self.shape, self.strides = shape, (4 * shape[1], 4)
-        self.dtype = np.dtype("float32")
-
-
 @pytest.fixture
 def program(parse_module: Any) -> CompiledProgram:
     return CompiledProgram.of("each", "sm_80", PTX, parse_module(HOST))
@@ -103,36 +92,42 @@ def test_the_signature_survives_the_cache(program: CompiledProgram) -> None:
     assert str(signature).startswith("(x: [f32, align<16>")
 
 
-def test_equal_calls_upload_once(memory_cuda: Any, program: CompiledProgram) -> None:
+def uploads(cuda: Any) -> list[int]:
+    return [call[1] for call in cuda.named("to device")]
+
+
+def test_equal_calls_upload_once(cuda: Any, device_array: Any, program: CompiledProgram) -> None:
     kernel = Kernel(program)
-    arrays = [DeviceArray(0x10000, (100, 40)), DeviceArray(0x20000, (8, 4))]
+    arrays = [device_array(0x10000, (100, 40)), device_array(0x20000, (8, 4))]
     for _ in range(3):
         kernel.launch(arrays, 2.0)
     kernel.launch(tuple(arrays), 3.0)
-    assert memory_cuda.uploads == [256]
-    table, count, offsets, length, factor = memory_cuda.launches[-1]
+    assert uploads(cuda) == [256]
+    table, count, offsets, length, factor = cuda.launches[-1]["bytes"]
     entries = ctypes.string_at(int.from_bytes(table, "little"), 48)
     assert entries == struct.pack("<QqiiQqii", 0x10000, 40, 100, 40, 0x20000, 4, 8, 4)
     numbers = ctypes.string_at(int.from_bytes(offsets, "little"), 12)
     assert np.frombuffer(numbers, np.int32).tolist() == [0, 2, 3]
     assert [int.from_bytes(each, "little") for each in (count, length)] == [2, 3]
-    assert [each[-1] for each in memory_cuda.launches] == [struct.pack("<f", 2.0)] * 3 + [factor]
+    assert [each["bytes"][-1] for each in cuda.launches] == [struct.pack("<f", 2.0)] * 3 + [factor]
     kernel.launch(arrays[::-1], 2.0)
-    assert memory_cuda.uploads == [256, 256]
+    assert uploads(cuda) == [256, 256]
 
 
-def test_tables_are_not_uploaded_under_capture(memory_cuda: Any, program: CompiledProgram) -> None:
+def test_tables_are_not_uploaded_under_capture(
+    cuda: Any, device_array: Any, program: CompiledProgram
+) -> None:
     kernel = Kernel(program).warmup()
-    arrays = [DeviceArray(0x10000, (100, 40))]
-    memory_cuda.capturing = True
+    arrays = [device_array(0x10000, (100, 40))]
+    cuda.capturing = 3
     with pytest.raises(RuntimeError, match="expected a call of kernel 'each' with the same arrays"):
         kernel.launch(arrays, 2.0)
-    memory_cuda.capturing = False
+    cuda.capturing = 0
     kernel.launch(arrays, 2.0)
-    memory_cuda.capturing = True
+    cuda.capturing = 3
     kernel.launch(arrays, 2.0)
-    assert len(memory_cuda.launches) == 2
-    assert memory_cuda.launches[0] == memory_cuda.launches[1]
+    assert len(cuda.launches) == 2
+    assert cuda.launches[0] == cuda.launches[1]
 
 
 def test_the_emulator_gets_the_addresses_of_arrays(program: CompiledProgram) -> None:
@@ -160,24 +155,24 @@ def test_wrong_groups(
 
 
 def test_equal_calls_of_grouped_gemm_are_repeated(
-    memory_cuda: Any, monkeypatch: pytest.MonkeyPatch
+    cuda: Any, device_array: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def call(**options: Any) -> list[Any]:
         return cute.grouped_gemm(as_, bs, out=out, arch="sm_80", **options)
 
     as_, bs, out = (
-        [DeviceArray(start + 0x1000 * i, (16, 16)) for i in range(3)]
+        [device_array(start + 0x1000 * i, (16, 16)) for i in range(3)]
         for start in (0x10000, 0x20000, 0x30000)
     )
     call()
     monkeypatch.setattr(grouped, "_checked_lists", None)
     again = call()
     assert again == out
-    assert memory_cuda.launches[0] == memory_cuda.launches[1]
-    assert len(memory_cuda.uploads) == 1
+    assert cuda.launches[0] == cuda.launches[1]
+    assert len(uploads(cuda)) == 1
     with pytest.raises(TypeError):
         call(alpha=2.0)
-    out[1] = DeviceArray(0x90000, (16, 16))
+    out[1] = device_array(0x90000, (16, 16))
     with pytest.raises(TypeError):
         call()
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +14,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from cutedialect.backend.runtime import driver as driver_module
 from cutedialect.backend.runtime import tensor_maps
+from cutedialect.backend.runtime.driver import use_library
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.host import find_host, host_source, load
 from cutedialect.backend.runtime.kept import Kept
@@ -40,6 +41,7 @@ class FakeDriver:
         self.calls: list[dict[str, Any]] = []
         self.answers: list[int] = []
         self.cuTensorMapEncodeTiled = _ENCODE(self._encode)
+        self.cuInit = lambda flags: 0
 
     def _encode(
         self,
@@ -75,11 +77,10 @@ class FakeDriver:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     fake = FakeDriver()
-    monkeypatch.setattr(tensor_maps.ctypes, "CDLL", lambda name: fake)
     monkeypatch.setattr(tensor_maps, "_encoded", Kept(4096))
-    tensor_maps._encoder.cache_clear()
+    use_library(fake)
     yield fake
-    tensor_maps._encoder.cache_clear()
+    use_library(None)
 
 
 ROWS = TensorMapArgument("A", "f16", (128, 64), (3, 4, 3), (512, 256), (264, 1), 0x7F0000001000)
@@ -206,31 +207,19 @@ def test_a_driver_that_refuses(driver: FakeDriver) -> None:
     assert encoded(ROWS).tobytes() == b"\x02" * 128
 
 
-def test_a_thread_without_a_context_gets_one(
-    driver: FakeDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chosen: list[int] = []
-    runtime = SimpleNamespace(getDevice=lambda: 3, setDevice=chosen.append)
-    cuda = SimpleNamespace(runtime=runtime)
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))  # type: ignore[arg-type]
-    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)  # type: ignore[arg-type]
-    driver.answers = [201]
-    assert encoded(ROWS).tobytes() == b"\x02" * 128
-    assert chosen == [3]
-
-
 def test_no_driver_and_an_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise OSError(name)
 
     monkeypatch.setattr(tensor_maps, "_encoded", Kept(4096))
-    tensor_maps._encoder.cache_clear()
-    monkeypatch.setattr(tensor_maps.ctypes, "CDLL", missing)
-    with pytest.raises(RuntimeError, match=r"expected the CUDA driver .* got none"):
+    monkeypatch.setattr(driver_module.ctypes, "CDLL", missing)
+    use_library(None)
+    with pytest.raises(RuntimeError, match=r"expected a CUDA device and its driver .* got none"):
         encoded(ROWS)
-    monkeypatch.setattr(tensor_maps.ctypes, "CDLL", lambda name: SimpleNamespace())
+    use_library(SimpleNamespace(cuInit=lambda flags: 0))
     with pytest.raises(RuntimeError, match=r"expected a CUDA driver of version 12\.0 or later"):
         encoded(ROWS)
+    use_library(None)
 
 
 @pytest.mark.parametrize(

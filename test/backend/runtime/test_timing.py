@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from cutedialect.backend.runtime import buffers, outcomes, timing
-from cutedialect.backend.runtime import cupy as launcher
 from cutedialect.backend.runtime.arrays import tensor_argument
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
@@ -54,10 +53,16 @@ class FakeCuda:
             memcpyAsync=lambda to, at, size, kind, stream: ctypes.memmove(to, at, size),
             memsetAsync=self._memset,
         )
-        self.function = SimpleNamespace(Module=lambda: FakeModule(self))
 
-    def is_available(self) -> bool:
-        return True
+    def launch(self, grid: tuple[int, ...], data: list[bytes]) -> None:
+        if self.fails is not None:
+            raise self.fails
+        pointer, rows, columns, stride = (int.from_bytes(each, "little") for each in data[:4])
+        self.queue.append(("launch", pointer))
+        self.clock += self.launch_ms.pop(0) if self.launch_ms else 1.0
+        if self.effect is not None:
+            factor = np.frombuffer(data[4], np.float32)[0].item()
+            self.effect(pointer, rows, columns, stride, factor)
 
     def get_current_stream(self) -> Any:
         return SimpleNamespace(ptr=0)
@@ -86,26 +91,6 @@ class FakeCuda:
             raise RuntimeError("cudaErrorIllegalAddress")
 
 
-class FakeModule:
-    def __init__(self, cuda: FakeCuda) -> None:
-        self.cuda = cuda
-
-    def load(self, image: bytes) -> None:
-        assert image
-
-    def get_function(self, name: str) -> Any:
-        def function(grid: Any, block: Any, args: Any, smem: int, stream: Any) -> None:
-            if self.cuda.fails is not None:
-                raise self.cuda.fails
-            assert stream.ptr == 99
-            self.cuda.queue.append(("launch", args[0].item()))
-            self.cuda.clock += self.cuda.launch_ms.pop(0) if self.cuda.launch_ms else 1.0
-            if self.cuda.effect is not None:
-                self.cuda.effect(*[arg.item() for arg in args])
-
-        return function
-
-
 class FakeEvent:
     def __init__(self, cuda: FakeCuda) -> None:
         self.cuda, self.at, self.polls = cuda, 0.0, 0
@@ -128,20 +113,16 @@ class FakeEvent:
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+def cuda(monkeypatch: pytest.MonkeyPatch, machine: Any) -> Iterator[FakeCuda]:
     fake = FakeCuda()
     module = ModuleType("cupy")
     module.__dict__["cuda"] = fake
-    monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
-    for user in (launcher, timing):
-        monkeypatch.setattr(user, "gpu_available", lambda: True)
-    monkeypatch.setattr("cutedialect.backend.runtime.kernel.gpu_available", lambda: True)
-    monkeypatch.setattr(
-        launcher, "assembled", lambda ptx, arch: SimpleNamespace(cubin=b"cubin of " + arch.encode())
-    )
     monkeypatch.setattr(timing, "_PATIENCE", 0.05)
-    return fake
+    for library in machine("90"):
+        library.effects["scale"] = fake.launch
+        monkeypatch.setitem(sys.modules, "cupy", module)
+        monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
+        yield fake
 
 
 def prepared(timer: DeviceTimer, scale: CompiledProgram) -> Any:
@@ -157,7 +138,7 @@ def test_a_round_is_queued_whole_with_a_cold_cache_for_each(
     first, second = prepared(timer, scale), None
     cuda.launch_ms[:] = [0.5]
     second = prepared(timer, scale)
-    addresses = [call.launches[0][4][0].item() for call in (first, second)]
+    addresses = [call.pointers[0] for call in (first, second)]
     assert addresses[0] != addresses[1]
     cuda.launch_ms[:] = [0.25, 0.125, 1.0]
     figures = timer.time([first, second, first])

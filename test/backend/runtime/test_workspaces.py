@@ -5,7 +5,6 @@ and memory of its own for a CUDA graph.
 from __future__ import annotations
 
 import ctypes
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -65,23 +64,14 @@ PTX = """\
 """
 
 
-class DeviceArray:
-    __module__ = "cupy"
-    data: Any = None
-
-    def __init__(self, pointer: int, size: int) -> None:
-        self.data = SimpleNamespace(ptr=pointer, device_id=0)
-        self.shape, self.strides = (size,), (4,)
-        self.dtype = np.dtype("float32")
-
-
 @pytest.fixture
 def program(parse_module: Any) -> CompiledProgram:
     return CompiledProgram.of("shared", "sm_80", PTX.replace("WRITE", ""), parse_module(HOST))
 
 
-def pointers(launch: list[bytes]) -> tuple[int, int]:
-    return int.from_bytes(launch[2], "little"), int.from_bytes(launch[4], "little")
+def pointers(launch: dict[str, Any]) -> tuple[int, int]:
+    data = launch["bytes"]
+    return int.from_bytes(data[2], "little"), int.from_bytes(data[4], "little")
 
 
 def test_the_emulator_gives_zeros_or_what_must_not_be_read(program: CompiledProgram) -> None:
@@ -97,48 +87,69 @@ def test_a_kernel_that_leaves_no_zeros_is_found(parse_module: Any) -> None:
         Kernel(program, backend="emulator").launch(np.zeros(3, np.float32))
 
 
-def test_each_stream_has_its_own(memory_cuda: Any, program: CompiledProgram) -> None:
-    kernel, array = Kernel(program), DeviceArray(0x1000, 5)
+def test_each_stream_has_its_own(cuda: Any, device_array: Any, program: CompiledProgram) -> None:
+    kernel, array = Kernel(program), device_array(0x1000, (5,))
     for stream in (0, 0, 9, 9, 0):
-        memory_cuda.stream = stream
+        cuda.stream = stream
         kernel.launch(array)
-    first, again, other, repeated, back = map(pointers, memory_cuda.launches)
+    first, again, other, repeated, back = map(pointers, cuda.launches)
     assert first == again == back != other == repeated
     assert len({*first, *other}) == 4
     assert ctypes.string_at(first[1], 20) == bytes(20)
-    assert memory_cuda.calls == [("clear", 256, 0), ("clear", 256, 9)]
 
 
-def test_it_grows_and_stays(memory_cuda: Any, program: CompiledProgram) -> None:
+def test_programs_share_it(cuda: Any, device_array: Any, program: CompiledProgram) -> None:
+    for kernel in (Kernel(program), Kernel(program)):
+        kernel.launch(device_array(0x1000, (5,)))
+    first, second = map(pointers, cuda.launches)
+    assert first == second
+
+
+def test_it_grows_and_what_graphs_and_launches_use_stays(
+    cuda: Any, device_array: Any, program: CompiledProgram
+) -> None:
     kernel = Kernel(program)
-    for size in (5, 3, 500, 5):
-        kernel.launch(DeviceArray(0x1000, size))
-    small, smaller, large, _ = map(pointers, memory_cuda.launches)
-    assert small == smaller != large
-    kernel.launch(DeviceArray(0x2000, 5))
-    assert pointers(memory_cuda.launches[-1]) == large
+    large = (40 << 20) // 128
+    for size in (5, 3, large, 5):
+        kernel.launch(device_array(0x1000, (size,)))
+    small, smaller, grown, back = map(pointers, cuda.launches)
+    assert small == smaller != grown == back
+    assert cuda.freed == []
 
 
-def test_a_graph_brings_its_own(memory_cuda: Any, program: CompiledProgram) -> None:
-    kernel = Kernel(program).warmup()
-    array = DeviceArray(0x1000, 5)
-    memory_cuda.capturing, memory_cuda.stream = True, 4
+def test_nothing_is_allocated_under_capture(
+    cuda: Any, device_array: Any, program: CompiledProgram
+) -> None:
+    array = device_array(0x1000, (5,))
+    kernel = Kernel(program)
     kernel.launch(array)
-    assert memory_cuda.calls == [
-        ("allocate", 768, 4),
-        ("allocate", 256, 4),
-        ("clear", 256, 4),
-        ("free", 4),
-        ("free", 4),
-    ]
-    captured = pointers(memory_cuda.launches[-1])
-    memory_cuda.capturing = False
-    kernel.launch(array)
-    eager = pointers(memory_cuda.launches[-1])
+    eager = pointers(cuda.launches[-1])
+    before = len(cuda.named("allocate"))
+    cuda.capturing, cuda.stream = 7, 4
+    for _ in range(2):
+        kernel.launch(array)
+    captured, again = map(pointers, cuda.launches[-2:])
+    assert captured == again
     assert not {*captured} & {*eager}
-    memory_cuda.capturing = True
+    assert ctypes.string_at(captured[1], 20) == bytes(20)
+    assert len(cuda.named("allocate")) == before
+    # The next capture has memory of its own, which a launch in between has set aside.
+    cuda.capturing, cuda.stream = 0, 77
     kernel.launch(array)
-    assert not {*pointers(memory_cuda.launches[-1])} & {*captured, *eager}
+    assert pointers(cuda.launches[-1]) == eager
+    before = len(cuda.named("allocate"))
+    cuda.capturing, cuda.stream = 8, 4
+    kernel.launch(array)
+    assert not {*pointers(cuda.launches[-1])} & {*captured, *eager}
+    assert len(cuda.named("allocate")) == before
+
+
+def test_warmup_sets_it_aside(cuda: Any, device_array: Any, program: CompiledProgram) -> None:
+    kernel = Kernel(program).warmup()
+    before = len(cuda.named("allocate"))
+    cuda.capturing = 3
+    kernel.launch(device_array(0x1000, (5,)))
+    assert len(cuda.named("allocate")) == before > 0
 
 
 def test_a_tensor_map_of_one_is_refused(parse_module: Any) -> None:

@@ -1,173 +1,45 @@
-"""The CuPy launcher against a stand-in CuPy that records every call: what is loaded when, which
-bytes a kernel gets, and what is refused. The stand-in's memory is real, so copies really happen.
+"""The launcher against a stand-in driver that records every call: what is loaded when, which bytes
+a kernel gets, and what is refused. The stand-in's memory is real, so copies really happen.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
+import threading
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from cutedialect.backend import emulator
-from cutedialect.backend.runtime import cupy as launcher
+from cutedialect.backend.runtime import cuda as launcher
 from cutedialect.backend.runtime import ptxas, tensor_maps
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
-from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
 
 needs_ptxas = pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
 
 
-class FakeCuda:
-    """`cupy.cuda` with two devices; `calls` is the record."""
+@pytest.fixture(autouse=True)
+def computes(cuda: Any) -> None:
+    """`scale` computes, on the memory that the pointer names."""
 
-    def __init__(self, capability: str) -> None:
-        self.capability = capability
-        self.calls: list[tuple[Any, ...]] = []
-        self.launches: list[dict[str, Any]] = []
-        # (the stream that waits, the stream that it waits for)
-        self.waits: list[tuple[int, int]] = []
-        self.current = 0
-        self.capturing = False
-        self.alive: list[Any] = []
-        self.smem = 0
-        self.runtime = SimpleNamespace(
-            getDevice=lambda: self.current,
-            streamIsCapturing=lambda stream: self.capturing,
-            getDeviceProperties=lambda device: {"name": b"Fake GPU"},
-            deviceGetAttribute=lambda attribute, device: {16: 132}[attribute],
-            memcpyAsync=self._copy,
-            streamSynchronize=lambda stream: self.calls.append(("synchronize", stream)),
-            pointerGetAttributes=lambda pointer: SimpleNamespace(device=0),
-            eventCreateWithFlags=lambda flags: {"flags": flags},
-            eventRecord=lambda event, stream: event.update(recorded=stream),
-            streamWaitEvent=lambda stream, event: self.waits.append((stream, event["recorded"])),
-            eventDestroy=lambda event: None,
-        )
-        self.driver = SimpleNamespace(
-            funcSetAttribute=lambda *args: self.calls.append(("attribute", *args)),
-            funcGetAttribute=lambda attribute, function: {0: 384}[attribute],
-        )
-        self.function = SimpleNamespace(Module=lambda: FakeModule(self))
-
-    def is_available(self) -> bool:
-        return True
-
-    def get_current_stream(self) -> Any:
-        return SimpleNamespace(ptr=77)
-
-    def alloc(self, size: int) -> Any:
-        memory = ctypes.create_string_buffer(size + 256)
-        self.alive.append(memory)
-        return SimpleNamespace(ptr=-(-ctypes.addressof(memory) // 256) * 256)
-
-    def _copy(self, target: int, source: int, size: int, kind: int, stream: int) -> None:
-        ctypes.memmove(target, source, size)
-        self.calls.append(("to device" if kind == 1 else "to host", size, stream))
-
-    def Device(self, device: int) -> Any:
-        return FakeDevice(self, device)
-
-
-class FakeDevice:
-    def __init__(self, cuda: FakeCuda, device: int) -> None:
-        self.cuda, self.id = cuda, device
-        self.compute_capability = cuda.capability
-
-    def __enter__(self) -> None:
-        self.before, self.cuda.current = self.cuda.current, self.id
-
-    def __exit__(self, *_: object) -> None:
-        self.cuda.current = self.before
-
-
-class FakeModule:
-    def __init__(self, cuda: FakeCuda) -> None:
-        self.cuda = cuda
-
-    def load(self, image: bytes) -> None:
-        self.image = image
-        self.cuda.calls.append(("load", self.cuda.current, image[:4]))
-
-    def get_function(self, name: str) -> Any:
-        return FakeFunction(self.cuda, name)
-
-
-class FakeFunction:
-    """Records a launch; `scale` computes, on the memory that the pointer names."""
-
-    ptr = 4711
-
-    def __init__(self, cuda: FakeCuda, name: str) -> None:
-        self.cuda, self.name = cuda, name
-
-    def __call__(
-        self, grid: tuple[int, ...], block: tuple[int, ...], args: Any, shared_mem: int, stream: Any
-    ) -> None:
-        self.cuda.launches.append(
-            {
-                "device": self.cuda.current,
-                "kernel": self.name,
-                "grid": grid,
-                "block": block,
-                "smem": shared_mem,
-                "stream": self.cuda.get_current_stream().ptr if stream is None else stream.ptr,
-                "bytes": [arg.tobytes() for arg in args],
-            }
-        )
-        if self.name != "scale":
-            return
-        pointer, rows, columns, stride, factor = (arg.item() for arg in args)
+    def scale(grid: tuple[int, ...], data: list[bytes]) -> None:
+        pointer, rows, columns, stride = (int.from_bytes(each, "little") for each in data[:4])
         if pointer > 1 << 20:
             flat = (ctypes.c_float * (rows * stride)).from_address(pointer)
             matrix = np.frombuffer(flat, np.float32).reshape(rows, stride)[:, :columns]
-            matrix *= np.float32(factor)
+            matrix *= np.frombuffer(data[4], np.float32)[0]
+
+    cuda.effects["scale"] = scale
 
 
-class DeviceArray:
-    """A CuPy array of f32 at a made-up address."""
-
-    __module__ = "cupy"
-    data: Any = None
-
-    def __init__(self, pointer: int, shape: tuple[int, ...], device: int = 0) -> None:
-        self.data = SimpleNamespace(ptr=pointer, device_id=device)
-        self.shape = shape
-        self.strides = tuple(4 * int(np.prod(shape[i + 1 :])) for i in range(len(shape)))
-        self.dtype = np.dtype("float32")
-
-
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
-    yield from install(monkeypatch, "90")
-
-
-def install(monkeypatch: pytest.MonkeyPatch, capability: str) -> Iterator[FakeCuda]:
-    fake = FakeCuda(capability)
-    module = ModuleType("cupy")
-    module.__dict__["cuda"] = fake
-    monkeypatch.setitem(sys.modules, "cupy", module)
-    monkeypatch.setitem(sys.modules, "cupy.cuda", fake)  # type: ignore[arg-type]
-    module.__spec__ = SimpleNamespace(name="cupy")  # type: ignore[assignment]
-    launcher.gpu_available.cache_clear()
-    monkeypatch.setattr(
-        launcher,
-        "assembled",
-        lambda ptx, arch: SimpleNamespace(cubin=b"ELF:" + arch.encode()),
-    )
-    yield fake
-    monkeypatch.undo()
-    launcher.gpu_available.cache_clear()
-
-
-def test_a_launch_passes_exact_bytes(cuda: FakeCuda, scale: CompiledProgram) -> None:
-    Kernel(scale).launch(DeviceArray(0x1000, (5, 132)), 2.5)
+def test_a_launch_passes_exact_bytes(device_array: Any, cuda: Any, scale: CompiledProgram) -> None:
+    Kernel(scale).launch(device_array(0x1000, (5, 132)), 2.5)
     assert cuda.launches == [
         {
             "device": 0,
@@ -187,17 +59,17 @@ def test_a_launch_passes_exact_bytes(cuda: FakeCuda, scale: CompiledProgram) -> 
     ]
 
 
-def test_modules_load_once_per_device(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_modules_load_once_per_device(device_array: Any, cuda: Any, scale: CompiledProgram) -> None:
     kernel = Kernel(scale)
     for device in (0, 1, 1, 0):
-        kernel.launch(DeviceArray(0x1000, (5, 132), device), 1)
+        kernel.launch(device_array(0x1000, (5, 132), device), 1)
     assert [call[:2] for call in cuda.calls if call[0] == "load"] == [("load", 0), ("load", 1)]
     assert [launch["device"] for launch in cuda.launches] == [0, 1, 1, 0]
     assert cuda.current == 0
 
 
 def test_arrays_of_two_places_are_refused(
-    cuda: FakeCuda, scale: CompiledProgram, parse_module: Any, memref: str
+    device_array: Any, cuda: Any, scale: CompiledProgram, parse_module: Any, memref: str
 ) -> None:
     module = parse_module(
         f"""
@@ -209,9 +81,9 @@ func.func @launch(%x: {memref}, %y: {memref}) {{
     )
     ptx = ".version 7.0\n.target sm_80\n.visible .entry copy() { ret; }\n"
     kernel = Kernel(CompiledProgram.of("copy", "sm_80", ptx, module))
-    first = DeviceArray(0x1000, (4, 4), 1)
+    first = device_array(0x1000, (4, 4), 1)
     with pytest.raises(ValueError, match="y: expected an array on device 1 like 'x', got one on"):
-        kernel.launch(first, DeviceArray(0x1000, (4, 4), 0))
+        kernel.launch(first, device_array(0x1000, (4, 4), 0))
     with pytest.raises(ValueError, match=r"y: expected an array on device 1 .* in host memory"):
         kernel.launch(first, np.zeros((4, 4), np.float32))
     assert cuda.launches == []
@@ -228,20 +100,22 @@ func.func @launch(%x: {memref}, %y: {memref}) {{
         (SimpleNamespace(__cuda_stream__=(0, 9)), 9),
     ],
 )
-def test_streams(cuda: FakeCuda, scale: CompiledProgram, stream: Any, handle: int) -> None:
-    Kernel(scale).launch(DeviceArray(0x1000, (5, 132)), 1, stream=stream)
+def test_streams(
+    device_array: Any, cuda: Any, scale: CompiledProgram, stream: Any, handle: int
+) -> None:
+    Kernel(scale).launch(device_array(0x1000, (5, 132)), 1, stream=stream)
     assert cuda.launches[0]["stream"] == handle
 
 
 @pytest.mark.parametrize("stream", ["default", 1.5, True, object()])
-def test_what_is_no_stream(cuda: FakeCuda, scale: CompiledProgram, stream: Any) -> None:
-    with pytest.raises(TypeError, match="stream: expected an int, a CuPy or torch stream"):
-        Kernel(scale).launch(DeviceArray(0x1000, (5, 132)), 1, stream=stream)
-
-
-def test_torch_tensors_use_torchs_stream(
-    cuda: FakeCuda, scale: CompiledProgram, torch: Any
+def test_what_is_no_stream(
+    device_array: Any, cuda: Any, scale: CompiledProgram, stream: Any
 ) -> None:
+    with pytest.raises(TypeError, match="stream: expected an int, a CuPy or torch stream"):
+        Kernel(scale).launch(device_array(0x1000, (5, 132)), 1, stream=stream)
+
+
+def test_torch_tensors_use_torchs_stream(cuda: Any, scale: CompiledProgram, torch: Any) -> None:
     kernel = Kernel(scale)
     tensor = torch.Tensor(0x1000, (5, 132), "float32", 0)
     kernel.launch(tensor, 1)
@@ -250,7 +124,7 @@ def test_torch_tensors_use_torchs_stream(
 
 
 def test_torch_is_told_of_each_write_and_of_another_stream(
-    cuda: FakeCuda, scale: CompiledProgram, torch: Any
+    cuda: Any, scale: CompiledProgram, torch: Any
 ) -> None:
     kernel = Kernel(scale)
     tensor = torch.Tensor(0x1000, (5, 132), "float32", 0)
@@ -261,7 +135,7 @@ def test_torch_is_told_of_each_write_and_of_another_stream(
 
 
 def test_a_tensor_of_another_device_is_launched_there(
-    cuda: FakeCuda, scale: CompiledProgram, torch: Any
+    cuda: Any, scale: CompiledProgram, torch: Any
 ) -> None:
     kernel = Kernel(scale)
     tensor = torch.Tensor(0x1000, (5, 132), "float32", 1)
@@ -281,7 +155,7 @@ class Interface:
         }  # fmt: skip
 
 
-def test_an_interface_is_launched_on_its_stream(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_an_interface_is_launched_on_its_stream(cuda: Any, scale: CompiledProgram) -> None:
     kernel = Kernel(scale)
     for stream in (None, 1, 2, 0x5000):
         kernel.launch(Interface(0x1000, (5, 132), stream), 1)
@@ -293,7 +167,7 @@ def test_an_interface_is_launched_on_its_stream(cuda: FakeCuda, scale: CompiledP
 
 
 def test_a_launch_on_another_stream_than_the_interfaces_is_ordered(
-    cuda: FakeCuda, scale: CompiledProgram
+    cuda: Any, scale: CompiledProgram
 ) -> None:
     Kernel(scale).launch(Interface(0x1000, (5, 132), 0x5000), 1, stream=9)
     assert [launch["stream"] for launch in cuda.launches] == [9]
@@ -319,7 +193,7 @@ class Capsule:
 
 @pytest.mark.parametrize("versioned", [True, False])
 def test_dlpack_is_told_the_stream_of_the_launch(
-    cuda: FakeCuda, scale: CompiledProgram, versioned: bool
+    cuda: Any, scale: CompiledProgram, versioned: bool
 ) -> None:
     memory = np.zeros(5 * 132 + 4, np.float32)
     first = -memory.ctypes.data % 16 // 4
@@ -331,7 +205,7 @@ def test_dlpack_is_told_the_stream_of_the_launch(
     assert [stream for stream in array.told if stream != -1] == [77, 9, 1]
 
 
-def test_numpy_arrays_travel_both_ways(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_numpy_arrays_travel_both_ways(cuda: Any, scale: CompiledProgram) -> None:
     array = np.arange(660, dtype=np.float32).reshape(5, 132)
     wide = np.ones((7, 140), np.float32)
     kernel = Kernel(scale)
@@ -343,34 +217,37 @@ def test_numpy_arrays_travel_both_ways(cuda: FakeCuda, scale: CompiledProgram) -
     # The fake kernel views whole rows from the first element on; inside the view it is exact.
     assert (wide == expected).all()
     kinds = [call[0] for call in cuda.calls]
-    assert kinds == ["load", *["to device", "to host", "synchronize"] * 2]
+    assert kinds == ["load", *["allocate", "to device", "to host", "synchronize"] * 2]
+    assert len(cuda.freed) == 2
     moved = int.from_bytes(cuda.launches[1]["bytes"][0], "little")
     assert moved % 256 == wide[1:, 4:].ctypes.data % 256
 
 
-def test_an_empty_launch_touches_nothing(cuda: FakeCuda, scale: CompiledProgram) -> None:
-    Kernel(scale).launch(DeviceArray(0, (0, 132)), 1)
+def test_an_empty_launch_touches_nothing(
+    device_array: Any, cuda: Any, scale: CompiledProgram
+) -> None:
+    Kernel(scale).launch(device_array(0, (0, 132)), 1)
     Kernel(scale).launch(np.zeros((0, 4), np.float32), 1)
     assert cuda.launches == []
 
 
-def test_capture_needs_a_warm_kernel(cuda: FakeCuda, scale: CompiledProgram) -> None:
-    cuda.capturing = True
+def test_capture_needs_a_warm_kernel(device_array: Any, cuda: Any, scale: CompiledProgram) -> None:
+    cuda.capturing = 5
     kernel = Kernel(scale)
-    array = DeviceArray(0x1000, (5, 132))
+    array = device_array(0x1000, (5, 132))
     with pytest.raises(RuntimeError, match=r"expected a call of warmup\(\) before kernel 'scale'"):
         kernel.launch(array, 1)
     assert cuda.calls == []
-    cuda.capturing = False
+    cuda.capturing = 0
     assert kernel.warmup() is kernel
-    cuda.capturing = True
+    cuda.capturing = 5
     kernel.launch(array, 1)
     assert len(cuda.launches) == 1
     with pytest.raises(RuntimeError, match=r"expected device arrays .* got NumPy arrays"):
         kernel.launch(np.zeros((5, 132), np.float32), 1)
 
 
-def test_warmup_of_another_device(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_warmup_of_another_device(cuda: Any, scale: CompiledProgram) -> None:
     Kernel(scale).warmup(1)
     assert cuda.calls == [("load", 1, b"ELF:")]
     assert cuda.current == 0
@@ -393,8 +270,9 @@ def test_the_device_gets_what_it_can_run(
     capability: str,
     target: str,
     assembled_for: str,
+    machine: Any,
 ) -> None:
-    for _ in install(monkeypatch, capability):
+    for _ in machine(capability):
         asked: list[str] = []
         monkeypatch.setattr(
             launcher,
@@ -416,16 +294,18 @@ def test_the_device_gets_what_it_can_run(
     ],
 )
 def test_a_target_that_does_not_fit_is_explained(
+    device_array: Any,
     monkeypatch: pytest.MonkeyPatch,
     scale: CompiledProgram,
     capability: str,
     target: str,
     needs: str,
+    machine: Any,
 ) -> None:
-    for cuda in install(monkeypatch, capability):
+    for cuda in machine(capability):
         program = CompiledProgram(scale.name, target, scale.ptx, scale.host, scale.signature)
         with pytest.raises(RuntimeError) as caught:
-            Kernel(program).launch(DeviceArray(0x1000, (5, 132)), 1)
+            Kernel(program).launch(device_array(0x1000, (5, 132)), 1)
         text = str(caught.value)
         assert f"compute capability {needs} for kernel 'scale' compiled for {target}" in text
         assert "got device 0 (Fake GPU) of" in text
@@ -433,7 +313,7 @@ def test_a_target_that_does_not_fit_is_explained(
 
 
 def test_without_ptxas_the_driver_assembles(
-    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    cuda: Any, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(ptx: str, arch: str) -> None:
         raise PtxasNotFoundError("none")
@@ -443,29 +323,31 @@ def test_without_ptxas_the_driver_assembles(
     assert cuda.calls == [("load", 0, b".ver")]
 
 
-def test_large_shared_memory_is_opted_in_once(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_large_shared_memory_is_opted_in_once(
+    device_array: Any, cuda: Any, scale: CompiledProgram
+) -> None:
     host = scale.host.replace(", 64, 0, (", ", 64, 70000, (")
     assert host != scale.host
     kernel = Kernel(CompiledProgram(scale.name, scale.arch, scale.ptx, host, scale.signature))
     for pointer in (0x1000, 0x1000, 0x2000):
-        kernel.launch(DeviceArray(pointer, (5, 132)), 1)
+        kernel.launch(device_array(pointer, (5, 132)), 1)
     assert [call for call in cuda.calls if call[0] == "attribute"] == [
-        ("attribute", 4711, 8, 70000)
+        ("attribute", "scale", 8, 70000)
     ]
     assert [launch["smem"] for launch in cuda.launches] == [70000] * 3
 
 
 def test_a_repeated_call_is_not_checked_again(
-    cuda: FakeCuda, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    device_array: Any, cuda: Any, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = Kernel(scale)
     arguments = [
-        (DeviceArray(0x1000, (5, 132)), 1.0),
-        (DeviceArray(0x2000, (5, 132)), 1.0),
-        (DeviceArray(0x1000, (4, 132)), 1.0),
-        (DeviceArray(0x1000, (5, 132)), 0.0),
-        (DeviceArray(0x1000, (5, 132)), -0.0),
-        (DeviceArray(0x1000, (5, 132), 1), 1.0),
+        (device_array(0x1000, (5, 132)), 1.0),
+        (device_array(0x2000, (5, 132)), 1.0),
+        (device_array(0x1000, (4, 132)), 1.0),
+        (device_array(0x1000, (5, 132)), 0.0),
+        (device_array(0x1000, (5, 132)), -0.0),
+        (device_array(0x1000, (5, 132), 1), 1.0),
     ]
     for call in arguments:
         kernel.launch(*call)
@@ -476,7 +358,7 @@ def test_a_repeated_call_is_not_checked_again(
         kernel.launch(*call)
     assert cuda.launches[6:] == first[:-1]
     for current in (0, 1):
-        cuda.current = current
+        cuda.context = 0xC000 + current
         kernel.launch(*arguments[-1])
         assert cuda.launches[-1] == first[-1]
         assert cuda.current == current
@@ -484,9 +366,11 @@ def test_a_repeated_call_is_not_checked_again(
     assert cuda.launches[-1] == first[-1] | {"stream": 9}
 
 
-def test_a_bool_is_not_taken_for_a_known_number(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_a_bool_is_not_taken_for_a_known_number(
+    device_array: Any, cuda: Any, scale: CompiledProgram
+) -> None:
     kernel = Kernel(scale)
-    array = DeviceArray(0x1000, (5, 132))
+    array = device_array(0x1000, (5, 132))
     kernel.launch(array, 1)
     with pytest.raises(TypeError, match="got bool"):
         kernel.launch(array, True)
@@ -502,15 +386,8 @@ MAPPED_PTX = """\
 
 
 @pytest.fixture
-def mapped(parse_module: Any, memref: str, monkeypatch: pytest.MonkeyPatch) -> CompiledProgram:
+def mapped(parse_module: Any, memref: str) -> CompiledProgram:
     """A persistent kernel with a tensor map, in clusters of 16; a map's bytes are its address."""
-
-    def encode(out: int, *fields: Any) -> int:
-        ctypes.memmove(out, (ctypes.c_uint64 * 16)(*[fields[2]] * 16), 128)
-        return 0
-
-    monkeypatch.setattr(tensor_maps, "_encoder", lambda: encode)
-    monkeypatch.setattr(tensor_maps, "_encoded", Kept(4096))
     made = "!cute_nvgpu.tma_descriptor<f32, (64,32), S<3,4,3>>"
     module = parse_module(
         f"""
@@ -530,15 +407,18 @@ def map_bytes(address: int) -> bytes:
     return address.to_bytes(8, "little") * 16
 
 
-def test_a_tensor_map_goes_by_value(cuda: FakeCuda, mapped: CompiledProgram) -> None:
+def test_a_tensor_map_goes_by_value(device_array: Any, cuda: Any, mapped: CompiledProgram) -> None:
     kernel = Kernel(CompiledProgram.from_json(mapped.to_json())).warmup()
     # Clusters of more than 8 CTAs need the function's consent, once.
-    assert cuda.calls == [("load", 0, b"ELF:"), ("attribute", 4711, 14, 1)]
-    array = DeviceArray(0x1000, (5, 132))
-    cuda.capturing = True
+    assert [call[:2] for call in cuda.calls] == [
+        ("load", 0), ("attribute", "mapped"), ("clusters", "mapped"),
+    ]  # fmt: skip
+    assert cuda.named("attribute") == [("attribute", "mapped", 14, 1)]
+    array = device_array(0x1000, (5, 132))
+    cuda.capturing = 5
     for _ in range(2):
         kernel.launch(array)
-    assert len(cuda.calls) == 2
+    assert [call[0] for call in cuda.calls[3:]] == ["encode"]
     assert (
         cuda.launches
         == [
@@ -557,20 +437,19 @@ def test_a_tensor_map_goes_by_value(cuda: FakeCuda, mapped: CompiledProgram) -> 
 
 
 def test_a_persistent_grid_has_the_clusters_that_run_at_one_time(
-    cuda: FakeCuda, mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    device_array: Any, cuda: Any, mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(launcher, "active_clusters", lambda *args: asked.append(args) or 7)
-    Kernel(mapped).launch(DeviceArray(0x1000, (5, 132)))
-    assert asked == [(4711, (4, 4, 1), 384, 0)]
+    cuda.clusters = 7
+    Kernel(mapped).launch(device_array(0x1000, (5, 132)))
+    assert cuda.named("clusters") == [("clusters", "mapped", (4, 4, 1), 384, 0)]
     assert cuda.launches[0]["grid"] == (7 * 16, 7 * 16, 5)
 
 
 def test_a_repeated_call_encodes_nothing(
-    cuda: FakeCuda, mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    device_array: Any, cuda: Any, mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kernel = Kernel(mapped)
-    arrays = [DeviceArray(pointer, (5, 132)) for pointer in (0x1000, 0x2000)]
+    arrays = [device_array(pointer, (5, 132)) for pointer in (0x1000, 0x2000)]
     for array in arrays:
         kernel.launch(array)
     monkeypatch.setattr(tensor_maps, "encode", lambda *_: pytest.fail("encoded again"))
@@ -584,7 +463,7 @@ def test_a_repeated_call_encodes_nothing(
     assert cuda.launches[4] == cuda.launches[0]
 
 
-def test_a_map_of_a_numpy_array_is_of_its_copy(cuda: FakeCuda, mapped: CompiledProgram) -> None:
+def test_a_map_of_a_numpy_array_is_of_its_copy(cuda: Any, mapped: CompiledProgram) -> None:
     array = np.zeros((5, 132), np.float32)
     Kernel(mapped).launch(array)
     (launch,) = cuda.launches
@@ -607,6 +486,149 @@ def test_the_emulator_gets_maps_and_clusters(
     assert rows == 3
 
 
-def test_the_emulator_refuses_device_arrays(cuda: FakeCuda, scale: CompiledProgram) -> None:
+def test_the_emulator_refuses_device_arrays(
+    device_array: Any, cuda: Any, scale: CompiledProgram
+) -> None:
     with pytest.raises(ValueError, match="backend: expected arrays in host memory"):
-        Kernel(scale, backend="emulator").launch(DeviceArray(0x1000, (5, 132)), 1)
+        Kernel(scale, backend="emulator").launch(device_array(0x1000, (5, 132)), 1)
+
+
+def test_other_pointers_write_the_buffer_in_place(
+    device_array: Any, cuda: Any, mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The tensor map is re-addressed, nothing is planned, checked or encoded again.
+    kernel = Kernel(mapped)
+    kernel.launch(device_array(0x1000, (5, 132)))
+    monkeypatch.setattr(tensor_maps, "encode", lambda *_: pytest.fail("encoded again"))
+    monkeypatch.setattr(kernel._checker, "bind", lambda _: pytest.fail("checked again"))
+    for pointer in (0x2000, 0x2000, 0x1000):
+        kernel.launch(device_array(pointer, (5, 132)))
+        assert cuda.launches[-1]["bytes"] == [map_bytes(pointer), (5).to_bytes(4, "little")]
+    # What was at a place before is there again.
+    assert cuda.named("replace") == [("replace", 0x2000)]
+    assert len(cuda.named("encode")) == 1
+    for pointer in range(0x3000, 0x3000 + 0x100 * 200, 0x100):
+        kernel.launch(device_array(pointer, (5, 132)))
+        assert cuda.launches[-1]["bytes"][0] == map_bytes(pointer)
+    kernel.launch(device_array(0x2000, (5, 132)))
+    assert cuda.launches[-1]["bytes"][0] == map_bytes(0x2000)
+    assert len(cuda.named("encode")) == 1
+
+
+def test_threads_that_launch_at_once_do_not_share_a_buffer(
+    device_array: Any, cuda: Any, scale: CompiledProgram
+) -> None:
+    kernel = Kernel(scale)
+    kernel.launch(device_array(0x1000, (5, 132)), 1.0)
+    seen: list[int] = []
+    nested = iter([0x3000, 0x4000])
+
+    def launch_meanwhile(grid: Any, data: list[bytes]) -> None:
+        # Another thread gets in between where ctypes lets go of the interpreter.
+        pointer = next(nested, None)
+        if pointer is not None:
+            thread = threading.Thread(
+                target=kernel.launch, args=(device_array(pointer, (5, 132)), 2.0)
+            )
+            thread.start()
+            thread.join()
+        seen.append(int.from_bytes(cuda.launches[0]["bytes"][0], "little"))
+
+    cuda.effects["scale"] = launch_meanwhile
+    cuda.launches.clear()
+    kernel.launch(device_array(0x2000, (5, 132)), 1.0)
+    pointers = [int.from_bytes(launch["bytes"][0], "little") for launch in cuda.launches]
+    assert pointers == [0x2000, 0x3000, 0x4000]
+    kernel.launch(device_array(0x2000, (5, 132)), 1.0)
+    assert cuda.launches[-1]["bytes"] == cuda.launches[0]["bytes"]
+
+
+@pytest.mark.parametrize("context", [0, 0xF000, 0xC001])
+def test_the_context_of_the_arrays_is_current_for_the_launch(
+    device_array: Any, cuda: Any, scale: CompiledProgram, context: int
+) -> None:
+    # A thread without a context gets the primary one; another context comes back afterwards.
+    kernel = Kernel(scale)
+    for _ in range(2):
+        cuda.context = context
+        kernel.launch(device_array(0x1000, (5, 132)), 1.0)
+        assert cuda.launches[-1]["device"] == 0
+        assert cuda.context == (context or 0xC000)
+
+
+def test_a_launch_that_the_driver_refuses_is_an_error_and_the_next_one_works(
+    device_array: Any, cuda: Any, mapped: CompiledProgram
+) -> None:
+    kernel = Kernel(mapped)
+    kernel.launch(device_array(0x1000, (5, 132)))
+    cuda.launch_status = 1
+    with pytest.raises(RuntimeError, match=r"cuLaunchKernelEx to succeed, got CUDA_ERROR_INVALID"):
+        kernel.launch(device_array(0x2000, (5, 132)))
+    cuda.launch_status = 0
+    kernel.launch(device_array(0x2000, (5, 132)))
+    assert cuda.launches[-1]["bytes"][0] == map_bytes(0x2000)
+
+
+def test_a_prepared_call_is_repeated_with_its_own_arrays(
+    device_array: Any, cuda: Any, scale: CompiledProgram
+) -> None:
+    kernel = Kernel(scale)
+    prepared = kernel.prepare(device_array(0x1000, (5, 132)), 2.5)
+    assert prepared is not None
+    kernel.launch(device_array(0x2000, (5, 132)), 3.5)
+    prepared.repeat()
+    prepared.repeat(stream=5)
+    first, _, again, other = cuda.launches
+    assert again == first
+    assert other == first | {"stream": 5}
+
+
+def test_an_integer_in_the_place_of_a_float_is_not_forgotten(
+    device_array: Any, cuda: Any, scale: CompiledProgram
+) -> None:
+    kernel = Kernel(scale)
+    for number in (2, 3, 2.5, 2, np.float32(4)):
+        kernel.launch(device_array(0x1000, (5, 132)), number)
+        assert cuda.launches[-1]["bytes"][-1] == np.float32(number).tobytes()
+
+
+def test_a_pointer_with_less_alignment_than_the_kernel_assumes_is_refused(
+    device_array: Any, cuda: Any, parse_module: Any
+) -> None:
+    memref = '!cute.memref<f32, gmem, align<256>, "(?,?):(?{i64 div=4},1)">'
+    module = parse_module(
+        f"""
+func.func @launch(%x: {memref}) {{
+  %one = arith.constant 1 : i32
+  cute.launch @k grid(%one, %one, %one) args(%x) {{threads = 32 : i32}} : {memref}
+  func.return
+}}"""
+    )
+    ptx = (
+        ".version 7.0\n.target sm_80\n.visible .entry k(.param .b64 a, .param .b32 b, .param .b32 c"
+        ", .param .b64 d) { ret; }\n"
+    )
+    kernel = Kernel(CompiledProgram.of("k", "sm_80", ptx, module))
+    for pointer in (0x1000, 0x1100):
+        kernel.launch(device_array(pointer, (4, 4)))
+    with pytest.raises(ValueError, match="x: expected memory aligned to 256 bytes"):
+        kernel.launch(device_array(0x1010, (4, 4)))
+
+
+def test_cupy_gets_the_kernels_as_a_module(
+    cuda: Any, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[tuple[bytes, str]] = []
+
+    class RawModule:
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def get_function(self, name: str) -> None:
+            loaded.append((Path(self.path).read_bytes(), name))
+
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(RawModule=RawModule))  # type: ignore[arg-type]
+    kernel = Kernel(scale)
+    monkeypatch.setattr(Kernel, "cubin", b"ELF")
+    assert isinstance(kernel.raw_module(), RawModule)
+    assert loaded == [(b"ELF", "scale")]
