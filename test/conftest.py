@@ -1,4 +1,10 @@
-"""What holds in every test: no PTX that its target has not is ever printed."""
+"""What holds in every test: no PTX that its target has not is ever printed. With `--validate`,
+every kernel that a test launches on host arrays is interpreted at each stage before
+synchronization, on the arguments of its first launch: no pass may change the result, and what ran
+the kernel has to agree. Tests that ask for the fixture `every_stage` always do so.
+"""
+
+from __future__ import annotations
 
 import os
 
@@ -12,3 +18,58 @@ def verified_ptx():
         if not os.environ.get("CUTEDIALECT_VERIFY"):
             patch.setenv("CUTEDIALECT_VERIFY", "ptx")
         yield
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--validate", action="store_true", help="interpret each kernel after each pass, and compare"
+    )
+
+
+@pytest.fixture(autouse=True)
+def validated(request):
+    if request.config.getoption("--validate"):
+        request.getfixturevalue("every_stage")
+
+
+@pytest.fixture
+def every_stage(monkeypatch):
+    """Compare what the stages of each launched kernel compute; gives the names of the passes that
+    were checked, in order.
+    """
+    from cutedialect.backend.runtime.kernel import Kernel
+
+    checked = []
+    monkeypatch.setattr(Kernel, "launch", validating(Kernel.launch, checked))
+    return checked
+
+
+def validating(launch, checked):
+    """`Kernel.launch` for kernels of tile programs, whose first launch is compared."""
+    from xdsl.context import Context
+
+    from cutedialect.backend.interpreter import Validation, copies
+    from cutedialect.backend.runtime.interpreted import host_array
+    from cutedialect.passes.cute_to_ptx import pipeline
+
+    seen = set()
+
+    def launch_and_compare(kernel, *args, **options):
+        is_new = kernel not in seen and kernel._trace is not None
+        if not is_new or kernel.where not in ("the emulator", "the interpreter"):
+            return launch(kernel, *args, **options)
+        given = [host_array(value) for value in kernel._checker.bind(args)]
+        before = copies(given)
+        launch(kernel, *args, **options)
+        seen.add(kernel)
+        module = kernel.traced()
+        validation = Validation(module, before)
+        for step in pipeline(kernel.arch):
+            step.apply(Context(), module)
+            if not validation.check(step.name, module):
+                break
+            checked.append(step.name)
+        validation.compare(kernel.where, given)
+        return None
+
+    return launch_and_compare

@@ -71,7 +71,7 @@ def parts_of(work: Work, schedule: Schedule, arch: str, backend: str) -> int:
 
 def _processors(arch: str, backend: str) -> int:
     """Multiprocessors of the device that a call runs on, or of a usual one of its target."""
-    if backend != "emulator" and gpu_available():
+    if backend not in ("emulator", "interpreter") and gpu_available():
         from cutedialect.backend.runtime.devices import processors
 
         return processors()

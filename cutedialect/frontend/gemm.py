@@ -343,7 +343,7 @@ class GemmCall:
         """Compile (or find) the kernel; without a schedule, with the one that tuning kept."""
         arch = arch or default_arch(backend)
         given = as_schedule(schedule)
-        if given is None and backend != "emulator" and gpu_available():
+        if given is None and backend not in ("emulator", "interpreter") and gpu_available():
             from .gemm_tuning import kept_schedule
 
             kept = kept_schedule(self, arch)

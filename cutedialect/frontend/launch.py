@@ -130,18 +130,22 @@ def _compile(
     text = schedule.text() if schedule is not None else ""
     key = program_key(program.function, (keys, dict(constants), program.in_bounds), text, arch)
 
+    def trace() -> ModuleOp:
+        return program.trace(specs, constants, schedule)
+
     def make() -> CompiledProgram:
         with _no_collections():
-            return lower(program.trace(specs, constants, schedule), program.symbol, arch)
+            return lower(trace(), program.symbol, arch)
 
     def stages() -> dict[str, str]:
         kept: dict[str, str] = {}
-        module = program.trace(specs, constants, schedule)
+        module = trace()
         kept["trace"] = str(module)
         lower(module, program.symbol, arch, lambda name, ir: kept.__setitem__(name, str(ir)))
         return kept
 
-    kernel = Kernel(cached_program(key, make), stages, backend=backend)  # type: ignore[arg-type]
+    compiled = cached_program(key, make)
+    kernel = Kernel(compiled, stages, backend=backend, trace=trace)  # type: ignore[arg-type]
     folder = environment.dump_dir()
     if folder is not None:
         dump(kernel, folder)
@@ -241,8 +245,8 @@ def check_arch(arch: str) -> None:
 
 
 def default_arch(backend: str = "auto") -> str:
-    """The current device's architecture, or sm_80 without one or in the emulator."""
-    if backend != "emulator" and gpu_available():
+    """The current device's architecture, or sm_80 without one or where none is asked."""
+    if backend not in ("emulator", "interpreter") and gpu_available():
         return current_arch()
     return "sm_80"
 

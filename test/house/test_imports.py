@@ -26,9 +26,12 @@ ALLOWED = {
     },
     "backend/ptx": {"backend/ptx", "dialects/ptx", "atoms", "environment", "xdsl"},
     "backend/emulator": {"backend/emulator", "numpy", "ml_dtypes"},
+    "backend/interpreter": {
+        "backend/interpreter", "dialects", "layout", "xdsl", "numpy", "ml_dtypes",
+    },
     "backend/runtime": {
-        "backend/runtime", "backend/emulator", "atoms", "layout", "environment", "schedule",
-        "remarks", "version", "numpy", "ml_dtypes",
+        "backend/runtime", "backend/emulator", "backend/interpreter", "atoms", "layout",
+        "environment", "schedule", "remarks", "version", "numpy", "ml_dtypes",
     },
     "universe": {"dialects", "passes", "tools", "xdsl"},
 }  # fmt: skip

@@ -21,6 +21,7 @@ from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.fallback import announce
+from cutedialect.backend.runtime.interpreted import InterpretedLauncher
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.ptxas import Assembly
@@ -33,7 +34,9 @@ _REMEMBERED = 1024
 # The alignment in bytes up to which the look of an array tells that of its address.
 _LOOKED_AT = 16
 
-Backend = Literal["auto", "emulator", "cuda"]
+Backend = Literal["auto", "emulator", "interpreter", "cuda"]
+# Those that need host memory.
+_ON_HOST = ("emulator", "interpreter")
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,9 @@ class Resources:
 
 
 class Kernel:
-    """A compiled kernel. `stages` gives the IR after each pass and is called at most once."""
+    """A compiled kernel. `stages` gives the IR after each pass and is called at most once, `trace`
+    makes the module before the first.
+    """
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Kernel:
         stages: Callable[[], dict[str, str]] | None = None,
         *,
         backend: Backend = "auto",
+        trace: Callable[[], Any] | None = None,
     ) -> None:
         self.program = program
         self.backend: Backend = checked_backend(backend)
@@ -67,7 +73,9 @@ class Kernel:
         self._prepared: Kept[tuple[Any, ...], PreparedCall] = Kept(_REMEMBERED)
         # What pointers have to be multiples of, where that is more than a look says.
         self._alignment = _alignment(program.signature)
+        self._trace = trace
         self._emulated: EmulatedLauncher | None = None
+        self._interpreted: InterpretedLauncher | None = None
         self._cuda: CudaLauncher | None = None
 
     def __repr__(self) -> str:
@@ -116,6 +124,16 @@ class Kernel:
         """What the passes declined, and why: in the order in which they ran."""
         return self.program.remarks
 
+    def traced(self) -> Any:
+        """The tile program as a module that no pass has seen, made anew by each call. Raises
+        RuntimeError for a kernel that has only what it was compiled to.
+        """
+        if self._trace is None:
+            raise RuntimeError(
+                f"expected the tile program of '{self.name}', got what it was compiled to alone"
+            )
+        return self._trace()
+
     @property
     def resources(self) -> Resources:
         """Registers, spills and static shared memory from ptxas, dynamic shared memory from the
@@ -137,7 +155,9 @@ class Kernel:
 
     @property
     def where(self) -> str:
-        """What host arrays run on: "the emulator", or the GPU's name."""
+        """What host arrays run on: "the emulator", "the interpreter", or the GPU's name."""
+        if self._forced() == "interpreter":
+            return "the interpreter"
         if self._forced() == "emulator" or not gpu_available():
             return "the emulator"
         return device_name()
@@ -215,23 +235,23 @@ class Kernel:
         """Assemble and load now, for `device` or the current one; a later launch may then be
         captured in a CUDA graph. Without a GPU nothing happens. Returns the kernel.
         """
-        if self._forced() != "emulator" and gpu_available():
+        if self._forced() not in _ON_HOST and gpu_available():
             self._on_cuda().warmup(device)
         return self
 
-    def _launcher(self, bound: Bound) -> CudaLauncher | EmulatedLauncher:
+    def _launcher(self, bound: Bound) -> CudaLauncher | EmulatedLauncher | InterpretedLauncher:
         on_device, name = None, ""
         for parameter, value in tensors_of(self.signature, bound):
             if value.device is not None:
                 on_device, name = value.device, parameter.name
                 break
         forced = self._forced()
-        if forced == "emulator":
+        if forced in _ON_HOST:
             if on_device is not None:
                 raise ValueError(
-                    f"backend: expected arrays in host memory with the emulator, got {name} on "
+                    f"backend: expected arrays in host memory with the {forced}, got {name} on "
                     f"device {on_device}; copy it with .get(), .cpu() or numpy.asarray, or leave "
-                    "backend='emulator' out"
+                    f"backend='{forced}' out"
                 )
         elif on_device is not None or gpu_available():
             if on_device is not None and not gpu_available():
@@ -247,6 +267,10 @@ class Kernel:
             )
         else:
             announce()
+        if forced == "interpreter":
+            if self._interpreted is None:
+                self._interpreted = InterpretedLauncher(self.traced)
+            return self._interpreted
         if self._emulated is None:
             self._emulated = EmulatedLauncher(self.program)
         return self._emulated
@@ -279,6 +303,10 @@ def checked_backend(backend: object) -> Backend:
         return "auto"
     if backend == "emulator":
         return "emulator"
+    if backend == "interpreter":
+        return "interpreter"
     if backend == "cuda":
         return "cuda"
-    raise ValueError(f"backend: expected 'auto', 'emulator' or 'cuda', got {backend!r}")
+    raise ValueError(
+        f"backend: expected 'auto', 'emulator', 'interpreter' or 'cuda', got {backend!r}"
+    )

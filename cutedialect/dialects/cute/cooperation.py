@@ -20,7 +20,8 @@ class LastArrivalOp(IRDLOperation):
     """Count the CTA, or the role, that gets here; whether it is the last of `total`.
 
     What those before wrote to global memory, the last one reads behind this op (release and acquire
-    at gpu scope, PTX ISA 8.8). The counter starts at 0, and the last one leaves 0. Nobody waits for
+    at gpu scope, PTX ISA 8.8). The counter starts at 0, and the last one leaves 0; one of a `total`
+    of 1 is the last and does not count, so that others may count there meanwhile. Nobody waits for
     anybody, so the CTAs need not run at one time.
 
     Example:

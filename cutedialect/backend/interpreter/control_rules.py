@@ -1,0 +1,116 @@
+"""Rules of control flow: loops, branches and what they yield. A branch on a condition that rows
+have of their own runs for all rows and writes those that take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func, scf
+from xdsl.ir import Block, SSAValue
+
+from cutedialect.dialects.cute import YieldOp
+
+from .cta import Cta
+from .elements import dtype_of
+from .rules import Code, Step, rule
+
+
+def _nothing(cta: Cta) -> None:
+    del cta
+
+
+@rule(scf.YieldOp, scf.ConditionOp, YieldOp, func.ReturnOp)
+def _terminator(op: Any) -> Step:
+    """The op around it takes its operands."""
+    del op
+    return _nothing
+
+
+def _yielded(block: Block) -> tuple[SSAValue, ...]:
+    last = block.last_op
+    return tuple(last.operands) if isinstance(last, scf.YieldOp) else ()
+
+
+def _assign(cta: Cta, to: Any, values: Any) -> None:
+    cta.values.update(zip(to, values, strict=True))
+
+
+def _get(cta: Cta, values: Any) -> list[Any]:
+    return [cta.values[value] for value in values]
+
+
+@rule(scf.ForOp)
+def _for(op: scf.ForOp) -> Step:
+    block = op.body.block
+    code, yielded = Code(block), _yielded(block)
+    bounds, first, results = (op.lb, op.ub, op.step), tuple(op.iter_args), op.results
+    index, *carried = block.args
+    kind = dtype_of(index.type).type
+
+    def step(cta: Cta) -> Iterator[None]:
+        low, high, stride = cta.numbers(bounds)
+        if stride <= 0:
+            raise ValueError(f"expected a step of 1 or more, got {stride}")
+        values = _get(cta, first)
+        for number in range(low, high, stride):
+            cta.values[index] = kind(number)
+            _assign(cta, carried, values)
+            yield from code.run(cta)
+            values = _get(cta, yielded)
+        _assign(cta, results, values)
+
+    return step
+
+
+@rule(scf.WhileOp)
+def _while(op: scf.WhileOp) -> Step:
+    before, after = op.before_region.block, op.after_region.block
+    test, body = Code(before), Code(after)
+    first, results = tuple(op.operands), op.results
+    condition = before.last_op
+    assert isinstance(condition, scf.ConditionOp)
+    holds, passed, yielded = condition.operands[0], condition.operands[1:], _yielded(after)
+
+    def step(cta: Cta) -> Iterator[None]:
+        values = _get(cta, first)
+        while True:
+            _assign(cta, before.args, values)
+            yield from test.run(cta)
+            values = _get(cta, passed)
+            if not cta.values[holds]:
+                break
+            _assign(cta, after.args, values)
+            yield from body.run(cta)
+            values = _get(cta, yielded)
+        _assign(cta, results, values)
+
+    return step
+
+
+@rule(scf.IfOp)
+def _if(op: scf.IfOp) -> Step:
+    sides = [region.block if region.blocks else Block() for region in op.regions]
+    codes = [Code(side) for side in sides]
+    yields = [_yielded(side) for side in sides]
+    condition, results = op.operands[0], op.results
+
+    def step(cta: Cta) -> Iterator[None]:
+        holds = cta.values[condition]
+        if np.ndim(holds) == 0:
+            side = 0 if holds else 1
+            yield from codes[side].run(cta)
+            _assign(cta, results, _get(cta, yields[side]))
+            return
+        outer, taken = cta.mask, []
+        for code, out, rows in zip(codes, yields, (holds, ~holds), strict=True):
+            cta.mask = mask = rows if outer is None else rows & outer
+            if mask.any() or out:
+                yield from code.run(cta)
+            taken.append(_get(cta, out))
+        cta.mask = outer
+        _assign(cta, results, [np.where(holds, yes, no) for yes, no in zip(*taken, strict=True)])
+
+    return step

@@ -1,0 +1,113 @@
+"""Elements as NumPy has them: the dtype of an element type in memory, the one in which its values
+are held, what uninitialized memory holds, and conversions as PTX's `cvt` rounds and clamps them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    Signedness,
+)
+from xdsl.ir import Attribute
+
+_FLOATS: dict[type[Attribute], Any] = {
+    Float8E4M3FNType: ml_dtypes.float8_e4m3fn,
+    Float8E5M2Type: ml_dtypes.float8_e5m2,
+    Float16Type: np.float16,
+    BFloat16Type: ml_dtypes.bfloat16,
+    Float32Type: np.float32,
+    Float64Type: np.float64,
+}
+_EIGHT_BITS = (np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2))
+# A pattern that no program expects, for integers that nobody wrote.
+_GARBAGE = 0x5A
+
+
+def dtype_of(type_: Attribute) -> np.dtype[Any]:
+    """NumPy's type of an element or scalar type; raises ValueError where there is none."""
+    if isinstance(type_, IndexType):
+        return np.dtype(np.int64)
+    if isinstance(type_, IntegerType):
+        bits = type_.width.data
+        if bits == 1:
+            return np.dtype(np.bool_)
+        if bits in (8, 16, 32, 64):
+            sign = "u" if type_.signedness.data is Signedness.UNSIGNED else "i"
+            return np.dtype(f"{sign}{bits // 8}")
+    if type(type_) in _FLOATS:
+        return np.dtype(_FLOATS[type(type_)])
+    raise ValueError(f"expected an integer of 1, 8, 16, 32 or 64 bits or a float, got {type_}")
+
+
+def is_float(type_: Attribute) -> bool:
+    """Whether elements of this type are floats, 8-bit ones included."""
+    return isinstance(type_, AnyFloat)
+
+
+def held_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type in which values are held and computed: f32 for narrower floats."""
+    return np.dtype(np.float32) if dtype.itemsize < 4 and dtype.kind not in "iub" else dtype
+
+
+def held_type(type_: Attribute) -> np.dtype[Any]:
+    """The type in which values of an element or scalar type are held."""
+    return held_as(dtype_of(type_))
+
+
+def rounded(values: Any, dtype: np.dtype[Any]) -> Any:
+    """The nearest floats of a type, held as such values are."""
+    result = to_float(values, dtype)
+    return result.astype(held_as(dtype))[()]
+
+
+def undefined(shape: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Elements that nobody has written: NaN, which spreads, or a conspicuous number."""
+    if dtype.kind == "b":
+        return np.ones(shape, dtype)
+    if dtype.kind in "iu":
+        return np.full(shape, _GARBAGE, dtype)
+    return np.full(shape, np.nan, dtype)
+
+
+def to_float(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Round to the nearest float, ties to even; what is too large for 8 bits becomes the largest
+    (`cvt.rn.satfinite`, PTX ISA 9.7.9.21).
+    """
+    values = np.asarray(values)
+    if dtype in _EIGHT_BITS:
+        most = np.float32(ml_dtypes.finfo(dtype).max)
+        values = np.clip(values.astype(np.float32), -most, most)
+    elif dtype.itemsize == 2 and values.dtype.kind in "iu":
+        values = values.astype(np.float32)
+    return values.astype(dtype)
+
+
+def to_integer(values: Any, dtype: np.dtype[Any]) -> Any:
+    """Round toward zero and clamp (`cvt.rzi`, PTX ISA 9.7.9.21). NaN gives 0, and the lone sign bit
+    from f64 and to 64 bits.
+    """
+    values = np.asarray(values)
+    wide = values.astype(np.float64)
+    limits = np.iinfo(dtype)
+    lone = 1 << 8 * dtype.itemsize - 1 if dtype.itemsize == 8 or values.dtype == np.float64 else 0
+    whole = np.trunc(np.where(np.isnan(wide), 0, wide))
+    # The largest 64-bit integers are no floats: 2^63 is the first one beyond.
+    above, below = whole >= float(limits.max), whole <= float(limits.min)
+    result = np.where(above | below, 0, whole).astype(dtype)
+    result = np.where(
+        above, dtype.type(limits.max), np.where(below, dtype.type(limits.min), result)
+    )
+    sign = np.array(lone, np.uint64).astype(dtype)
+    return np.where(np.isnan(wide), sign, result)

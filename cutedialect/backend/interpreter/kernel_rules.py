@@ -1,0 +1,186 @@
+"""Rules of what a kernel knows of itself and of its tensors: extents, work items, groups, slices,
+single elements, what CTAs tell each other, and the ops that only order what is asynchronous, which
+is done at once here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from cutedialect.dialects import cute, cute_nvgpu
+from cutedialect.dialects.pipeline import CompleteOp
+
+from .cta import Cta
+from .rules import Code, Step, function, rule
+
+_AXES = "xyz"
+
+
+@rule(
+    CompleteOp,
+    cute.BarrierOp,
+    cute_nvgpu.CpAsyncCommitOp,
+    cute_nvgpu.CpAsyncWaitOp,
+    cute_nvgpu.FenceTensorMapsOp,
+    cute_nvgpu.ProxyFenceOp,
+    cute_nvgpu.TmaPrefetchOp,
+    cute_nvgpu.TmaStoreCommitOp,
+    cute_nvgpu.TmaStoreWaitOp,
+    cute_nvgpu.WgmmaCommitOp,
+    cute_nvgpu.WgmmaFenceOp,
+    cute_nvgpu.WgmmaWaitOp,
+)
+def _order(op: Any) -> Step:
+    del op
+    return lambda cta: None
+
+
+@function(cute.DimOp)
+def _dim(op: cute.DimOp) -> Any:
+    mode = op.mode.value.data
+    return lambda view: np.int32(view.shape[mode])
+
+
+@function(cute.StrideOp)
+def _stride(op: cute.StrideOp) -> Any:
+    mode = op.mode.value.data
+    return lambda view: np.int64(view.stride(mode))
+
+
+@rule(cute.BlockIdxOp)
+def _block_idx(op: cute.BlockIdxOp) -> Step:
+    result, axis = op.result, _AXES.index(op.axis.data)
+    return lambda cta: cta.values.__setitem__(result, np.int32(cta.index[axis]))
+
+
+@rule(cute.GridDimOp)
+def _grid_dim(op: cute.GridDimOp) -> Step:
+    result, axis = op.result, _AXES.index(op.axis.data)
+    return lambda cta: cta.values.__setitem__(result, np.int32(cta.grid[axis]))
+
+
+@rule(cute.TileIndexOp)
+def _tile_index(op: cute.TileIndexOp) -> Step:
+    coords = op.coords
+    return lambda cta: cta.values.update(zip(coords, map(np.int32, cta.item), strict=True))
+
+
+def work_items(op: cute.TileIndexOp, tensor: Any) -> list[tuple[int, ...]]:
+    """The coordinates of all tiles of a tensor, or of the tensors of a group."""
+    tile = op.tile.get_values()
+
+    def of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+        counts = [1 if e < 0 else -(-extent // e) for extent, e in zip(shape, tile, strict=True)]
+        return list(np.ndindex(*counts))
+
+    if isinstance(tensor, tuple):
+        return [(n, *item) for n, each in enumerate(tensor) for item in of(each.shape)]
+    return of(tensor.shape)
+
+
+@rule(cute.PrintfOp)
+def _printf(op: cute.PrintfOp) -> Step:
+    args, text = tuple(op.args), re.sub(r"(%[-+ #0]*\d*(?:\.\d+)?)l+", r"\1", op.format.data)
+
+    def step(cta: Cta) -> None:
+        print(text % tuple([np.asarray(cta.values[arg]).item() for arg in args]), end="")
+
+    return step
+
+
+@function(cute.GroupSizeOp)
+def _group_size(op: cute.GroupSizeOp) -> Any:
+    del op
+    return lambda group: np.int32(len(group))
+
+
+@function(cute.MemberOp)
+def _member(op: cute.MemberOp) -> Any:
+    del op
+
+    def member(group: Any, index: Any) -> Any:
+        if not 0 <= index < len(group):
+            raise ValueError(f"expected an index below the group's {len(group)}, got {index}")
+        return group[int(index)]
+
+    return member
+
+
+@function(cute.FindOp)
+def _find(op: cute.FindOp) -> Any:
+    del op
+    return lambda value, group: np.int32(np.searchsorted(group, value, side="right") - 1)
+
+
+@function(cute.SliceOp)
+def _slice(op: cute.SliceOp) -> Any:
+    mode = op.mode.value.data
+    return lambda view, first, end: view.slice(mode, int(first), int(end))
+
+
+@function(cute.ReadOp)
+def _read(op: cute.ReadOp) -> Any:
+    del op
+    return lambda view, *coords: view.at(coords)
+
+
+@rule(cute.SearchOp)
+def _search(op: cute.SearchOp) -> Step:
+    value, count, result, block = op.value, op.count, op.result, op.body.block
+    code, argument, last = Code(block), block.args[0], block.last_op
+    assert last is not None
+    image = last.operands[0]
+
+    def step(cta: Cta) -> None:
+        low, high, wanted = 0, cta.number(count), cta.number(value)
+        while high - low > 1:  # the image grows: halve what may hold the last one
+            middle = (low + high) // 2
+            cta.values[argument] = np.int32(middle)
+            code.finish(cta)
+            low, high = (middle, high) if cta.number(image) <= wanted else (low, middle)
+        cta.values[result] = np.int32(low)
+
+    return step
+
+
+@rule(cute.LastArrivalOp)
+def _last_arrival(op: cute.LastArrivalOp) -> Step:
+    counters, index, total, result = op.counters, op.index, op.total, op.result
+
+    def step(cta: Cta) -> Iterator[None]:
+        yield
+        whole = cta.number(total)
+        if whole <= 1:  # alone, and not counted: others may count there
+            cta.values[result] = np.bool_(whole == 1)
+            return
+        place = cta.values[counters].local_tile([1], [cta.number(index)])
+        arrived = int(place.read()[0]) + 1
+        is_last = arrived == whole
+        place.write(np.array([0 if is_last else arrived], np.int32))
+        cta.values[result] = np.bool_(is_last)
+
+    return step
+
+
+@rule(cute.ClaimOp)
+def _claim(op: cute.ClaimOp) -> Step:
+    counter, total, result = op.counter, op.total, op.result
+
+    def step(cta: Cta) -> Iterator[None]:
+        yield
+        place = cta.values[counter].local_tile([1], [0])
+        before = int(place.read()[0])
+        after = 0 if before >= cta.number(total) - 1 else before + 1
+        place.write(np.array([after], np.int32))
+        cta.values[result] = np.int32(prod(cta.grid) + before)
+
+    return step
+
+
+# Where another CTA may go on.
+MEETINGS = (cute.LastArrivalOp, cute.ClaimOp)

@@ -1,0 +1,98 @@
+"""The table of rules, by op class, and blocks as lists of steps. A rule reads an op once. It gives
+the function from the operands' values to the result's, or the step that a CTA takes each time it
+gets there; a step that holds others, or at which CTAs meet, is a generator that yields where
+another CTA may go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from inspect import isgeneratorfunction
+from typing import Any
+
+from xdsl.ir import Block, Operation
+from xdsl.traits import IsTerminator, Pure
+
+from .cta import Cta, InterpreterError
+from .scalar_ops import function_of
+
+Step = Callable[[Cta], Any]
+Rule = Callable[[Any], Callable[..., Any]]
+
+_STEPS: dict[type[Operation], Rule] = {}
+_FUNCTIONS: dict[type[Operation], Rule] = {}
+
+
+def rule(*ops: type[Operation]) -> Callable[[Rule], Rule]:
+    """Register the rule of some op classes that gives a step."""
+    return partial(_register, _STEPS, ops)
+
+
+def function(*ops: type[Operation]) -> Callable[[Rule], Rule]:
+    """Register the rule of some op classes that gives a function of the operands' values."""
+    return partial(_register, _FUNCTIONS, ops)
+
+
+def _register(table: dict[type[Operation], Rule], ops: Any, made: Rule) -> Rule:
+    table.update(dict.fromkeys(ops, made))
+    return made
+
+
+def _step_of(op: Operation) -> Step:
+    """The step of an op; raises InterpreterError for one without a rule."""
+    kind = type(op)
+    try:
+        if kind in _STEPS:
+            return _STEPS[kind](op)
+        made = _FUNCTIONS[kind](op) if kind in _FUNCTIONS else function_of(op)
+    except ValueError as error:
+        raise InterpreterError(op, str(error)) from None
+    if made is None:
+        raise InterpreterError(
+            op,
+            "expected an op that the interpreter knows, of a stage before synchronization, got "
+            f"{op.name}",
+        )
+    operands, result = op.operands, op.results[0]
+
+    def step(cta: Cta) -> None:
+        values = cta.values
+        values[result] = made(*[values[operand] for operand in operands])
+
+    return step
+
+
+def _wanted(block: Block) -> list[Operation]:
+    """The ops of a block without those that nothing depends on."""
+    unused: set[Operation] = set()
+    for op in reversed(list(block.ops)):
+        users = {use.operation for result in op.results for use in result.uses}
+        if op.has_trait(Pure) and not op.has_trait(IsTerminator) and users <= unused:
+            unused.add(op)
+    return [op for op in block.ops if op not in unused]
+
+
+class Code:
+    """The ops of a block as steps; `run` takes a CTA through them, `finish` without a stop."""
+
+    def __init__(self, block: Block) -> None:
+        made = [(op, _step_of(op)) for op in _wanted(block)]
+        self._steps = [(op, step, isgeneratorfunction(step)) for op, step in made]
+
+    def run(self, cta: Cta) -> Iterator[None]:
+        at = None
+        try:
+            for entry in self._steps:
+                at, step, is_deep = entry
+                if is_deep:
+                    yield from step(cta)
+                else:
+                    step(cta)
+        except (ValueError, TypeError, IndexError) as error:
+            assert at is not None
+            raise InterpreterError(at, str(error)) from error
+
+    def finish(self, cta: Cta) -> None:
+        for _ in self.run(cta):
+            pass

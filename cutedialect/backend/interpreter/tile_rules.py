@@ -1,0 +1,268 @@
+"""Rules of tiles: views of memory, register tiles, copies, multiplies, maps and reductions. Every
+op works on whole tiles at once; thread-value layouts say who does it, not what.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cutedialect.dialects import cute
+from cutedialect.dialects.cute_nvgpu import BulkStoreType, TmaStoreType
+
+from .cta import Cta, Fragment
+from .elements import dtype_of, held_as, rounded, undefined
+from .memory import Combine, Joined, view_of_buffer
+from .rules import Code, Step, function, rule
+
+_COMBINE: dict[str, Combine] = {
+    "add": np.add,
+    "mul": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+# Multiplications that BLAS does in one thread.
+_ONE_THREAD = 1 << 18
+
+
+def combine_of(kind: str) -> Any:
+    """The function of a reduction of two elements; raises ValueError where no rule has it."""
+    if kind not in _COMBINE:
+        raise ValueError(f"expected a reduction ({', '.join(_COMBINE)}), got {kind}")
+    return _COMBINE[kind]
+
+
+@function(cute.LocalTileOp)
+def _local_tile(op: cute.LocalTileOp) -> Any:
+    tile = op.tile.get_values()
+    return lambda view, *coords: view.local_tile(tile, [int(coord) for coord in coords])
+
+
+@function(cute.TransposeOp)
+def _transpose(op: cute.TransposeOp) -> Any:
+    del op
+    return lambda tile: tile.transpose()
+
+
+@function(cute.SubviewOp)
+def _subview(op: cute.SubviewOp) -> Any:
+    origin, shape = op.origin.get_values(), cute.shape_of(op.result.type)
+    return lambda view: view.subview(origin, shape)
+
+
+@function(cute.StageOp)
+def _stage(op: cute.StageOp) -> Any:
+    del op
+    return lambda view, index: view.stage(int(index))
+
+
+@function(cute.ConcatOp)
+def _concat(op: cute.ConcatOp) -> Any:
+    mode = op.mode.value.data
+    return lambda *parts: Joined(parts, mode)
+
+
+@function(cute.AllocFragmentOp)
+def _alloc_fragment(op: cute.AllocFragmentOp) -> Any:
+    shape = cute.shape_of(op.result.type)
+    fresh = undefined(shape, held_as(_dtype(op.result)))
+    return lambda: Fragment(fresh, shape)
+
+
+@function(cute.AllocSmemOp)
+def _alloc_smem(op: cute.AllocSmemOp) -> Any:
+    type_, dtype = op.result.type, _dtype(op.result)
+    assert isinstance(type_, cute.MemRefType)
+    swizzle, size = type_.swizzle, type_.layout.cosize() * dtype.itemsize
+    if swizzle is not None:
+        # It permutes blocks of its repeat, of which the last may be filled in part.
+        size += -size % (1 << swizzle.bits + swizzle.base + abs(swizzle.shift))
+    fresh, layout = undefined(size // dtype.itemsize, dtype), type_.layout
+    return lambda: view_of_buffer(fresh.copy(), layout, swizzle)
+
+
+@function(cute.ConvertOp)
+def _convert(op: cute.ConvertOp) -> Any:
+    del op
+    return lambda tile: Fragment(tile.array, tile.shape)
+
+
+@function(cute.ExtractOp)
+def _extract(op: cute.ExtractOp) -> Any:
+    shape, whole = cute.shape_of(op.result.type), cute.shape_of(op.source.type)
+    corners = zip(op.origin.get_values(), shape, whole, strict=True)
+    # A mode of extent 1 may hold the values of several threads.
+    region = tuple(slice(None) if w == 1 else slice(at, at + e) for at, e, w in corners)
+    return lambda tile: Fragment(tile.array[region], shape)
+
+
+@rule(cute.FillOp)
+def _fill(op: cute.FillOp) -> Step:
+    fragment, value = op.fragment, op.value
+    shape, dtype = cute.shape_of(fragment.type), held_as(_dtype(fragment))
+
+    def step(cta: Cta) -> None:
+        cta.store(cta.values[fragment], np.full(shape, cta.values[value], dtype))
+
+    return step
+
+
+@function(cute.LoadOp)
+def _load(op: cute.LoadOp) -> Any:
+    shape = cute.shape_of(op.result.type)
+    return lambda view: Fragment(view.read(), shape)
+
+
+@rule(cute.CopyOp)
+def _copy(op: cute.CopyOp) -> Step:
+    source, destination, pred, mask, atom = op.source, op.destination, op.pred, op.mask, op.atom
+    reduce = atom.reduce if isinstance(atom, TmaStoreType | BulkStoreType) else None
+    combine = None if reduce is None else combine_of(reduce)
+
+    def step(cta: Cta) -> None:
+        if pred is not None and not cta.values[pred]:
+            return
+        tile, to = cta.values[source], cta.values[destination]
+        keeps = isinstance(tile, Fragment) and isinstance(to, Fragment)
+        array = tile.array if keeps else tile.read()
+        if mask is not None:
+            array = np.where(cta.values[mask].read(), array, to.read())
+        cta.store(to, array, combine)
+
+    return step
+
+
+@rule(cute.AtomicOp)
+def _atomic(op: cute.AtomicOp) -> Step:
+    source, destination, combine = op.source, op.destination, combine_of(op.kind.data)
+
+    def step(cta: Cta) -> None:
+        cta.store(cta.values[destination], cta.values[source].read(), combine)
+
+    return step
+
+
+@rule(cute.GemmOp)
+def _gemm(op: cute.GemmOp) -> Step:
+    a, b, acc, dtype, is_whole = op.a, op.b, op.acc, _dtype(op.acc), op.is_whole_problem
+    is_integer = dtype.kind in "iu"
+    # Sums of 8-bit products are exact in f64, and its matrix multiply is the fast one.
+    wide = np.dtype(np.float64) if is_integer else held_as(dtype)
+
+    def step(cta: Cta) -> None:
+        left, right = (cta.values[each].read().astype(wide, copy=False) for each in (a, b))
+        product = _product(left, right)
+        if is_integer:
+            product = product.astype(np.int64).astype(dtype)
+        to = cta.values[acc]
+        total = product if is_whole else to.read() + product
+        cta.store(to, total if wide == dtype or is_integer else rounded(total, dtype))
+
+    return step
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a (M,K) times b (N,K), some rows at a time: BLAS starts threads for more, and waiting for
+    them takes longer than tiles do.
+    """
+    rows = max(1, _ONE_THREAD // max(1, b.size))
+    while len(a) % rows:
+        rows -= 1
+    blocks = a.reshape(-1, rows, a.shape[1])
+    return np.matmul(blocks, np.ascontiguousarray(b.T)).reshape(len(a), len(b))
+
+
+@rule(cute.MapOp)
+def _map(op: cute.MapOp) -> Step:
+    block, inputs = op.body.block, tuple(op.inputs)
+    args, result, shape = block.args, op.result, cute.shape_of(op.result.type)
+    last = block.last_op
+    assert isinstance(last, cute.YieldOp)
+    code, value, rank = Code(block), last.value, len(shape)
+
+    def step(cta: Cta) -> None:
+        tiles = [cta.values[each] for each in inputs]
+        for arg, tile in zip(args, tiles, strict=True):
+            array = tile.array
+            if tile.is_replicated:
+                array = _fitted(array, tile.shape, shape)
+            cta.values[arg] = array.reshape(array.shape + (1,) * (rank - array.ndim))
+        code.finish(cta)
+        array = np.asarray(cta.values[value])
+        if array.shape != shape:
+            array = np.broadcast_to(array, np.broadcast_shapes(array.shape, shape))
+        cta.values[result] = Fragment(array, shape)
+
+    return step
+
+
+def _fitted(array: np.ndarray, own: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """Values of threads that disagree, beside a tile with other elements along that mode: each of
+    these is of some thread.
+    """
+    for mode, (extent, beside) in enumerate(zip(own, shape, strict=False)):
+        held = array.shape[mode]
+        if held != extent and beside not in (1, held):
+            array = np.take(array, np.arange(beside) * held // beside, mode)
+    return array
+
+
+@function(cute.CoordOp)
+def _coord(op: cute.CoordOp) -> Any:
+    mode, around = op.mode.value.data, op.parent_op()
+    assert isinstance(around, cute.MapOp)
+    shape = cute.shape_of(around.result.type)
+    line = np.arange(shape[mode], dtype=np.int32)
+    line = line.reshape((1,) * mode + (-1,) + (1,) * (len(shape) - mode - 1))
+    return lambda: line
+
+
+@rule(cute.ReduceOp)
+def _reduce(op: cute.ReduceOp) -> Step:
+    source, result, mode = op.source, op.result, op.mode.value.data
+    whole, shape = cute.shape_of(source.type), cute.shape_of(result.type)
+    dtype, combine, is_local = _dtype(source), combine_of(op.kind.data), op.local is not None
+    wide = held_as(dtype)
+    parts = shape[mode]
+
+    def step(cta: Cta) -> None:
+        tile = cta.values[source]
+        array, own = tile.array, cta.choices.local == "own"
+        if whole[mode] == 1 or (is_local and parts == 1 and own):
+            # Nothing along the mode to combine, or each thread has one element and keeps it.
+            cta.values[result] = Fragment(array, shape)
+            return
+        if parts > 1:
+            sizes = (-1, parts) if own else (parts, -1)
+            array = array.reshape(*array.shape[:mode], *sizes, *array.shape[mode + 1 :])
+            array = combine.reduce(array, axis=mode + (0 if own else 1), dtype=wide)
+        else:
+            array = combine.reduce(array, axis=mode, dtype=wide, keepdims=True)
+        cta.values[result] = Fragment(array if wide == dtype else rounded(array, dtype), shape)
+
+    return step
+
+
+@rule(cute.AnyOp)
+def _any(op: cute.AnyOp) -> Step:
+    source, result, is_local = op.source, op.result, op.local is not None
+
+    def step(cta: Cta) -> None:
+        array = cta.values[source].array
+        if is_local and cta.choices.local == "own":
+            rows = array.reshape(len(array), -1).any(axis=1, keepdims=True)
+            mixed = rows.any() and not rows.all()
+            cta.values[result] = rows if mixed else rows[0, 0]
+        else:
+            cta.values[result] = array.any()
+
+    return step
+
+
+def _dtype(value: Any) -> np.dtype[Any]:
+    return dtype_of(cute.element_of(value.type))
