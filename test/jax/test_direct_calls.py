@@ -13,11 +13,6 @@ import jax.numpy as jnp  # noqa: E402
 import cutedialect as cute  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def on_the_host(monkeypatch):
-    monkeypatch.setenv("CUTEDIALECT_BACKEND", "emulator")
-
-
 def drawn(*shape, dtype=jnp.float16, seed=0):
     return jnp.asarray(np.random.default_rng(seed).integers(-4, 5, shape), dtype)
 

@@ -164,7 +164,7 @@ def _made_reader(cls: type) -> Reader:
         return Reader(_none, key=lambda value: (cls, value))
     from cutedialect.backend.runtime.exchange import exchanged
 
-    return Reader(exchanged, _held_look)
+    return Reader(exchanged, _held_look, _held_key, _held_pointer)
 
 
 def _none(value: Any) -> None:
@@ -177,6 +177,22 @@ def _held_look(value: Any) -> Any:
     if not isinstance(held, TensorArgument):
         return None
     return type(value), held.shape, held.strides, held.dtype, held.pointer & 15, held.device
+
+
+def _held_key(value: Any) -> Any:
+    """The key of a device array that is held as an argument, and that no library orders."""
+    held = getattr(value, "argument", None)
+    if not isinstance(held, TensorArgument) or held.device is None:
+        return None
+    if held.stream is not None or held.exporter is not None:
+        return None
+    return held.pointer, held.shape, held.strides, held.dtype, held.device
+
+
+def _held_pointer(value: Any) -> int | None:
+    """The address in such a key."""
+    key = _held_key(value)
+    return None if key is None else key[0]
 
 
 def _cupy(array: Any) -> TensorArgument:

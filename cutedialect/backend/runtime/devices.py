@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cutedialect.backend.runtime.driver import MULTIPROCESSOR_COUNT, driver
+from cutedialect.backend.runtime.streams import stream_handle
 from cutedialect.backend.runtime.target_fit import default_arch
 
 if TYPE_CHECKING:
@@ -37,11 +38,14 @@ def on_device(device: int) -> AbstractContextManager[Any]:
     return driver().on(device)
 
 
-def empty(shape: Sequence[int], dtype: np.dtype, device: int) -> Any:
-    """A new CuPy array on a device."""
+def empty(shape: Sequence[int], dtype: np.dtype, device: int, stream: Any = None) -> Any:
+    """A new CuPy array on a device; with a stream, in memory that is free on that one."""
     cupy = import_module("cupy")
     with cupy.cuda.Device(device):
-        return cupy.empty(tuple(shape), dtype)
+        if stream is None:
+            return cupy.empty(tuple(shape), dtype)
+        with cupy.cuda.ExternalStream(stream_handle(stream)):
+            return cupy.empty(tuple(shape), dtype)
 
 
 def broadcast_to(array: Any, shape: Sequence[int]) -> Any:

@@ -23,7 +23,7 @@ def new_array(like: Any, shape: Sequence[int | None], dtype: np.dtype, stream: A
         return new_tensor(like, extents, dtype.name, stream)
     array = tensor_argument(like)
     if array is not None and array.device is not None:
-        return empty(extents, dtype, array.device)
+        return empty(extents, dtype, array.device, stream)
     return np.empty(extents, dtype)
 
 

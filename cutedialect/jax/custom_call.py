@@ -1,0 +1,185 @@
+"""One custom call for everything: its attribute `call` says in JSON what to run, so that an
+executable that JAX keeps on disk means the same in another process. What cannot be said in text,
+functions and kernels, is a name in this process, and such an executable is refused in another one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax  # pyright: ignore[reportMissingImports]
+import numpy as np
+
+from cutedialect.backend.runtime.arrays import TensorArgument, compact, host_view
+from cutedialect.backend.runtime.buffers import DeviceTensor
+from cutedialect.backend.runtime.driver import driver
+from cutedialect.frontend.attention import attention
+from cutedialect.frontend.dtypes import DType, as_dtype
+from cutedialect.frontend.gemm import gemm
+from cutedialect.frontend.grouped_gemm import grouped_gemm
+from cutedialect.frontend.kernel import TensorSpec
+from cutedialect.schedule import Schedule
+
+from .call_frame import Buffer, CallFrame, handler
+
+_TARGET = "cutedialect_call"
+_LIBRARY = {"gemm": gemm, "grouped_gemm": grouped_gemm, "attention": attention}
+_PROCESS = f"{os.getpid()}-{os.urandom(8).hex()}"
+_named: dict[str, Any] = {}
+
+Runner = Callable[[Sequence[Any], Sequence[Any], Any], None]
+"""Takes arguments, results and the stream, None in host memory."""
+
+
+def custom_call(
+    description: Mapping[str, Any],
+    results: Sequence[jax.ShapeDtypeStruct],
+    arguments: Sequence[Any],
+) -> list[Any]:
+    """The results of a call that `description` describes; vmap calls it once for each element."""
+    call = jax.ffi.ffi_call(_TARGET, list(results), vmap_method="sequential")
+    return list(call(*arguments, call=json.dumps(description, sort_keys=True)))
+
+
+def named(value: Any) -> str:
+    """A name, good in this process, for something that has no text."""
+    for name, known in _named.items():
+        if known is value:
+            return name
+    name = f"{_PROCESS}-{len(_named)}"
+    _named[name] = value
+    return name
+
+
+def value_of(name: str) -> Any:
+    """What `named` named."""
+    if name not in _named:
+        raise RuntimeError(
+            "expected a call that this process has traced, got an executable with a function or "
+            "kernel of another one; clear JAX's compilation cache"
+        )
+    return _named[name]
+
+
+def number(value: Any, name: str) -> float:
+    """A host number; one that JAX traces is refused by its name."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(
+            f"{name}: expected a number that is known when JAX traces, got a traced one; multiply "
+            "an array by it"
+        )
+    return float(value)
+
+
+def dtype_name(dtype: object, name: str) -> str | None:
+    """An element type in any spelling as its name in the language."""
+    return None if dtype is None else as_dtype(dtype, name).name
+
+
+def schedule_text(schedule: Schedule | str | None) -> str | None:
+    return schedule.text() if isinstance(schedule, Schedule) else schedule
+
+
+def spec(array: Any, name: str) -> TensorSpec:
+    """A JAX array as what a kernel is compiled for."""
+    return TensorSpec(tuple(array.shape), element_type(array, name))
+
+
+def element_type(array: Any, name: str) -> DType:
+    return as_dtype(np.dtype(array.dtype), name)
+
+
+def struct(shape: Sequence[int], dtype: DType) -> jax.ShapeDtypeStruct:
+    """The shape and type of a result."""
+    return jax.ShapeDtypeStruct(tuple(shape), dtype.numpy)
+
+
+@lru_cache(maxsize=4096)
+def _runner(text: str) -> Runner:
+    """What a description stands for."""
+    description = json.loads(text)
+    if "kernel" in description:
+        return value_of(description["kernel"])
+    function = _LIBRARY[description["function"]]
+    options = dict(description["options"])
+    if isinstance(options.get("activation"), dict):
+        options["activation"] = value_of(options["activation"]["function"])
+    if options.get("window") is not None:
+        options["window"] = tuple(options["window"])
+    names, outputs = description["arguments"], description["results"]
+    lengths = description.get("lists", {})
+
+    def run(arguments: Sequence[Any], results: Sequence[Any], stream: Any) -> None:
+        given: dict[str, Any] = {}
+        at = iter(arguments)
+        for name in names:
+            count = lengths.get(name)
+            given[name] = next(at) if count is None else [next(at) for _ in range(count)]
+        if "k_offsets" in given:
+            given["cu_seqlens"] = given.pop("q_offsets"), given.pop("k_offsets")
+        if lengths:
+            given["out"] = list(results)
+        else:
+            given |= zip(outputs, results, strict=True)
+        lse = given.pop("lse", None)
+        if lse is None:
+            function(**given, **options, stream=stream)
+        else:
+            made = function(**given, **options, return_lse=True, stream=stream)
+            _copy(made[1], lse, stream)
+
+    return run
+
+
+def _copy(source: Any, target: Any, stream: Any) -> None:
+    """Copy a new array of the call into a result of XLA."""
+    if isinstance(target, np.ndarray):
+        target[...] = source
+        return
+    driver().call(
+        "cuMemcpyDtoDAsync_v2",
+        ctypes.c_uint64(target.argument.pointer),
+        ctypes.c_uint64(source.data.ptr),
+        ctypes.c_size_t(source.nbytes),
+        ctypes.c_void_p(stream),
+    )
+
+
+def _on_host(frame: CallFrame) -> None:
+    arguments = [_host_array(buffer, writeable=False) for buffer in frame.arguments]
+    results = [_host_array(buffer, writeable=True) for buffer in frame.results]
+    _runner(frame.text("call"))(arguments, results, None)
+
+
+def _host_array(buffer: Buffer, *, writeable: bool) -> np.ndarray:
+    pointer, shape, dtype = buffer
+    if 0 in shape:
+        return np.empty(shape, as_dtype(dtype).numpy)
+    view = host_view(pointer, shape, compact(shape), dtype, None, writeable=writeable)
+    assert view.array is not None
+    return view.array
+
+
+def _on_device(frame: CallFrame) -> None:
+    stream = frame.stream
+    arguments = [_device_array(buffer) for buffer in frame.arguments]
+    results = [_device_array(buffer) for buffer in frame.results]
+    _runner(frame.text("call"))(arguments, results, stream)
+
+
+def _device_array(buffer: Buffer) -> DeviceTensor:
+    pointer, shape, dtype = buffer
+    found = driver()
+    device = found.device_of(pointer) if pointer else found.current_device()
+    return DeviceTensor(TensorArgument(pointer, shape, compact(shape), dtype, device, None))
+
+
+# XLA calls these as long as the process lives.
+_HANDLERS = {"cpu": handler(_on_host), "CUDA": handler(_on_device)}
+for _platform, _handler in _HANDLERS.items():
+    jax.ffi.register_ffi_target(_TARGET, jax.ffi.pycapsule(_handler), platform=_platform)

@@ -1,0 +1,233 @@
+"""`cute.gemm` for JAX, with its gradient: dA = dC B^T and dB = A^T dC by the same function, the
+activation's derivative by JAX from what stands before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import jax  # pyright: ignore[reportMissingImports]
+import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
+
+from cutedialect.frontend.dtypes import as_dtype, bf16, f16, f32, f64
+from cutedialect.frontend.gemm import gemm as direct_gemm
+from cutedialect.frontend.gemm import result_dtype
+from cutedialect.schedule import Schedule
+
+from .custom_call import (
+    custom_call,
+    dtype_name,
+    element_type,
+    named,
+    number,
+    schedule_text,
+    spec,
+    struct,
+)
+
+_ARRAYS = ("a", "b", "c", "bias", "scale_a", "scale_b")
+DIFFERENTIABLE = (f16, bf16, f32, f64)
+_DERIVED: dict[str, Callable[[Any], Any]] = {
+    "relu": jax.nn.relu,
+    "gelu": partial(jax.nn.gelu, approximate=False),
+    "silu": jax.nn.silu,
+}
+
+
+class Options(NamedTuple):
+    """What of a call is known when JAX traces it."""
+
+    alpha: float = 1.0
+    beta: float = 0.0
+    factor_a: float | None = None
+    factor_b: float | None = None
+    activation: str | Callable[..., Any] | None = None
+    acc_dtype: str | None = None
+    fast_accum: bool = True
+    out_dtype: str | None = None
+    arch: str | None = None
+    schedule: str | None = None
+    backend: str = "auto"
+
+    def keywords(self, scale_a: Any, scale_b: Any) -> dict[str, Any]:
+        """The options of `cute.gemm`; scales that are numbers stand in for arrays."""
+        given = self._asdict()
+        factors = given.pop("factor_a"), given.pop("factor_b")
+        for name, scale, factor in zip(
+            ("scale_a", "scale_b"), (scale_a, scale_b), factors, strict=True
+        ):
+            if scale is None and factor is not None:
+                given[name] = factor
+        return given
+
+
+def gemm(
+    a: jax.Array,
+    b: jax.Array,
+    *,
+    c: jax.Array | None = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: jax.Array | None = None,
+    activation: str | Callable[..., Any] | None = None,
+    scale_a: jax.Array | float | None = None,
+    scale_b: jax.Array | float | None = None,
+    acc_dtype: object = None,
+    fast_accum: bool = True,
+    out_dtype: object = None,
+    arch: str | None = None,
+    schedule: Schedule | str | None = None,
+    backend: str = "auto",
+) -> jax.Array:
+    """`cute.gemm` under jit, grad and vmap: activation(alpha A B + beta C + bias) of a (..., M, K)
+    and b (..., K, N), with gradients (reverse mode) for a, b, c and bias of f16, bf16, f32 (as
+    tf32) and f64.
+
+    Arguments and result are those of `cute.gemm`; alpha and beta are numbers known when JAX traces.
+    vmap calls the kernel once for each element: batch dimensions of the arguments are one launch.
+    Raises TypeError or ValueError naming the argument, also for what has no gradient where one is
+    taken (scales, 8-bit operands, an activation that is a function).
+    """
+    factors = [
+        number(scale, name) if isinstance(scale, int | float) else None
+        for scale, name in ((scale_a, "scale_a"), (scale_b, "scale_b"))
+    ]
+    options = Options(
+        number(alpha, "alpha"), number(beta, "beta"), factors[0], factors[1], activation,
+        dtype_name(acc_dtype, "acc_dtype"), fast_accum, dtype_name(out_dtype, "out_dtype"), arch,
+        schedule_text(schedule), backend,
+    )  # fmt: skip
+    given = (
+        a, b, c, bias,
+        scale_a if factors[0] is None else None, scale_b if factors[1] is None else None,
+    )  # fmt: skip
+    arrays = tuple(None if each is None else jnp.asarray(each) for each in given)
+    return _gemm(options, arrays)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _gemm(options: Options, arrays: tuple[Any, ...]) -> Any:
+    return _called(options, arrays)[0]
+
+
+def _called(options: Options, arrays: tuple[Any, ...], *, aux: bool = False) -> list[Any]:
+    """The result of the custom call, and with `aux` what stands before the activation."""
+    a, b, *_, scale_a, scale_b = arrays
+    keywords = options.keywords(scale_a, scale_b)
+    specs = {
+        name: None if array is None else spec(array, name)
+        for name, array in zip(_ARRAYS, arrays, strict=True)
+        if name not in keywords
+    }
+    # Wrong arguments are refused where they are traced, and the kernel is compiled there.
+    m, n = (a.shape[-2] if a.ndim > 1 else 0), (b.shape[-1] if b.ndim > 1 else 0)
+    if a.ndim < 2 or b.ndim < 2 or 0 not in (*a.shape[:-1], *b.shape[:-2], n):
+        direct_gemm.compile(**specs, **keywords)  # pyright: ignore[reportFunctionMemberAccess]
+    is_scaled = any(each is not None for each in (*arrays[4:], *options[2:4]))
+    element = result_dtype(element_type(a, "a"), is_scaled)
+    if options.out_dtype is not None:
+        element = as_dtype(options.out_dtype)
+    batch: Any = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    shape = (*batch, m, n)
+    results = [struct(shape, element)] * (2 if aux else 1)
+    given = {name: array for name, array in zip(_ARRAYS, arrays, strict=True) if array is not None}
+    return custom_call(
+        {
+            "function": "gemm",
+            "options": {
+                name: {"function": named(value)} if callable(value) else value
+                for name, value in keywords.items()
+            },
+            "arguments": list(given),
+            "results": ["out", "aux"][: len(results)],
+        },
+        results,
+        list(given.values()),
+    )
+
+
+def check_differentiable(options: Options, arrays: tuple[Any, ...]) -> None:
+    """Refuse what has no gradient, with a remedy."""
+    for name, array in zip(("a", "b"), arrays, strict=False):
+        if element_type(array, name) not in DIFFERENTIABLE:
+            raise TypeError(
+                f"{name}: expected f16, bf16, f32 or f64 where a gradient is taken, got "
+                f"{element_type(array, name).name}; take jax.lax.stop_gradient, or 16-bit operands"
+            )
+    if any(each is not None for each in (*arrays[4:], *options[2:4])):
+        raise ValueError(
+            "scale_a, scale_b: expected None where a gradient is taken, got a scale; multiply a or "
+            "b by it in JAX, or use alpha for one number"
+        )
+    if callable(options.activation):
+        raise TypeError(
+            "activation: expected 'relu', 'gelu', 'silu' or None where a gradient is taken, got a "
+            "function; apply it to the result in JAX"
+        )
+
+
+def _forward(options: Options, arrays: tuple[Any, ...]) -> tuple[Any, Any]:
+    check_differentiable(options, arrays)
+    before = None
+    if options.activation is None:
+        result = _gemm(options, arrays)
+    else:
+        result, before = _called(options, arrays, aux=True)
+    return result, (arrays, before)
+
+
+def _backward(options: Options, kept: Any, gradient: Any) -> tuple[Any]:
+    arrays, before = kept
+    a, b, c, bias = arrays[:4]
+    if before is not None:
+        assert isinstance(options.activation, str)
+        (gradient,) = jax.vjp(_DERIVED[options.activation], before)[1](gradient)
+    of_c = of_bias = None
+    if c is not None:
+        of_c = summed(options.beta * gradient, c.shape).astype(c.dtype)
+    if bias is not None:
+        of_bias = column_sums(gradient).astype(bias.dtype)
+    of_a, of_b = product_gradients(options, a, b, gradient)
+    return ((of_a, of_b, of_c, of_bias, None, None),)
+
+
+_gemm.defvjp(_forward, _backward)
+
+
+def column_sums(gradient: Any) -> Any:
+    """The sums over all dimensions but the last, in f32 or wider."""
+    wide = gradient.astype(jnp.promote_types(gradient.dtype, jnp.float32))
+    return wide.sum(tuple(range(gradient.ndim - 1)))
+
+
+def product_gradients(options: Options, a: Any, b: Any, gradient: Any) -> tuple[Any, Any]:
+    """dA = G B^T and dB = A^T G of alpha A B; sums over broadcast dimensions are of f32."""
+    gradient = gradient.astype(a.dtype)
+    plain = Options(alpha=options.alpha, arch=options.arch, backend=options.backend)
+    of_a = _product(plain, gradient, b.swapaxes(-1, -2), a)
+    if b.ndim == 2:  # all rows at once
+        rows = prod(a.shape[:-1])
+        a, gradient = (x.reshape(rows, x.shape[-1]) for x in (a, gradient))
+    return of_a, _product(plain, a.swapaxes(-1, -2), gradient, b)
+
+
+def _product(options: Options, one: Any, other: Any, like: Any) -> Any:
+    batch = jnp.broadcast_shapes(one.shape[:-2], other.shape[:-2])
+    is_summed = batch != like.shape[:-2]
+    wide = "f32" if is_summed and like.dtype != jnp.float64 else element_type(like, "a").name
+    arrays = (one, other, None, None, None, None)
+    product = _gemm(options._replace(out_dtype=wide), arrays)
+    return summed(product, like.shape).astype(like.dtype)
+
+
+def summed(value: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient summed over the dimensions along which its array was broadcast."""
+    if value.shape == shape:
+        return value
+    missing = value.ndim - len(shape)
+    value = value.sum(tuple(range(missing)))
+    ones = tuple(i for i, extent in enumerate(shape) if extent == 1 and value.shape[i] != 1)
+    return value.sum(ones, keepdims=True)
