@@ -58,7 +58,10 @@ def validating(launch, checked):
         is_new = kernel not in seen and kernel._trace is not None
         if not is_new or kernel.where not in ("the emulator", "the interpreter"):
             return launch(kernel, *args, **options)
-        given = [host_array(value) for value in kernel._checker.bind(args)]
+        try:
+            given = [host_array(value) for value in kernel._checker.bind(args)]
+        except (TypeError, ValueError):  # the call says what is wrong
+            return launch(kernel, *args, **options)
         before = copies(given)
         launch(kernel, *args, **options)
         seen.add(kernel)

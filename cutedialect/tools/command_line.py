@@ -8,7 +8,7 @@ import argparse
 import io
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NoReturn
@@ -20,6 +20,7 @@ from cutedialect.tools.diagnostics import (
     did_you_mean,
     one_line,
 )
+from cutedialect.tools.interpretation import RunOptions, named_file, named_value
 from cutedialect.tools.ir_dumps import DumpOptions, PrintStyle
 
 SOURCE = "<command-line>"
@@ -46,6 +47,7 @@ class CommandLine:
     remarks: bool
     style: PrintStyle
     dumps: DumpOptions
+    running: RunOptions
     help: bool
     version: bool
     list_passes: bool
@@ -107,6 +109,14 @@ def parse_command_line(argv: Sequence[str], passes: Mapping[str, object]) -> Com
             after_failure=found.print_ir_after_failure,
             tree=Path(tree) if tree is not None else None,
         ),
+        running=RunOptions(
+            run=found.run,
+            validate=found.validate,
+            seed=found.seed,
+            arguments=parser.named_values(found.arg, named_value),
+            expected=parser.named_values(found.expect, named_file),
+            save=found.save,
+        ),
         help=found.help,
         version=found.version,
         list_passes=found.list_passes,
@@ -139,6 +149,7 @@ class _Parser(argparse.ArgumentParser):
         self._add_io_flags()
         self._add_pass_flags()
         self._add_check_flags()
+        self._add_run_flags()
         self._add_print_flags()
 
     def _add_io_flags(self) -> None:
@@ -186,6 +197,38 @@ class _Parser(argparse.ArgumentParser):
         )
         group.add_argument(
             "--remarks", action="store_true", help="what passes declined and why, to stderr"
+        )
+
+    def _add_run_flags(self) -> None:
+        group = self.add_argument_group(
+            "running, for stages before cute-synchronize (on whole tiles, with NumPy)"
+        )
+        group.add_argument(
+            "--run", action="store_true", help="write what the tensors that change hold, no module"
+        )
+        group.add_argument(
+            "--validate", action="store_true", help="run before and after each pass, and compare"
+        )
+        group.add_argument(
+            "--arg",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help="an argument: 64x32 (a shape to draw), FILE.npy or a number; others are drawn, "
+            "with 64 for run-time extents and 2 for those of batches",
+        )
+        group.add_argument(
+            "--seed", type=int, default=0, metavar="N", help="draws the arguments; default 0"
+        )
+        group.add_argument(
+            "--expect",
+            action="append",
+            default=[],
+            metavar="NAME=FILE.npy",
+            help="with --run: what a tensor has to hold afterwards",
+        )
+        group.add_argument(
+            "--save", metavar="DIR", help="with --run: write every tensor to DIR/NAME.npy"
         )
 
     def _add_print_flags(self) -> None:
@@ -250,6 +293,19 @@ class _Parser(argparse.ArgumentParser):
             if name not in self._passes:
                 self.fail(f"unknown pass '{name}'{did_you_mean(name, self._passes)}", name)
         return frozenset(names)
+
+    def named_values(
+        self, texts: Sequence[str], read: Callable[[str], tuple[str, str]]
+    ) -> dict[str, str]:
+        """The values of `--arg` or `--expect` by name."""
+        values: dict[str, str] = {}
+        for text in texts:
+            try:
+                name, value = read(text)
+            except ValueError as error:
+                self.fail(str(error), text)
+            values[name] = value
+        return values
 
     def fail(self, message: str, word: str = "") -> NoReturn:
         text = shown(self._argv)

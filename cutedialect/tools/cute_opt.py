@@ -29,7 +29,7 @@ from cutedialect import environment
 from cutedialect.dialects import all_dialects
 from cutedialect.passes import all_passes
 from cutedialect.remarks import collecting
-from cutedialect.tools import command_line
+from cutedialect.tools import command_line, interpretation
 from cutedialect.tools.command_line import CommandLine
 from cutedialect.tools.diagnostics import (
     Diagnostic,
@@ -235,8 +235,11 @@ class _Chunk:
             try:
                 module = self._parse()
                 self._verify(module, "verifying the input")
-                for one in self.pipeline:
-                    self._apply(one, module)
+                if self.options.running.validate:
+                    self._validate(module)
+                else:
+                    for one in self.pipeline:
+                        self._apply(one, module)
                 with self.timing.measure("Output"):
                     self.output = self._emit(module)
             except ReportedError as error:
@@ -271,7 +274,19 @@ class _Chunk:
             raise
         self.dumps.after(one.name, module)
 
+    def _validate(self, module: ModuleOp) -> None:
+        """Run the passes, and up to the one that synchronizes the module after each."""
+        with _reported("running the input", module):
+            running = interpretation.validations(module, self.options.running)
+        for one in interpretation.steps_of(self.pipeline):
+            self._apply(one, module)
+            with _reported(f"running what '{one.name}' left", module):
+                running = [each for each in running if each.check(f"'{one.name}'", module)]
+
     def _emit(self, module: ModuleOp) -> str:
+        if self.options.running.run:
+            with _reported("running the module", module):
+                return interpretation.run(module, self.options.running)
         with _reported(f"writing {self.target.name}", module):
             if self.target.name == "mlir":
                 return self.options.style.text(module)

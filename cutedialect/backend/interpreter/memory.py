@@ -121,10 +121,10 @@ class View:
         return View(self.memory, start, tuple(modes), self.swizzle)
 
     def slice(self, mode: int, first: int, end: int) -> View:
-        """The elements `first` to `end` - 1 along a mode, as a tensor of its own."""
+        """The elements `first` to `end` - 1 along a mode, as far as it goes, as a tensor."""
         old = self.modes[mode]
         stride = old.leaves[0][1]
-        length = max(0, end - first)
+        length = max(0, min(end, old.extent) - first)
         new = Mode(((length, stride),), max(0, old.low - first), min(length, old.high - first))
         modes = (*self.modes[:mode], new, *self.modes[mode + 1 :])
         return View(self.memory, self.start + first * stride, modes, self.swizzle)

@@ -43,6 +43,13 @@ class Program:
                 "expected a host part 'func.func @launch' or one cute.kernel, got "
                 f"{len(self.kernels)} kernels",
             )
+        for op in () if self.host is None else self.host.walk():
+            if isinstance(op, cute.LaunchOp) and op.kernel.string_value() not in self.kernels:
+                raise InterpreterError(
+                    op,
+                    f"expected a cute.kernel @{op.kernel.string_value()}, of a stage before "
+                    "synchronization, got none",
+                )
         self._code = None if self.host is None else Code(self.host.body.block)
 
     @property

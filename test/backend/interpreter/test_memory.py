@@ -92,6 +92,8 @@ def test_dropped_modes_slices_and_whole_modes():
     want = np.zeros((2, 2, 8), np.float32)
     want[:, :1] = array[2:4, 4:5]
     assert np.array_equal(cut.local_tile([2, 2, 8], [1, 1, 0]).read(), want)
+    assert view.slice(0, 3, 99).shape == (1, 6, 8)
+    assert view.slice(0, 3, 2).shape == (0, 6, 8)
     assert np.array_equal(view.at([np.int32(1), np.arange(6), np.int32(3)]), array[1, :, 3])
 
 

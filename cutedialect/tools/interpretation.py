@@ -1,0 +1,178 @@
+"""What `cute-opt` runs instead of writing: `--run`, a module on given or drawn arguments, and
+`--validate`, each pass by what the module computes before and after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from cutedialect.passes.cute_to_ptx import CuteToPtxPass, pipeline
+
+if TYPE_CHECKING:
+    from cutedialect.backend.interpreter import Validation
+
+_SHAPE = re.compile(r"\d+(x\d+)*")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+# Elements of an array that is shown whole.
+_SHOWN = 64
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The flags: `arguments` and `expected` are by name, the texts as they were given."""
+
+    run: bool = False
+    validate: bool = False
+    seed: int = 0
+    arguments: Mapping[str, str] | None = None
+    expected: Mapping[str, str] | None = None
+    save: str | None = None
+
+
+def named_value(text: str) -> tuple[str, str]:
+    """Name and value of `A=64x32`, `A=a.npy` or `alpha=0.5`; raises ValueError for others."""
+    name, equals, value = text.partition("=")
+    is_known = value.endswith(".npy") or _SHAPE.fullmatch(value) or _NUMBER.fullmatch(value)
+    if not (name and equals and is_known):
+        raise ValueError(f"expected NAME=64x32, NAME=FILE.npy or NAME=0.5, got '{text}'")
+    return name, value
+
+
+def named_file(text: str) -> tuple[str, str]:
+    """Name and file of `D=d.npy`; raises ValueError for others."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value.endswith(".npy")):
+        raise ValueError(f"expected NAME=FILE.npy, got '{text}'")
+    return name, value
+
+
+def steps_of(passes: Sequence[ModulePass]) -> list[ModulePass]:
+    """The passes one by one: `cute-to-ptx` stands for all of them."""
+    steps: list[ModulePass] = []
+    for one in passes:
+        is_all = isinstance(one, CuteToPtxPass)
+        steps += pipeline(one.arch, one.schedule) if is_all else [one]
+    return steps
+
+
+def validations(module: ModuleOp, options: RunOptions) -> list[Validation]:
+    """What a module computes of whole numbers, of which sums are exact, and of floats."""
+    from cutedialect.backend.interpreter import Validation
+
+    return [
+        Validation(module, _arguments(module, options, kind)) for kind in ("integers", "floats")
+    ]
+
+
+def run(module: ModuleOp, options: RunOptions) -> str:
+    """Run a module, and return as text what it left in the tensors that it changed.
+
+    Raises ValueError for arguments that do not fit and for results other than those expected.
+    """
+    import numpy as np
+
+    from cutedialect.backend.interpreter import Program, copies
+
+    program = Program(module)
+    given = _arguments(module, options, "integers")
+    before = copies(given)
+    program.run(given)
+    lines: list[str] = []
+    expected = dict(options.expected or {})
+    for name, old, new in _tensors(_names(program.arguments), before, given):
+        if options.save is not None:
+            folder = Path(options.save)
+            folder.mkdir(parents=True, exist_ok=True)
+            np.save(folder / f"{name}.npy", new)
+        wanted = expected.pop(name, None)
+        if wanted is not None:
+            _compare(name, _loaded(wanted, new.dtype), new)
+        if not np.array_equal(_wide(old), _wide(new), equal_nan=new.dtype.kind not in "iub"):
+            shown = np.array2string(_wide(new), threshold=_SHOWN, edgeitems=2, max_line_width=100)
+            shape = "x".join(map(str, new.shape))
+            lines.append(f"{name}: {shape} {new.dtype}\n{shown}\n")
+    if expected:
+        known = ", ".join(_names(program.arguments))
+        raise ValueError(f"expected a tensor of the module ({known}), got '{next(iter(expected))}'")
+    return "".join(lines) or "no tensor changed\n"
+
+
+def _arguments(module: ModuleOp, options: RunOptions, kind: Any) -> list[Any]:
+    """The arguments: files and numbers as given, the rest drawn."""
+    from cutedialect.backend.interpreter import Program, draw
+
+    arguments = Program(module).arguments
+    names, given = _names(arguments), dict(options.arguments or {})
+    for name in given:
+        if name not in names:
+            raise ValueError(f"expected an argument ({', '.join(names)}), got '{name}'")
+    shapes = {
+        name: tuple(map(int, text.split("x")))
+        for name, text in given.items()
+        if _SHAPE.fullmatch(text) and hasattr(arguments[names.index(name)].type, "data")
+    }
+    values = draw(arguments, options.seed, kind, shapes)
+    for position, name in enumerate(names):
+        text = given.get(name)
+        if text is None or name in shapes:
+            continue
+        if not text.endswith(".npy"):
+            values[position] = type(values[position])(float(text) if "." in text else int(text))
+        else:
+            values[position] = _loaded(text, values[position].dtype)
+    return values
+
+
+def _names(arguments: Sequence[Any]) -> list[str]:
+    return [each.name_hint or f"arg{number}" for number, each in enumerate(arguments)]
+
+
+def _tensors(names: Sequence[str], before: Sequence[Any], after: Sequence[Any]) -> Any:
+    """Name, old and new elements of each tensor; those of groups are named as `A[3]`."""
+    for name, old, new in zip(names, before, after, strict=True):
+        if isinstance(new, list):
+            yield from _tensors([f"{name}[{n}]" for n in range(len(new))], old, new)
+        elif getattr(new, "shape", ()) != ():
+            yield name, old, new
+
+
+def _loaded(path: str, dtype: Any) -> Any:
+    """A file's array; NumPy writes the types of ml_dtypes as bytes without a name."""
+    import numpy as np
+
+    try:
+        array = np.load(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"cannot read {path}: {error}") from None
+    is_nameless = array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize
+    return array.view(dtype) if is_nameless else array
+
+
+def _compare(name: str, wanted: Any, got: Any) -> None:
+    """Refuse a result that is not the one in the file, up to the last places of its type."""
+    import numpy as np
+
+    if wanted.shape != got.shape:
+        raise ValueError(f"{name}: expected shape {wanted.shape}, got {got.shape}")
+    unit = {1: 0.25, 2: 4e-3}.get(got.dtype.itemsize, 1e-4)
+    tolerance = 0 if got.dtype.kind in "iub" else unit
+    one, other = _wide(wanted), _wide(got)
+    most = np.nanmax(np.abs(one), initial=0, where=np.isfinite(one))
+    close = np.isclose(other, one, rtol=tolerance, atol=tolerance * most, equal_nan=True)
+    if not close.all():
+        at = tuple(int(place) for place in np.argwhere(~close)[0])
+        raise ValueError(
+            f"{name}: expected {one[at]} at {list(at)}, got {other[at]}; {int((~close).sum())} of "
+            f"{one.size} elements differ"
+        )
+
+
+def _wide(array: Any) -> Any:
+    return array if array.dtype.kind in "iub" else array.astype("float64")
