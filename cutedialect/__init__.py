@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.backend.emulator import EmulatorError as EmulatorError
+    from cutedialect.backend.runtime.cuda import synchronize as synchronize
     from cutedialect.backend.runtime.errors import CompileError as CompileError
+    from cutedialect.backend.runtime.errors import KernelAssertionError as KernelAssertionError
     from cutedialect.frontend.attention import attention as attention
     from cutedialect.frontend.autotune import autotune as autotune
     from cutedialect.frontend.dtypes import bf16 as bf16
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.dtypes import i64 as i64
     from cutedialect.frontend.dtypes import u8 as u8
     from cutedialect.frontend.functions import abs_ as abs
+    from cutedialect.frontend.functions import assert_ as assert_
     from cutedialect.frontend.functions import atomic_add as atomic_add
     from cutedialect.frontend.functions import column_vector as column_vector
     from cutedialect.frontend.functions import coord as coord
@@ -83,7 +86,8 @@ __version__ = "0.1.0"
 # Module to the public names that it defines; a name in Python's way has another spelling inside.
 _PUBLIC = {
     "cutedialect.backend.emulator": ("EmulatorError",),
-    "cutedialect.backend.runtime.errors": ("CompileError",),
+    "cutedialect.backend.runtime.cuda": ("synchronize",),
+    "cutedialect.backend.runtime.errors": ("CompileError", "KernelAssertionError"),
     "cutedialect.frontend.attention": ("attention",),
     "cutedialect.frontend.autotune": ("autotune",),
     "cutedialect.frontend.dtypes": (
@@ -101,6 +105,7 @@ _PUBLIC = {
     ),
     "cutedialect.frontend.functions": (
         "abs",
+        "assert_",
         "atomic_add",
         "column_vector",
         "coord",

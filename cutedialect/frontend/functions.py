@@ -17,6 +17,7 @@ from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    AssertOp,
     AtomicOp,
     CoordOp,
     CopyOp,
@@ -576,3 +577,24 @@ def printf(format: str, *args: Scalar | Number) -> None:
     if problem is not None:
         raise error(problem)
     current().insert(PrintfOp(format, values))
+
+
+def assert_(condition: Scalar | Tile | bool, message: str) -> None:
+    """Say that a condition holds: a scalar one, or one of every element of a tile, those that lie
+    outside of a tensor included. What Python knows already is checked at once.
+
+    A kernel in which it does not hold runs on to its end. `KernelAssertionError`, with the message,
+    the place and the CTA, is raised where the host next waits for it: by the call itself on NumPy
+    arrays and in the emulator, else by `cute.synchronize`.
+    """
+    if not isinstance(message, str):
+        raise error(f"expected a message of str, got {type(message).__name__}")
+    if isinstance(condition, bool | np.bool_):
+        if not condition:
+            raise error(f"expected an assertion that holds while the kernel is traced: {message}")
+        return
+    if not isinstance(condition, Scalar | Tile) or condition.dtype.bits != 1:
+        got = condition.dtype.name if isinstance(condition, Scalar | Tile) else repr(condition)
+        raise error(f"expected a condition, got {got}")
+    holds = ~any_(~condition) if isinstance(condition, Tile) else condition
+    current().insert(AssertOp(holds.use(), message))

@@ -325,11 +325,11 @@ def trace_function(
 
 def _has_effect(op: Operation) -> bool:
     """Whether anybody can see what an op does: it writes memory, or prints."""
-    from cutedialect.dialects.cute import AtomicOp, CopyOp, MemRefType, PrintfOp
+    from cutedialect.dialects.cute import AssertOp, AtomicOp, CopyOp, MemRefType, PrintfOp
 
     if isinstance(op, CopyOp):
         return isinstance(op.destination.type, MemRefType)
-    return isinstance(op, AtomicOp | PrintfOp)
+    return isinstance(op, AssertOp | AtomicOp | PrintfOp)
 
 
 def at_start(program: KernelFunction, message: str) -> Exception:

@@ -6,10 +6,11 @@ CUTEDIALECT_DEBUG=1 shows all.
 from __future__ import annotations
 
 import os
+import sys
 from types import TracebackType
 
 from cutedialect import environment
-from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.errors import CompileError, KernelAssertionError
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # With the caller's that is three frames of a user's code.
@@ -39,7 +40,10 @@ def _is_for_user(error: Exception) -> bool:
     """Whether an error is one that we raise on purpose, or that a user's code raises."""
     from cutedialect.backend.emulator import EmulatorError
 
-    if isinstance(error, CompileError | EmulatorError):
+    if isinstance(error, CompileError | EmulatorError | KernelAssertionError):
+        return True
+    interpreter = sys.modules.get("cutedialect.backend.interpreter.cta")
+    if interpreter is not None and isinstance(error, interpreter.InterpreterError):
         return True
     last = error.__traceback__
     while last is not None and last.tb_next is not None:

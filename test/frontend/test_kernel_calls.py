@@ -221,18 +221,18 @@ def test_the_emulator_names_the_python_line():
     # A pointer past the end: the fault is at the first line that reads.
     short = X[:1, :4].copy()
     with pytest.raises(emulator.EmulatorError) as caught:
-        emulator.launch(kernel.ptx, "program", 1, 128, _flat(kernel, short, y))
+        emulator.launch(kernel.ptx, "program", 1, *_flat(kernel, short, y))
     assert caught.value.python is not None
     assert caught.value.python.startswith(__file__)
 
 
 def _flat(kernel, x, y):
-    """The arguments of the launch, X as large as it was although its memory is not."""
+    """Threads and arguments of the launch, X as large as it was although its memory is not."""
     plan = kernel.program.plan.run([(0, (16, 16), (16, 1)), (1, (16, 16), (16, 1))], 1)
     (launch,) = plan
     types = kernel.program.plan.types["program"]
     pointers = iter((x, y))
-    return [
+    return launch.block, [
         next(pointers) if type_ == "ptr" else np.int64(value) if type_ == "i64" else np.int32(value)
         for type_, value in zip(types, launch.arguments, strict=True)
     ]

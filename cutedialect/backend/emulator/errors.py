@@ -57,7 +57,8 @@ class EmulatorError(Exception):
 
     ``code`` is one of the codes above, ``ptx_line`` the 1-based line of the PTX text, ``ir`` the
     text of the line's ``// ir:`` comment, ``python`` the ``.loc`` position as ``file:line``; the
-    last three are ``None`` where unknown. ``notes`` are further lines of the report.
+    last three are ``None`` where unknown. ``notes`` are further lines of the report, ``output`` is
+    what the kernel had printed.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class EmulatorError(Exception):
         self.python = python
         self.instruction = instruction
         self.notes = notes
+        self.output = ""
 
     def __str__(self) -> str:
         lines = [f"error[{self.code}]: {self.message}"]

@@ -67,10 +67,14 @@ def launch(
     batch = max(1, batch // cluster_size) * cluster_size
     if any(ins.opcode.startswith("clusterlaunchcontrol") for ins in module.code):
         batch = _RESIDENT_CLUSTERS * cluster_size
-    with np.errstate(all="ignore"):
-        while image.queue.next < image.queue.total:
-            first, count = image.queue.take(batch)
-            _run_batch(image, function, first, count, seed, max_steps)
+    try:
+        with np.errstate(all="ignore"):
+            while image.queue.next < image.queue.total:
+                first, count = image.queue.take(batch)
+                _run_batch(image, function, first, count, seed, max_steps)
+    except EmulatorError as error:
+        error.output = report.output
+        raise
     report.global_read = image.global_memory.read_bytes
     report.global_written = image.global_memory.written_bytes
     return report
@@ -263,6 +267,7 @@ def _image(
     for variable, data in pending:
         _initialize(module, variable, data, offsets)
     report = Report(function.name, extents["grid"], extents["block"])
+    report.variables = {v.name: data for v, data in pending if v.space == "global"}
     return Image(
         module, function.name, offsets, params, shared_size, dynamic_smem,
         sizes["local"] - LOCAL_START, sizes["frame"], global_memory, const_memory, param_memory,

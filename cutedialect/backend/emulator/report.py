@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 @dataclass
 class SharedAccess:
@@ -31,7 +34,8 @@ class SharedAccess:
 @dataclass
 class Report:
     """``instructions`` counts warp-level executions by opcode, ``lines`` the same by PTX line;
-    ``global_read`` and ``global_written`` are bytes; ``notes`` are remarks that are no errors.
+    ``global_read`` and ``global_written`` are bytes; ``notes`` are remarks that are no errors;
+    ``variables`` are the bytes of the module's ``.global`` variables by name, as they were left.
     """
 
     entry: str
@@ -45,6 +49,7 @@ class Report:
     steps: int = 0
     output: str = ""
     notes: list[str] = field(default_factory=list[str])
+    variables: dict[str, NDArray[np.uint8]] = field(default_factory=dict[str, NDArray[np.uint8]])
 
     @property
     def total_instructions(self) -> int:

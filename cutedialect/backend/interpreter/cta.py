@@ -30,6 +30,14 @@ class InterpreterError(Exception):
         )
 
 
+class FailedAssertion(InterpreterError):  # noqa: N818
+    """A `cute.assert` whose condition does not hold, in a CTA of this number."""
+
+    def __init__(self, op: Operation, message: str, cta: int) -> None:
+        super().__init__(op, message)
+        self.cta = cta
+
+
 @dataclass(frozen=True)
 class Choices:
     """What a program leaves open; it has to be right for all of it.

@@ -15,7 +15,7 @@ import numpy as np
 from cutedialect.dialects import cute, cute_nvgpu
 from cutedialect.dialects.pipeline import CompleteOp
 
-from .cta import Cta
+from .cta import Cta, FailedAssertion
 from .rules import Code, Step, function, rule
 
 _AXES = "xyz"
@@ -89,6 +89,18 @@ def _printf(op: cute.PrintfOp) -> Step:
 
     def step(cta: Cta) -> None:
         print(text % tuple([np.asarray(cta.values[arg]).item() for arg in args]), end="")
+
+    return step
+
+
+@rule(cute.AssertOp)
+def _assert(op: cute.AssertOp) -> Step:
+    condition, message = op.condition, op.message.data
+
+    def step(cta: Cta) -> None:
+        if not cta.values[condition]:
+            (x, y, z), (width, height, _) = cta.index, cta.grid
+            raise FailedAssertion(op, message, x + width * (y + height * z))
 
     return step
 

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.ptx import (
     AgainOp,
+    FailOp,
     ForeachOp,
     ForOp,
     IfOp,
@@ -30,6 +31,7 @@ from cutedialect.dialects.ptx import (
     entries,
 )
 
+from .assertions import Assertions, fail_lines
 from .async_lines import ASYNC_LINES
 from .body import MOVES, Body, class_of
 from .memory_lines import MEMORY_LINES
@@ -51,9 +53,12 @@ class Files:
 class KernelPrinter:
     """Prints one kernel; `strings` formats were declared by the kernels before it."""
 
-    def __init__(self, kernel: KernelOp, files: Files, strings: int) -> None:
+    def __init__(
+        self, kernel: KernelOp, files: Files, strings: int, assertions: Assertions
+    ) -> None:
         self.kernel = kernel
         self.files = files
+        self.assertions = assertions
         self.body = Body(kernel.sym_name.data, strings)
         self.where: tuple[str, int, int] | None = None
         # The ops that printed, in order, and the line at which each began.
@@ -71,6 +76,7 @@ class KernelPrinter:
             ReturnOp: lambda body, op: body.lines.append("\tret;"),
             TrapOp: lambda body, op: body.lines.append("\ttrap;"),
             PrintfOp: self._printf,
+            FailOp: self._fail,
         }
 
     @property
@@ -269,3 +275,9 @@ class KernelPrinter:
         body.declarations.append(format_declaration(symbol, op.format.data))
         args = [(body.register(arg), class_of(arg)) for arg in op.args]
         body.lines += call_lines(symbol, args, body.names)
+
+    def _fail(self, body: Body, op: FailOp) -> None:
+        place, at = "0:0:0", op.location
+        if isinstance(at, FileLineColLoc):
+            place = f"{self.files.number(at.filename.data)}:{at.line.data}:{at.column.data}"
+        body.lines += fail_lines(self.assertions.number(place, op.message.data), body.names)

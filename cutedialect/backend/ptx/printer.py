@@ -10,6 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 from cutedialect import environment
 from cutedialect.dialects.ptx import KernelOp, MmaOp
 
+from .assertions import DECLARATION, Assertions
 from .kernel_printer import Files, KernelPrinter
 from .printf import PROTOTYPE
 from .target import version_of
@@ -37,10 +38,11 @@ def ptx_text(module: ModuleOp, *, verify: bool | None = None) -> str:
     if verify is None:
         verify = environment.verify_ptx()
     files = Files()
+    assertions = Assertions()
     bodies: list[str] = []
     declarations: list[str] = []
     for kernel in kernels:
-        printer = KernelPrinter(kernel, files, len(declarations))
+        printer = KernelPrinter(kernel, files, len(declarations), assertions)
         bodies.append(printer.print())
         declarations += printer.declarations
         if verify:
@@ -49,6 +51,8 @@ def ptx_text(module: ModuleOp, *, verify: bool | None = None) -> str:
             check_lines(printer.body.lines, printer.first_lines, printer.ops, target)
     if any(line.startswith(".global") for line in declarations):
         declarations.insert(0, PROTOTYPE)
+    if assertions.numbers:
+        declarations.append(DECLARATION)
     products = {
         f"mma.{op.modifiers.data}"
         for kernel in kernels
@@ -57,4 +61,5 @@ def ptx_text(module: ModuleOp, *, verify: bool | None = None) -> str:
     }
     head = [f".version {version_of(target, products)}", f".target {target}", ".address_size 64", ""]
     tail = [f'\t.file {number} "{path}"' for path, number in files.numbers.items()]
+    tail += assertions.comments()
     return "\n".join([*head, *declarations, *bodies, *tail]) + "\n"

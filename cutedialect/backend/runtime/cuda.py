@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+from weakref import WeakSet
+
+import numpy as np
 
 from cutedialect.backend.runtime.arguments import Bound, Packer, packers, tensors_of
 from cutedialect.backend.runtime.arrays import TensorArgument
@@ -20,6 +23,7 @@ from cutedialect.backend.runtime.driver import (
     NON_PORTABLE_CLUSTER,
     Driver,
     driver,
+    find_driver,
 )
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
 from cutedialect.backend.runtime.exchange import order_behind
@@ -54,6 +58,8 @@ class _Loaded:
     sm_count: int
     memory: DeviceMemory
     smem: dict[str, int] = field(default_factory=dict)
+    # The address of the status word of assertions, 0 where the program has none.
+    status: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,7 @@ class CudaLauncher:
             if host:
                 with staged(self._program.signature, bound, handle) as moved:
                     self._prepare(found, loaded, moved, handle, device).run(*_given(moved), handle)
+                self._raise_failed(found, loaded, handle)
                 return None
             template = self._prepare(found, loaded, bound, handle, device)
             pointers, numbers = _given(bound)
@@ -226,10 +233,36 @@ class CudaLauncher:
                 found.set_function_attribute(functions[kernel], NON_PORTABLE_CLUSTER, 1)
         sm_count = found.device_attribute(MULTIPROCESSOR_COUNT, device)
         loaded = _Loaded(module, functions, sm_count, memory_of(found, device))
+        if program.assertions is not None:
+            loaded.status = found.module_variable(module, program.assertions.symbol)
+            _asserting.add(self)
         for kernel, cluster in program.plan.clusters.items():
             if prod(cluster) > 1:
                 self._fit(found, loaded, kernel, cluster)
         return loaded
+
+    def check_assertions(self, found: Driver, stream: int | None) -> None:
+        """Wait for all of each device unless a stream was waited for, and raise the first assertion
+        that has failed since the last look.
+        """
+        for device, loaded in self._devices.items():
+            with found.on(device):
+                if stream is None:
+                    found.synchronize_context()
+                self._raise_failed(found, loaded, 0)
+
+    def _raise_failed(self, found: Driver, loaded: _Loaded, stream: int) -> None:
+        """Read the status word of kernels that have ended, and set it back."""
+        assertions = self._program.assertions
+        if assertions is None:
+            return
+        word = np.zeros(1, np.uint64)
+        found.copy_to_host(word.ctypes.data, loaded.status, word.nbytes, stream)
+        found.synchronize(stream)
+        error = assertions.error(self._program.name, int(word[0]))
+        if error is not None:
+            found.clear(loaded.status, word.nbytes)
+            raise error
 
     def _fit(
         self, found: Driver, loaded: _Loaded, kernel: str, cluster: tuple[int, int, int]
@@ -266,3 +299,26 @@ def _given(bound: Bound) -> tuple[Pointers, Numbers]:
         tuple([value.pointer for value in bound if isinstance(value, TensorArgument)]),
         tuple([value for value in bound if isinstance(value, float)]),
     )
+
+
+# Launchers of programs with assertions that were loaded.
+_asserting: WeakSet[CudaLauncher] = WeakSet()
+
+
+def synchronize(stream: Any = None) -> None:
+    """Wait for the work on `stream`, or on the current device and all that kernels with assertions
+    ran on, and raise KernelAssertionError for an assertion (`cute.assert_`) that has failed there.
+
+    Calls on NumPy arrays, and all without a GPU, wait by themselves. Without a device nothing
+    happens.
+    """
+    found = find_driver()
+    if found is None:
+        return
+    handle = None if stream is None else stream_handle(stream)
+    if handle is not None:
+        found.synchronize(handle)
+    elif found.current_context():
+        found.synchronize_context()
+    for launcher in list(_asserting):
+        launcher.check_assertions(found, handle)

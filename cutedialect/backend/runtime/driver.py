@@ -36,6 +36,7 @@ NOT_INITIALIZED, NO_CONTEXT = 3, 201
 # Those that a driver before CUDA 12 lacks are looked up where they are used.
 _VERSIONED = {
     "cuDeviceTotalMem": "cuDeviceTotalMem_v2",
+    "cuModuleGetGlobal": "cuModuleGetGlobal_v2",
     "cuMemAlloc": "cuMemAlloc_v2",
     "cuMemFree": "cuMemFree_v2",
     "cuMemcpyHtoDAsync": "cuMemcpyHtoDAsync_v2",
@@ -225,6 +226,12 @@ class Driver:
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         return function.value or 0
 
+    def module_variable(self, module: ctypes.c_void_p, name: str) -> int:
+        """The address of a variable in global memory."""
+        pointer = ctypes.c_uint64()
+        self.call("cuModuleGetGlobal", ctypes.byref(pointer), None, module, name.encode())
+        return pointer.value
+
     def set_function_attribute(self, function: int, attribute: int, value: int) -> None:
         self.call(
             "cuFuncSetAttribute",
@@ -295,6 +302,10 @@ class Driver:
 
     def synchronize(self, stream: int) -> None:
         self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
+
+    def synchronize_context(self) -> None:
+        """Wait for all work in the current context."""
+        self.call("cuCtxSynchronize")
 
     # Streams under capture.
 

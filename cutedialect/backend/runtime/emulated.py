@@ -4,6 +4,7 @@ the PTX emulator on NumPy arrays.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,8 +60,8 @@ class EmulatedLauncher:
                 pack(memory[value] if type(value) is Workspace else value)
                 for pack, value in zip(self._packers[launch.kernel], launch.arguments, strict=True)
             ]
-            reports.append(
-                emulator.launch(
+            try:
+                report = emulator.launch(
                     self._program.ptx,
                     launch.kernel,
                     launch.grid,
@@ -69,7 +70,11 @@ class EmulatedLauncher:
                     launch.smem,
                     launch.cluster,
                 )
-            )
+            except emulator.EmulatorError as error:
+                sys.stdout.write(error.output)
+                raise
+            sys.stdout.write(report.output)
+            reports.append(report)
         self.reports = tuple(reports)
         for workspace, left in memory.items():
             if workspace.zeroed and left.any():
@@ -77,6 +82,19 @@ class EmulatedLauncher:
                     f"expected kernel '{self._program.name}' to leave zeros in its workspace, got "
                     f"{np.count_nonzero(left)} other elements"
                 )
+        self._check_assertions()
+
+    def _check_assertions(self) -> None:
+        """Raise the first assertion that failed; the kernels have run to their ends."""
+        found = self._program.assertions
+        if found is None:
+            return
+        for report in self.reports:
+            status = report.variables.get(found.symbol)
+            word = 0 if status is None else int(status.view(np.uint64)[0])
+            error = found.error(self._program.name, word)
+            if error is not None:
+                raise error
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, list):

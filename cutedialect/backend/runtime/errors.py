@@ -54,3 +54,22 @@ class EmulatorWarning(UserWarning):
     """Kernels run in the emulator although nobody asked for it, thousands of times slower than on
     a GPU. `backend="emulator"` and CUTEDIALECT_BACKEND=emulator ask for it.
     """
+
+
+class KernelAssertionError(AssertionError):
+    """An assertion of a kernel (`cute.assert_`) that has failed on the device.
+
+    `message` is the assertion's, `location` its "file:line:column" or None, `kernel` the program's
+    name, `cta` the number of the CTA in which it failed first.
+    """
+
+    def __init__(self, message: str, *, location: str | None, kernel: str, cta: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.location = location
+        self.kernel = kernel
+        self.cta = cta
+
+    def __str__(self) -> str:
+        where = f"{self.location}: " if self.location is not None else ""
+        return f"{where}error[CD-ASSERT]: {self.message} (kernel '{self.kernel}', CTA {self.cta})"

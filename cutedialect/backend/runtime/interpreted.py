@@ -9,6 +9,7 @@ from typing import Any
 
 from cutedialect.backend.runtime.arguments import Bound
 from cutedialect.backend.runtime.arrays import TensorArgument
+from cutedialect.backend.runtime.errors import KernelAssertionError
 
 
 class InterpretedLauncher:
@@ -21,14 +22,23 @@ class InterpretedLauncher:
         self._program: Any = None
 
     def launch(self, bound: Bound, stream: Any = None) -> None:
-        """Run the program to its end; raises InterpreterError for a fault of it."""
+        """Run the program to its end; raises InterpreterError for a fault of it, and
+        KernelAssertionError at an assertion that does not hold.
+        """
         from cutedialect.backend.interpreter import Program
+        from cutedialect.backend.interpreter.cta import FailedAssertion
 
         if stream is not None:
             raise ValueError("stream: expected None with the interpreter, got a stream")
         if self._program is None:
             self._program = Program(self._trace())
-        self._program.run([host_array(value) for value in bound])
+        try:
+            self._program.run([host_array(value) for value in bound])
+        except FailedAssertion as error:
+            kernel = next(iter(self._program.kernels))
+            raise KernelAssertionError(
+                str(error), location=error.location, kernel=kernel, cta=error.cta
+            ) from None
 
 
 def host_array(value: Any) -> Any:

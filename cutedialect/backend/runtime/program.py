@@ -17,6 +17,7 @@ from typing import Any
 
 from cutedialect import environment
 from cutedialect.backend.runtime import cache, ptxas
+from cutedialect.backend.runtime.assertions import Assertions, assertions_of
 from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
 from cutedialect.backend.runtime.host import (
@@ -91,6 +92,11 @@ class CompiledProgram:
     def entries(self) -> dict[str, Entry]:
         """The kernels of the PTX text by name."""
         return {entry.name: entry for entry in entries(self.ptx)}
+
+    @cached_property
+    def assertions(self) -> Assertions | None:
+        """The assertions of its kernels; None where there are none."""
+        return assertions_of(self.ptx)
 
     @property
     def dynamic_smem(self) -> int:

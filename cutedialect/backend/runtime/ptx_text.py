@@ -120,6 +120,11 @@ def _triple(directives: str, name: str) -> tuple[int, int, int] | None:
     return (int(match[1]), int(match[2] or 1), int(match[3] or 1)) if match else None
 
 
+def source_files(ptx: str) -> dict[str, str]:
+    """The files that `.loc` names, by number."""
+    return dict(_FILE.findall(ptx))
+
+
 def with_short_paths(ptx: str) -> str:
     """`ptx` with the paths of its source files as they are below the current folder or the folder
     of the package; of others the name alone. It says nothing of the machine that it was made on.

@@ -19,6 +19,7 @@ from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
 from .joins import ConcatOp
 from .kernel_ops import (
+    AssertOp,
     BlockIdxOp,
     DimOp,
     GridDimOp,
@@ -95,6 +96,7 @@ Cute = Dialect(
             YieldOp,
             CoordOp,
             ReduceOp,
+            AssertOp,
             AtomicOp,
             LastArrivalOp,
             ClaimOp,
@@ -120,6 +122,7 @@ __all__ = [
     "AllocFragmentOp",
     "AllocSmemOp",
     "AnyOp",
+    "AssertOp",
     "AtomicOp",
     "BarrierOp",
     "BlockIdxOp",

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     SymbolNameConstraint,
+    i1,
     i32,
     i64,
 )
@@ -487,6 +488,32 @@ class PrintfOp(IRDLOperation):
     def verify_(self) -> None:
         problem = format_problem(self.format.data, [arg.type for arg in self.args])
         check(problem is None, problem or "")
+
+
+@irdl_op_definition
+class AssertOp(IRDLOperation):
+    """Say that a condition, the same for the whole CTA, holds. Where it does not, the kernel goes on,
+    and the host raises the message with this op's location when it next waits for the kernel.
+
+    Example:
+
+        cute.kernel @k(%n: i32) {
+          %zero = arith.constant 0 : i32
+          %c = arith.cmpi sgt, %n, %zero : i32
+          cute.assert %c, "expected one row or more"
+        }
+    """
+
+    name = "cute.assert"
+    condition = operand_def(i1)
+    message = prop_def(StringAttr)
+    assembly_format = "$condition `,` $message attr-dict"
+
+    def __init__(self, condition: SSAValue, message: str) -> None:
+        super().__init__(operands=[condition], properties={"message": StringAttr(message)})
+
+    def effects(self) -> Effects:
+        return ORDERS
 
 
 _CONVERSION = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?P<long>ll?)?(?P<kind>[a-zA-Z%]|$)")

@@ -21,7 +21,7 @@ from .cluster import (
     MapaOp,
     SetMaxRegsOp,
 )
-from .control import AgainOp, ForOp, IfOp, KernelOp, PrintfOp, RepeatOp, ReturnOp, TrapOp
+from .control import AgainOp, FailOp, ForOp, IfOp, KernelOp, PrintfOp, RepeatOp, ReturnOp, TrapOp
 from .mbarrier import (
     CpAsyncMbarrierArriveOp,
     MbarrierArriveOp,
@@ -118,6 +118,7 @@ Ptx = Dialect(
         CpAsyncCommitOp,
         CpAsyncWaitOp,
         PrintfOp,
+        FailOp,
         GetOp,
         SetOp,
         StMatrixOp,
@@ -195,6 +196,7 @@ __all__ = [
     "CpAsyncOp",
     "CpAsyncWaitOp",
     "ElectOp",
+    "FailOp",
     "FenceOp",
     "FenceTensorMapOp",
     "FillOp",

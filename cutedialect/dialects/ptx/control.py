@@ -409,3 +409,24 @@ class PrintfOp(IRDLOperation):
 
     def __init__(self, format: str, args: Sequence[SSAValue]) -> None:
         super().__init__(operands=[list(args)], properties={"format": StringAttr(format)})
+
+
+@irdl_op_definition
+class FailOp(IRDLOperation):
+    """Record that an assertion has failed, with its message and this op's location, in the status
+    word of the module, unless another one is recorded there: `atom.cas` (PTX ISA 9.7.13.5). The
+    kernel goes on.
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+          ptx.fail "expected one row or more"
+        }
+    """
+
+    name = "ptx.fail"
+    message = prop_def(StringAttr)
+    assembly_format = "$message attr-dict"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(properties={"message": StringAttr(message)})

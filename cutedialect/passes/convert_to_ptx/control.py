@@ -9,6 +9,8 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.dialects import cute, pipeline, ptx
+from cutedialect.dialects.cute_nvgpu import Sm90MmaType
+from cutedialect.passes.remarks import remark
 
 from .context import (
     fail,
@@ -196,8 +198,39 @@ def _printf(self: KernelLowering, op: cute.PrintfOp) -> None:
     def print_them() -> None:
         self.builder.emit(ptx.PrintfOp(op.format.data, args))
 
+    if _multiplies_by_warpgroups(op):
+        why = "printf is a call, around which ptxas waits for every wgmma of the kernel (C7510)"
+        remark("convert-to-ptx", op, why)
     first = self.builder.pure("setp.eq.s32", self.builder.thread_index(), 0)
     self.context.when(first, print_them)
+
+
+def _multiplies_by_warpgroups(op: Operation) -> bool:
+    """Whether the kernel around an op has a `wgmma`."""
+    kernel = op
+    while not isinstance(kernel, cute.KernelOp):
+        around = kernel.parent_op()
+        if around is None:
+            return False
+        kernel = around
+    return any(
+        isinstance(each, cute.GemmOp) and isinstance(each.atom, Sm90MmaType)
+        for each in kernel.walk()
+    )
+
+
+def _assert(self: KernelLowering, op: cute.AssertOp) -> None:
+    builder = self.builder
+
+    def record() -> None:
+        builder.emit(ptx.FailOp(op.message.data))
+
+    def by_one_thread() -> None:
+        self.context.when(builder.pure("setp.eq.s32", builder.thread_index(), 0), record)
+
+    self.context.when(
+        builder.pure("not.pred", self.scalars[op.condition]), by_one_thread, is_rare=True
+    )
 
 
 HANDLERS: dict[type[Operation], Handler] = {
@@ -207,4 +240,5 @@ HANDLERS: dict[type[Operation], Handler] = {
     scf.ConditionOp: _nothing,
     scf.YieldOp: _nothing,
     cute.PrintfOp: _printf,
+    cute.AssertOp: _assert,
 }

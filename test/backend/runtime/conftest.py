@@ -149,6 +149,8 @@ class FakeLibrary:
         self.capturing = 0
         self.sizes: dict[str, Sequence[int]] = {}
         self.effects: dict[str, Callable[..., None]] = {}
+        # Variables in global memory, by name.
+        self.variables: dict[str, int] = {}
         self.alive: list[Any] = []
         self.freed: list[int] = []
         self.clusters = 0
@@ -234,6 +236,14 @@ class FakeLibrary:
     def cuModuleGetFunction(self, function: Any, module: Any, name: bytes) -> int:
         self._functions.append(name.decode())
         function._obj.value = len(self._functions)
+        return 0
+
+    def cuModuleGetGlobal_v2(self, pointer: Any, size: None, module: Any, name: bytes) -> int:
+        pointer._obj.value = self.variables[name.decode()]
+        return 0
+
+    def cuCtxSynchronize(self) -> int:
+        self.calls.append(("synchronize context", self.current))
         return 0
 
     def cuFuncSetAttribute(self, function: Any, attribute: Any, value: Any) -> int:

@@ -17,7 +17,7 @@ import pytest
 from cutedialect.backend import emulator
 from cutedialect.backend.runtime import cuda as launcher
 from cutedialect.backend.runtime import ptxas, tensor_maps
-from cutedialect.backend.runtime.errors import PtxasNotFoundError
+from cutedialect.backend.runtime.errors import KernelAssertionError, PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.program import CompiledProgram
 
@@ -476,7 +476,12 @@ def test_the_emulator_gets_maps_and_clusters(
     mapped: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(emulator, "launch", lambda *args: calls.append(args))
+
+    def launch(*args: Any) -> emulator.Report:
+        calls.append(args)
+        return emulator.Report(args[1], args[2], args[3])
+
+    monkeypatch.setattr(emulator, "launch", launch)
     array = np.zeros((3, 132), np.float32)
     Kernel(mapped, backend="emulator").launch(array)
     ((_, entry, grid, block, (given, rows), smem, cluster),) = calls
@@ -632,3 +637,66 @@ def test_cupy_gets_the_kernels_as_a_module(
     monkeypatch.setattr(Kernel, "cubin", b"ELF")
     assert isinstance(kernel.raw_module(), RawModule)
     assert loaded == [(b"ELF", "scale")]
+
+
+ASSERTS = """\
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .global .align 8 .b64 cutedialect_status = 0;
+.visible .entry check(.param .b64 check_param_0, .param .b32 check_param_1,
+  .param .b32 check_param_2, .param .b64 check_param_3, .param .f32 check_param_4)
+{
+  ret;
+}
+\t.file 1 "kernels.py"
+// assert cutedialect_status 1 at 1:3:5: "expected a \\"small\\" i"
+// assert cutedialect_status 2 at 0:0:0: "expected no more"
+"""
+
+
+def test_a_failed_assertion_is_raised_by_who_waits(
+    cuda: Any, device_array: Any, parse_module: Any, memref: str
+) -> None:
+    host = f"""
+    func.func @launch(%x: {memref}, %s: f32) {{
+      %one = arith.constant 1 : i32
+      cute.launch @check grid(%one, %one, %one) args(%x, %s) {{threads = 32 : i32}}
+        : {memref}, f32
+      func.return
+    }}
+    """
+    program = CompiledProgram.of("check", "sm_80", ASSERTS, parse_module(host))
+    word = np.zeros(1, np.uint64)
+    cuda.variables["cutedialect_status"] = word.ctypes.data
+    failing = [0]
+
+    def check(grid: Any, data: list[bytes]) -> None:
+        word[0] = word[0] or failing[0]
+
+    cuda.effects["check"] = check
+    kernel = Kernel(program)
+    host_array = np.zeros((8, 8), np.float32)
+    kernel.launch(host_array, 1.0)
+    failing[0] = 1 | 7 << 16
+    with pytest.raises(KernelAssertionError) as caught:
+        kernel.launch(host_array, 1.0)
+    assert (caught.value.location, caught.value.cta) == ("kernels.py:3:5", 7)
+    assert caught.value.message == 'expected a "small" i'
+    # It is told once, and the context is as good as before.
+    assert word[0] == 0
+    failing[0] = 0
+    kernel.launch(host_array, 1.0)
+    launcher.synchronize()
+    failing[0] = 2
+    kernel.launch(device_array(0x1000, (8, 8)), 1.0)
+    failing[0] = 1
+    kernel.launch(device_array(0x1000, (8, 8)), 1.0)
+    with pytest.raises(KernelAssertionError, match="expected no more") as caught:
+        launcher.synchronize()
+    assert caught.value.location is None
+    assert cuda.named("synchronize context")
+    launcher.synchronize()
+    kernel.launch(device_array(0x1000, (8, 8)), 1.0)
+    with pytest.raises(KernelAssertionError, match="small"):
+        launcher.synchronize(stream=5)

@@ -122,6 +122,16 @@ cute.kernel @k(%n: i32) {
 
 // -----
 
+// cute.assert
+// CHECK: cute.kernel @k(%c: i1) {
+// CHECK-NEXT:   cute.assert %c, "expected one row or more"
+// CHECK-NEXT: }
+cute.kernel @k(%c: i1) {
+  cute.assert %c, "expected one row or more"
+}
+
+// -----
+
 // cute.local_tile
 // CHECK: cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)">, %b: i32, %m: i32, %k: i32) {
 // CHECK-NEXT:   %t = cute.local_tile %a, [*, 128, 32], (%b, %m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">

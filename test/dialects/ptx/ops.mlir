@@ -880,6 +880,16 @@ ptx.kernel @k(%n: b32) attributes {target = "sm_80", threads = 32 : i32} {
 
 // -----
 
+// ptx.fail
+// CHECK: ptx.kernel @k() attributes{target = "sm_80", threads = 32 : i32} {
+// CHECK-NEXT:   ptx.fail "expected one row or more"
+// CHECK-NEXT: }
+ptx.kernel @k() attributes {target = "sm_80", threads = 32 : i32} {
+  ptx.fail "expected one row or more"
+}
+
+// -----
+
 // ptx.get
 // CHECK: ptx.kernel @k(%v: f32) attributes{target = "sm_80", threads = 32 : i32} {
 // CHECK-NEXT:   %x = ptx.regs : !ptx.regs<f32 x 4>
