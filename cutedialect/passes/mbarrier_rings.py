@@ -38,7 +38,6 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreCommitOp,
     TmaStoreType,
     TmaStoreWaitOp,
-    WgmmaCommitOp,
     WgmmaFenceOp,
     WgmmaWaitOp,
 )
@@ -54,9 +53,10 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.passes.assign_warp_roles import MAIN, Role
+from cutedialect.passes.multiply_groups import MultiplyGroups, group_multiplies
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.ring_buffers import ring_type
-from cutedialect.passes.ring_edges import Edge, depth, edges_of, is_load, is_preparing
+from cutedialect.passes.ring_edges import Edge, depth, edges_of
 
 # What barriers and the places where threads meet take at most.
 _BARRIER_BYTES = 2048
@@ -67,7 +67,7 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
     edges = edges_of(kernel)
     deepest = max((depth(edge.block) for edge in edges), default=0)
     given = {edge.block: stages if depth(edge.block) == deepest else 1 for edge in edges}
-    _bracket_multiplies(kernel, given)
+    groups = group_multiplies(kernel, given)
     _complete_stores(kernel)
     waiting = [edge for edge in edges if 0 < depth(edge.block) < deepest]
     room, more = _room(kernel, edges, given), sum(_edge_bytes(edge) for edge in waiting)
@@ -81,7 +81,7 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
             f"one takes {more} bytes of shared memory, got {max(room, 0)}",
         )
     for edge in edges:
-        _insert_ring(kernel, edge, roles, given[edge.block])
+        _insert_ring(kernel, edge, roles, given[edge.block], groups)
 
 
 def _room(kernel: KernelOp, edges: Sequence[Edge], stages: Mapping[Block, int]) -> int:
@@ -129,78 +129,6 @@ def _after(op: Operation, new: Sequence[Operation], role: str) -> None:
 
 
 # Within one role
-
-
-def _bracket_multiplies(kernel: KernelOp, stages: Mapping[Block, int]) -> None:
-    """Runs of warpgroup multiplies become one group each, which is waited for at once, or, where a
-    loop only accumulates and its rings have a stage for each, when the next one has been started.
-    """
-    multiplies = [
-        op
-        for op in kernel.body.block.walk()
-        if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)
-    ]
-    runs: list[list[GemmOp]] = []
-    for op in multiplies:
-        if runs and _follows(runs[-1][-1], op):
-            runs[-1].append(op)
-        else:
-            runs.append([op])
-    for run in runs:
-        _before(run[0], [WgmmaFenceOp()], MAIN)
-        block = run[0].parent
-        assert block is not None
-        loop = _accumulating_loop(run) if stages.get(block, 1) > 1 else None
-        _after(run[-1], [WgmmaCommitOp(), WgmmaWaitOp(0 if loop is None else 1)], MAIN)
-        if loop is not None:
-            _after(loop, [WgmmaWaitOp(0)], MAIN)
-
-
-def _accumulating_loop(run: Sequence[GemmOp]) -> scf.ForOp | None:
-    """The loop that holds these multiplies, if nothing else in it touches their accumulators: the
-    group of one trip may then be at work while the next one starts.
-    """
-    loop = run[0].parent_op()
-    if not isinstance(loop, scf.ForOp) or not all(_is_staged(gemm) for gemm in run):
-        return None
-    for gemm in run:
-        for use in gemm.acc.uses:
-            if use.operation is not gemm and loop.is_ancestor(use.operation):
-                return None
-    others = [
-        op
-        for op in loop.walk()
-        if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType) and op not in run
-    ]
-    return None if others else loop
-
-
-def _is_staged(gemm: GemmOp) -> bool:
-    """Whether both operands are buffers that another role fills in the same block."""
-    return all(
-        isinstance(value.owner, AllocSmemOp)
-        and any(
-            use.operation.parent is gemm.parent
-            and (is_load(use.operation) or _fills_prepared(use.operation, value))
-            for use in value.uses
-        )
-        for value in (gemm.a, gemm.b)
-    )
-
-
-def _fills_prepared(op: Operation, buffer: SSAValue) -> bool:
-    return isinstance(op, CopyOp) and is_preparing(op) and op.destination is buffer
-
-
-def _follows(one: Operation, other: Operation) -> bool:
-    """Whether only copies by another role and pure ops stand between two ops of a block."""
-    op = one.next_op
-    while op is not None and op is not other:
-        role = op.attributes.get("role")
-        if isinstance(role, StringAttr) and role.data == MAIN:
-            return False
-        op = op.next_op
-    return op is other
 
 
 def _complete_stores(kernel: KernelOp) -> None:
@@ -354,7 +282,9 @@ def _take_turns(
 # Between roles
 
 
-def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: int) -> None:
+def _insert_ring(
+    kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: int, groups: MultiplyGroups
+) -> None:
     reader = next(role for role in roles if role.name == edge.consumer)
     peers = tuple(
         dict.fromkeys(
@@ -399,7 +329,7 @@ def _insert_ring(kernel: KernelOp, edge: Edge, roles: Sequence[Role], stages: in
     _after(create, [producer], edge.producer)
     _after(producer, [consumer], edge.consumer)
     _load(edge, create, producer, rings)
-    _use(edge, create, consumer, rings)
+    _use(edge, create, consumer, rings, groups)
     for alloc in edge.buffers:
         alloc.detach()
         alloc.erase()
@@ -470,7 +400,13 @@ def _load(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp,
         writer.erase()
 
 
-def _use(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, SSAValue]) -> None:
+def _use(
+    edge: Edge,
+    create: CreateOp,
+    state: StateOp,
+    rings: dict[AllocSmemOp, SSAValue],
+    groups: MultiplyGroups,
+) -> None:
     ring = create.ring
     index = IndexOp(state.state)
     start = edge.readers[0]
@@ -484,17 +420,10 @@ def _use(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, 
         stage = StageOp(rings[alloc], index.index)
         _before(start, [stage], edge.consumer)
         alloc.result.replace_all_uses_with(stage.result)
-    end = edge.readers[-1]
+    # What multiplies read is free when their group is done.
+    end = max(map(groups.end_of, edge.readers), key=edge.block.get_operation_index)
     advance = AdvanceOp(state.state)
-    if not (isinstance(end, GemmOp) and isinstance(end.atom, Sm90MmaType)):
-        _after(end, [ConsumerReleaseOp(ring, state.state), advance], edge.consumer)
-        return
-    # What the multiplies read is free when their group is done.
-    while not isinstance(end, WgmmaWaitOp):
-        following = end.next_op
-        assert following is not None
-        end = following
-    if end.pending.value.data == 0:
+    if end not in groups.trailing:
         _after(end, [ConsumerReleaseOp(ring, state.state), advance], edge.consumer)
         return
     # One group may be at work: the stage before is free, and the last one after the loop.

@@ -1,5 +1,5 @@
-"""`cute-overlap`: in a loop of two warpgroup multiplies, of which the second takes what is computed
-from the first one's accumulator, the second works one trip later, while that is computed.
+"""`cute-overlap`: in a loop of chained warpgroup multiplies, the last of which takes what is
+computed from those before and sums over all trips, the last works one trip later, meanwhile.
 
     for j { s = q k[j]; wait; p = f(s); rescale o; o += p v[j]; wait }
     =>
@@ -11,13 +11,16 @@ from the first one's accumulator, the second works one trip later, while that is
     }
 
 Both groups begin and end in one trip: the assembler serializes multiplies that cross the back edge
-while another accumulator is read. What the second multiply reads or adds to is touched behind its
-wait; all other code stands between the waits, where the tensor cores work on the second group, but
-for what is computed for rows or columns alone: that comes before both. If the second multiply takes
-a register tile that the trip writes, in branches or not, that is written between the waits too, and
-only copied behind them. Of a branch on whether a trip is the first one each trip has its side. With
-`overlap = turns` the role's warpgroups issue their multiplies one after the other, so that the
-tensor cores have those of one while another computes.
+while another accumulator is read. What the last multiply reads or adds to is touched behind its
+wait; all other code stands between the waits, where the tensor cores work on the last group, but
+for what is computed for rows or columns alone: that comes before both. Multiplies between the first
+and the last one keep their places in that code. What follows the last multiply and touches its
+accumulator (a decay) comes a trip later as well, with copies of the register tiles that it reads.
+If the last multiply takes a register tile that the trip writes, in branches or not, that is written
+between the waits too, and only copied behind them. Of a branch on whether a trip is the first one
+each trip has its side. With `overlap = turns` the role's warpgroups issue their multiplies one
+after the other, so that the tensor cores have those of one while another computes. A loop of
+several multiplies that is not of this form keeps the order of its program, with a remark.
 """
 
 from __future__ import annotations
@@ -45,9 +48,9 @@ from cutedialect.dialects.cute import (
     MapOp,
     ReduceOp,
     StageOp,
+    YieldOp,
 )
 from cutedialect.dialects.cute_nvgpu import (
-    Sm90MmaType,
     WgmmaCommitOp,
     WgmmaFenceOp,
     WgmmaWaitOp,
@@ -62,6 +65,7 @@ from cutedialect.dialects.pipeline import (
     TurnWaitOp,
 )
 from cutedialect.dialects.pipeline.roles import role_of
+from cutedialect.passes.multiply_groups import is_warpgroup_multiply
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.shadows import use_shadows
 
@@ -88,14 +92,30 @@ class OverlapPass(ModulePass):
             for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
                 if loop.iter_args:
                     continue
-                first, other = (_chain(_trip(loop, is_first)) for is_first in (True, False))
-                if isinstance(first, _Chain) and isinstance(other, _Chain):
+                try:
+                    first, other = (
+                        _chain(_trip(loop, is_first), loop) for is_first in (True, False)
+                    )
+                except _DeclinedError as declined:
+                    remark(
+                        self.name,
+                        declined.op,
+                        f"multiplies not overlapped with the next trip's: {declined}",
+                    )
+                    continue
+                if first is not None and other is not None and first.kept == other.kept:
                     in_turns = schedule.overlap == "turns" and _opens_turns(loop)
                     _skew(loop, first, other, in_turns)
-                elif why := first if isinstance(first, str) else other:
-                    remark(self.name, loop, f"multiplies not overlapped: {why}")
             if schedule.overlap_tiles != "yes":
                 use_shadows(kernel)
+
+
+class _DeclinedError(Exception):
+    """Why a loop of several multiplies is not skewed, and the op that it is about."""
+
+    def __init__(self, op: Operation, reason: str) -> None:
+        super().__init__(reason)
+        self.op = op
 
 
 @dataclass(frozen=True)
@@ -110,7 +130,9 @@ class _Group:
 @dataclass(frozen=True)
 class _Chain:
     """The ops of a loop's body in program order: what comes before the end of the first multiply,
-    what can run while the second works, and what has to follow that.
+    what can run while the last, `second`, works, and what has to follow that. `tail` follows the
+    last multiply in its own trip, and comes with it a trip later; it reads the tiles `kept`. If the
+    last multiply's operand `is_early`, it is made beside the last multiply, and copied behind it.
     """
 
     first: _Group
@@ -118,6 +140,9 @@ class _Chain:
     before: tuple[Operation, ...]
     beside: tuple[Operation, ...]
     behind: tuple[Operation, ...]
+    tail: tuple[Operation, ...]
+    kept: tuple[SSAValue, ...]
+    is_early: bool
 
 
 def _trip(loop: scf.ForOp, is_first: bool) -> list[Operation]:
@@ -149,56 +174,127 @@ def _equal(one: SSAValue, other: SSAValue) -> bool:
     return one is other
 
 
-def _chain(body: list[Operation]) -> _Chain | str:
-    """The parts of a trip with two chained multiplies; for any other why it is none, which is empty
-    where there are no two of them.
+def _chain(body: list[Operation], loop: scf.ForOp) -> _Chain | None:
+    """The parts of a trip with chained multiplies; None for a loop with fewer than two.
+
+    Raises `_DeclinedError` for a trip that cannot be taken apart.
     """
-    gemms = [op for op in body if isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)]
+    gemms = [op for op in body if isinstance(op, GemmOp) and is_warpgroup_multiply(op)]
     if len(gemms) < 2:
-        return ""
-    if len(gemms) > 2:
-        return f"expected two multiplies of warpgroups in a trip, got {len(gemms)}"
-    one, two = (_group(gemm, body) for gemm in gemms)
-    if one is None or two is None:
-        return "expected each multiply to be waited for alone, with a ring of its own for B"
-    if not isinstance(two.gemm.a.type, FragmentType):
-        return "expected the second multiply to take A from registers, got shared memory"
-    made, summed = two.gemm.a.owner, two.gemm.acc.owner
+        return None
+    first, second = _group(gemms[0], body), _group(gemms[-1], body)
+    groups = [_group(gemm, body) for gemm in gemms[1:-1]]
+    last, acc = second.gemm, second.gemm.acc
+    made = last.a.owner
     is_written = isinstance(made, AllocFragmentOp)
-    if not isinstance(made, MapOp | ConvertOp | AllocFragmentOp) or made not in body:
-        return "expected the second multiply's A to be computed in the same trip"
-    if summed in body:
-        return "expected the second multiply's accumulator to outlive the trip"
-    if is_written and two.gemm.a in written_by(*body[body.index(two.gemm) + 1 :]):
-        return "the second multiply's A is written again behind it"
-    grouped = {*one.end[1:], *two.start, two.gemm, *two.end}
-    commit = body.index(one.end[0])
+    if not isinstance(last.a.type, FragmentType) or made not in body:
+        raise _DeclinedError(last, "its A operand is no register tile that the trip computes")
+    if not isinstance(made, MapOp | ConvertOp | AllocFragmentOp):
+        raise _DeclinedError(last, f"its A operand is the result of {_name(made)}")
+    if acc.owner in body:
+        raise _DeclinedError(last, "its accumulator does not outlive the trip")
+    at = body.index(last)
+    if is_written and last.a in written_by(*body[at + 1 :]):
+        raise _DeclinedError(last, "its A operand is written again behind it")
+    grouped = {*first.end[1:], *second.start, last, *second.end}
+    commit = body.index(first.end[0])
     before = [op for op in body[: commit + 1] if op not in grouped]
-    rest = [op for op in body[commit + 1 :] if op not in grouped]
-    if made in before or two.gemm.acc in used_by(*before):
-        return "the second multiply's operands are touched before the first one"
-    if two.gemm.acc in used_by(*body[body.index(two.gemm) + 1 :]):
-        return "the second multiply's accumulator is used behind it in the same trip"
-    other = next((op for op in rest if not is_plain(op)), None)
-    if other is not None:
-        return f"expected computing in registers alone between the multiplies, got {other.name}"
-    late = behind(rest, None if is_written else made, two.gemm.acc)
+    if made in before or acc in used_by(*before):
+        raise _DeclinedError(last, "its operands do not depend on the first multiply")
+    tail = _dependents(body[at + 1 :], {acc}, grouped)
+    kept = _kept(tail, body, loop, acc)
+    rest = [op for op in body[commit + 1 :] if op not in grouped and op not in tail]
+    multiplies = {op for group in groups for op in (*group.start, group.gemm, *group.end)}
+    for op in rest:
+        if op not in multiplies and not is_plain(op):
+            raise _DeclinedError(op, f"{op.name} is more than arithmetic on registers")
+    changed = {acc, *written_by(*tail)}
+    is_early = is_written or _computes(made)
+    late = behind(rest, None if is_early else made, changed)
+    if multiplies & set(late):
+        raise _DeclinedError(last, "a multiply before it depends on its accumulator")
     beside = tuple(op for op in rest if op not in late)
-    return _Chain(one, two, tuple(before), beside, tuple(late))
+    is_early = is_early and made not in late
+    return _Chain(
+        first, second, tuple(before), beside, tuple(late), tuple(tail), tuple(kept), is_early
+    )
 
 
-def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
-    """A multiply that is a group of its own, waited for at once, on a stage of a ring."""
+def _dependents(
+    ops: Sequence[Operation], values: set[SSAValue], grouped: set[Operation]
+) -> list[Operation]:
+    """The ops that touch some values, or what is made of them."""
+    found: list[Operation] = []
+    for op in ops:
+        changed = written_by(op)
+        if op not in grouped and (used_by(op) | changed) & values:
+            found.append(op)
+            values |= {*op.results, *changed}
+    return found
+
+
+def _kept(
+    tail: Sequence[Operation], body: Sequence[Operation], loop: scf.ForOp, acc: SSAValue
+) -> list[SSAValue]:
+    """The register tiles of its own trip that a tail reads: they outlive the trip as copies."""
+    made = {result for op in tail for inner in op.walk() for result in inner.results}
+    changed = written_by(loop) - written_by(*tail) - {acc}
+    found: list[SSAValue] = []
+    for op in tail:
+        if not is_plain(op):
+            raise _DeclinedError(op, f"{op.name} behind the last multiply is more than arithmetic")
+        for value in sorted(used_by(op) - made, key=_order):
+            if value in changed:
+                raise _DeclinedError(
+                    op, "what follows the last multiply reads a tile that the trip changes"
+                )
+            if isinstance(value.type, FragmentType):
+                if value.owner in body and value not in found:
+                    found.append(value)
+            elif value.owner in body or value is loop.body.block.args[0]:
+                raise _DeclinedError(
+                    op, "what follows the last multiply takes a number that the trip computes"
+                )
+    return found
+
+
+def _order(value: SSAValue) -> int:
+    """The place of a value's op in its block: sets of values have no order."""
+    owner = value.owner
+    block = owner.parent if isinstance(owner, Operation) else None
+    assert not isinstance(owner, Block) or block is None
+    return -1 if block is None else block.get_operation_index(owner)  # pyright: ignore[reportArgumentType]
+
+
+def _computes(made: Operation | Block) -> bool:
+    """Whether an op computes more than a conversion: that is worth doing beside a multiply."""
+    if not isinstance(made, MapOp):
+        return False
+    body = [op for op in made.body.block.ops if not isinstance(op, arith.ConstantOp | YieldOp)]
+    return any(op.name.startswith("math.") for op in body)
+
+
+def _name(owner: Operation | Block) -> str:
+    return owner.name if isinstance(owner, Operation) else "a block"
+
+
+def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group:
+    """A multiply that is a group of its own, on a stage of a ring.
+
+    Raises `_DeclinedError` for any other.
+    """
     stage = gemm.b.owner
     index = stage.index.owner if isinstance(stage, StageOp) else None
     if not isinstance(index, IndexOp) or index not in body or stage not in body:
-        return None
+        raise _DeclinedError(gemm, "the B operand of a multiply is not loaded in its trip")
     mine = [op for op in body if index.state in op.operands and op is not index]
     kinds = [type(op) for op in mine]
     if kinds != [ConsumerWaitOp, ConsumerReleaseOp, AdvanceOp]:
-        return None
+        raise _DeclinedError(gemm, "a ring is read more than once in a trip")
     at = body.index(gemm)
-    fence, commit, wait = body[at - 1], body[at + 1], body[at + 2]
+    fence, commit, wait = body[at - 1], body[at + 1], mine[1].prev_op
+    while isinstance(wait, AdvanceOp | ConsumerReleaseOp):
+        wait = wait.prev_op
     if not (
         isinstance(fence, WgmmaFenceOp)
         and isinstance(commit, WgmmaCommitOp)
@@ -208,7 +304,7 @@ def _group(gemm: GemmOp, body: Sequence[Operation]) -> _Group | None:
         and mine[1].pred is None
         and isinstance(stage, Operation)
     ):
-        return None
+        raise _DeclinedError(gemm, "a multiply is in a group with others, or works beside them")
     return _Group(gemm, (mine[0], index, stage, fence), (commit, wait, *mine[1:]))
 
 
@@ -231,10 +327,12 @@ def _inside(region: Region) -> Iterator[Operation]:
         yield from block.ops
 
 
-def behind(ops: Sequence[Operation], made: Operation | None, acc: SSAValue) -> list[Operation]:
-    """What touches the second multiply's operands, and what depends on that."""
+def behind(
+    ops: Sequence[Operation], made: Operation | None, touched: set[SSAValue]
+) -> list[Operation]:
+    """What touches the last multiply's operands, and what depends on that."""
     found: list[Operation] = []
-    values: set[SSAValue] = {acc}
+    values = set(touched)
     read: set[SSAValue] = set()
     for op in ops:
         used = used_by(op)
@@ -313,13 +411,15 @@ def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None
     operand = chain.second.gemm.a
     assert isinstance(operand.type, FragmentType)
     kept = AllocFragmentOp(operand.type)
+    others = {value: AllocFragmentOp(value.type) for value in chain.kept}  # pyright: ignore[reportArgumentType]
     runs = arith.CmpiOp(loop.lb, loop.ub, "slt")
     then = Block()
     branch = scf.IfOp(runs, [], Region(then), Region(Block([scf.YieldOp()])))
-    for op in (kept, runs, branch):
+    for op in (kept, *others.values(), runs, branch):
         op.location = loop.location
         block.insert_op_before(op, loop)
-    writer = _Writer(then, first, kept.result)
+    copies = {value: other.result for value, other in others.items()}
+    writer = _Writer(then, first, kept.result, copies)
     writer.values[loop.body.block.args[0]] = loop.lb
     writer.clone(first.before)
     writer.finish(first.first, 0)
@@ -331,7 +431,7 @@ def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None
     again = scf.ForOp(second, loop.ub, loop.step, [], inner)
     again.location = loop.location
     writer.add(again)
-    trip = _Writer(inner, chain, kept.result)
+    trip = _Writer(inner, chain, kept.result, copies)
     trip.values[loop.body.block.args[0]] = inner.args[0]
     fence = chain.before.index(chain.first.start[-1])
     trip.clone(chain.before[:fence])
@@ -345,13 +445,18 @@ def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None
     trip.clone(ahead)
     trip.finish(chain.first, 1)
     trip.clone([op for op in chain.beside if op not in ahead])
-    trip.finish(chain.second, 0, last_written(chain.beside))
+    pins = last_written(chain.beside)
+    if not pins and chain.is_early and isinstance(operand.owner, MapOp):
+        pins = [chain.second.gemm.a]
+    trip.finish(chain.second, 0, [trip.values.get(pin, pin) for pin in pins])
+    trip.clone_tail()
     trip.clone(chain.behind)
     trip.keep()
     trip.add(scf.YieldOp())
-    last = _Writer(then, chain, kept.result)
+    last = _Writer(then, chain, kept.result, copies)
     last.start(chain.second)
     last.finish(chain.second, 0)
+    last.clone_tail()
     last.add(scf.YieldOp())
     loop.detach()
     loop.erase()
@@ -360,10 +465,13 @@ def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None
 class _Writer:
     """Copies ops of the loop to the end of a block."""
 
-    def __init__(self, block: Block, chain: _Chain, kept: SSAValue) -> None:
+    def __init__(
+        self, block: Block, chain: _Chain, kept: SSAValue, copies: dict[SSAValue, SSAValue]
+    ) -> None:
         self.block = block
         self.chain = chain
         self.kept = kept
+        self.copies = copies
         self.values: dict[SSAValue, SSAValue] = {}
 
     def add(self, op: Operation) -> None:
@@ -377,13 +485,25 @@ class _Writer:
             copy = op.clone(self.values)
             copy.location = op.location
             self.block.add_op(copy)
-            if op is made and not isinstance(op, AllocFragmentOp):
+            if op is made and not self.chain.is_early:
                 self._keep(copy)
 
+    def clone_tail(self) -> None:
+        """What follows the last multiply, on the tiles that the trip before has kept."""
+        values = dict(self.copies)
+        for op in self.chain.tail:
+            copy = op.clone(values)
+            copy.location = op.location
+            self.block.add_op(copy)
+
     def keep(self) -> None:
-        """Keep the register tile that the trip has written for the second multiply, if it does."""
+        """Keep what the trip has written for the last multiply and what follows it."""
+        for value, copy in self.copies.items():
+            store = CopyOp(self.values[value], copy)
+            store.location = self.chain.second.gemm.location
+            self.block.add_op(store)
         made = self.chain.second.gemm.a
-        if isinstance(made.owner, AllocFragmentOp):
+        if self.chain.is_early:
             written = self.values[made].owner
             assert isinstance(written, Operation)
             self._keep(written)

@@ -321,8 +321,8 @@ def _parts(
     if made not in rest or not all(is_plain(op) for op in rest):
         return None
     assert isinstance(made, Operation)
-    late = behind(rest, made, acc)
-    late_rest = behind(late, None, acc)
+    late = behind(rest, made, {acc})
+    late_rest = behind(late, None, {acc})
     operand = [op for op in late if op not in late_rest]
     if stores[0] not in operand:
         return None

@@ -15,6 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
+    WgmmaWaitOp,
 )
 
 from .context import (
@@ -137,13 +138,18 @@ class KernelLowering:
             raise fail(op, f"expected a tile of memory, got {value.type}")
         return found
 
-    def is_touched_between(self, first: Operation, last: Operation, tile: Fragment) -> bool:
-        """Whether an op after `first` and before `last` may use the registers of a tile."""
+    def is_touched_between(self, first: Operation, last: cute.CopyOp, tile: Fragment) -> bool:
+        """Whether an op after `first` and before `last`, which writes a tile, may use the tile's
+        registers, or waits for a multiply that does.
+        """
+        multiplied = any(isinstance(use.operation, cute.GemmOp) for use in last.destination.uses)
         op = first.next_op
         while op is not None and op is not last:
             if op.regions and not isinstance(op, cute.MapOp):
                 return True
             if isinstance(op, cute.TransposeOp):
+                return True
+            if multiplied and isinstance(op, WgmmaWaitOp):
                 return True
             for each in op.operands:
                 found = self.fragments.get(each)

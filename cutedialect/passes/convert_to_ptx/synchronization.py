@@ -28,6 +28,9 @@ from .roles import lower_roles
 from .scalar_builder import Scalar
 from .sinking import sink_past_loops
 
+# Registers of a tile that a wait is tied to.
+_MOST_TIED = 8
+
 
 def _barrier(self: KernelLowering, op: cute.BarrierOp) -> None:
     self.context.barrier(None if op.warps is None else op.warps.value.data)
@@ -147,14 +150,15 @@ def _wgmma_wait(self: KernelLowering, op: cute_nvgpu.WgmmaWaitOp) -> None:
     """
     for value in op.after:
         array = self.fragment(op, value).array
-        count = array.type.count  # type: ignore[union-attr]
+        whole = array.type.count  # type: ignore[union-attr]
+        # A few registers, spread over the tile, hold the wait back as well as all.
+        tied = range(whole - 1, -1, -max(1, whole // _MOST_TIED))[::-1]
+        count = len(tied)
         never = self.builder.pure("setp.eq.s32", self.builder.special("nctaid.y"), 0)
         guards, guard = self.context.guards([never] * count)
         base = [self.builder.smem_base()]
         zeros = [0] * count
-        self.builder.emit(
-            ptx.StOp("shared.b32", array, base, zeros, zeros, range(count), guards, guard)
-        )
+        self.builder.emit(ptx.StOp("shared.b32", array, base, zeros, zeros, tied, guards, guard))
     self.builder.emit(ptx.WgmmaWaitOp(op.pending.value.data))
 
 
