@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
@@ -45,6 +45,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaLoadType,
     TmaPrefetchOp,
 )
+from cutedialect.passes.resource_plan import most_accumulators
 from cutedialect.passes.ring_edges import MAIN, depth, edges_of, is_load, is_preparing
 
 PLANS = ("uniform", "specialized", "alternate")
@@ -235,13 +236,11 @@ def _check_accumulators(kernel: KernelOp, threads: int, registers: int) -> None:
     """
     entry = _entry_registers(threads)
     budget = registers or entry
-    held: dict[SSAValue, int] = {}
     for op in kernel.body.block.walk():
         if not isinstance(op, GemmOp) or not isinstance(op.atom, Sm90MmaType):
             continue
-        atom, acc = op.atom.entry(None), op.acc.type
+        atom = op.atom.entry(None)
         assert isinstance(atom, WgmmaAtom)
-        assert isinstance(acc, FragmentType)
         needed = atom.registers_c + _BESIDE_ACCUMULATORS
         if needed > entry:
             raise PassFailedException(
@@ -249,10 +248,11 @@ def _check_accumulators(kernel: KernelOp, threads: int, registers: int) -> None:
                 f"expected at most the {entry} registers with which each of {threads} threads "
                 f"starts, got {needed} for {atom.name}; take a narrower tile or fewer warps",
             )
-        held[op.acc] = acc.values * acc.bits // 32
-        if sum(held.values()) > budget:
-            raise PassFailedException(
-                op,
-                f"expected accumulators in at most {budget} registers of a thread, got "
-                f"{sum(held.values())}; take a smaller tile or more warps",
-            )
+    held, where = most_accumulators(kernel)
+    if held > budget:
+        assert where is not None
+        raise PassFailedException(
+            where,
+            f"expected accumulators that live at one time in at most {budget} registers of a "
+            f"thread, got {held}; take a smaller tile or more warps",
+        )

@@ -4,13 +4,13 @@ maps, where to put new ops, and the conversion between two thread-value layouts.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i8
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.atoms import MmaAtom
-from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
@@ -27,6 +27,8 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.layout import Layout
 from cutedialect.passes.layout_inference import contiguous_mode
+from cutedialect.passes.memory_views import Expression
+from cutedialect.passes.mma_choice import BoundMma
 from cutedialect.passes.smem_layouts import staging_layout
 from cutedialect.passes.streaming import is_streaming
 from cutedialect.passes.tensor_dependences import tensor_dependences
@@ -47,6 +49,18 @@ from cutedialect.passes.thread_layouts import (
 )
 
 
+@dataclass(frozen=True)
+class Staged:
+    """A tile of global memory, its buffer in shared memory, whether that holds its transpose, and
+    the op that copies it.
+    """
+
+    value: SSAValue
+    buffer: SSAValue
+    is_turned: bool
+    copy: Operation
+
+
 class KernelBinding:
     """One kernel while its tiles are bound."""
 
@@ -60,8 +74,9 @@ class KernelBinding:
         self.schedule = kernel.schedule.data
         self.warps = kernel.schedule.data.warps
         self.threads = kernel.threads.value.data
-        self.atoms: dict[GemmOp, MmaAtom] = {}
-        self.staged: dict[SSAValue, SSAValue] = {}
+        self.atoms: dict[GemmOp, BoundMma] = {}
+        # Operands in shared memory, by the expression of their tile in memory.
+        self.staged: dict[Expression, Staged] = {}
         # Tiles as they are multiplied: by their element type, and the order of their depth.
         self.prepared: dict[tuple[SSAValue, Attribute, Layout | None], SSAValue] = {}
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
@@ -90,11 +105,6 @@ class KernelBinding:
         block = self.kernel.body.block
         block.insert_op_before(op, self.top)
         return op
-
-    def units(self, atom: MmaAtom) -> tuple[int, int]:
-        """The grid of warps, or of warpgroups where the atom takes four warps at once."""
-        wm, wn = self.warps
-        return (wm // 4, wn) if isinstance(atom, WgmmaAtom) else (wm, wn)
 
     def tensor_map(
         self, tile: SSAValue, buffer: SSAValue, share: int, element: Attribute | None = None

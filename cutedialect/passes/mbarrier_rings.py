@@ -12,7 +12,7 @@ stage and phase go on across the loops around it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
@@ -20,14 +20,12 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     BarrierOp,
     CopyOp,
     GemmOp,
     KernelOp,
-    MemRefType,
     StageOp,
 )
 from cutedialect.dialects.cute_nvgpu import (
@@ -55,11 +53,9 @@ from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.passes.assign_warp_roles import MAIN, Role
 from cutedialect.passes.multiply_groups import MultiplyGroups, group_multiplies
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.resource_plan import buffer_bytes, room
 from cutedialect.passes.ring_buffers import ring_type
 from cutedialect.passes.ring_edges import Edge, depth, edges_of
-
-# What barriers and the places where threads meet take at most.
-_BARRIER_BYTES = 2048
 
 
 def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
@@ -70,40 +66,19 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
     groups = group_multiplies(kernel, given)
     _complete_stores(kernel)
     waiting = [edge for edge in edges if 0 < depth(edge.block) < deepest]
-    room, more = _room(kernel, edges, given), sum(_edge_bytes(edge) for edge in waiting)
-    if room >= more:
+    more = sum(buffer_bytes(alloc) for edge in waiting for alloc in edge.buffers)
+    left = room(kernel, [(a, given[e.block]) for e in edges for a in e.buffers])
+    if left >= more:
         given |= {edge.block: 2 for edge in waiting}
     elif waiting:
         remark(
-            "cute-pipeline",
+            "cute-synchronize",
             waiting[0].writers[0],
             "one stage for what stays while a loop runs, so that the next tile's waits: a second "
-            f"one takes {more} bytes of shared memory, got {max(room, 0)}",
+            f"one takes {more} bytes of shared memory, got {max(left, 0)}",
         )
     for edge in edges:
         _insert_ring(kernel, edge, roles, given[edge.block], groups)
-
-
-def _room(kernel: KernelOp, edges: Sequence[Edge], stages: Mapping[Block, int]) -> int:
-    """Bytes of shared memory beside all buffers: what stays while a loop runs gets a second stage
-    where they suffice, so that the next work item's comes while this one is at work.
-    """
-    module = kernel.parent_op()
-    arch = None if module is None else module.attributes.get("cute.arch")
-    if not isinstance(arch, StringAttr):
-        return 0
-    staged = {alloc for edge in edges for alloc in edge.buffers}
-    used = sum(stages[edge.block] * _edge_bytes(edge) for edge in edges)
-    used += sum(
-        _bytes(op)
-        for op in kernel.body.block.ops
-        if isinstance(op, AllocSmemOp) and op not in staged
-    )
-    return target(arch.data).smem_per_cta - _BARRIER_BYTES - used
-
-
-def _edge_bytes(edge: Edge) -> int:
-    return sum(_bytes(alloc) for alloc in edge.buffers)
 
 
 def _place(op: Operation, like: Operation, role: str) -> Operation:
@@ -298,7 +273,7 @@ def _insert_ring(
     loader = next(role for role in roles if role.name == edge.producer)
     filled = _filled(edge, loader.warps)
     total = sum(
-        _bytes(alloc)
+        buffer_bytes(alloc)
         for alloc, writer in zip(edge.buffers, edge.writers, strict=True)
         if isinstance(writer.atom, TmaLoadType)
     )
@@ -359,15 +334,6 @@ def _is_read_by_multiplies(edge: Edge) -> bool:
 
 def _last_alloc(kernel: KernelOp) -> Operation:
     return [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)][-1]
-
-
-def _bytes(alloc: AllocSmemOp) -> int:
-    type_ = alloc.result.type
-    assert isinstance(type_, MemRefType)
-    size = type_.bits // 8
-    for extent in type_.shape:
-        size *= extent
-    return size
 
 
 def _load(edge: Edge, create: CreateOp, state: StateOp, rings: dict[AllocSmemOp, SSAValue]) -> None:

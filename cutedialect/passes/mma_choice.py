@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
 from xdsl.ir import Attribute, SSAValue
@@ -61,12 +62,55 @@ def grids_that_divide(
     return sorted(fit, key=lambda grid: (abs(grid[0] * grid[1] - count), abs(grid[0] - warps[0])))
 
 
+@dataclass(frozen=True)
+class BoundMma:
+    """The atom of a multiply, and the grid of warps that share its tile."""
+
+    atom: MmaAtom
+    warps: tuple[int, int]
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The grid of warps, or of warpgroups where the atom takes four warps at once."""
+        wm, wn = self.warps
+        return (wm // _GROUP, wn) if isinstance(self.atom, WgmmaAtom) else (wm, wn)
+
+
+def bind_mma(
+    op: GemmOp,
+    warps: tuple[int, int],
+    arch: str,
+    asked: str | None = None,
+    has_load_role: bool = True,
+    is_fixed: bool = False,
+) -> BoundMma | None:
+    """The atom for a multiply and a grid of as many warps as `warps` has: that one, unless only
+    another one (not if the grid `is_fixed`) divides the tile, or lets warpgroups multiply.
+
+    Raises `ValueError` as `choose_mma` does.
+    """
+    atom = choose_mma(op, warps, arch, asked, has_load_role)
+    if is_fixed or isinstance(atom, WgmmaAtom) or (atom is not None and not has_load_role):
+        return None if atom is None else BoundMma(atom, warps)
+    count = warps[0] * warps[1]
+    found = [] if atom is None else [BoundMma(atom, warps)]
+    for grid in grids_that_divide(op, warps, arch, asked, has_load_role):
+        if grid[0] * grid[1] == count:
+            other = choose_mma(op, grid, arch, asked, has_load_role)
+            assert other is not None
+            if isinstance(other, WgmmaAtom):
+                return BoundMma(other, grid)
+            found.append(BoundMma(other, grid))
+    return found[0] if found else None
+
+
 def takes_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
-    """Whether `choose_mma` takes a warpgroup atom."""
+    """Whether `bind_mma` takes a warpgroup atom."""
     try:
-        return isinstance(choose_mma(op, warps, arch, asked), WgmmaAtom)
+        bound = bind_mma(op, warps, arch, asked)
     except ValueError:
         return False
+    return bound is not None and isinstance(bound.atom, WgmmaAtom)
 
 
 def shapes_of(op: GemmOp, arch: str) -> str:

@@ -52,7 +52,7 @@ from cutedialect.dialects.effects import written_by
 from cutedialect.layout import Layout
 from cutedialect.passes.assign_warp_roles import PREPARING_WARPS
 from cutedialect.passes.early_loads import load_early
-from cutedialect.passes.kernel_binding import KernelBinding
+from cutedialect.passes.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.layout_inference import (
     LayoutInference,
     coalesced_for,
@@ -61,9 +61,10 @@ from cutedialect.passes.layout_inference import (
     takes_async_copy,
     vector_bytes,
 )
-from cutedialect.passes.memory_views import root_of
+from cutedialect.passes.memory_views import expression_of, root_of
 from cutedialect.passes.mma_choice import (
-    choose_mma,
+    BoundMma,
+    bind_mma,
     declined,
     grids_that_divide,
     multiplied_element,
@@ -182,12 +183,12 @@ class _Partition(KernelBinding):
             )
         asked = self.schedule.atom
         try:
-            atom = choose_mma(op, self.warps, self.arch, asked, self.is_specialized)
+            bound = self._bound(op, asked)
         except ValueError as error:
             raise PassFailedException(op, str(error)) from error
         m, n = acc.shape
         wm, wn = self.warps
-        if atom is None:
+        if bound is None:
             raise PassFailedException(
                 op,
                 f"expected a tile {(m, n, _shape(op.a)[1])} that the {wm}x{wn} warps divide into "
@@ -195,16 +196,21 @@ class _Partition(KernelBinding):
                 f"{f' (atom {asked})' if asked else ''}, got no atom that fits; "
                 + self._nearest(op),
             )
-        self.atoms[op] = atom
+        self.atoms[op] = bound
         if asked is None and (
-            why := declined(op, atom, self.warps, self.arch, self.is_specialized)
+            why := declined(op, bound.atom, bound.warps, self.arch, self.is_specialized)
         ):
             remark(PartitionPass.name, op, why)
-        units = self.units(atom)
-        inference.anchor(op.acc, mma_accumulator(atom, (m, n), units))
+        inference.anchor(op.acc, mma_accumulator(bound.atom, (m, n), bound.units))
         for which, value in (("a", op.a), ("b", op.b)):
             if isinstance(value.type, FragmentType):
-                inference.anchor(value, self._operand_layout(op, atom, which, value.type))
+                inference.anchor(value, self._operand_layout(op, bound, which, value.type))
+
+    def _bound(self, op: GemmOp, asked: str | None) -> BoundMma | None:
+        """The atom and the grid of warps of a multiply; those of one accumulator share the grid."""
+        shared = [bound.warps for other, bound in self.atoms.items() if other.acc is op.acc]
+        warps = shared[0] if shared else self.warps
+        return bind_mma(op, warps, self.arch, asked, self.is_specialized, bool(shared))
 
     def _nearest(self, op: GemmOp) -> str:
         """What to change where no atom divides a multiply's tile."""
@@ -214,12 +220,14 @@ class _Partition(KernelBinding):
             return f"take warps = ({grids[0][0]},{grids[0][1]})"
         return "take a tile whose modes are multiples of an atom's"
 
-    def _operand_layout(self, op: GemmOp, atom: MmaAtom, which: str, type_: FragmentType) -> Layout:
+    def _operand_layout(
+        self, op: GemmOp, bound: BoundMma, which: str, type_: FragmentType
+    ) -> Layout:
         """The layout of an operand in registers: an accumulator's values stay where they are if B
         can be put in their order.
         """
-        tv = mma_operand(atom, which, type_.shape, self.units(atom))  # pyright: ignore[reportArgumentType]
-        order = self._order(op, atom) if which == "a" else None
+        tv = mma_operand(bound.atom, which, type_.shape, bound.units)  # pyright: ignore[reportArgumentType]
+        order = self._order(op, bound.atom) if which == "a" else None
         return tv if order is None else reordered(tv, type_.shape[0], order)
 
     def _order(self, op: GemmOp, atom: MmaAtom) -> Layout | None:
@@ -229,7 +237,8 @@ class _Partition(KernelBinding):
         return accumulator_order(atom)
 
     def _bind_gemm(self, op: GemmOp) -> None:
-        atom = self.atoms[op]
+        bound = self.atoms[op]
+        atom = bound.atom
         elements = _multiplied_elements(op)
         if isinstance(atom, WgmmaAtom):
             order = self._order(op, atom)
@@ -237,29 +246,30 @@ class _Partition(KernelBinding):
             where = "smem"
             if isinstance(a.type, FragmentType):
                 where = "rmem"
-                a = self.converted(a, self._operand_layout(op, atom, "a", a.type), op)
+                a = self.converted(a, self._operand_layout(op, bound, "a", a.type), op)
             type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where)
             self.insert(GemmOp(a, b, op.acc, type_), op)
         else:
             a, b = self._stage_widened(op, op.a), self._stage_widened(op, op.b)
-            self._bind_warp_gemm(op, atom, a, b)
+            self._bind_warp_gemm(op, bound, a, b)
         op.detach()
         op.erase()
 
-    def _bind_warp_gemm(self, op: GemmOp, atom: MmaAtom, a: SSAValue, b: SSAValue) -> None:
+    def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""
+        atom = bound.atom
         type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op))
         depth, step = _shape(op.a)[1], atom.shape_mnk[2]
         operands: list[SSAValue] = []
         for which, value in (("a", a), ("b", b)):
             if isinstance(value.type, FragmentType):
-                tv = mma_operand(atom, which, value.type.shape, self.warps)  # pyright: ignore[reportArgumentType]
+                tv = mma_operand(atom, which, value.type.shape, bound.warps)  # pyright: ignore[reportArgumentType]
                 value = self.converted(value, tv, op)
             operands.append(value)
         for k in range(0, depth, step):
             parts: list[SSAValue] = []
             for which, value in zip("ab", operands, strict=True):
-                parts.append(self._fragment(op, atom, which, value, k, step))
+                parts.append(self._fragment(op, bound, which, value, k, step))
             self.insert(GemmOp(parts[0], parts[1], op.acc, type_), op)
 
     def _stage(self, op: GemmOp, value: SSAValue) -> SSAValue:
@@ -269,14 +279,31 @@ class _Partition(KernelBinding):
             return value
         if self.dependences.reads_stored(op, value):
             return self._stage_stored(op, value)
-        if value in self.staged:
-            return self.staged[value]
+        tile, is_turned = _untransposed(value)
+        found = self.staged.get(expression_of(tile))
+        if found is not None and (found.value is value or self._serves(found, op, is_turned)):
+            if found.is_turned == is_turned:
+                return found.buffer
+            return self.insert(TransposeOp(found.buffer), op).results[0]
         major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
         buffer = self._smem(type_, major, op)
         buffer.name_hint = f"s{value.name_hint or ''}"
-        self._copy_to_smem(value, buffer, _once(value, op))
-        self.staged[value] = buffer
+        place = _once(value, op)
+        self._copy_to_smem(value, buffer, place)
+        copy = place.prev_op
+        assert copy is not None
+        self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, copy)
         return buffer
+
+    def _serves(self, found: Staged, op: GemmOp, is_turned: bool) -> bool:
+        """Whether a tile that was staged for one multiply is there for another one too; elements of
+        16 bits are read in either direction.
+        """
+        block = found.copy.parent
+        assert block is not None
+        if block.find_ancestor_op_in_block(op) is None:
+            return False
+        return found.is_turned == is_turned or element_bits(_element(found.buffer)) == 16
 
     def _stage_stored(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
@@ -389,7 +416,7 @@ class _Partition(KernelBinding):
     def _loading_threads(self) -> int:
         """Those of a warpgroup, some of whose warps may have to transpose or convert operands."""
         shares = any(
-            isinstance(self.atoms[op], WgmmaAtom)
+            isinstance(self.atoms[op].atom, WgmmaAtom)
             and (needs_transposing(op, tile) or needs_widening(op, tile))
             for op in self.atoms
             for tile in (op.a, op.b)
@@ -417,11 +444,11 @@ class _Partition(KernelBinding):
         return True
 
     def _fragment(
-        self, op: GemmOp, atom: MmaAtom, which: str, value: SSAValue, k: int, step: int
+        self, op: GemmOp, bound: BoundMma, which: str, value: SSAValue, k: int, step: int
     ) -> SSAValue:
         """The registers of one k block of an operand."""
         rows = _shape(value)[0]
-        tv = mma_operand(atom, which, (rows, step), self.warps)
+        tv = mma_operand(bound.atom, which, (rows, step), bound.warps)
         if isinstance(value.type, FragmentType):
             part = FragmentType.get(value.type.element, (rows, step), tv)
             return self.insert(ExtractOp(value, (0, k), part), op).results[0]
@@ -525,6 +552,14 @@ def _once(tile: SSAValue, reader: Operation) -> Operation:
     block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
     outer = None if block is None else block.find_ancestor_op_in_block(reader)
     return reader if outer is None else outer
+
+
+def _untransposed(tile: SSAValue) -> tuple[SSAValue, bool]:
+    """The tile that another one is a transpose of, and whether it is: two transposes are none."""
+    is_turned = False
+    while isinstance(tile.owner, TransposeOp):
+        tile, is_turned = tile.owner.source, not is_turned
+    return tile, is_turned
 
 
 def _check_whole(op: LoadOp | CopyOp) -> None:

@@ -333,8 +333,8 @@ class ResultStores:
         """`stmatrix` for accumulators of 16-bit elements, else plain stores."""
         binding = self.binding
         is_accumulator = any(
-            source.tv == mma_accumulator(atom, source.shape, binding.units(atom))  # pyright: ignore[reportArgumentType]
-            for atom in binding.atoms.values()
+            source.tv == mma_accumulator(bound.atom, source.shape, bound.units)  # pyright: ignore[reportArgumentType]
+            for bound in binding.atoms.values()
         )
         if source.bits == 16 and is_accumulator and target(binding.arch).number >= 90:
             return StsmType.get(source.element, 4, contiguous == 0)

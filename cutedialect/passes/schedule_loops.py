@@ -16,6 +16,7 @@ loop stores to is copied where it is read: an earlier trip may have made it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -39,7 +40,10 @@ from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.assign_warp_roles import roles_of
 from cutedialect.passes.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.memory_views import root_of
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.resource_plan import LEAST_RESERVED_BYTES, room, stages_of_results
 from cutedialect.passes.ring_buffers import ring_type, stage_of
+from cutedialect.passes.ring_edges import depth, edges_of
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.schedule import Schedule, replace_set
 
@@ -64,10 +68,38 @@ class ScheduleLoopsPass(ModulePass):
             if self.stages is not None and kernel.schedule is not None:
                 given = replace_set(kernel.schedule.data, {"stages": self.stages})
                 kernel.properties["schedule"] = ScheduleAttr(given)
-            if not roles_of(kernel):
-                for loop, writers in _filled_loops(kernel):
-                    if stages > 1:
-                        _run_ahead(kernel, loop, writers, stages)
+            if roles_of(kernel):
+                edges = edges_of(kernel)
+                deepest = max((depth(edge.block) for edge in edges), default=0)
+                filled = [edge for edge in edges if depth(edge.block) == deepest]
+                self._fit(kernel, [each for edge in filled for each in edge.buffers], stages)
+                continue
+            loops = _filled_loops(kernel)
+            buffers = [writer.destination.owner for _, writers in loops for writer in writers]
+            stages = self._fit(kernel, buffers, stages)  # pyright: ignore[reportArgumentType]
+            for loop, writers in loops:
+                if stages > 1:
+                    _run_ahead(kernel, loop, writers, stages)
+
+    def _fit(self, kernel: KernelOp, buffers: Sequence[AllocSmemOp], stages: int) -> int:
+        """As many stages as shared memory holds, up to those asked for; said in the schedule."""
+        results = stages_of_results(kernel).items()
+        fitting = stages
+        while fitting > 1:
+            staged = [*results, *((alloc, fitting) for alloc in buffers)]
+            if room(kernel, staged, LEAST_RESERVED_BYTES) >= 0:
+                break
+            fitting -= 1
+        if fitting < stages:
+            remark(
+                self.name,
+                kernel,
+                f"{fitting} stages instead of {stages}: shared memory holds no more",
+            )
+            assert kernel.schedule is not None
+            given = replace_set(kernel.schedule.data, {"stages": fitting})
+            kernel.properties["schedule"] = ScheduleAttr(given)
+        return fitting
 
 
 def _filled_loops(kernel: KernelOp) -> list[tuple[scf.ForOp, list[CopyOp]]]:

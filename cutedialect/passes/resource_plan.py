@@ -1,0 +1,111 @@
+"""What a kernel's tiles take of a CTA: bytes of shared memory for a number of stages, and registers
+for the accumulators that live at one time. Passes that choose stages or check budgets ask here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.atoms import target
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    MemRefType,
+)
+from cutedialect.dialects.effects import Unit, effects_of
+
+RESERVED_BYTES = 2048
+"""What barriers and the places where threads meet take at most."""
+LEAST_RESERVED_BYTES = 1024
+"""What they take where no reduction or vote crosses warps."""
+
+
+def buffer_bytes(alloc: AllocSmemOp) -> int:
+    """Bytes of a buffer in shared memory."""
+    type_ = alloc.result.type
+    assert isinstance(type_, MemRefType)
+    return type_.bits // 8 * prod(type_.shape)  # pyright: ignore[reportArgumentType]
+
+
+def room(
+    kernel: KernelOp,
+    staged: Iterable[tuple[AllocSmemOp, int]],
+    reserved: int = RESERVED_BYTES,
+) -> int:
+    """Bytes of shared memory that are left beside all buffers, some of which have so many stages;
+    negative where they do not fit. 0 for a module that names no target.
+    """
+    module = kernel.parent_op()
+    arch = None if module is None else module.attributes.get("cute.arch")
+    if not isinstance(arch, StringAttr):
+        return 0
+    stages = dict(staged)
+    used = sum(
+        buffer_bytes(op) * stages.get(op, 1)
+        for op in kernel.body.block.ops
+        if isinstance(op, AllocSmemOp)
+    )
+    return target(arch.data).smem_per_cta - reserved - used
+
+
+def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:
+    """The buffers from which TMA stores, each with its stages: two that take turns where it is
+    filled an even number of times.
+    """
+    steps: dict[AllocSmemOp, int] = {}
+    for op in kernel.body.block.walk():
+        owner = op.source.owner if isinstance(op, CopyOp) else None
+        if isinstance(owner, AllocSmemOp) and effects_of(op).unit is Unit.TMA_STORE:
+            steps[owner] = steps.get(owner, 0) + 1
+    return {alloc: 1 if count % 2 else 2 for alloc, count in steps.items()}
+
+
+def most_accumulators(kernel: KernelOp) -> tuple[int, Operation | None]:
+    """Registers of a thread for the accumulators of multiplies that live at one time, at most, and
+    the multiply at which that many do.
+
+    An accumulator lives from its first use to its last one; one that a loop's trips share lives as
+    long as the loop.
+    """
+    places = {op: at for at, op in enumerate(kernel.body.block.walk())}
+    lives: dict[SSAValue, tuple[int, int]] = {}
+    gemms = [op for op in places if isinstance(op, GemmOp)]
+    for acc in dict.fromkeys(op.acc for op in gemms):
+        ends = [span for use in acc.uses for span in _span(use.operation, acc, places)]
+        lives[acc] = min(ends), max(ends)
+    most, where = 0, None
+    for gemm in gemms:
+        at = places[gemm]
+        held = sum(_registers(acc) for acc, (first, last) in lives.items() if first <= at <= last)
+        if held > most:
+            most, where = held, gemm
+    return most, where
+
+
+def _span(op: Operation, value: SSAValue, places: dict[Operation, int]) -> list[int]:
+    """The places from which and to which a use keeps a value alive: those of the outermost loop
+    around the use that is not around the value's definition too.
+    """
+    outer, around = op, op.parent_op()
+    definition = value.owner
+    while around is not None and isinstance(definition, Operation):
+        if around.is_ancestor(definition):
+            break
+        if isinstance(around, scf.ForOp | scf.WhileOp):
+            outer = around
+        around = around.parent_op()
+    return [places[outer], max(places[inner] for inner in outer.walk())]
+
+
+def _registers(value: SSAValue) -> int:
+    type_ = value.type
+    assert isinstance(type_, FragmentType)
+    return type_.values * type_.bits // 32
