@@ -100,7 +100,7 @@ class OverlapPass(ModulePass):
                     remark(
                         self.name,
                         declined.op,
-                        f"multiplies not overlapped with the next trip's: {declined}",
+                        f"multiplies not overlapped: {declined}",
                     )
                     continue
                 if first is not None and other is not None and first.kept == other.kept:
@@ -418,7 +418,7 @@ def _skew(loop: scf.ForOp, first: _Chain, chain: _Chain, in_turns: bool) -> None
     for op in (kept, *others.values(), runs, branch):
         op.location = loop.location
         block.insert_op_before(op, loop)
-    copies = {value: other.result for value, other in others.items()}
+    copies: dict[SSAValue, SSAValue] = {value: other.result for value, other in others.items()}
     writer = _Writer(then, first, kept.result, copies)
     writer.values[loop.body.block.args[0]] = loop.lb
     writer.clone(first.before)
