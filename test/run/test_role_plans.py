@@ -246,7 +246,7 @@ def test_assembly(schedule):
         ),
         (
             "tile = (128,256,64), roles = alternate",
-            "expected accumulators that live at one time in at most 232 registers of a thread, got 256",
+            "that live at one time in at most 232 registers of a thread, got 256",
         ),
         (
             "tile = (64,64,64), instances = 2",

@@ -9,10 +9,10 @@ import cutedialect as cute
 
 
 @cute.kernel
-def three(Q, K, V, W, O, *, tile=(64, 64)):
-    """O = sum over blocks of relu(exp(Q K^T) V) W."""
+def three(Q, K, V, W, Y, *, tile=(64, 64)):
+    """Y = sum over blocks of relu(exp(Q K^T) V) W."""
     bq, bk = tile
-    i, _ = cute.tile_index(O, (bq, None))
+    i, _ = cute.tile_index(Y, (bq, None))
     q = cute.local_tile(Q, (bq, 64), (i, 0))
     k, v, w = (cute.local_tile(X, (bk, 64), (None, 0)) for X in (K, V, W))
     o = cute.zeros((bq, 64), cute.f32)
@@ -22,14 +22,14 @@ def three(Q, K, V, W, O, *, tile=(64, 64)):
         t = cute.zeros((bq, 64), cute.f32)
         cute.gemm(cute.exp(s * 0.1).to(V.dtype), v[j], t)
         cute.gemm((cute.relu(t) * 0.01).to(W.dtype), w[j], o)
-    cute.copy(o, cute.local_tile(O, (bq, 64), (i, 0)))
+    cute.copy(o, cute.local_tile(Y, (bq, 64), (i, 0)))
 
 
 @cute.kernel
-def decayed(Q, K, V, G, O, *, tile=(64, 64)):
+def decayed(Q, K, V, G, Y, *, tile=(64, 64)):
     """A running state that decays behind each block, by a factor of its own for every row."""
     bq, bk = tile
-    i, _ = cute.tile_index(O, (bq, None))
+    i, _ = cute.tile_index(Y, (bq, None))
     q = cute.local_tile(Q, (bq, 64), (i, 0))
     k, v = (cute.local_tile(X, (bk, 64), (None, 0)) for X in (K, V))
     g = cute.load(cute.local_tile(G, (bq,), (i,)))
@@ -40,7 +40,7 @@ def decayed(Q, K, V, G, O, *, tile=(64, 64)):
         largest = cute.row_max(s)
         cute.gemm(cute.exp(s * 0.1).to(V.dtype), v[j], o)
         o.assign(o * cute.where(largest > 0.0, g, 1.0))
-    cute.copy(o, cute.local_tile(O, (bq, 64), (i, 0)))
+    cute.copy(o, cute.local_tile(Y, (bq, 64), (i, 0)))
 
 
 def operands(trips, count):
