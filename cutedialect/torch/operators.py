@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from cutedialect.backend.runtime.arrays import array_look
+from cutedialect.backend.runtime.arrays import array_looks
 from cutedialect.frontend.dtypes import DType, as_dtype
 from cutedialect.schedule import Schedule
 
@@ -101,7 +101,7 @@ def is_direct(*tensors: Any) -> bool:
                 return False
         elif (
             tensor.is_meta
-            or array_look(tensor) is None
+            or array_looks((tensor,)) is None
             or torch.is_autocast_enabled(tensor.device.type)
         ):
             return False
