@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.arrays import call_key as argument_key
 from cutedialect.backend.runtime.cuda import PreparedCall
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
@@ -20,7 +21,6 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import mark_written, opaque, record_use
 from cutedialect.schedule import Schedule
 
-from .aliasing import Named, check_aliases
 from .captured import exact
 from .gemm import GemmCall, call_key, fold_numbers, program_of
 from .gemm_operands import as_operand

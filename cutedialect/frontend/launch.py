@@ -197,6 +197,7 @@ def lower(
     from cutedialect.backend.ptx import ptx_text
     from cutedialect.dialects.ptx import KernelOp
     from cutedialect.frontend.compile_errors import located
+    from cutedialect.frontend.contracted_extents import contracted_extents
     from cutedialect.passes.cute_to_ptx import pipeline
     from cutedialect.passes.verify_dominance import check_dominance
 
@@ -205,6 +206,7 @@ def lower(
     schedule = ""
     with located(module), collecting() as remarks:
         module.verify()
+        equal = contracted_extents(module)
         for step in pipeline(arch):
             step.apply(context, module)
             if verify_each:
@@ -219,7 +221,9 @@ def lower(
     for kernel in module.ops:
         if isinstance(kernel, KernelOp):
             ops["main"] = ops.get("main", 0) + _count(kernel.body)
-    return CompiledProgram.of(name, arch, ptx, module, schedule=schedule, ops=ops, remarks=remarks)
+    return CompiledProgram.of(
+        name, arch, ptx, module, schedule=schedule, ops=ops, remarks=remarks, equal_extents=equal
+    )
 
 
 def _count(region: Region) -> int:

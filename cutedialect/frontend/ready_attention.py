@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import maker, new_array
 from cutedialect.backend.runtime.warm_call import WarmCall, warm_call
 
-from .aliasing import Named, check_aliases
 from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales
 from .attention_views import heads_as_rows, share_heads, split_heads, work_items

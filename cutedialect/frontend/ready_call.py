@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import maker, new_array
 from cutedialect.backend.runtime.warm_call import WarmCall, warm_call
 
-from .aliasing import Named, check_aliases
 from .dtypes import DType
 from .gemm_operands import expanded, transposed
 from .gemm_scales import Scale

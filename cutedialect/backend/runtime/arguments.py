@@ -50,9 +50,14 @@ def tensors_of(signature: Signature, bound: Bound) -> Iterator[tuple[TensorParam
 
 
 class ArgumentChecker:
-    """Binds the arguments of a call to a signature."""
+    """Binds the arguments of a call to a signature. `equal_extents` are modes of tensors that have
+    to be equally long, each pair as (argument, mode, argument, mode).
+    """
 
-    def __init__(self, signature: Signature) -> None:
+    def __init__(
+        self, signature: Signature, equal_extents: Sequence[tuple[int, int, int, int]] = ()
+    ) -> None:
+        self._equal_extents = tuple(equal_extents)
         self._parameters = signature.parameters
         self._signature = signature
         self._checked: Kept[tuple[object, ...], tuple[int, ...]] = Kept(_REMEMBERED)
@@ -67,7 +72,7 @@ class ArgumentChecker:
                 f"expected {len(self._parameters)} arguments {self._signature}, "
                 f"got {len(arguments)}"
             )
-        return tuple(
+        bound = tuple(
             [
                 self._tensor(index, parameter, value)
                 if isinstance(parameter, TensorParameter)
@@ -79,6 +84,21 @@ class ArgumentChecker:
                 )
             ]
         )
+        for one, mode, other, its_mode in self._equal_extents:
+            self._compare(bound, (one, mode), (other, its_mode))
+        return bound
+
+    def _compare(self, bound: Bound, one: tuple[int, int], other: tuple[int, int]) -> None:
+        """Refuse operands of a multiply that are not equally long where it sums over them."""
+        (mine, mode), (theirs, its_mode) = one, other
+        wanted, got = bound[mine].shape[mode], bound[theirs].shape[its_mode]
+        if wanted != got:
+            name, partner = self._parameters[theirs].name, self._parameters[mine].name
+            raise ValueError(
+                f"{name}: expected extent {wanted} in dimension {its_mode}, over which it is "
+                f"multiplied with dimension {mode} of {partner}, got shape {bound[theirs].shape}; "
+                "take the tiles of the longer one from a slice of it"
+            )
 
     def _group(self, index: int, group: GroupParameter, values: Any) -> list[TensorArgument]:
         if not isinstance(values, list | tuple):

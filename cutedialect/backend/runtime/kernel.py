@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cutedialect import environment
+from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound, tensors_of
 from cutedialect.backend.runtime.arrays import Look, launch_look
 from cutedialect.backend.runtime.cuda import CudaLauncher, PreparedCall
@@ -69,7 +70,12 @@ class Kernel:
         self.backend: Backend = checked_backend(backend)
         self._make_stages = stages
         self._written = program.signature.written
-        self._checker = ArgumentChecker(program.signature)
+        self._checker = ArgumentChecker(program.signature, program.equal_extents)
+        groups = any(
+            isinstance(program.signature.parameters[place], GroupParameter)
+            for place in self._written
+        )
+        self._has_outputs = groups or len(self._written) > 1
         self._prepared: Kept[tuple[Any, ...], PreparedCall] = Kept(_REMEMBERED)
         # What pointers have to be multiples of, where that is more than a look says.
         self._alignment = _alignment(program.signature)
@@ -180,11 +186,13 @@ class Kernel:
             check()
         if prepared is not None:
             assert look is not None
+            self._check_outputs(args)
             handle = prepared.stream() if stream is None else stream_handle(stream)
             prepared.template.run(look[1], look[2] or prepared.numbers, handle)
             self._tell_torch(args, stream)
             return
         bound = self._checker.bind(args)
+        self._check_outputs(args)
         prepared = self._launcher(bound).launch(bound, stream)
         self._tell_torch(args, stream)
         if key is not None and prepared is not None:
@@ -192,6 +200,19 @@ class Kernel:
             # A number of another type than float is part of the key, as it has to be converted.
             if not look[2] or len(look[2]) == len(prepared.numbers):
                 self._prepared.keep(key, prepared)
+
+    def _check_outputs(self, args: Sequence[Any]) -> None:
+        """Refuse memory that the kernel would write as two tensors; an output may be an input."""
+        if not self._has_outputs:
+            return
+        outputs: list[Named] = []
+        for place in self._written:
+            name, value = self.signature.parameters[place].name, args[place]
+            if isinstance(value, list | tuple):
+                outputs += [Named(f"{name}[{n}]", each, True) for n, each in enumerate(value)]
+            else:
+                outputs.append(Named(name, value, written=True))
+        check_aliases(outputs)
 
     def _key(self, look: Look) -> tuple[Any, ...]:
         if self._alignment <= _LOOKED_AT:
@@ -208,6 +229,7 @@ class Kernel:
     def prepare(self, *args: Any, stream: Any = None) -> PreparedCall | None:
         """Launch, and return the call to repeat while the arrays live; None for host arrays."""
         bound = self._checker.bind(args)
+        self._check_outputs(args)
         return self._launcher(bound).launch(bound, stream)
 
     def prepared(self, *args: Any) -> PreparedCall | None:

@@ -59,6 +59,7 @@ class CompiledProgram:
     schedule: str = ""
     ops: dict[str, int] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
+    equal_extents: tuple[tuple[int, int, int, int], ...] = ()
 
     @staticmethod
     def of(
@@ -70,6 +71,7 @@ class CompiledProgram:
         schedule: str = "",
         ops: dict[str, int] | None = None,
         remarks: Iterable[Remark] = (),
+        equal_extents: tuple[tuple[int, int, int, int], ...] = (),
     ) -> CompiledProgram:
         """The program of a module that holds `func.func @launch`, and of the PTX printed from it.
 
@@ -78,7 +80,15 @@ class CompiledProgram:
         host = find_host(module)
         signature = with_tensor_stores(signature_of(host), module, host)
         program = CompiledProgram(
-            name, arch, ptx, host_source(host), signature, schedule, ops or {}, tuple(remarks)
+            name,
+            arch,
+            ptx,
+            host_source(host),
+            signature,
+            schedule,
+            ops or {},
+            tuple(remarks),
+            equal_extents,
         )
         program.check()
         return program
@@ -145,6 +155,7 @@ class CompiledProgram:
                 "signature": self.signature.to_json(),
                 "schedule": self.schedule,
                 "ops": self.ops,
+                "equal_extents": self.equal_extents,
                 "remarks": [[one.pass_name, one.message, one.location] for one in self.remarks],
             }
         )
@@ -155,7 +166,9 @@ class CompiledProgram:
         data = json.loads(text)
         signature = Signature.from_json(data["signature"])
         remarks = tuple(Remark(*one) for one in data["remarks"])
-        return CompiledProgram(**(data | {"signature": signature, "remarks": remarks}))
+        equal = tuple((a, m, b, n) for a, m, b, n in data["equal_extents"])
+        known = {"signature": signature, "remarks": remarks, "equal_extents": equal}
+        return CompiledProgram(**(data | known))
 
 
 def program_key(function: object, signature: object, schedule: object, arch: str) -> str | None:

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
-
-from .dtypes import as_dtype
+from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype, tensor_argument
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def _span(named: Named) -> _Span | None:
     argument = tensor_argument(named.value)
     if argument is None or 0 in argument.shape:
         return None
-    item = as_dtype(argument.dtype, named.name).bits // 8
+    item = numpy_dtype(argument.dtype).itemsize
     many = [
         (stride * item, extent)
         for stride, extent in zip(argument.strides, argument.shape, strict=True)

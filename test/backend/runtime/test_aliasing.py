@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.frontend.aliasing import Named, check_aliases
+from cutedialect.backend.runtime.aliasing import Named, check_aliases
 
 EMULATED = {"arch": "sm_80", "backend": "emulator"}
 
