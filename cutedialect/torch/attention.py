@@ -72,7 +72,7 @@ def attention(
     offsets = (None, None) if cu_seqlens is None else cu_seqlens
     given = (q, k, v, out, lengths, *offsets, block_table, *tensors)
     text = schedule_text(schedule)
-    if is_direct(*given):
+    if is_direct(given):
         check_deterministic(text)
         return direct_attention(
             q, k, v, causal=causal, scale=scale, window=window, softcap=softcap, lengths=lengths,

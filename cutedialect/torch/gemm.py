@@ -69,10 +69,12 @@ def gemm(
     TypeError or ValueError naming the argument, also for scales, `out` and `aux` where a gradient
     is required.
     """
-    tensors = (a, b, c, bias, aux, out)
-    scales = [scale for scale in (scale_a, scale_b) if isinstance(scale, torch.Tensor)]
+    tensors: tuple[Any, ...] = (a, b, c, bias, aux, out)
+    if scale_a is not None or scale_b is not None:
+        scales = (scale_a, scale_b)
+        tensors += tuple(scale for scale in scales if isinstance(scale, torch.Tensor))
     text = schedule_text(schedule)
-    if is_direct(*tensors, *scales):
+    if is_direct(tensors):
         check_deterministic(text)
         return direct_gemm(
             a, b, c=c, alpha=alpha, beta=beta, bias=bias, activation=activation,

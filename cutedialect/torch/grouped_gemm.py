@@ -61,7 +61,7 @@ def grouped_gemm(
     """
     text = schedule_text(schedule)
     lists = (as_, bs, c, bias, scale_a, scale_b, aux, out)
-    if is_direct(*(each for each in lists if isinstance(each, list | tuple))):
+    if is_direct([x for each in lists if isinstance(each, list | tuple) for x in each]):
         check_deterministic(text)
         return direct_grouped_gemm(
             as_, bs, c=c, alpha=alpha, beta=beta, bias=bias, activation=activation,

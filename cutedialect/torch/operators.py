@@ -85,27 +85,28 @@ def _casting(name: str, device: str, key: str, casts: Sequence[str]) -> Callable
 _CAST = (torch.float32, torch.float16, torch.bfloat16)
 
 
-def is_direct(*tensors: Any) -> bool:
+def is_direct(tensors: Sequence[Any]) -> bool:
     """Whether a call needs nothing of torch: it is not compiled, traced, transformed or under
-    autocast, and no tensor requires a gradient, dispatches itself, or has no memory.
+    autocast, and no tensor requires a gradient, dispatches itself, or has no memory. Tensors may be
+    None.
     """
     if torch.compiler.is_compiling():
         return False
     if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
         return False
-    for tensor in tensors:
-        if tensor is None:
-            continue
-        if isinstance(tensor, list | tuple):
-            if not is_direct(*tensor):
-                return False
-        elif (
-            tensor.is_meta
-            or array_looks((tensor,)) is None
-            or torch.is_autocast_enabled(tensor.device.type)
-        ):
-            return False
-    return True
+    return not _autocasts() and array_looks(tensors) is not None and not any(map(_is_meta, tensors))
+
+
+def _is_meta(tensor: Any) -> bool:
+    return tensor is not None and tensor.is_meta
+
+
+def _autocasts() -> bool:
+    return any(map(torch.is_autocast_enabled, _AUTOCAST))
+
+
+# One question for all devices, where torch has it.
+_autocasts = getattr(torch._C, "_is_any_autocast_enabled", _autocasts)
 
 
 def needs_gradient(tensors: Iterable[Any]) -> bool:

@@ -20,6 +20,7 @@ def drawn(*shape, dtype=jnp.float16, seed=0):
 
 
 Q, K, V = drawn(1, 2, 16, 16), drawn(1, 1, 32, 16, seed=1), drawn(1, 1, 32, 16, seed=2)
+LONG = pytest.mark.long
 X = jnp.arange(40, dtype=jnp.float32).reshape(5, 8)
 
 
@@ -28,9 +29,11 @@ X = jnp.arange(40, dtype=jnp.float32).reshape(5, 8)
     [
         {},
         {"causal": True, "softcap": 8.0, "scale": 0.5},
-        {"window": (4, 2), "scale_k": 2.0, "out_dtype": "f32"},
-        {"lengths": jnp.asarray([20], jnp.int32)},
-        {"cu_seqlens": (jnp.asarray([0, 5, 16]), jnp.asarray([0, 12, 32]))},
+        pytest.param({"window": (4, 2), "scale_k": 2.0, "out_dtype": "f32"}, marks=LONG),
+        pytest.param({"lengths": jnp.asarray([20], jnp.int32)}, marks=LONG),
+        pytest.param(
+            {"cu_seqlens": (jnp.asarray([0, 5, 16]), jnp.asarray([0, 12, 32]))}, marks=LONG
+        ),
     ],
     ids=lambda options: " ".join(options) or "plain",
 )
@@ -100,6 +103,7 @@ np.testing.assert_array_equal(jax.jit(lambda a: cj.gemm(a, a, alpha=0.5))(a), 8)
 """
 
 
+@pytest.mark.long
 def test_an_executable_kept_on_disk_means_the_same_in_another_process(tmp_path):
     for _ in range(2):
         subprocess.run(

@@ -32,7 +32,9 @@ def close(mine, theirs, tolerance):
     assert np.abs(np.asarray(mine, np.float64) - theirs).max(initial=0) <= tolerance * scale
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 6))]
+)
 def test_values_and_gradients_of_drawn_problems(seed):
     generator = random.Random(seed)
     m, n, k = (generator.choice((1, 7, 16, 24)) for _ in range(3))
@@ -63,6 +65,7 @@ def test_values_and_gradients_of_drawn_problems(seed):
         close(x, y, tolerance)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("left", "right"), [((8, 8), (3, 8, 16)), ((2, 1, 8, 8), (3, 8, 8))])
 def test_gradients_of_broadcast_operands_are_summed(left, right):
     a, b = drawn(*left), drawn(*right, seed=1)
@@ -75,6 +78,7 @@ def test_gradients_of_broadcast_operands_are_summed(left, right):
         close(x, y, 1e-2)
 
 
+@pytest.mark.long
 def test_a_gradient_of_a_gradient_and_zero_extents():
     def second(call):
         first = jax.grad(lambda a: (call(a, x) ** 2).sum())
@@ -88,6 +92,7 @@ def test_a_gradient_of_a_gradient_and_zero_extents():
         assert (of_a.shape, of_b.shape) == (a.shape, b.shape)
 
 
+@pytest.mark.long
 def test_vmap_calls_once_for_each_element():
     batch = jnp.stack([A, A + 1, A - 1])
     mapped = jax.vmap(lambda a, bias: cj.gemm(a, B, bias=bias))(batch, jnp.stack([BIAS] * 3))
@@ -96,6 +101,7 @@ def test_vmap_calls_once_for_each_element():
     assert per_example.shape == batch.shape
 
 
+@pytest.mark.long
 def test_scales_small_types_and_functions():
     a, b = A.astype(jnp.float8_e4m3fn), B.astype(jnp.float8_e4m3fn)
     rows = jnp.linspace(0.5, 2, 16, dtype=jnp.float32)
@@ -141,6 +147,7 @@ def test_a_fault_in_the_kernel_is_an_error_of_the_call(monkeypatch):
         jax.block_until_ready(cj.gemm(A, B))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("activation", [None, "relu"])
 def test_grouped_values_and_gradients(activation):
     sizes = ((16, 8, 24), (1, 16, 8), (8, 8, 8))

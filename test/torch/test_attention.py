@@ -30,7 +30,10 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: " ".join(options) or "plain")
+SOME = [OPTIONS[0], *(pytest.param(options, marks=pytest.mark.long) for options in OPTIONS[1:])]
+
+
+@pytest.mark.parametrize("options", SOME, ids=lambda options: " ".join(options) or "plain")
 def test_a_whole_graph_is_the_direct_call(options):
     def program(q, k, v):
         out, lse = ct.attention(q * 2, k, v, return_lse=True, **options)
@@ -43,6 +46,7 @@ def test_a_whole_graph_is_the_direct_call(options):
     torch.testing.assert_close(found, (want, out, lse))
 
 
+@pytest.mark.long
 def test_opcheck():
     opcheck(ops.attention.default, (Q, K, V), {"causal": True})
     opcheck(ops.attention_lse.default, (Q, K, V), {"window": [4, 2], "lengths": LENGTHS})

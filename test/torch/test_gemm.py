@@ -56,7 +56,9 @@ def compare(tensors, alpha=1.0, beta=0.0, activation=None, tolerance=2e-2, call=
         assert (mine.double() - theirs).abs().max() <= tolerance * scale
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 8))]
+)
 def test_gradients_of_drawn_problems(seed):
     generator = random.Random(seed)
     m, n, k = (generator.choice((1, 7, 16, 24)) for _ in range(3))
@@ -72,6 +74,7 @@ def test_gradients_of_drawn_problems(seed):
     compare((a, b, c, bias), generator.choice((1.0, -0.75)), beta, activation, tolerance)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -85,6 +88,7 @@ def test_gradients_of_broadcast_operands_are_summed(left, right):
     compare((drawn(*left, grad=True), drawn(*right, seed=1, grad=True), None, None))
 
 
+@pytest.mark.long
 def test_gradients_of_views_and_zero_extents():
     a, b = drawn(32, 16, grad=True), drawn(16, 32, seed=1, grad=True)
     compare((a.T, b.T, None, None))
@@ -95,6 +99,7 @@ def test_gradients_of_views_and_zero_extents():
         assert not b.grad.any() or m
 
 
+@pytest.mark.long
 def test_a_gradient_of_a_gradient():
     def second(call, a, b):
         (first,) = torch.autograd.grad(call(a, b).pow(2).sum(), a, create_graph=True)
@@ -125,20 +130,23 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("sample", SAMPLES)
-@pytest.mark.parametrize("grad", [False, True])
+@pytest.mark.parametrize(
+    "sample", ["gemm", *(pytest.param(name, marks=pytest.mark.long) for name in list(SAMPLES)[1:])]
+)
+@pytest.mark.parametrize("grad", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_opcheck(sample, grad):
     operator, args, options = SAMPLES[sample]
     opcheck(operator, args(lambda x: x.clone().requires_grad_(grad)), options)
 
 
+@pytest.mark.long
 def test_opcheck_of_outputs():
     out, aux = torch.zeros(2, 16, 16, dtype=torch.float16)
     opcheck(ops.gemm_out.default, (out, aux, A, B, None, BIAS), {"activation": "silu"})
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("dynamic", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("eager", marks=pytest.mark.long)])
 def test_a_whole_graph_with_gradients(backend, dynamic):
     def program(a, b, bias):
         x = ct.gemm(a * 2, b, bias=bias, activation="gelu", alpha=0.5)
@@ -185,6 +193,7 @@ def test_fake_and_meta_tensors_get_shapes():
         ct.gemm(a, a)
 
 
+@pytest.mark.long
 def test_autocast_casts_what_is_added_too():
     a, b, bias = A.float().requires_grad_(), B.float(), BIAS.float()
     for dtype in (torch.bfloat16, torch.float16):

@@ -36,6 +36,7 @@ def test_gradients_are_those_of_each_problem(activation):
             assert (mine[place].grad.double() - theirs.grad).abs().max() <= 1e-2 * scale
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("grad", [False, True])
 def test_opcheck(grad):
     as_, bs, _, bias = drawn(grad=grad)
