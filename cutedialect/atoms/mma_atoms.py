@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import product
 from typing import NamedTuple
 
 from cutedialect.atoms.capability import Target, target, targets_with
@@ -25,7 +26,12 @@ BITS = {
     "u8": 8,
     "e4m3": 8,
     "e5m2": 8,
+    "s4": 4,
+    "u4": 4,
+    "b1": 1,
 }
+# Kinds that a multiply gets without being asked for one; `and` came later than `xor`.
+DEFAULT_KINDS = ("", "xor")
 
 
 class MmaTypes(NamedTuple):
@@ -43,7 +49,9 @@ class MmaAtom:
 
     `thr_id` maps the logical thread of the layouts to a lane; an instruction that does several
     products side by side (m8n8k4 f16) gives the first group and the lane `thr_offsets` of all.
-    `majors` are the letters of A and B that the instruction takes (`row.col` is `"TN"`).
+    `majors` are the letters of A and B that the instruction takes (`row.col` is `"TN"`). `kind`
+    tells apart what agrees in shape and types: `satfinite` clamps sums of integers, `xor` and `and`
+    say how single bits are multiplied.
     `requires` is a requirement of `Target.has`; `ptx_version` the oldest ISA with the instruction.
     """
 
@@ -62,6 +70,7 @@ class MmaAtom:
     saturates: bool = False
     roundings: tuple[str, ...] = ()
     spaces: tuple[str, str, str] = ("rmem", "rmem", "rmem")
+    kind: str = ""
 
     @cached_property
     def thr_id(self) -> Layout:
@@ -165,6 +174,18 @@ _FRAGMENTS = {
     ((16, 8, 32), 8): _Fragments(
         "((4,8),(4,2,2)):((64,1),(16,8,256))", "((4,8),(4,2)):((32,1),(8,128))", _C_16
     ),
+    ((8, 8, 32), 4): _Fragments("((4,8),8):((64,1),8)", "((4,8),8):((64,1),8)", _C_8),
+    ((16, 8, 32), 4): _Fragments("((4,8),(8,2)):((128,1),(16,8))", "((4,8),8):((64,1),8)", _C_16),
+    ((16, 8, 64), 4): _Fragments(
+        "((4,8),(8,2,2)):((128,1),(16,8,512))", "((4,8),(8,2)):((64,1),(8,256))", _C_16
+    ),
+    ((8, 8, 128), 1): _Fragments("((4,8),32):((256,1),8)", "((4,8),32):((256,1),8)", _C_8),
+    ((16, 8, 128), 1): _Fragments(
+        "((4,8),(32,2)):((512,1),(16,8))", "((4,8),32):((256,1),8)", _C_16
+    ),
+    ((16, 8, 256), 1): _Fragments(
+        "((4,8),(32,2,2)):((512,1),(16,8,2048))", "((4,8),(32,2)):((256,1),(8,1024))", _C_16
+    ),
     ((8, 8, 4), 64): _Fragments("((4,8),1):((8,1),0)", "((4,8),1):((8,1),0)", _C_8),
     ((16, 8, 4), 64): _Fragments("((4,8),2):((16,1),8)", "((4,8),1):((8,1),0)", _C_16),
     ((16, 8, 8), 64): _Fragments("((4,8),(2,2)):((16,1),(8,64))", "((4,8),2):((8,1),32)", _C_16),
@@ -181,9 +202,10 @@ class _Row(NamedTuple):
     accumulators: str
     requires: str
     ptx_version: tuple[int, int]
-    mixed: bool = False
+    kinds: str = ""
 
 
+_SATURATING = "- satfinite"
 # PTX ISA 9.1, "Multiply-and-Accumulate Instruction: mma", shapes, target notes and versions.
 _ROWS = (
     _Row((16, 8, 8), "f16", "f16", "f32 f16", "sm_75+", (6, 5)),
@@ -192,9 +214,18 @@ _ROWS = (
     _Row((16, 8, 16), "bf16", "bf16", "f32", "sm_80+", (7, 0)),
     _Row((16, 8, 4), "tf32", "tf32", "f32", "sm_80+", (7, 0)),
     _Row((16, 8, 8), "tf32", "tf32", "f32", "sm_80+", (7, 0)),
-    _Row((8, 8, 16), "s8 u8", "s8 u8", "s32", "sm_75+", (6, 5)),
-    _Row((16, 8, 16), "s8 u8", "s8 u8", "s32", "sm_80+", (7, 0)),
-    _Row((16, 8, 32), "s8 u8", "s8 u8", "s32", "sm_80+", (7, 0)),
+    _Row((8, 8, 16), "s8 u8", "s8 u8", "s32", "sm_75+", (6, 5), _SATURATING),
+    _Row((16, 8, 16), "s8 u8", "s8 u8", "s32", "sm_80+", (7, 0), _SATURATING),
+    _Row((16, 8, 32), "s8 u8", "s8 u8", "s32", "sm_80+", (7, 0), _SATURATING),
+    _Row((8, 8, 32), "s4 u4", "s4 u4", "s32", "sm_75+", (6, 5), _SATURATING),
+    _Row((16, 8, 32), "s4 u4", "s4 u4", "s32", "sm_80+", (7, 0), _SATURATING),
+    _Row((16, 8, 64), "s4 u4", "s4 u4", "s32", "sm_80+", (7, 0), _SATURATING),
+    _Row((8, 8, 128), "b1", "b1", "s32", "sm_75+", (7, 0), "xor"),
+    _Row((8, 8, 128), "b1", "b1", "s32", "sm_80+", (7, 1), "and"),
+    _Row((16, 8, 128), "b1", "b1", "s32", "sm_80+", (7, 0), "xor"),
+    _Row((16, 8, 128), "b1", "b1", "s32", "sm_80+", (7, 1), "and"),
+    _Row((16, 8, 256), "b1", "b1", "s32", "sm_80+", (7, 0), "xor"),
+    _Row((16, 8, 256), "b1", "b1", "s32", "sm_80+", (7, 1), "and"),
     _Row((8, 8, 4), "f64", "f64", "f64", "sm_80+", (7, 0)),
     _Row((16, 8, 4), "f64", "f64", "f64", "sm_90+", (7, 8)),
     _Row((16, 8, 8), "f64", "f64", "f64", "sm_90+", (7, 8)),
@@ -210,40 +241,49 @@ _VOLTA_COL = "((4,2),4):((8,4),1)"
 _VOLTA_C = {"f16": "(8,8):(1,8)", "f32": "((2,2,2),(2,2,2)):((1,16,4),(8,2,32))"}
 
 
-def _name(shape: tuple[int, int, int], types: MmaTypes, majors: str = "TN") -> str:
+def _name(shape: tuple[int, int, int], types: MmaTypes, majors: str = "TN", kind: str = "") -> str:
     m, n, k = shape
     operands = types.a if types.a == types.b else f"{types.a}_{types.b}"
     major = "" if majors == "TN" else f"_{majors.lower()}"
-    return f"mma_m{m}n{n}k{k}_{types.d}_{operands}{major}"
+    return f"mma_m{m}n{n}k{k}_{types.d}_{operands}{major}{kind and f'_{kind}'}"
 
 
-def _spell(shape: tuple[int, int, int], types: MmaTypes, order: str = "row.col") -> str:
+def _spell(
+    shape: tuple[int, int, int], types: MmaTypes, order: str = "row.col", kind: str = ""
+) -> str:
     m, n, k = shape
-    return f"mma.sync.aligned.m{m}n{n}k{k}.{order}.{types.d}.{types.a}.{types.b}.{types.c}"
+    clamps = ".satfinite" if kind == "satfinite" else ""
+    bits = f".{kind}.popc" if kind in ("xor", "and") else ""
+    return (
+        f"mma.sync.aligned.m{m}n{n}k{k}.{order}{clamps}.{types.d}.{types.a}.{types.b}.{types.c}"
+        f"{bits}"
+    )
 
 
 def _entries(row: _Row) -> list[MmaAtom]:
     result: list[MmaAtom] = []
-    for accumulator in row.accumulators.split():
-        for a in row.a.split():
-            fragments = _FRAGMENTS[row.shape, BITS[a]]
-            for b in row.b.split():
-                types = MmaTypes(a, b, accumulator, accumulator)
-                result.append(
-                    MmaAtom(
-                        _name(row.shape, types),
-                        _spell(row.shape, types),
-                        row.shape,
-                        types,
-                        row.requires,
-                        row.ptx_version,
-                        fragments.a,
-                        fragments.b,
-                        fragments.c,
-                        saturates=accumulator == "s32",
-                        roundings=("rn", "rz", "rm", "rp") if accumulator == "f64" else (),
-                    )
-                )
+    kinds = [word.strip("-") for word in row.kinds.split()] or [""]
+    for accumulator, a, b, kind in product(
+        row.accumulators.split(), row.a.split(), row.b.split(), kinds
+    ):
+        fragments = _FRAGMENTS[row.shape, BITS[a]]
+        types = MmaTypes(a, b, accumulator, accumulator)
+        result.append(
+            MmaAtom(
+                _name(row.shape, types, kind=kind),
+                _spell(row.shape, types, kind=kind),
+                row.shape,
+                types,
+                row.requires,
+                row.ptx_version,
+                fragments.a,
+                fragments.b,
+                fragments.c,
+                saturates=accumulator == "s32" and a != "b1",
+                roundings=("rn", "rz", "rm", "rp") if accumulator == "f64" else (),
+                kind=kind,
+            )
+        )
     return result
 
 
@@ -328,7 +368,8 @@ def mma_atom(name: str) -> MmaAtom:
 
 
 def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
-    """The `row.col` atoms of `mma.sync` for types `a` x `b` accumulated in `c` on target `on`.
+    """The `row.col` atoms of `mma.sync` for types `a` x `b` accumulated in `c` on target `on`, of
+    the kind that needs no name.
 
     The largest product comes first, except that a shape which the target only carries for
     compatibility (m8n8k4 f16 after sm_70) comes last. `ValueError` when there is none, with the
@@ -336,7 +377,9 @@ def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
     and `tcgen05` ask `find_wgmma` and `find_tcgen05`.
     """
     chip = target(on)
-    typed = [x for x in _all() if x.types[:2] == (a, b) and x.majors == "TN"]
+    typed = [
+        x for x in _all() if x.types[:2] == (a, b) and x.majors == "TN" and x.kind in DEFAULT_KINDS
+    ]
     matching = [x for x in typed if x.types.c == c]
     found = [x for x in matching if chip.has(x.requires)]
     if found:

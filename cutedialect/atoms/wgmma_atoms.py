@@ -122,12 +122,13 @@ _A_TEXT = {
 }
 
 
-def _entry(row: _Row, n: int) -> WgmmaAtom:
+def _entry(row: _Row, n: int, kind: str = "") -> WgmmaAtom:
     types = MmaTypes(row.a, row.b, row.d, row.d)
     is_float = row.d != "s32"
+    name, spelled = (f"{mark}{kind}" if kind else "" for mark in "_.")
     return WgmmaAtom(
-        name=f"wgmma_m64n{n}k{row.k}_{row.d}_{row.a}_{row.b}",
-        ptx=f"wgmma.mma_async.sync.aligned.m64n{n}k{row.k}.{row.d}.{row.a}.{row.b}",
+        name=f"wgmma_m64n{n}k{row.k}_{row.d}_{row.a}_{row.b}{name}",
+        ptx=f"wgmma.mma_async.sync.aligned.m64n{n}k{row.k}{spelled}.{row.d}.{row.a}.{row.b}",
         shape_mnk=(64, n, row.k),
         types=types,
         requires="sm_90a",
@@ -140,14 +141,18 @@ def _entry(row: _Row, n: int) -> WgmmaAtom:
         spaces=("smem", "smem", "rmem"),
         scales=is_float,
         transposes=row.k == 16,
+        kind=kind,
     )
 
 
 @cache
 def wgmma() -> tuple[WgmmaAtom, ...]:
-    """Every dense `wgmma` of the registry, by types, then by N."""
+    """Every dense `wgmma` of the registry, by types, then by kind, then by N."""
     return tuple(
-        _entry(row, n) for row in _ROWS for n in (_INTEGER_N if row.d == "s32" else _EVERY_N)
+        _entry(row, n, kind)
+        for row in _ROWS
+        for kind in (("", "satfinite") if row.d == "s32" else ("",))
+        for n in (_INTEGER_N if row.d == "s32" else _EVERY_N)
     )
 
 
@@ -177,7 +182,7 @@ def find_wgmma(a: str, b: str, c: str, on: str | Target) -> tuple[WgmmaAtom, ...
     'wgmma_m64n256k16_f32_bf16_bf16'
     """
     chip = target(on)
-    typed = [atom for atom in wgmma() if atom.types[:2] == (a, b)]
+    typed = [atom for atom in wgmma() if atom.types[:2] == (a, b) and not atom.kind]
     matching = [atom for atom in typed if atom.types.c == c]
     found = [atom for atom in matching if chip.has(atom.requires)]
     if found:

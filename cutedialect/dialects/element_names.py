@@ -22,7 +22,7 @@ def operand_name(element: Attribute) -> str:
 
 
 def element_name(element: Attribute) -> str:
-    """PTX's name of an element type: f16, bf16, f32, f64, e4m3, e5m2, s8, u8, s32."""
+    """PTX's name of an element type: f16, bf16, f32, f64, e4m3, e5m2, s8, u8, s4, b1, s32."""
     match element:
         case Float16Type():
             return "f16"
@@ -36,6 +36,8 @@ def element_name(element: Attribute) -> str:
             return "e4m3"
         case Float8E5M2Type():
             return "e5m2"
+        case IntegerType() if element.width.data == 1:
+            return "b1"
         case IntegerType():
             sign = "u" if element.signedness.data is Signedness.UNSIGNED else "s"
             return f"{sign}{element.width.data}"

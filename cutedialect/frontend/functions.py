@@ -10,11 +10,12 @@ from typing import Protocol, TypeVar, cast, overload
 import numpy as np
 from xdsl.dialects import arith
 from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import StringAttr, i32
 from xdsl.dialects.builtin import f32 as f32_type
-from xdsl.dialects.builtin import i32
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Block, SSAValue
 
+from cutedialect.atoms import mma_atom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AssertOp,
@@ -31,6 +32,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.cute.kernel_ops import format_problem
+from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS
 
 from .arithmetic import Number, convert_value, is_number, joined, literal, promote
 from .dtypes import DType, as_dtype, f32
@@ -140,8 +142,17 @@ def zeros(shape: Sequence[int], dtype: object = f32) -> Tile:
     return full(shape, 0, as_dtype(dtype))
 
 
-def tile_gemm(a: object, b: object, acc: Tile) -> None:
-    """acc (M,N) += a (M,K) @ b (K,N), on tiles."""
+def tile_gemm(
+    a: object, b: object, acc: Tile, atom: str | None = None, negate: str | None = None
+) -> None:
+    """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the atom of a name if one is given."""
+    if atom is not None:
+        try:
+            mma_atom(atom)
+        except ValueError as failure:
+            raise error(f"atom: {failure}") from None
+    if negate not in (None, *NEGATIONS):
+        raise error(f"negate: expected 'a', 'b' or 'ab', got {negate!r}")
     if not (isinstance(acc, Tile) and acc.mutable):
         raise error("expected acc to be a tile made by cute.zeros or cute.full")
     operands: list[SSAValue] = []
@@ -159,7 +170,8 @@ def tile_gemm(a: object, b: object, acc: Tile) -> None:
             f"expected a (M,K), b (K,N) and acc (M,N), got {shapes[0]}, {shapes[1]}, {shapes[2]}"
         )
     turned = current().insert(TransposeOp(operands[1])).results[0]
-    current().insert(GemmOp(operands[0], turned, acc.use()))
+    named = None if atom is None else StringAttr(atom)
+    current().insert(GemmOp(operands[0], turned, acc.use(), named, negate))
 
 
 def copy(source: object, destination: object, mask: Tile | None = None) -> None:

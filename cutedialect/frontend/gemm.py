@@ -67,10 +67,14 @@ def gemm(
     schedule: Schedule | str | None = None,
     backend: str = "auto",
     stream: Any = None,
+    atom: str | None = None,
+    negate: str | None = None,
 ) -> Any:
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
 
-    Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead. Batch dimensions broadcast.
+    Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead; there `atom` names the MMA atom
+    (`cute.atoms.mma()` lists them) and `negate` the operands ("a", "b", "ab") that count with the
+    other sign. Batch dimensions broadcast.
     bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and 8-bit integers (into
     int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled integers, int32 for 8-bit
     integers; e4m3 and e5m2 outputs saturate and keep NaN. Integer results take no alpha, beta or
@@ -98,8 +102,14 @@ def gemm(
     if acc is not None:
         from .functions import tile_gemm
 
-        tile_gemm(a, b, acc)
+        tile_gemm(a, b, acc, atom, negate)
         return None
+    for name, value, instead in (
+        ("atom", atom, "schedule='atom = ...'"),
+        ("negate", negate, "alpha=-1"),
+    ):
+        if value is not None:
+            raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
     is_scaled = scale_a is not None or scale_b is not None
     if is_scaled:
         alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)

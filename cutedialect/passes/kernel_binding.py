@@ -194,6 +194,15 @@ class KernelBinding:
         body.add_ops([zero, differ, YieldOp(differ.results[0])])
         return self._mapped(values, i1, body, before)
 
+    def negated(self, value: SSAValue, before: Operation) -> SSAValue:
+        """A register tile of floats with the other sign."""
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        body = Block(arg_types=[type_.element])
+        turned = arith.NegfOp(body.args[0])
+        body.add_ops([turned, YieldOp(turned.results[0])])
+        return self._mapped(value, type_.element, body, before)
+
     def _mapped(
         self, value: SSAValue, element: Attribute, body: Block, before: Operation
     ) -> SSAValue:

@@ -17,6 +17,7 @@ from cutedialect.passes.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.smem_layouts import staging_layout
 
 _GROUP = 4
+_LANES = 32
 
 
 def choose_mma(
@@ -31,21 +32,62 @@ def choose_mma(
 
     Raises `ValueError` when the target has no atom for the types, or nothing has the name `asked`.
     """
+    asked = op.asked or asked
     if asked is not None:
-        mma_atom(asked)
-    wm, wn = warps
-    m, n = _shape(op.acc)
-    k = _shape(op.a)[1]
+        named = _named(op, mma_atom(asked), arch, has_load_role)
+        return named if _divides(op, named, warps) else None
     candidates: Sequence[MmaAtom] = _warp_wide(op, arch)
     if has_load_role:
         candidates = [*_wgmma(op, warps, arch), *candidates]
-    for atom in candidates:
-        am, an, ak = atom.shape_mnk
-        rows = wm // _GROUP if isinstance(atom, WgmmaAtom) else wm
-        named = asked is None or atom.name == asked
-        if named and m % (am * rows) == 0 and n % (an * wn) == 0 and k % ak == 0:
-            return atom
-    return None
+    return next((atom for atom in candidates if _divides(op, atom, warps)), None)
+
+
+def _divides(op: GemmOp, atom: MmaAtom, warps: tuple[int, int]) -> bool:
+    """Whether a grid of warps divides a multiply's tile into products of an atom."""
+    wm, wn = warps
+    m, n = _shape(op.acc)
+    k = _shape(op.a)[1]
+    am, an, ak = atom.shape_mnk
+    if isinstance(atom, WgmmaAtom):
+        if wm % _GROUP:
+            return False
+        wm //= _GROUP
+    return m % (am * wm) == 0 and n % (an * wn) == 0 and k % ak == 0
+
+
+def _named(op: GemmOp, atom: MmaAtom, arch: str, has_load_role: bool) -> MmaAtom:
+    """An atom that was asked for by name; ValueError that says why it does not do here."""
+    names = _names(op)
+    if tuple(atom.types[:3]) != names:
+        a, b, c, _ = atom.types
+        raise ValueError(
+            f"expected an atom for {names[0]} x {names[1]} into {names[2]}, got {atom.name} for "
+            f"{a} x {b} into {c}"
+        )
+    if not atom.is_legal_on(arch):
+        raise ValueError(
+            f"expected an atom that {arch} has, got {atom.name}, which needs {atom.requires}"
+        )
+    if isinstance(atom, WgmmaAtom):
+        whole_group = (_GROUP, 1)
+        if not _wgmma(op, whole_group, arch):
+            raise ValueError(f"{atom.name}: {_not_wgmma(op, whole_group, arch, True)}")
+        if not has_load_role:
+            raise ValueError(
+                f"{atom.name}: its operands come from a role that loads; expected the roles "
+                "specialized or alternate, got uniform"
+            )
+    elif atom.thr_id.size() != _LANES:
+        try:
+            there = ", ".join(each.name for each in _warp_wide(op, arch))
+        except ValueError:
+            there = "none"
+        raise ValueError(
+            "expected an atom of which a whole warp computes one product, got "
+            f"{atom.name}, of which the four quarters of a warp compute one each (sm_70); of whole "
+            f"warps there are on {arch}: {there}"
+        )
+    return atom
 
 
 def grids_that_divide(
@@ -120,7 +162,7 @@ def shapes_of(op: GemmOp, arch: str) -> str:
 
 def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
     """The `mma.sync` atoms of a target in which the lanes of a warp multiply one tile."""
-    found = [atom for atom in find_mma(*_names(op), arch) if atom.thr_id.size() == 32]
+    found = [atom for atom in find_mma(*_names(op), arch) if atom.thr_id.size() == _LANES]
     if not found:
         raise ValueError(
             f"expected sm_75 or later to multiply {' by '.join(_names(op)[:2])}, got {arch}, "

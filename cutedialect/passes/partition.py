@@ -91,6 +91,7 @@ from cutedialect.passes.thread_layouts import (
 
 # Warps of a warpgroup.
 _GROUP = 4
+_INTEGERS = ("s8", "u8", "s4", "u4", "b1")
 # A store whose first vectors fill less than this share of their sectors goes through smem first.
 _MIN_SECTOR_EFFICIENCY = 0.5
 
@@ -181,7 +182,7 @@ class _Partition(KernelBinding):
             raise PassFailedException(
                 op, f"expected an accumulator in registers (run cute-tile first), got {acc}"
             )
-        asked = self.schedule.atom
+        asked = op.asked or self.schedule.atom
         try:
             bound = self._bound(op, asked)
         except ValueError as error:
@@ -195,6 +196,12 @@ class _Partition(KernelBinding):
                 f"MMA atoms of {shapes_of(op, self.arch)}"
                 f"{f' (atom {asked})' if asked else ''}, got no atom that fits; "
                 + self._nearest(op),
+            )
+        if op.negate is not None and bound.atom.types.a in _INTEGERS:
+            raise PassFailedException(
+                op,
+                f"expected negate with operands of floats, got {bound.atom.types.a}; subtract the "
+                "sums of a second accumulator",
             )
         self.atoms[op] = bound
         if asked is None and (
@@ -247,7 +254,8 @@ class _Partition(KernelBinding):
             if isinstance(a.type, FragmentType):
                 where = "rmem"
                 a = self.converted(a, self._operand_layout(op, bound, "a", a.type), op)
-            type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where)
+            negate = None if op.negate is None else op.negate.data
+            type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where, negate, kind=atom.kind)
             self.insert(GemmOp(a, b, op.acc, type_), op)
         else:
             a, b = self._stage_widened(op, op.a), self._stage_widened(op, op.b)
@@ -258,7 +266,7 @@ class _Partition(KernelBinding):
     def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""
         atom = bound.atom
-        type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op))
+        type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op), atom.kind)
         depth, step = _shape(op.a)[1], atom.shape_mnk[2]
         operands: list[SSAValue] = []
         for which, value in (("a", a), ("b", b)):
@@ -270,6 +278,9 @@ class _Partition(KernelBinding):
             parts: list[SSAValue] = []
             for which, value in zip("ab", operands, strict=True):
                 parts.append(self._fragment(op, bound, which, value, k, step))
+            if op.negate is not None and len(op.negate.data) == 1:
+                # No form of mma.sync changes signs; both of them at once change nothing.
+                parts[0] = self.negated(parts[0], op)
             self.insert(GemmOp(parts[0], parts[1], op.acc, type_), op)
 
     def _stage(self, op: GemmOp, value: SSAValue) -> SSAValue:

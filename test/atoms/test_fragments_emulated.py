@@ -30,6 +30,9 @@ DTYPES: dict[str, Any] = {
     "e4m3": ml_dtypes.float8_e4m3fn,
     "e5m2": ml_dtypes.float8_e5m2,
     "s32": np.int32,
+    "s4": np.int8,
+    "u4": np.uint8,
+    "b1": np.uint8,
 }
 CLASS_BYTES = {"b32": 4, "f32": 4, "f64": 8}
 
@@ -41,6 +44,11 @@ def fragments(matrices: Array, layout: Layout, kind: str) -> Array:
     for lane in range(32):
         for value in range(values):
             out[:, lane, value] = matrices[:, layout(lane, value)]
+    if kind in ("s4", "u4"):
+        nibbles = out.view(np.uint8) & 15
+        out = nibbles[..., ::2] | nibbles[..., 1::2] << 4
+    elif kind == "b1":
+        out = np.packbits(out.astype(np.uint8), axis=-1, bitorder="little")
     return out.view(np.uint64 if kind == "f64" else np.uint32)
 
 
@@ -104,10 +112,12 @@ def run(atom: MmaAtom, a: Array, b: Array, c: Array) -> Array:
     return out.reshape(-1, n, m)
 
 
-def distinct_rows(rng: np.random.Generator, rows: int, columns: int, low: int) -> Array:
-    """Small integers; no row is zero or equals another."""
+def distinct_rows(rng: np.random.Generator, rows: int, columns: int, low: int, high: int) -> Array:
+    """Small integers; no row is zero, and few equal another where bits are many."""
     while True:
-        matrix = rng.integers(low, low + 5, (rows, columns)).astype(np.float64)
+        matrix = rng.integers(low, high, (rows, columns)).astype(np.float64)
+        if high == 2 and matrix.any(axis=1).all():
+            return matrix
         if len(np.unique(matrix, axis=0)) == rows and matrix.any(axis=1).all():
             return matrix
 
@@ -115,35 +125,63 @@ def distinct_rows(rng: np.random.Generator, rows: int, columns: int, low: int) -
 def probes(rows: int, k: int, kind: str) -> list[Array]:
     """Batches of column-major (rows, k) operands in which every coordinate stands out once.
 
-    One-hot matrices, one for each coordinate; for f64, slow to emulate, one nonzero column at
-    a time with a different number in each row.
+    One-hot matrices, one for each coordinate, of many bits some drawn at random; for f64, slow to
+    emulate, one nonzero column at a time with a different number in each row.
     """
+    if kind in ("s4", "u4", "b1"):
+        chosen = np.random.default_rng(rows).permutation(rows * k)[:256]
+        return [np.eye(rows * k, dtype=np.int8)[chosen]]
     if kind != "f64":
         return [np.eye(rows * k)]
     return [np.kron(np.eye(k), np.arange(1.0, rows + 1))]
 
 
-# The emulator has no quad-pair products (m8n8k4 f16): test_mma_atoms.py has their formulas.
-WARP_WIDE = [atom for atom in atoms.mma_sync() if atom.threads == 32]
+# The emulator has no quad-pair products (m8n8k4 f16): test_mma_atoms.py has their formulas. Sums
+# that saturate have the layouts of those that do not.
+WARP_WIDE = [atom for atom in atoms.mma_sync() if atom.threads == 32 and atom.kind != "satfinite"]
+
+
+def product(atom: MmaAtom, a: Array, b: Array) -> Array:
+    """(batch, n, m) sums of (batch, k, m) and (batch, k, n); of single bits those that differ."""
+    both = np.matmul(np.swapaxes(b, 1, 2), a)
+    if atom.kind != "xor":
+        return both
+    return a.sum(1)[:, None, :] + b.sum(1)[:, :, None] - 2 * both
 
 
 @pytest.mark.parametrize("atom", WARP_WIDE, ids=lambda atom: atom.name)
 def test_every_position_of_an_mma(atom: MmaAtom) -> None:
     m, n, k = atom.shape_mnk
     rng = np.random.default_rng(7)
-    low = 0 if "u8" in atom.types else -2
-    a = distinct_rows(rng, k, m, low)  # a[k, m]
-    b = distinct_rows(rng, k, n, low)  # b[k, n]
+    low, high = -2, 3
+    if atom.types.a == "b1":
+        low, high = 0, 2
+    elif {"u8", "u4"} & set(atom.types):
+        low, high = 0, 5
+    a = distinct_rows(rng, k, m, low, high)  # a[k, m]
+    b = distinct_rows(rng, k, n, low, high)  # b[k, n]
     c = rng.permutation(m * n).astype(np.float64).reshape(n, m)
 
     for probe in probes(m, k, atom.types.a):
         batch = len(probe)
         d = run(atom, probe, np.tile(b.ravel(), (batch, 1)), np.tile(c.ravel(), (batch, 1)))
-        assert np.array_equal(d, c + np.einsum("pkm,kn->pnm", probe.reshape(batch, k, m), b))
+        assert np.array_equal(d, c + product(atom, probe.reshape(batch, k, m), b[None]))
     for probe in probes(n, k, atom.types.b):
         batch = len(probe)
         d = run(atom, np.tile(a.ravel(), (batch, 1)), probe, np.tile(c.ravel(), (batch, 1)))
-        assert np.array_equal(d, c + np.einsum("km,pkn->pnm", a, probe.reshape(batch, k, n)))
+        assert np.array_equal(d, c + product(atom, a[None], probe.reshape(batch, k, n)))
+
+
+@pytest.mark.parametrize("types", ["s8", "u8", "s8_u8", "s4", "u4_s4"])
+def test_sums_that_saturate(types: str) -> None:
+    shape = "m16n8k32"
+    clamped = atoms.mma_atom(f"mma_{shape}_s32_{types}_satfinite")
+    wrapped = atoms.mma_atom(f"mma_{shape}_s32_{types}")
+    m, n, k = clamped.shape_mnk
+    a, b = np.ones((1, m * k)), np.ones((1, n * k))
+    c = np.full((1, m * n), 2.0**31 - 1)
+    assert (run(clamped, a, b, c) == 2**31 - 1).all()
+    assert (run(wrapped, a, b, c) == -(2**31) + k - 1).all()
 
 
 MATRIX_KERNEL = """.version 8.8

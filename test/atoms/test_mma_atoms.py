@@ -15,6 +15,7 @@ NAMES = [atom.name for atom in ATOMS]
 WARP = [atom for atom in ATOMS if atom.threads == 32]
 VOLTA = [atom for atom in ATOMS if atom.threads == 8]
 BITS = {"f64": 64, "tf32": 32, "f16": 16, "bf16": 16, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
+BITS |= {"s4": 4, "u4": 4, "b1": 1}
 
 Coordinate = Callable[[int, int], tuple[int, int]]
 
@@ -95,7 +96,9 @@ def test_entry_is_consistent(atom: MmaAtom) -> None:
     m, n, k = atom.shape_mnk
     assert atom.name == atom.name.lower()
     assert f"m{m}n{n}k{k}" in atom.ptx
-    assert atom.ptx.endswith(".".join((atom.types.d, *atom.types[:2], atom.types.c)))
+    types = ".".join((atom.types.d, *atom.types[:2], atom.types.c))
+    assert atom.ptx.endswith(types + (f".{atom.kind}.popc" if atom.types.a == "b1" else ""))
+    assert (atom.kind == "satfinite") == (".satfinite." in atom.ptx) == ("satfinite" in atom.name)
     sizes = [(atom.registers_a, m * k, atom.types.a), (atom.registers_b, n * k, atom.types.b)]
     sizes += [(atom.registers_c, m * n, atom.types.c), (atom.registers_d, m * n, atom.types.d)]
     wide = {"s32": 32, "f32": 32} | BITS

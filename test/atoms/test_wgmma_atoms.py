@@ -63,7 +63,9 @@ def test_every_shape_and_type() -> None:
     integers = {(a, b, "s32") for a in ("s8", "u8") for b in ("s8", "u8")}
     assert set(by_types) == floats | integers
     for types, found in by_types.items():
-        n = sorted(atom.shape_mnk[1] for atom in found)
+        n = sorted(atom.shape_mnk[1] for atom in found if not atom.kind)
+        clamped = sorted(atom.shape_mnk[1] for atom in found if atom.kind == "satfinite")
+        assert clamped == ([] if types in floats else n)
         if types in floats:
             assert n == list(range(8, 257, 8))
         else:

@@ -153,13 +153,22 @@ def _gemm(op: cute.GemmOp) -> Step:
     is_integer = dtype.kind in "iu"
     # Sums of 8-bit products are exact in f64, and its matrix multiply is the fast one.
     wide = np.dtype(np.float64) if is_integer else held_as(dtype)
+    is_negated, saturates = len(op.negated) == 1, op.kind == "satfinite"
+    limits = np.iinfo(dtype) if saturates else None
 
     def step(cta: Cta) -> None:
         left, right = (cta.values[each].read().astype(wide, copy=False) for each in (a, b))
         product = _product(left, right)
+        if is_negated:
+            product = -product
+        to = cta.values[acc]
+        if limits is not None:
+            before = 0 if is_whole else to.read().astype(np.int64)
+            total = np.clip(product.astype(np.int64) + before, limits.min, limits.max)
+            cta.store(to, total.astype(dtype))
+            return
         if is_integer:
             product = product.astype(np.int64).astype(dtype)
-        to = cta.values[acc]
         total = product if is_whole else to.read() + product
         cta.store(to, total if wide == dtype or is_integer else rounded(total, dtype))
 

@@ -42,6 +42,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.atoms import mma_atom
 from cutedialect.dialects.cute_nvgpu import (
     BulkCopyType,
     CopyType,
@@ -51,6 +52,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     WidenCopyType,
 )
+from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType
 from cutedialect.dialects.effects import ALL, Effects, unit_of
 
 from .attributes import LayoutAttr, check, with_attributes
@@ -196,9 +198,11 @@ class GemmOp(IRDLOperation):
     """acc(m,n) += sum over k of a(m,k) * b(n,k).
 
     Modes are CuTe's: A is (M,K), B is (N,K), the accumulator (M,N). Operands are tiles in memory
-    or in registers, and 8-bit floats in memory beside 16-bit ones are converted to these; once bound, all three are fragments and `atom` is the MMA atom. On whole
-    tensors in gmem it stands for the whole problem C = A B^T, which `cute-tile` makes a tile
-    program.
+    or in registers, and 8-bit floats in memory beside 16-bit ones are converted to these; once
+    bound, all three are fragments and `atom` is the MMA atom. Before, `atom` may be the name of the
+    one that `cute-partition` is to take, and `negate` says which operands (`a`, `b`, `ab`) count
+    with the other sign. On whole tensors in gmem it stands for the whole problem C = A B^T, which
+    `cute-tile` makes a tile program.
 
     Example:
 
@@ -206,6 +210,9 @@ class GemmOp(IRDLOperation):
                        %b: !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">) {
           %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,64)">
           cute.gemm %a, %b, %acc : !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
+            !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,64)">
+          cute.gemm %a, %b, %acc {atom = "mma_m16n8k8_f32_f16", negate = "a"} :
+            !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
             !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,64)">
         }
     """
@@ -215,14 +222,40 @@ class GemmOp(IRDLOperation):
     b = operand_def()
     acc = operand_def()
     atom = opt_prop_def()
+    negate = opt_prop_def(StringAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)"
 
     def __init__(
-        self, a: SSAValue, b: SSAValue, acc: SSAValue, atom: Attribute | None = None
+        self,
+        a: SSAValue,
+        b: SSAValue,
+        acc: SSAValue,
+        atom: Attribute | None = None,
+        negate: str | None = None,
     ) -> None:
-        super().__init__(operands=[a, b, acc], properties={"atom": atom})
+        signs = None if negate is None else StringAttr(negate)
+        super().__init__(operands=[a, b, acc], properties={"atom": atom, "negate": signs})
+
+    @property
+    def asked(self) -> str | None:
+        """The name of the atom that the program asks for, or None."""
+        return self.atom.data if isinstance(self.atom, StringAttr) else None
+
+    @property
+    def negated(self) -> str:
+        """The operands that count with the other sign: those of `negate`, or of the bound atom."""
+        if isinstance(self.atom, Sm90MmaType):
+            return self.atom.negate or ""
+        return self.negate.data if self.negate is not None else ""
+
+    @property
+    def kind(self) -> str:
+        """The kind of the atom that is asked for or bound; empty where there is none."""
+        if isinstance(self.atom, MmaType):
+            return self.atom.kind
+        return mma_atom(self.asked).kind if self.asked is not None else ""
 
     @property
     def is_whole_problem(self) -> bool:
@@ -242,6 +275,17 @@ class GemmOp(IRDLOperation):
             _fit(a[0], c[0]) and _fit(b[0], c[1]) and _fit(a[1], b[1]),
             f"expected a (M,K), b (N,K) and acc (M,N), got {a}, {b} and {c}",
         )
+        if self.asked is not None:
+            try:
+                mma_atom(self.asked)
+            except ValueError as error:
+                raise VerifyException(str(error)) from error
+        if self.negate is not None:
+            check(
+                self.negate.data in NEGATIONS and not isinstance(self.atom, MmaType),
+                f"expected negate = {' or '.join(NEGATIONS)} before an atom is bound, got "
+                f"{self.negate.data}",
+            )
         if isinstance(self.atom, MmaType):
             elements = tuple(element_of(value.type) for value in (self.a, self.b, self.acc))
             atom = self.atom.a, self.atom.b, self.atom.c

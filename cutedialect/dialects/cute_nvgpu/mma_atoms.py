@@ -53,6 +53,11 @@ class MmaType(Data[tuple], TypeAttribute):
             parser.raise_error(f"expected types (a, b, c), got {len(types)}")
         return (shape, *types)
 
+    @property
+    def kind(self) -> str:
+        """What tells the atom from others of its shape and types; empty for the one without."""
+        raise NotImplementedError
+
     def _print_shape(self, printer: Printer) -> None:
         printer.print_string("x".join(map(str, self.shape)) + ", elem_type = (")
         printer.print_list((self.a, self.b, self.c), printer.print_attribute)
@@ -73,7 +78,14 @@ class MmaType(Data[tuple], TypeAttribute):
         """
         names = operand_name(self.a), operand_name(self.b), element_name(self.c)
         typed = [atom for atom in self._registry() if tuple(atom.types[:3]) == names]
-        found = [atom for atom in typed if atom.shape_mnk == self.shape and atom.majors == "TN"]
+        shaped = [atom for atom in typed if atom.shape_mnk == self.shape and atom.majors == "TN"]
+        found = [atom for atom in shaped if atom.kind == self.kind]
+        if shaped and not found:
+            kinds = sorted({atom.kind or "no kind" for atom in shaped})
+            expect(
+                False,
+                f"expected {' or '.join(kinds)} for {shaped[0].name}, got {self.kind or 'no kind'}",
+            )
         if not found:
             near = sorted({"x".join(map(str, atom.shape_mnk)) for atom in typed})
             expect(
@@ -98,24 +110,44 @@ class MmaType(Data[tuple], TypeAttribute):
 
 @irdl_attr_definition
 class Sm80MmaType(MmaType):
-    """`mma.sync`: `!cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32)>`."""
+    """`mma.sync`: `!cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32)>`.
+
+    `kind` tells atoms apart that agree in shape and types: `kind = satfinite` clamps sums of
+    integers, `kind = xor` and `kind = and` say how single bits are multiplied.
+    """
 
     name = "cute_nvgpu.sm80.mma"
 
     @classmethod
     def get(
-        cls, shape: tuple[int, int, int], a: Attribute, b: Attribute, c: Attribute
+        cls,
+        shape: tuple[int, int, int],
+        a: Attribute,
+        b: Attribute,
+        c: Attribute,
+        kind: str = "",
     ) -> Sm80MmaType:
-        return cls((tuple(shape), a, b, c))
+        return cls((tuple(shape), a, b, c, kind))
+
+    @property
+    def kind(self) -> str:
+        return self.data[4]
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
+        kind = ""
         with parser.in_angle_brackets():
-            return cls._parse_shape(parser)
+            shape = cls._parse_shape(parser)
+            if parser.parse_optional_punctuation(","):
+                parse_key(parser, "kind")
+                kind = parser.parse_identifier()
+        return (*shape, kind)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             self._print_shape(printer)
+            if self.kind:
+                printer.print_string(f", kind = {self.kind}")
 
     @staticmethod
     def _registry() -> Sequence[MmaAtom]:
@@ -133,7 +165,8 @@ class Sm90MmaType(MmaType):
     B lies in shared memory, A there or in registers (`a = rmem`). Asynchronous: what it reads and
     its accumulator belong to it until `cute_nvgpu.wgmma_wait`. With `negate = a` (`b`, `ab`) those
     operands count with the other sign, which floats alone can; with `scale_d = 0` the products
-    take the place of what the accumulator holds, instead of being added to it.
+    take the place of what the accumulator holds, instead of being added to it. `kind = satfinite`
+    clamps sums of integers.
     """
 
     name = "cute_nvgpu.sm90.mma"
@@ -149,8 +182,9 @@ class Sm90MmaType(MmaType):
         a_source: str = "smem",
         negate: str | None = None,
         scale_d: int = 1,
+        kind: str = "",
     ) -> Sm90MmaType:
-        return cls((tuple(shape), a, b, c, a_source, negate, scale_d))
+        return cls((tuple(shape), a, b, c, a_source, negate, scale_d, kind))
 
     @property
     def a_source(self) -> str:
@@ -167,9 +201,13 @@ class Sm90MmaType(MmaType):
         """0 where the accumulator starts from nothing, else 1."""
         return self.data[6]
 
+    @property
+    def kind(self) -> str:
+        return self.data[7]
+
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
-        negate, scale = None, 1
+        negate, scale, kind = None, 1, ""
         with parser.in_angle_brackets():
             shape = cls._parse_shape(parser)
             parser.parse_punctuation(",")
@@ -179,10 +217,13 @@ class Sm90MmaType(MmaType):
                 if parser.parse_optional_keyword("negate"):
                     parser.parse_punctuation("=")
                     negate = parser.parse_identifier()
+                elif parser.parse_optional_keyword("kind"):
+                    parser.parse_punctuation("=")
+                    kind = parser.parse_identifier()
                 else:
                     parse_key(parser, "scale_d")
                     scale = parser.parse_integer(allow_boolean=False)
-        return (*shape, source, negate, scale)
+        return (*shape, source, negate, scale, kind)
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -192,6 +233,8 @@ class Sm90MmaType(MmaType):
                 printer.print_string(f", negate = {self.negate}")
             if self.scale_d != 1:
                 printer.print_string(f", scale_d = {self.scale_d}")
+            if self.kind:
+                printer.print_string(f", kind = {self.kind}")
 
     def verify(self) -> None:
         expect(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xdsl.utils.exceptions import VerifyException
+
 from cutedialect.atoms import MmaAtom, find_mma
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import GemmOp
@@ -11,6 +13,8 @@ from cutedialect.layout import Layout, product
 
 from .context import Context, fail
 from .elementwise import Fragment, as_operand
+
+_LANES = 32
 
 
 def lower_gemm(context: Context, op: GemmOp, a: Fragment, b: Fragment, acc: Fragment) -> None:
@@ -63,7 +67,11 @@ def _atom(context: Context, op: GemmOp) -> MmaAtom:
     type_ = op.atom
     if not isinstance(type_, Sm80MmaType):
         raise fail(op, f"expected an MMA atom (cute_nvgpu.sm80.mma), got {type_}")
-
+    if type_.kind:
+        try:
+            return type_.entry(context.arch)
+        except VerifyException as error:
+            raise fail(op, str(error)) from error
     try:
         found = find_mma(
             operand_name(type_.a), operand_name(type_.b), element_name(type_.c), context.arch
@@ -71,9 +79,11 @@ def _atom(context: Context, op: GemmOp) -> MmaAtom:
     except ValueError as error:
         raise fail(op, str(error)) from error
     for atom in found:
-        if atom.shape_mnk == type_.shape:
+        if atom.shape_mnk == type_.shape and atom.thr_id.size() == _LANES:
             return atom
-    shapes = ", ".join("x".join(map(str, atom.shape_mnk)) for atom in found)
+    whole = [atom for atom in found if atom.thr_id.size() == _LANES]
+    shapes = ", ".join("x".join(map(str, atom.shape_mnk)) for atom in whole)
+    shapes = shapes or "none of a whole warp, but of its quarters"
     raise fail(
         op,
         f"expected a shape that {context.arch} has for these types ({shapes}), "

@@ -209,3 +209,19 @@ cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)">) {
   // expected-error @+1 {{expected a mask on a store of a register tile, got}}
   cute.copy %a, %r mask %c : !cute.fragment<i1, "(32,16)"> : !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)"> -> !cute.fragment<f32, "(32,16)">
 }
+
+// -----
+
+cute.kernel @gemm_asks_for_an_unknown_atom(%a: !cute.memref<f16, gmem, align<16>, "(16,16):(16,1)">) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(16,16)">
+  // expected-error @+1 {{expected the name of an MMA atom, got 'mma_m16n8k8_f32_f61'; did you mean mma_m16n8k8_f32_f16}}
+  cute.gemm %a, %a, %acc {atom = "mma_m16n8k8_f32_f61"} : !cute.memref<f16, gmem, align<16>, "(16,16):(16,1)">, !cute.memref<f16, gmem, align<16>, "(16,16):(16,1)">, !cute.fragment<f32, "(16,16)">
+}
+
+// -----
+
+cute.kernel @gemm_negates_what_it_has_not(%a: !cute.memref<f16, gmem, align<16>, "(16,16):(16,1)">) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(16,16)">
+  // expected-error @+1 {{expected negate = a or b or ab before an atom is bound, got c}}
+  cute.gemm %a, %a, %acc {negate = "c"} : !cute.memref<f16, gmem, align<16>, "(16,16):(16,1)">, !cute.memref<f16, gmem, align<16>, "(16,16):(16,1)">, !cute.fragment<f32, "(16,16)">
+}

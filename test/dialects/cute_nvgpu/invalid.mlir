@@ -191,3 +191,13 @@ cute.kernel @cp_async_wait_pending() {
   // expected-error @+1 {{expected 0 or more groups at work, got -1}}
   cute_nvgpu.cp_async_wait {pending = -1 : i32}
 }
+
+// -----
+
+// expected-error @+1 {{expected and or xor for mma_m8n8k128_s32_b1_xor, got no kind}}
+func.func private @bits_without_a_kind(!cute_nvgpu.sm80.mma<8x8x128, elem_type = (i1, i1, i32)>)
+
+// -----
+
+// expected-error @+1 {{expected no kind for mma_m16n8k16_f32_f16, got satfinite}}
+func.func private @clamped_floats(!cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32), kind = satfinite>)

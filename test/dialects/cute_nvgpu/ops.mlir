@@ -128,3 +128,8 @@ func.func private @bytes(!cute_nvgpu.atom.transpose_copy<f8E4M3FN>, !cute_nvgpu.
 // cute_nvgpu.atom.widen_copy
 // CHECK: func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
 func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
+
+// Atoms that agree in shape and types are told apart by their kind.
+
+// CHECK: func.func private @kinds(!cute_nvgpu.sm80.mma<16x8x32, elem_type = (i8, ui8, i32), kind = satfinite>, !cute_nvgpu.sm80.mma<16x8x64, elem_type = (i4, ui4, i32)>, !cute_nvgpu.sm80.mma<8x8x128, elem_type = (i1, i1, i32), kind = xor>, !cute_nvgpu.sm80.mma<16x8x256, elem_type = (i1, i1, i32), kind = and>, !cute_nvgpu.sm90.mma<64x16x32, elem_type = (i8, i8, i32), a = smem, kind = satfinite>) -> ()
+func.func private @kinds(!cute_nvgpu.sm80.mma<16x8x32, elem_type = (i8, ui8, i32), kind = satfinite>, !cute_nvgpu.sm80.mma<16x8x64, elem_type = (i4, ui4, i32)>, !cute_nvgpu.sm80.mma<8x8x128, elem_type = (i1, i1, i32), kind = xor>, !cute_nvgpu.sm80.mma<16x8x256, elem_type = (i1, i1, i32), kind = and>, !cute_nvgpu.sm90.mma<64x16x32, elem_type = (i8, i8, i32), a = smem, kind = satfinite>) -> ()

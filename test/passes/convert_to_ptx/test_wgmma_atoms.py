@@ -180,7 +180,7 @@ def test_every_entry_is_a_type() -> None:
             negations = (None, "a", "b", "ab") if atom.scales else (None,)
             for negate in negations:
                 elements = [element(name) for name in atom.types[:3]]
-                type_ = Sm90MmaType.get(atom.shape_mnk, *elements, source, negate, 0)
+                type_ = Sm90MmaType.get(atom.shape_mnk, *elements, source, negate, 0, atom.kind)
                 assert type_.entry("sm_90a") is atom
         assert parser(str(type_)).parse_type() == type_
 
