@@ -46,7 +46,7 @@ def _get(cta: Cta, values: Any) -> list[Any]:
 def _for(op: scf.ForOp) -> Step:
     block = op.body.block
     code, yielded = Code(block), _yielded(block)
-    bounds, first, results = (op.lb, op.ub, op.step), tuple(op.iter_args), op.results
+    bounds, first, results = (op.lb, op.ub, op.step), tuple(op.iter_args), tuple(op.results)
     index, *carried = block.args
     kind = dtype_of(index.type).type
 
@@ -57,9 +57,11 @@ def _for(op: scf.ForOp) -> Step:
         values = _get(cta, first)
         for number in range(low, high, stride):
             cta.values[index] = kind(number)
-            _assign(cta, carried, values)
+            if carried:
+                _assign(cta, carried, values)
             yield from code.run(cta)
-            values = _get(cta, yielded)
+            if carried:
+                values = _get(cta, yielded)
         _assign(cta, results, values)
 
     return step
@@ -69,7 +71,7 @@ def _for(op: scf.ForOp) -> Step:
 def _while(op: scf.WhileOp) -> Step:
     before, after = op.before_region.block, op.after_region.block
     test, body = Code(before), Code(after)
-    first, results = tuple(op.operands), op.results
+    first, results = tuple(op.operands), tuple(op.results)
     condition = before.last_op
     assert isinstance(condition, scf.ConditionOp)
     holds, passed, yielded = condition.operands[0], condition.operands[1:], _yielded(after)
@@ -95,7 +97,7 @@ def _if(op: scf.IfOp) -> Step:
     sides = [region.block if region.blocks else Block() for region in op.regions]
     codes = [Code(side) for side in sides]
     yields = [_yielded(side) for side in sides]
-    condition, results = op.operands[0], op.results
+    condition, results = op.operands[0], tuple(op.results)
 
     def step(cta: Cta) -> Iterator[None]:
         holds = cta.values[condition]

@@ -118,6 +118,9 @@ class Cta:
         branch's condition is written whole: nothing behind the branch may depend on it.
         """
         rows = self.mask
+        if rows is None and isinstance(tile, Fragment):
+            tile.array = array
+            return
         if rows is not None and tile.shape[0] != len(rows):
             rows = None
         if isinstance(tile, Fragment):

@@ -170,7 +170,7 @@ def _last_arrival(op: cute.LastArrivalOp) -> Step:
         if whole <= 1:  # alone, and not counted: others may count there
             cta.values[result] = np.bool_(whole == 1)
             return
-        place = cta.values[counters].local_tile([1], [cta.number(index)])
+        place = cta.values[counters].local_tile((1,), (cta.number(index),))
         arrived = int(place.read()[0]) + 1
         is_last = arrived == whole
         place.write(np.array([0 if is_last else arrived], np.int32))
@@ -185,7 +185,7 @@ def _claim(op: cute.ClaimOp) -> Step:
 
     def step(cta: Cta) -> Iterator[None]:
         yield
-        place = cta.values[counter].local_tile([1], [0])
+        place = cta.values[counter].local_tile((1,), (0,))
         before = int(place.read()[0])
         after = 0 if before >= cta.number(total) - 1 else before + 1
         place.write(np.array([after], np.int32))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,9 @@ Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Leaves = tuple[tuple[int, int], ...]
 # Elements of the largest tensor of which a copy in f32 is kept.
 _MOST_KEPT = 1 << 24
+_ALL = slice(None)
+# Tiles of a view that are kept.
+_MOST_TILES = 1 << 14
 
 
 class Memory:
@@ -35,14 +39,27 @@ class Memory:
         is_narrow = self.held != data.dtype
         self.keeps = is_narrow and not (is_shared or is_buffer) and data.size <= _MOST_KEPT
         self.written: tuple[View, np.ndarray] | None = None
-        self._wide: np.ndarray | None = None
+        # Bytes, since NumPy takes no buffer of elements that it does not know itself.
+        self._stored = data, data.view(np.uint8)
+        self._wide: tuple[np.ndarray, np.ndarray] | None = None
 
     def values(self) -> np.ndarray:
         """The storage, or its converted copy; the elements of either are at the same places."""
+        return self._source()[0]
+
+    def strided(self, first: int, leaves: Leaves, stored: bool = False) -> np.ndarray:
+        """Values, or elements as they are `stored`, at regular distances, without a copy."""
+        flat, memory = self._stored if stored else self._source()
+        size, shape = flat.itemsize, [extent for extent, _ in leaves]
+        steps = [stride * size for _, stride in leaves]
+        return np.ndarray(shape, flat.dtype, memory, first * size, steps)
+
+    def _source(self) -> tuple[np.ndarray, np.ndarray]:
         if not self.keeps:
-            return self.data
+            return self._stored
         if self._wide is None:
-            self._wide = self.data.astype(self.held)
+            wide = self.data.astype(self.held)
+            self._wide = wide, wide.view(np.uint8)
         return self._wide
 
     def touch(self) -> None:
@@ -59,29 +76,24 @@ class Memory:
 
 
 class Mode(NamedTuple):
-    """One mode of a view: its leaves as (extent, stride in elements), the fastest first; the
-    coordinates `low` to `high` - 1 are inside of the tensor.
+    """One mode of a view: its extent; its leaves as (extent, stride in elements), the fastest
+    first; the coordinates `low` to `high` - 1 are inside of the tensor.
     """
 
+    extent: int
     leaves: Leaves
     low: int
     high: int
-
-    @property
-    def extent(self) -> int:
-        result = 1
-        for extent, _ in self.leaves:
-            result *= extent
-        return result
 
 
 class View:
     """A tensor or a tile of one. `start` is the element at coordinate 0, which may lie outside; a
     swizzle permutes byte addresses, counted from the start of the memory. `inside` is the view that
-    it is a part of, with the part's origin.
+    it is a part of, with the part's origin. Views made of it are kept, as many CTAs ask for the
+    same tiles; so is what was read, of memory that is not written.
     """
 
-    __slots__ = ("inside", "memory", "modes", "shape", "start", "swizzle")
+    __slots__ = ("_made", "_read", "inside", "memory", "modes", "shape", "start", "swizzle")
 
     def __init__(
         self,
@@ -94,28 +106,39 @@ class View:
         self.memory = memory
         self.start = start
         self.modes = modes
-        self.shape = tuple([mode.extent for mode in modes])
+        self.shape = tuple([mode[0] for mode in modes])
         self.swizzle = swizzle
         self.inside = inside
+        self._made: dict[Any, View] = {}
+        self._read: np.ndarray | None = None
 
     def stride(self, mode: int) -> int:
         """The stride of a mode without nesting, in elements."""
         return self.modes[mode].leaves[0][1]
 
-    def local_tile(self, tile: Sequence[int], coords: Sequence[int]) -> View:
+    def local_tile(self, tile: tuple[int, ...], coords: tuple[int, ...]) -> View:
         """The tile at a coordinate in tiles: -1 keeps a mode, 0 takes one element and drops it."""
+        key = tile, coords
+        made = self._made.get(key)
+        if made is None:
+            if len(self._made) >= _MOST_TILES:
+                self._made.clear()
+            made = self._made[key] = self._local_tile(tile, coords)
+        return made
+
+    def _local_tile(self, tile: tuple[int, ...], coords: tuple[int, ...]) -> View:
         start, modes, is_inside = self.start, [], True
         for mode, extent, coord in zip(self.modes, tile, coords, strict=True):
-            if extent < 0:
+            _, leaves, low, high = mode
+            if extent > 0:
+                stride, first = leaves[0][1], coord * extent
+                start += first * stride
+                modes.append(Mode(extent, ((extent, stride),), low - first, high - first))
+            elif extent < 0:
                 modes.append(mode)
-                continue
-            stride = mode.leaves[0][1]
-            first = coord * max(extent, 1)
-            start += first * stride
-            if extent == 0:
-                is_inside = is_inside and mode.low <= coord < mode.high
-                continue
-            modes.append(Mode(((extent, stride),), mode.low - first, mode.high - first))
+            else:
+                start += coord * leaves[0][1]
+                is_inside = is_inside and low <= coord < high
         if not is_inside:
             modes = [mode._replace(low=0, high=0) for mode in modes]
         return View(self.memory, start, tuple(modes), self.swizzle)
@@ -125,7 +148,8 @@ class View:
         old = self.modes[mode]
         stride = old.leaves[0][1]
         length = max(0, min(end, old.extent) - first)
-        new = Mode(((length, stride),), max(0, old.low - first), min(length, old.high - first))
+        low, high = max(0, old.low - first), min(length, old.high - first)
+        new = Mode(length, ((length, stride),), low, high)
         modes = (*self.modes[:mode], new, *self.modes[mode + 1 :])
         return View(self.memory, self.start + first * stride, modes, self.swizzle)
 
@@ -135,7 +159,7 @@ class View:
         for mode, at, extent in zip(self.modes, origin, shape, strict=True):
             start += _offset(mode.leaves, at)
             leaves = mode.leaves if extent == mode.extent else ((extent, mode.leaves[0][1]),)
-            modes.append(Mode(leaves, mode.low - at, mode.high - at))
+            modes.append(Mode(extent, leaves, mode.low - at, mode.high - at))
         return View(self.memory, start, tuple(modes), self.swizzle, (self, origin))
 
     def stage(self, index: int) -> View:
@@ -145,8 +169,13 @@ class View:
 
     def transpose(self) -> View:
         """The two modes exchanged; a vector (n) becomes (1, n)."""
-        modes = (Mode(((1, 0),), 0, 1), *self.modes) if len(self.modes) == 1 else self.modes[::-1]
-        return View(self.memory, self.start, modes, self.swizzle)
+        made = self._made.get("transpose")
+        if made is None:
+            one = Mode(1, ((1, 0),), 0, 1)
+            modes = (one, *self.modes) if len(self.modes) == 1 else self.modes[::-1]
+            made = View(self.memory, self.start, modes, self.swizzle)
+            self._made["transpose"] = made
+        return made
 
     def at(self, coords: Sequence[Any]) -> Any:
         """The element at a coordinate, or those at arrays of coordinates, all inside."""
@@ -159,38 +188,38 @@ class View:
 
     def read(self) -> np.ndarray:
         """The elements, in an array of the view's shape that no later write changes."""
-        kept = self._as_written()
-        if kept is not None:
-            return kept
         memory = self.memory
+        if memory.keeps and self._read is not None:
+            return self._read
+        if memory.written is not None:
+            kept = self._as_written(*memory.written)
+            if kept is not None:
+                return kept
         place = self._place()
         if place is None:
             return np.zeros(self.shape, memory.held)
         region, leaves, first = place
         if self.swizzle is None and leaves is not None:
-            found = _strided(memory.values(), first, leaves)
+            found = memory.strided(first, leaves)
         else:
             found = memory.values()[self.index(region)]
-        if region is None:
-            # A converted copy is never written to.
-            return found if memory.keeps else found.astype(memory.held)
-        result = np.zeros(self.shape, memory.held)
-        result[region] = found
+        if region is not None:
+            result = np.zeros(self.shape, memory.held)
+            result[region] = found
+        else:
+            result = found.astype(memory.held)
+        self._read = result if memory.keeps else None
         return result
 
-    def _as_written(self) -> np.ndarray | None:
-        """The elements as they were written through this view, or one that it is a part of."""
-        memory = self.memory
-        if memory.written is None:
-            return None
-        view, values = memory.written
+    def _as_written(self, view: View, values: np.ndarray) -> np.ndarray | None:
+        """The elements if they were written last through this view, or one that it is a part of."""
         if view.is_same(self):
             return values
         if self.inside is not None and view.is_same(self.inside[0]):
             origin = self.inside[1]
             pairs = zip(origin, self.shape, strict=True)
             return values[tuple([slice(at, at + extent) for at, extent in pairs])]
-        memory.settle()
+        self.memory.settle()
         return None
 
     def is_same(self, other: View) -> bool:
@@ -222,7 +251,7 @@ class View:
                 memory.data[at] = to_float(combine(memory.data[at], value), memory.data.dtype)
             return
         if self.swizzle is None and leaves is not None:
-            found = _strided(memory.data, first, leaves)
+            found = memory.strided(first, leaves, stored=True)
         else:
             index = self.index(region)
             found = memory.data[index]
@@ -246,21 +275,24 @@ class View:
         is inside.
         """
         region: list[slice] = []
-        leaves: list[tuple[int, int]] = []
-        first, whole, plain = self.start, True, True
-        for mode, extent in zip(self.modes, self.shape, strict=True):
-            low, high = max(0, mode.low), min(mode.high, extent)
+        flat: list[tuple[int, int]] = []
+        first, whole = self.start, True
+        for extent, leaves, low, high in self.modes:
+            flat += leaves
+            if low <= 0 and high >= extent:
+                region.append(_ALL)
+                continue
+            low, high = max(0, low), min(high, extent)
             if high <= low:
                 return None
-            whole = whole and high - low == extent
+            whole = False
             region.append(slice(low, high))
-            if len(mode.leaves) == 1:
-                stride = mode.leaves[0][1]
-                leaves.append((high - low, stride))
+            if len(leaves) == 1:
+                stride = leaves[0][1]
+                flat[-1] = high - low, stride
                 first += low * stride
-            else:
-                plain = False
-        return None if whole else tuple(region), tuple(leaves) if plain else None, first
+        plain = tuple(flat) if len(flat) == len(self.modes) else None
+        return None if whole else tuple(region), plain, first
 
     def index(self, region: Any) -> np.ndarray:
         """The places of the elements of a region, None for all, in the storage."""
@@ -335,25 +367,15 @@ def view_of_buffer(data: np.ndarray, layout: Layout, swizzle: Swizzle | None = N
 
 
 def _whole(memory: Memory, modes: Sequence[Sequence[Any]], swizzle: Swizzle | None = None) -> View:
-    made = [Mode(tuple(leaves), 0, 0) for leaves in modes]
-    return View(memory, 0, tuple(mode._replace(high=mode.extent) for mode in made), swizzle)
+    made = []
+    for leaves in modes:
+        extent = prod([extent for extent, _ in leaves])
+        made.append(Mode(extent, tuple(leaves), 0, extent))
+    return View(memory, 0, tuple(made), swizzle)
 
 
 def _tuple(tree: Any) -> tuple[Any, ...]:
     return tree if isinstance(tree, tuple) else (tree,)
-
-
-def _strided(data: np.ndarray, first: int, leaves: Leaves) -> np.ndarray:
-    """Elements of flat memory at regular distances, without a copy."""
-    size = data.itemsize
-    # Bytes, since NumPy takes no buffer of elements that it does not know itself.
-    return np.ndarray(
-        [extent for extent, _ in leaves],
-        data.dtype,
-        data.view(np.uint8),
-        first * size,
-        [stride * size for _, stride in leaves],
-    )
 
 
 def _offset(leaves: Leaves, coord: int) -> int:

@@ -54,7 +54,7 @@ def _step_of(op: Operation) -> Step:
             "expected an op that the interpreter knows, of a stage before synchronization, got "
             f"{op.name}",
         )
-    operands, result = op.operands, op.results[0]
+    operands, result = tuple(op.operands), op.results[0]
 
     def step(cta: Cta) -> None:
         values = cta.values

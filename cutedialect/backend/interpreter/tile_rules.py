@@ -39,8 +39,8 @@ def combine_of(kind: str) -> Any:
 
 @function(cute.LocalTileOp)
 def _local_tile(op: cute.LocalTileOp) -> Any:
-    tile = op.tile.get_values()
-    return lambda view, *coords: view.local_tile(tile, [int(coord) for coord in coords])
+    tile = tuple(op.tile.get_values())
+    return lambda view, *coords: view.local_tile(tile, tuple(map(int, coords)))
 
 
 @function(cute.TransposeOp)
@@ -157,7 +157,9 @@ def _gemm(op: cute.GemmOp) -> Step:
     limits = np.iinfo(dtype) if saturates else None
 
     def step(cta: Cta) -> None:
-        left, right = (cta.values[each].read().astype(wide, copy=False) for each in (a, b))
+        left, right = cta.values[a].read(), cta.values[b].read()
+        if left.dtype != wide:
+            left, right = left.astype(wide), right.astype(wide)
         product = _product(left, right)
         if is_negated:
             product = -product
@@ -183,7 +185,8 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     while len(a) % rows:
         rows -= 1
     blocks = a.reshape(-1, rows, a.shape[1])
-    return np.matmul(blocks, np.ascontiguousarray(b.T)).reshape(len(a), len(b))
+    columns = b.T if b.strides[0] == b.itemsize else np.ascontiguousarray(b.T)
+    return np.matmul(blocks, columns).reshape(len(a), len(b))
 
 
 @rule(cute.MapOp)

@@ -72,7 +72,7 @@ def test_outside_of_a_tensor_is_zero_and_keeps_nothing():
         array = np.ascontiguousarray(array.transpose(order)).transpose(np.argsort(order))
         tile, at = rng.integers(1, 5, 3), rng.integers(0, 4, 3)
         view = view_of_array(array, Layout(tuple(map(int, shape)), (1, 1, 1)))
-        part = view.local_tile([int(e) for e in tile], [int(c) for c in at])
+        part = view.local_tile(tuple(map(int, tile)), tuple(map(int, at)))
         padded = np.zeros((20, 20, 20), np.float32)
         padded[tuple(map(slice, shape))] = array
         region = tuple(slice(c * e, c * e + e) for c, e in zip(at, tile, strict=True))
@@ -85,13 +85,13 @@ def test_outside_of_a_tensor_is_zero_and_keeps_nothing():
 def test_dropped_modes_slices_and_whole_modes():
     array = np.arange(4 * 6 * 8, dtype=np.float32).reshape(4, 6, 8)
     view = view_of_array(array, Layout((4, 6, 8), (48, 8, 1)))
-    assert np.array_equal(view.local_tile([0, 4, -1], [2, 0, 0]).read(), array[2, :4])
-    assert not view.local_tile([0, 4, -1], [4, 0, 0]).read().any()
+    assert np.array_equal(view.local_tile((0, 4, -1), (2, 0, 0)).read(), array[2, :4])
+    assert not view.local_tile((0, 4, -1), (4, 0, 0)).read().any()
     cut = view.slice(1, 2, 5)
     assert cut.shape == (4, 3, 8)
     want = np.zeros((2, 2, 8), np.float32)
     want[:, :1] = array[2:4, 4:5]
-    assert np.array_equal(cut.local_tile([2, 2, 8], [1, 1, 0]).read(), want)
+    assert np.array_equal(cut.local_tile((2, 2, 8), (1, 1, 0)).read(), want)
     assert view.slice(0, 3, 99).shape == (1, 6, 8)
     assert view.slice(0, 3, 2).shape == (0, 6, 8)
     assert np.array_equal(view.at([np.int32(1), np.arange(6), np.int32(3)]), array[1, :, 3])
@@ -121,7 +121,7 @@ def test_narrow_floats_are_held_in_f32(dtype):
 
 def test_elements_that_share_a_place_are_combined_one_by_one():
     array = np.zeros(4, np.float32)
-    view = view_of_array(array, Layout(4, 1)).local_tile([4], [0])
+    view = view_of_array(array, Layout(4, 1)).local_tile((4,), (0,))
     folded = view_of_array(
         np.lib.stride_tricks.as_strided(array, (3, 4), (0, 4)), Layout((3, 4), (0, 1))
     )
