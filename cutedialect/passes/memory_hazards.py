@@ -34,8 +34,10 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import (
     CpAsyncCommitOp,
     CpAsyncWaitOp,
+    ProxyFenceOp,
     TmaStoreType,
     TmaStoreWaitOp,
+    WgmmaFenceOp,
 )
 from cutedialect.dialects.effects import ALL, Unit, effects_of
 from cutedialect.dialects.pipeline import CompleteOp
@@ -48,6 +50,9 @@ from cutedialect.passes.work_loops import is_work_loop
 _FEW_TRIPS = 64
 # A number of groups that no kernel commits: of what is not in flight.
 _LANDED = 1 << 20
+
+OPERAND = "operand"
+"""The attribute of a buffer through which threads hand a register tile to multiplies."""
 
 
 @dataclass(frozen=True)
@@ -90,11 +95,13 @@ _State = dict[_Pending, int]
 @dataclass
 class _Sync:
     """What stands in front of an op: a barrier, behind a wait for all but `pending` groups of
-    copies, and one for the TMA stores of the threads that issue for so many warps.
+    copies, one for the TMA stores of the threads that issue for so many warps, and a fence where
+    an asynchronous unit reads what threads wrote (PTX ISA 8.9).
     """
 
     pending: int | None = None
     stores: set[int | None] = field(default_factory=set)
+    fences: bool = False
 
 
 class MemoryHazards:
@@ -116,7 +123,14 @@ class MemoryHazards:
             for value in effects_of(op).writes
             if space_of(value) in spaces
         }
-        self.written = {root for root in written if not _is_scratch(root)}
+        has_roles = "smem" not in spaces
+        operands = {
+            root_of(value)
+            for op in block.walk()
+            for value in effects_of(op).writes
+            if has_roles and _is_operand(root_of(value))
+        }
+        self.written = {root for root in written if not _is_scratch(root)} | operands
 
     def synchronize(self) -> None:
         """Find what is missing, and insert it."""
@@ -128,6 +142,8 @@ class MemoryHazards:
                 _insert_before(CpAsyncWaitOp(sync.pending), op)
             for warps in sync.stores:
                 _insert_before(TmaStoreWaitOp(0, False, warps), op)
+            if sync.fences:
+                _insert_before(ProxyFenceOp(), op)
             _insert_before(BarrierOp(), op)
         for op in [each for each in self.block.walk() if isinstance(each, CompleteOp)]:
             op.detach()
@@ -177,7 +193,7 @@ class MemoryHazards:
         found: list[Access] = []
         for values, writes in ((effects.reads, False), (effects.writes, True)):
             for value in values:
-                if space_of(value) not in self.spaces:
+                if space_of(value) is None:
                     continue
                 root = root_of(value)
                 if root in self.written:
@@ -266,11 +282,18 @@ class MemoryHazards:
             for each in found
             if each.access.unit is Unit.TMA_STORE and each.access.writes
         }
+        reads = {access.unit for access in self._accesses(op) if not access.writes}
+        fences = bool(reads & {Unit.WGMMA, Unit.TMA_STORE}) and any(
+            each.access.writes and each.access.unit is Unit.THREADS for each in found
+        )
         sync = self.syncs.get(op)
         if sync is None:
-            self.syncs[op] = _Sync(pending, stores)
+            self.syncs[op] = _Sync(pending, stores, fences)
             self.changes += 1
             return
+        if fences and not sync.fences:
+            sync.fences = True
+            self.changes += 1
         if pending is not None and (sync.pending is None or pending < sync.pending):
             sync.pending = pending
             self.changes += 1
@@ -517,7 +540,14 @@ def _is_scratch(root: SSAValue) -> bool:
     return isinstance(root.owner, AllocSmemOp) and "scratch" in root.owner.attributes
 
 
+def _is_operand(root: SSAValue) -> bool:
+    """Whether a buffer holds a register tile for multiplies of the same role."""
+    return isinstance(root.owner, AllocSmemOp) and OPERAND in root.owner.attributes
+
+
 def _insert_before(op: Operation, place: Operation) -> None:
+    while isinstance(place.prev_op, WgmmaFenceOp):
+        place = place.prev_op
     op.location = place.location
     block = place.parent
     assert block is not None

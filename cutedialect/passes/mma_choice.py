@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
-from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, element_bits
+from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, TransposeOp, element_bits
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.passes.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.smem_layouts import staging_layout
@@ -277,17 +277,43 @@ def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
 
 
 def _feeds_wgmma(op: GemmOp, value: SSAValue) -> bool:
-    """Whether a tile has a layout in shared memory that descriptors describe."""
+    """Whether a tile has a layout in shared memory that descriptors describe. Register tiles of 16
+    bits are written there, line by line as a thread holds them.
+    """
     type_ = value.type
-    if not isinstance(type_, MemRefType) or type_.space != "gmem":
+    if isinstance(type_, FragmentType):
+        tile, _ = untransposed(value)
+        shape, major, bits = _shape(tile), 1, type_.bits
+        if bits != 16 or len(shape) != 2:
+            return False
+    elif isinstance(type_, MemRefType) and type_.space == "gmem":
+        shape, major = type_.shape, operand_major(type_)
+        bits = element_bits(multiplied_element(op, value))
+    else:
         return False
-    bits = element_bits(multiplied_element(op, value))
-    layout, swizzle, _ = staging_layout(type_.shape, operand_major(type_), bits)
+    layout, swizzle, _ = staging_layout(shape, major, bits)
     try:
         matrix_descriptor(layout, swizzle, bits)
     except ValueError:
         return False
     return True
+
+
+def untransposed(tile: SSAValue) -> tuple[SSAValue, bool]:
+    """The tile that another one is a transpose of, and whether it is: two transposes are none."""
+    is_turned = False
+    while isinstance(tile.owner, TransposeOp):
+        tile, is_turned = tile.owner.source, not is_turned
+    return tile, is_turned
+
+
+def goes_through_smem(op: GemmOp, value: SSAValue) -> bool:
+    """Whether a multiply of warpgroups reads a register tile from shared memory: B always, and an A
+    whose elements are in other threads than the multiply wants.
+    """
+    if not isinstance(value.type, FragmentType):
+        return False
+    return value is op.b or isinstance(value.owner, TransposeOp)
 
 
 def _names(op: GemmOp) -> tuple[str, str, str]:

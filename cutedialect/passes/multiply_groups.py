@@ -22,11 +22,15 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from cutedialect.dialects.cute import AllocSmemOp, CopyOp, GemmOp, KernelOp
+from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, KernelOp
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.passes.assign_warp_roles import MAIN
 from cutedialect.passes.ring_edges import is_load, is_preparing
+
+# Groups at work when another one starts: each holds accumulators and A in registers, and one beside
+# the new one keeps the tensor cores busy.
+_MOST_AT_WORK = 2
 
 
 @dataclass
@@ -34,6 +38,7 @@ class _Group:
     """Multiplies that are committed together."""
 
     gemms: list[GemmOp]
+    fence: Operation
     commit: Operation
 
 
@@ -94,10 +99,10 @@ def _by_accumulator(run: Sequence[GemmOp]) -> list[list[GemmOp]]:
 
 def _group(gemms: list[GemmOp]) -> _Group:
     """Multiplies between a fence and a commit."""
-    commit = WgmmaCommitOp()
-    _insert_before(WgmmaFenceOp(), gemms[0])
+    fence, commit = WgmmaFenceOp(), WgmmaCommitOp()
+    _insert_before(fence, gemms[0])
     _insert_after(commit, gemms[-1])
-    return _Group(gemms, commit)
+    return _Group(gemms, fence, commit)
 
 
 def is_warpgroup_multiply(op: Operation) -> bool:
@@ -108,11 +113,14 @@ def is_warpgroup_multiply(op: Operation) -> bool:
 def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups) -> None:
     """Wait for each group of a block in front of the first op that needs it, or at the end."""
     begins = {group.commit: group for group in groups}
+    fences = {group.fence for group in groups}
     working: list[_Group] = []
     for op in list(block.ops):
         needed = [at for at, group in enumerate(working) if _needs(op, group)]
+        if op in fences and len(working) >= _MOST_AT_WORK:
+            needed.append(len(working) - _MOST_AT_WORK)
         if needed:
-            last = needed[-1]
+            last = max(needed)
             _wait(WgmmaWaitOp(len(working) - 1 - last), op, working[: last + 1], found)
             del working[: last + 1]
         if op in begins:
@@ -142,13 +150,14 @@ def _complete(wait: WgmmaWaitOp, groups: Sequence[_Group], found: MultiplyGroups
 
 
 def _needs(op: Operation, group: _Group) -> bool:
-    """Whether an op has to come behind the end of a group: it touches the accumulators, writes
-    registers that the group reads, or is a loop.
+    """Whether an op has to come behind the end of a group: it touches the registers of the group,
+    accumulators or A (PTX ISA 9.7.15.7.1), writes memory that the group reads, or is a loop.
     """
     if isinstance(op, scf.ForOp | scf.WhileOp):
         return True
     accumulators = {gemm.acc for gemm in group.gemms}
     read = {value for gemm in group.gemms for value in (gemm.a, gemm.b)}
+    registers = accumulators | {each for each in read if isinstance(each.type, FragmentType)}
     for inner in op.walk():
         if is_warpgroup_multiply(inner):
             # Multiplies of one accumulator are done in their order.
@@ -156,7 +165,7 @@ def _needs(op: Operation, group: _Group) -> bool:
             if inner.a in accumulators or inner.b in accumulators:
                 return True
             continue
-        if accumulators & set(inner.operands) or read & set(effects_of(inner).writes):
+        if registers & set(inner.operands) or read & set(effects_of(inner).writes):
             return True
     return any(is_warpgroup_multiply(inner) for inner in op.walk() if inner is not op)
 

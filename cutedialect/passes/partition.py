@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, FloatTF32Type, ModuleOp, StringAttr
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, ModuleOp, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -61,19 +61,22 @@ from cutedialect.passes.layout_inference import (
     takes_async_copy,
     vector_bytes,
 )
+from cutedialect.passes.memory_hazards import OPERAND
 from cutedialect.passes.memory_views import expression_of, root_of
 from cutedialect.passes.mma_choice import (
     BoundMma,
     bind_mma,
     declined,
+    goes_through_smem,
     grids_that_divide,
     multiplied_element,
     needs_transposing,
     needs_widening,
     shapes_of,
+    untransposed,
 )
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.result_stores import ResultStores
+from cutedialect.passes.result_stores import ResultStores, staging_atom
 from cutedialect.passes.smem_layouts import staging_layout, with_order
 from cutedialect.passes.tensor_maps import (
     is_joined,
@@ -209,7 +212,10 @@ class _Partition(KernelBinding):
         ):
             remark(PartitionPass.name, op, why)
         inference.anchor(op.acc, mma_accumulator(bound.atom, (m, n), bound.units))
+        by_groups = isinstance(bound.atom, WgmmaAtom)
         for which, value in (("a", op.a), ("b", op.b)):
+            if by_groups and goes_through_smem(op, value):
+                continue
             if isinstance(value.type, FragmentType):
                 inference.anchor(value, self._operand_layout(op, bound, which, value.type))
 
@@ -249,7 +255,12 @@ class _Partition(KernelBinding):
         elements = _multiplied_elements(op)
         if isinstance(atom, WgmmaAtom):
             order = self._order(op, atom)
-            a, b = self._descriptor_operand(op, op.a), self._descriptor_operand(op, op.b, order)
+            a, b = (
+                self._put_in_smem(op, value)
+                if goes_through_smem(op, value)
+                else self._descriptor_operand(op, value, order if value is op.b else None)
+                for value in (op.a, op.b)
+            )
             where = "smem"
             if isinstance(a.type, FragmentType):
                 where = "rmem"
@@ -262,6 +273,25 @@ class _Partition(KernelBinding):
             self._bind_warp_gemm(op, bound, a, b)
         op.detach()
         op.erase()
+
+    def _put_in_smem(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """A register tile in shared memory, where descriptors find it."""
+        tile, is_turned = untransposed(value)
+        type_ = tile.type
+        assert isinstance(type_, FragmentType)
+        layout, swizzle, alignment = staging_layout(type_.shape, 1, type_.bits)
+        smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
+        alloc = AllocSmemOp(smem)
+        alloc.attributes[OPERAND] = UnitAttr()
+        buffer = self.insert_top(alloc, op).results[0]
+        # As soon as the tile is there: a multiply that takes it from registers may be next.
+        made = tile.owner
+        follows = isinstance(made, MapOp) and made.parent is op.parent and made.next_op is not None
+        self.insert(
+            CopyOp(tile, buffer, atom=staging_atom(self, type_, 1)),
+            made.next_op if follows else op,  # pyright: ignore[reportArgumentType]
+        )
+        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
 
     def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""
@@ -290,7 +320,7 @@ class _Partition(KernelBinding):
             return value
         if self.dependences.reads_stored(op, value):
             return self._stage_stored(op, value)
-        tile, is_turned = _untransposed(value)
+        tile, is_turned = untransposed(value)
         found = self.staged.get(expression_of(tile))
         if found is not None and (found.value is value or self._serves(found, op, is_turned)):
             if found.is_turned == is_turned:
@@ -563,14 +593,6 @@ def _once(tile: SSAValue, reader: Operation) -> Operation:
     block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
     outer = None if block is None else block.find_ancestor_op_in_block(reader)
     return reader if outer is None else outer
-
-
-def _untransposed(tile: SSAValue) -> tuple[SSAValue, bool]:
-    """The tile that another one is a transpose of, and whether it is: two transposes are none."""
-    is_turned = False
-    while isinstance(tile.owner, TransposeOp):
-        tile, is_turned = tile.owner.source, not is_turned
-    return tile, is_turned
 
 
 def _check_whole(op: LoadOp | CopyOp) -> None:

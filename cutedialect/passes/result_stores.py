@@ -308,7 +308,7 @@ class ResultStores:
         contiguous = contiguous_mode(store.op.destination.type)  # pyright: ignore[reportArgumentType]
         if store.staged is not None:
             assert contiguous is not None
-            atom = self._staging_atom(store.type, contiguous)
+            atom = staging_atom(self.binding, store.type, contiguous)
             self._insert(pieces, CopyOp(piece, store.staged, atom=atom))
             return
         to = self._destination(store, pieces, first)
@@ -328,17 +328,6 @@ class ResultStores:
         rows = store.type.shape[0]
         view = SubviewOp(store.op.destination, (0, first), (rows, pieces.chunk))  # pyright: ignore[reportArgumentType]
         return self._insert(pieces, view).results[0]
-
-    def _staging_atom(self, source: FragmentType, contiguous: int) -> Attribute:
-        """`stmatrix` for accumulators of 16-bit elements, else plain stores."""
-        binding = self.binding
-        is_accumulator = any(
-            source.tv == mma_accumulator(bound.atom, source.shape, bound.units)  # pyright: ignore[reportArgumentType]
-            for bound in binding.atoms.values()
-        )
-        if source.bits == 16 and is_accumulator and target(binding.arch).number >= 90:
-            return StsmType.get(source.element, 4, contiguous == 0)
-        return UniversalCopyType.get(source.element, 128)
 
     def _insert(self, pieces: _Pieces, op: Operation) -> Operation:
         return self.binding.insert(op, pieces.before)
@@ -396,6 +385,19 @@ class ResultStores:
 
 
 # What can be cut
+
+
+def staging_atom(binding: KernelBinding, source: FragmentType, contiguous: int) -> Attribute:
+    """How threads write a register tile to shared memory: `stmatrix` for accumulators of 16-bit
+    elements, else plain stores.
+    """
+    is_accumulator = any(
+        source.tv == mma_accumulator(bound.atom, source.shape, bound.units)  # pyright: ignore[reportArgumentType]
+        for bound in binding.atoms.values()
+    )
+    if source.bits == 16 and is_accumulator and target(binding.arch).number >= 90:
+        return StsmType.get(source.element, 4, contiguous == 0)
+    return UniversalCopyType.get(source.element, 128)
 
 
 def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:

@@ -59,6 +59,9 @@ _TMA_TARGET = 90
 # Registers for each thread of (loading, computing) warpgroups, by the number of the latter: the
 # sum over a CTA stays within the register file of 65,536.
 _REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
+# The same for programs of many multiplies, whose accumulators and operands lie beside each other.
+_MANY_REGISTERS = _REGISTERS | {2: (24, 240)}
+_FEW_MULTIPLIES = 2
 # The same where threads copy some operands: every thread has addresses, and values on their way.
 _COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
 # And where warps beside the loading one transpose or convert operands in shared memory.
@@ -132,7 +135,7 @@ def _multiplying(
         )
         return None
     tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
-    registers = _REGISTERS
+    registers = _REGISTERS if len(gemms) <= _FEW_MULTIPLIES else _MANY_REGISTERS
     if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
         registers = _PREPARING_REGISTERS
     if not all(_comes_by_tma(tile) for tile in tiles):

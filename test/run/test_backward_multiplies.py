@@ -1,0 +1,104 @@
+"""Five multiplies of one trip, as attention's backward pass has: each with a grid of warps of its
+own, operands from memory, from registers, and transposed from registers.
+"""
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+
+def backward(bq, bk, dim):
+    """dQ, dK and dV of attention, a CTA for each block of keys."""
+
+    @cute.kernel
+    def kernel(Q, K, V, G, LSE, D, DQ, DK, DV):
+        n, _ = cute.tile_index(DK, (bk, None))
+        k, v = (cute.local_tile(X, (bk, dim), (n, 0)) for X in (K, V))
+        q, g, dq = (cute.local_tile(X, (bq, dim), (None, 0)) for X in (Q, G, DQ))
+        dk, dv = cute.zeros((bk, dim), cute.f32), cute.zeros((bk, dim), cute.f32)
+        for j in cute.range(q.tiles):
+            s, dp = cute.zeros((bk, bq), cute.f32), cute.zeros((bk, bq), cute.f32)
+            cute.gemm(k, q[j].T, s)
+            cute.gemm(v, g[j].T, dp)
+            p = cute.exp(s - cute.row_vector(LSE, j, bq))
+            cute.gemm(p.to(Q.dtype), g[j], dv)
+            ds = (p * (dp - cute.row_vector(D, j, bq))).to(Q.dtype)
+            cute.gemm(ds, q[j], dk)
+            x = cute.zeros((bq, dim), cute.f32)
+            cute.gemm(ds.T, k, x)
+            cute.atomic_add(x, dq[j])
+        cute.copy(dk, cute.local_tile(DK, (bk, dim), (n, 0)))
+        cute.copy(dv, cute.local_tile(DV, (bk, dim), (n, 0)))
+
+    return kernel
+
+
+def operands(queries, keys, dim):
+    rng = np.random.default_rng(queries + keys + dim)
+    q, g = ((rng.standard_normal((queries, dim)) * 0.3).astype(np.float16) for _ in range(2))
+    k, v = ((rng.standard_normal((keys, dim)) * 0.3).astype(np.float16) for _ in range(2))
+    s = q.astype(np.float64) @ k.T
+    lse = np.log(np.exp(s).sum(1))
+    p = np.exp(s - lse[:, None])
+    d = (p @ v * g).sum(1)
+    ds = p * (g.astype(np.float64) @ v.T - d[:, None])
+    vectors = (lse.astype(np.float32), d.astype(np.float32))
+    results = [np.zeros((rows, dim), np.float32) for rows in (queries, keys, keys)]
+    return (q, k, v, g, *vectors, *results), (ds @ k, ds.T @ q, p.T @ g.astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("arch", "shape"),
+    [
+        ("sm_80", (64, 64, 64)),
+        ("sm_90a", (64, 64, 64)),
+        ("sm_90a", (64, 64, 128)),
+        ("sm_90a", (64, 128, 128)),
+        ("sm_90a", (128, 128, 64)),
+    ],
+)
+def test_gradients_of_attention(arch, shape):
+    bq, bk, dim = shape
+    args, expected = operands(2 * bq + 5, bk + 3, dim)
+    backward(*shape)(*args, arch=arch, backend="emulator")
+    for got, exact in zip(args[6:], expected, strict=True):
+        assert np.abs(got - exact).max() <= 1e-3 * np.abs(exact).max()
+
+
+def test_every_multiply_is_one_of_warpgroups_and_works_beside_another():
+    args, _ = operands(128, 128, 128)
+    kernel = cute.compile(backward(64, 64, 128), *args, arch="sm_90a")
+    text = kernel.stages["cute-synchronize"].split('role "main"')[1]
+    multiplies = [line for line in text.splitlines() if "cute.gemm" in line]
+    assert len(multiplies) == 5
+    assert all("sm90.mma" in line for line in multiplies)
+    lines = [line.strip().split(" ")[0] for line in text.splitlines()]
+    second = [at for at, line in enumerate(lines) if line == "cute.gemm"][1]
+    first_wait = lines.index("cute_nvgpu.wgmma_wait")
+    assert first_wait > second
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_b_from_registers_is_read_from_shared_memory(turned):
+    """The product of a tile in memory and one computed in registers, in either direction."""
+
+    @cute.kernel
+    def chained(A, B, C, Y):
+        m, n = cute.tile_index(Y, (64, 64))
+        first = cute.zeros((64, 64), cute.f32)
+        cute.gemm(cute.local_tile(A, (64, 32), (0, 0)), cute.local_tile(B, (32, 64), (0, n)), first)
+        second = cute.zeros((64, 64), cute.f32)
+        tile = cute.relu(first).to(A.dtype)
+        cute.gemm(cute.local_tile(C, (64, 64), (m, 0)), tile.T if turned else tile, second)
+        cute.copy(second, cute.local_tile(Y, (64, 64), (m, n)))
+
+    rng = np.random.default_rng(turned)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((64, 32), (32, 64)))
+    c = rng.integers(-2, 3, (100, 64)).astype(np.float16)
+    y = np.zeros((100, 64), np.float32)
+    chained(a, b, c, y, arch="sm_90a", backend="emulator")
+    inner = np.maximum(a.astype(np.float64) @ b, 0)
+    assert np.array_equal(y, c.astype(np.float64) @ (inner.T if turned else inner))
+    kernel = cute.compile(chained, a, b, c, y, arch="sm_90a")
+    assert "sm80.mma" not in kernel.stages["cute-synchronize"]
