@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import arith, func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import Pure
 
@@ -23,8 +23,8 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 
-# Place of an argument and its mode, twice.
-Pair = tuple[int, int, int, int]
+# Place of an argument and its mode, twice, and up to where they have to be equally long.
+Pair = tuple[int, int, int, int, int | None]
 
 
 def contracted_extents(module: ModuleOp) -> tuple[Pair, ...]:
@@ -44,10 +44,11 @@ def contracted_extents(module: ModuleOp) -> tuple[Pair, ...]:
             if not isinstance(launch, LaunchOp):
                 continue
             given = [places.get(arg) for arg in launch.args]
-            for one, mode, other, its_mode in _of_kernel(kernels[launch.kernel.string_value()]):
+            pairs = _of_kernel(kernels[launch.kernel.string_value()])
+            for one, mode, other, its_mode, limit in pairs:
                 first, second = given[one], given[other]
                 if first is not None and second is not None:
-                    found[first, mode, second, its_mode] = None
+                    found[first, mode, second, its_mode, limit] = None
     return tuple(found)
 
 
@@ -61,7 +62,11 @@ def _of_kernel(kernel: KernelOp) -> list[Pair]:
         if a is None or b is None or (a.argument, a.mode) == (b.argument, b.mode):
             continue
         if a.extent == b.extent and _is_same(a.coord, b.coord):
-            pairs.append((a.argument, a.mode, b.argument, b.mode))
+            # Of a tile at a fixed place it does not matter what lies behind it.
+            made = a.coord.owner
+            at = made.value if isinstance(made, arith.ConstantOp) else None
+            limit = (at.value.data + 1) * a.extent if isinstance(at, IntegerAttr) else None
+            pairs.append((a.argument, a.mode, b.argument, b.mode, limit))
     return pairs
 
 

@@ -70,7 +70,7 @@ def test_a_kernel_from_the_disk_cache_checks_too(monkeypatch, tmp_path):
 
     a, c = np.zeros((64, 96), np.float16), np.zeros((64, 64), np.float32)
     program = cute.compile(product, a, a.T.copy(), c, backend="emulator").program
-    assert program.equal_extents == ((0, 1, 1, 0),)
+    assert program.equal_extents == ((0, 1, 1, 0, None),)
     assert CompiledProgram.from_json(program.to_json()).equal_extents == program.equal_extents
 
 

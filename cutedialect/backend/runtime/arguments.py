@@ -16,6 +16,7 @@ from cutedialect.backend.runtime.arrays import TensorArgument, numpy_dtype, tens
 from cutedialect.backend.runtime.host import POINTER, TABLE, TENSOR_MAP
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.signature import (
+    EqualExtents,
     GroupParameter,
     ScalarParameter,
     Signature,
@@ -51,12 +52,11 @@ def tensors_of(signature: Signature, bound: Bound) -> Iterator[tuple[TensorParam
 
 class ArgumentChecker:
     """Binds the arguments of a call to a signature. `equal_extents` are modes of tensors that have
-    to be equally long, each pair as (argument, mode, argument, mode).
+    to be equally long, each pair as (argument, mode, argument, mode, limit): what lies behind so
+    many elements does not matter, if there is a limit.
     """
 
-    def __init__(
-        self, signature: Signature, equal_extents: Sequence[tuple[int, int, int, int]] = ()
-    ) -> None:
+    def __init__(self, signature: Signature, equal_extents: Sequence[EqualExtents] = ()) -> None:
         self._equal_extents = tuple(equal_extents)
         self._parameters = signature.parameters
         self._signature = signature
@@ -84,15 +84,17 @@ class ArgumentChecker:
                 )
             ]
         )
-        for one, mode, other, its_mode in self._equal_extents:
-            self._compare(bound, (one, mode), (other, its_mode))
+        for one, mode, other, its_mode, limit in self._equal_extents:
+            self._compare(bound, (one, mode), (other, its_mode), limit)
         return bound
 
-    def _compare(self, bound: Bound, one: tuple[int, int], other: tuple[int, int]) -> None:
+    def _compare(
+        self, bound: Bound, one: tuple[int, int], other: tuple[int, int], limit: int | None
+    ) -> None:
         """Refuse operands of a multiply that are not equally long where it sums over them."""
         (mine, mode), (theirs, its_mode) = one, other
         wanted, got = bound[mine].shape[mode], bound[theirs].shape[its_mode]
-        if wanted != got:
+        if wanted != got and (limit is None or min(wanted, got) < limit):
             name, partner = self._parameters[theirs].name, self._parameters[mine].name
             raise ValueError(
                 f"{name}: expected extent {wanted} in dimension {its_mode}, over which it is "

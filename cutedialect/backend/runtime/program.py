@@ -31,7 +31,7 @@ from cutedialect.backend.runtime.host import (
     signature_of,
 )
 from cutedialect.backend.runtime.ptx_text import Entry, canonical, entries
-from cutedialect.backend.runtime.signature import Signature
+from cutedialect.backend.runtime.signature import EqualExtents, Signature
 from cutedialect.backend.runtime.tensor_stores import with_tensor_stores
 from cutedialect.remarks import Remark
 
@@ -59,7 +59,7 @@ class CompiledProgram:
     schedule: str = ""
     ops: dict[str, int] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
-    equal_extents: tuple[tuple[int, int, int, int], ...] = ()
+    equal_extents: tuple[EqualExtents, ...] = ()
 
     @staticmethod
     def of(
@@ -71,7 +71,7 @@ class CompiledProgram:
         schedule: str = "",
         ops: dict[str, int] | None = None,
         remarks: Iterable[Remark] = (),
-        equal_extents: tuple[tuple[int, int, int, int], ...] = (),
+        equal_extents: tuple[EqualExtents, ...] = (),
     ) -> CompiledProgram:
         """The program of a module that holds `func.func @launch`, and of the PTX printed from it.
 
@@ -166,7 +166,7 @@ class CompiledProgram:
         data = json.loads(text)
         signature = Signature.from_json(data["signature"])
         remarks = tuple(Remark(*one) for one in data["remarks"])
-        equal = tuple((a, m, b, n) for a, m, b, n in data["equal_extents"])
+        equal = tuple((a, m, b, n, limit) for a, m, b, n, limit in data["equal_extents"])
         known = {"signature": signature, "remarks": remarks, "equal_extents": equal}
         return CompiledProgram(**(data | known))
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+EqualExtents = tuple[int, int, int, int, int | None]
+"""Modes of two arguments that are equally long: argument, mode, argument, mode, and up to where."""
+
 # Element type as MLIR spells it, to the NumPy name of the array's dtype.
 DTYPE_OF_ELEMENT = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "tf32": "float32", "f64": "float64",
