@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.backend.runtime.cuda import synchronize as synchronize
     from cutedialect.backend.runtime.errors import CompileError as CompileError
     from cutedialect.backend.runtime.errors import KernelAssertionError as KernelAssertionError
+    from cutedialect.frontend import exact as exact
     from cutedialect.frontend.attention import attention as attention
     from cutedialect.frontend.autotune import autotune as autotune
     from cutedialect.frontend.dtypes import bf16 as bf16
@@ -69,11 +70,15 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.loops import otherwise as otherwise
     from cutedialect.frontend.loops import range_ as range
     from cutedialect.frontend.loops import when as when
+    from cutedialect.frontend.random import rand as rand
     from cutedialect.frontend.reductions import any_ as any
     from cutedialect.frontend.reductions import column_max as column_max
     from cutedialect.frontend.reductions import column_sum as column_sum
+    from cutedialect.frontend.reductions import reduce as reduce
     from cutedialect.frontend.reductions import row_max as row_max
     from cutedialect.frontend.reductions import row_sum as row_sum
+    from cutedialect.frontend.selection import argmax as argmax
+    from cutedialect.frontend.selection import top_k as top_k
     from cutedialect.frontend.tile import local_tile as local_tile
     from cutedialect.layout import ComposedLayout as ComposedLayout
     from cutedialect.layout import Layout as Layout
@@ -88,6 +93,7 @@ _PUBLIC = {
     "cutedialect.backend.emulator": ("EmulatorError",),
     "cutedialect.backend.runtime.cuda": ("synchronize",),
     "cutedialect.backend.runtime.errors": ("CompileError", "KernelAssertionError"),
+    "cutedialect.frontend": ("exact",),
     "cutedialect.frontend.attention": ("attention",),
     "cutedialect.frontend.autotune": ("autotune",),
     "cutedialect.frontend.dtypes": (
@@ -149,7 +155,16 @@ _PUBLIC = {
         "range",
         "when",
     ),
-    "cutedialect.frontend.reductions": ("any", "column_max", "column_sum", "row_max", "row_sum"),
+    "cutedialect.frontend.random": ("rand",),
+    "cutedialect.frontend.reductions": (
+        "any",
+        "column_max",
+        "column_sum",
+        "reduce",
+        "row_max",
+        "row_sum",
+    ),
+    "cutedialect.frontend.selection": ("argmax", "top_k"),
     "cutedialect.frontend.tile": ("local_tile",),
     "cutedialect.layout": (
         "ComposedLayout",
@@ -167,7 +182,10 @@ _SUBMODULES = ("atoms", "backend", "dialects", "frontend", "layout", "passes", "
 
 def __getattr__(name: str) -> object:
     if name in _EXPORTS:
-        value = getattr(import_module(_EXPORTS[name]), _INSIDE.get(name, name))
+        module, inside = import_module(_EXPORTS[name]), _INSIDE.get(name, name)
+        if not hasattr(module, inside):  # a module of functions
+            import_module(f"{module.__name__}.{inside}")
+        value = getattr(module, inside)
         globals()[name] = value
         return value
     if name in _SUBMODULES:

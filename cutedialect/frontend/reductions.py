@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cutedialect.dialects.cute import AnyOp, ReduceOp
+from cutedialect.dialects.cute.tile_ops import REDUCTIONS
 
 from .dtypes import i32
 from .scalar import Scalar
@@ -18,7 +19,22 @@ def _reduce(kind: str, tile: object, mode: int, local: bool = False) -> Tile:
     if dtype.kind != "f" and dtype.bits < 32:
         source = source.to(i32)
     whole = Tile(current().insert(ReduceOp(kind, source.use(), mode, local=local)).results[0])
-    return whole if kind == "add" else whole.to(dtype)
+    return whole if kind in ("add", "mul") else whole.to(dtype)
+
+
+def reduce(tile: object, mode: int, combine: str) -> Tile:
+    """Combine the elements of a tile along a mode: (M,N) gives (M,1) along mode 1 (rows), (1,N)
+    along mode 0 (columns).
+
+    `combine` is "add", "mul", "max" or "min"; a NaN gives NaN. Integers of less than 32 bits are
+    added and multiplied in i32, 16-bit floats in f32 and rounded once. Elements are combined in an
+    order that the schedule fixes, so that equal calls give equal bits.
+    """
+    if combine not in REDUCTIONS:
+        raise error(f"expected combine to be one of {', '.join(REDUCTIONS)}, got {combine!r}")
+    if mode not in (0, 1):
+        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}")
+    return _reduce(combine, tile, mode)
 
 
 def row_sum(tile: object, *, local: bool = False) -> Tile:

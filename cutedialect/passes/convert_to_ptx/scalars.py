@@ -111,6 +111,14 @@ def lower_scalar(context: Context, op: Operation, values: Values) -> bool:
         operands = [values[each] for each in op.operands]
         values[op.results[0]] = _float(context, op, _FLOAT[kind], op.results[0].type, operands)
         return True
+    if kind is arith.MulUIExtendedOp:
+        if _width(context, op, op.results[0].type) not in (32, 64):
+            raise fail(op, f"expected an integer of 32 or 64 bits, got {op.results[0].type}")
+        bits = _width(context, op, op.results[0].type)
+        operands = [values[each] for each in op.operands]
+        values[op.results[0]] = builder.pure(f"mul.lo.s{bits}", *operands)
+        values[op.results[1]] = builder.pure(f"mul.hi.u{bits}", *operands)
+        return True
     special = _SPECIAL.get(kind)
     if special is None:
         return False

@@ -1,0 +1,108 @@
+"""Sums of a matrix along its rows, its columns, and of all of it, with the same bits every time.
+
+Rows are a work item each. A column is as long as the matrix is high, so that few work items would
+have it: `parts` of the rows are summed by one kernel, and their sums by another.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+import cutedialect as cute
+
+
+@cute.kernel
+def row_sums(X, S, *, tile=(4, 1024)):
+    """S[i] is the sum of row i."""
+    rows, _ = tile
+    i = cute.tile_index(S, (rows,))
+    x = cute.local_tile(X, tile, (i, None))
+    total = cute.zeros((rows,))
+    for j in cute.range(x.tiles):
+        total.assign(total + cute.row_sum(x[j].to(cute.f32)))
+    cute.copy(total.to(S.dtype), cute.local_tile(S, (rows,), (i,)))
+
+
+@cute.kernel
+def partial_sums(X, P, *, tile=(16, 512)):
+    """P[p, j] is the sum of column j over the p-th part of the rows."""
+    rows, columns = tile
+    p, j = cute.tile_index(P, (1, columns))
+    length = -(-X.extent // P.extent)
+    x = cute.local_tile(X.slice(0, p * length, (p + 1) * length), tile, (None, j))
+    total = cute.zeros((1, columns))
+    for i in cute.range(-(-length // rows)):
+        total.assign(total + cute.column_sum(x[i].to(cute.f32)))
+    cute.copy(total, cute.local_tile(P, (1, columns), (p, j)))
+
+
+@cute.kernel
+def sum_of_parts(P, S, *, tile=(64, 256)):
+    """S[j] is the sum of column j of P."""
+    j = cute.tile_index(S, (tile[1],))
+    p = cute.local_tile(P, tile, (None, j))
+    total = cute.zeros((1, tile[1]))
+    for i in cute.range(p.tiles):
+        total.assign(total + cute.column_sum(p[i]))
+    cute.copy(total.T.to(S.dtype), cute.local_tile(S, (tile[1],), (j,)))
+
+
+@cute.host
+def column_sums(X, S, parts):
+    """S[j] is the sum of column j, summed in so many parts."""
+    between = cute.workspace((parts, X.dim(1)), cute.f32)
+    cute.launch(partial_sums, X, between)
+    cute.launch(sum_of_parts, between, S)
+
+
+@cute.kernel
+def sums_of_runs(X, P, *, tile=8192):
+    """P[p] is the sum of the p-th run of a vector."""
+    p = cute.tile_index(P, (1,))
+    length = -(-X.extent // P.extent)
+    length = -(-length // tile) * tile
+    x = cute.local_tile(X.slice(0, p * length, (p + 1) * length), (tile,), (None,))
+    total = cute.zeros((1,))
+    for i in cute.range(length // tile):
+        total.assign(total + cute.column_sum(x[i].to(cute.f32)))
+    cute.copy(total, cute.local_tile(P, (1,), (p,)))
+
+
+@cute.kernel
+def sum_of_runs(P, S, *, tile=1024):
+    """S[0] is the sum of P."""
+    cute.tile_index(S, (1,))
+    p = cute.local_tile(P, (tile,), (None,))
+    total = cute.zeros((1,))
+    for i in cute.range(p.tiles):
+        total.assign(total + cute.column_sum(p[i]))
+    cute.copy(total.to(S.dtype), cute.local_tile(S, (1,), (0,)))
+
+
+@cute.host
+def whole_sum(X, S, runs):
+    """S[0] is the sum of a vector, summed in so many runs."""
+    between = cute.workspace((runs,), cute.f32)
+    cute.launch(sums_of_runs, X, between)
+    cute.launch(sum_of_runs, between, S)
+
+
+def main() -> int:
+    x = np.random.default_rng(0).standard_normal((150, 700)).astype(np.float16)
+    wide = x.astype(np.float64)
+    rows, columns, whole = (np.empty(n, np.float32) for n in (150, 700, 1))
+    row_sums(x, rows)
+    column_sums(x, columns, 4)
+    whole_sum(x.reshape(-1), whole, 3)
+    worst = 0.0
+    for found, exact in ((rows, wide.sum(1)), (columns, wide.sum(0)), (whole, wide.sum()[None])):
+        error = float(np.abs(found - exact).max())
+        worst = max(worst, error)
+        print(f"{len(found)} sums: largest error against float64 {error:.1e}")
+    return 0 if worst < 1e-3 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
