@@ -18,7 +18,7 @@ class Operands(Protocol):
 
 
 # A contender: queues one call on torch's current stream and writes the outputs, or returns an array
-# of its own instead; raises what its library raises when it refuses.
+# of its own (or one for each output) instead; raises what its library raises when it refuses.
 Call = Callable[[Any], Any]
 Maker = Callable[[], Call]
 

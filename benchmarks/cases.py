@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +11,7 @@ from .attention_case import Attention
 from .attention_edits import Edited
 from .case import Case
 from .gemm_case import Gemm
+from .streaming_case import Streaming
 
 EXTRA = "extra"
 
@@ -212,13 +214,17 @@ def described(case: Case) -> str | dict[str, Any]:
     """A case as a request names it: a listed one by its name, a drawn one by its fields."""
     if any(case is other for other in (*CASES, *EXTRAS)):
         return case.name
-    assert isinstance(case, Gemm)
-    return asdict(case)
+    assert isinstance(case, Gemm | Streaming)
+    return asdict(case) | ({"kind": case.kind} if isinstance(case, Streaming) else {})
 
 
-def case_of(description: str | dict[str, Any]) -> Case:
+def case_of(description: str | Mapping[str, Any]) -> Case:
     """The inverse of `described`, also after JSON made lists of tuples."""
     if isinstance(description, str):
         return named(description)
+    if description.get("kind") == Streaming.kind:
+        fields: dict[str, Any] = {k: v for k, v in description.items() if k != "kind"}
+        fields["shape"] = tuple(description["shape"])
+        return Streaming(**fields)
     group = tuple(tuple(sizes) for sizes in description["group"])
-    return Gemm(**description | {"sizes": tuple(description["sizes"]), "group": group})
+    return Gemm(**dict(description) | {"sizes": tuple(description["sizes"]), "group": group})

@@ -90,7 +90,9 @@ def _checked(torch: Any, make: Maker, sets: list[Operands], ref: Reference, resu
     made = call(sets[0])
     if made is not None:
         result.writes = False
-        sets[0].outputs[0].copy_(made)
+        parts = made if isinstance(made, tuple) else (made,)
+        for out, part in zip(sets[0].outputs, parts, strict=True):
+            out.copy_(part)
     torch.cuda.synchronize()
     result.errors, result.allowance = list(errors(torch, ref)), list(ref.allowance)
     for operands in sets[1:]:

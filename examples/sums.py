@@ -26,7 +26,7 @@ def row_sums(X, S, *, tile=(4, 1024)):
 
 
 @cute.kernel
-def partial_sums(X, P, *, tile=(16, 512)):
+def partial_sums(X, P, *, tile=(128, 128)):
     """P[p, j] is the sum of column j over the p-th part of the rows."""
     rows, columns = tile
     p, j = cute.tile_index(P, (1, columns))
@@ -39,7 +39,7 @@ def partial_sums(X, P, *, tile=(16, 512)):
 
 
 @cute.kernel
-def sum_of_parts(P, S, *, tile=(64, 256)):
+def sum_of_parts(P, S, *, tile=(64, 64)):
     """S[j] is the sum of column j of P."""
     j = cute.tile_index(S, (tile[1],))
     p = cute.local_tile(P, tile, (None, j))
@@ -71,7 +71,7 @@ def sums_of_runs(X, P, *, tile=8192):
 
 
 @cute.kernel
-def sum_of_runs(P, S, *, tile=1024):
+def sum_of_runs(P, S, *, tile=8192):
     """S[0] is the sum of P."""
     cute.tile_index(S, (1,))
     p = cute.local_tile(P, (tile,), (None,))

@@ -34,6 +34,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute.kernel_ops import format_problem
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS
 
+from .accuracy import documented
 from .arithmetic import Number, convert_value, is_number, joined, literal, promote
 from .dtypes import DType, as_dtype, f32
 from .dtypes import i32 as i32_dtype
@@ -398,18 +399,6 @@ class _Unary(Protocol):
     def __call__(self, value: Number, /) -> float: ...
 
 
-# How far f32 results may be off; what is smaller than a normal number (2^-126) may count as 0.
-_ERRORS = {
-    "exp": " Relative error up to 2^-22 + |x| 2^-23 (`ex2.approx`); `cute.exact.exp` has 1.5 ulp.",
-    "exp2": " Relative error up to 2^-22 (`ex2.approx.ftz`).",
-    "log": " Absolute error up to 2^-21.6 near 1, else relative (`lg2.approx`).",
-    "log2": " Absolute error up to 2^-22 for x in 0.5..2, else relative (`lg2.approx`).",
-    "sqrt": " Rounded to nearest (`sqrt.rn`).",
-    "rsqrt": " Relative error up to 2^-22.9 (`rsqrt.approx`); `cute.exact.rsqrt` has 1.5 ulp.",
-    "tanh": " Relative error up to 2^-11 (`tanh.approx`); `cute.exact.tanh` has 2 ulp.",
-}
-
-
 def _unary(name: str) -> _Unary:
     made, of_number = {
         "exp": (math_dialect.ExpOp, np.exp),
@@ -441,10 +430,7 @@ def _unary(name: str) -> _Unary:
         return _mapped(source, dtype, body)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (
-        f"Elementwise {name}, or that of a scalar; 16-bit floats are computed and given in f32."
-        f"{_ERRORS.get(name, '')}"
-    )
+    function.__doc__ = documented(name)
     return cast(_Unary, function)
 
 
