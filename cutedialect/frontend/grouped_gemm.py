@@ -18,7 +18,7 @@ from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
-from cutedialect.backend.runtime.torch_tensors import mark_written, opaque, record_use
+from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
 from cutedialect.schedule import Schedule
 
 from .captured import exact
@@ -73,6 +73,7 @@ def grouped_gemm(
         same = _equal_call((as_, bs, c, bias, out, scale_a, scale_b, aux, alpha, beta), options)
         prepared = _repeated.get(same)
         if prepared is not None:
+            check_modes((as_, bs, out))
             prepared.repeat(stream)
             mark_written((out, aux))
             if stream is not None:

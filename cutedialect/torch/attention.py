@@ -16,6 +16,7 @@ from cutedialect.schedule import Schedule
 
 from .operators import (
     check_deterministic,
+    check_forward_mode,
     define,
     is_direct,
     needs_gradient,
@@ -82,6 +83,7 @@ def attention(
         )  # fmt: skip
     if needs_gradient(given):
         raise RuntimeError(_NO_BACKWARD)
+    check_forward_mode(given)
     options = (
         causal, scale, window, softcap, lengths, *offsets, block_table, *tensors, *factors,
         torch_dtype(out_dtype, "out_dtype"), arch, text, backend,

@@ -19,9 +19,11 @@ from cutedialect.schedule import Schedule
 
 from .operators import (
     check_deterministic,
+    check_forward_mode,
     define,
     element_type,
     is_direct,
+    is_transformed,
     needs_gradient,
     schedule_text,
     torch_dtype,
@@ -93,11 +95,14 @@ def gemm(
         torch_dtype(acc_dtype, "acc_dtype"), fast_accum, torch_dtype(out_dtype, "out_dtype"), arch,
         text, backend,
     )  # fmt: skip
+    check_forward_mode((a, b, c, bias))
     operators = torch.ops.cutedialect
     if out is None and aux is None:
         if activation in _FROM_RESULT or not needs_gradient((a, b, c, bias)):
-            return operators.gemm(a, b, *options)
-        return operators.gemm_aux(a, b, *options)[0]
+            return (
+                _Gemm.apply(a, b, *options) if is_transformed() else operators.gemm(a, b, *options)
+            )
+        return (_GemmAux.apply if is_transformed() else operators.gemm_aux)(a, b, *options)[0]
     for name, written in (("out", out), ("aux", aux)):
         if written is not None and needs_gradient((a, b, c, bias, out, aux)):
             raise ValueError(
@@ -227,32 +232,39 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], before_or_after: Any) -> None:
 
 
 def _backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
-    result = ctx.saved_tensors[2]
+    a, b, result = ctx.saved_tensors
     if ctx.activation == "relu":
         gradient = torch.ops.aten.threshold_backward(gradient, result, 0)
-    return _operand_gradients(ctx, gradient)
+    return _operand_gradients(ctx, a, b, gradient)
 
 
 def _backward_aux(ctx: Any, gradient: Any, gradient_before: Any) -> tuple[Any, ...]:
-    before = ctx.saved_tensors[2]
+    a, b, before = ctx.saved_tensors
     through = gradient
     if gradient is not None and ctx.activation is not None:
         through = _DERIVATIVES[ctx.activation](gradient, before)
     if gradient_before is not None:
         through = gradient_before if through is None else through + gradient_before
-    return _operand_gradients(ctx, through)
+    return _operand_gradients(ctx, a, b, through)
 
 
 _DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {
     "relu": lambda gradient, before: torch.ops.aten.threshold_backward(gradient, before, 0),
     "gelu": lambda gradient, before: torch.ops.aten.gelu_backward(gradient, before),
-    "silu": lambda gradient, before: torch.ops.aten.silu_backward(gradient, before),
+    "silu": lambda gradient, before: _silu_backward(gradient, before),
 }
 
 
-def _operand_gradients(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+def _silu_backward(gradient: Any, before: Any) -> Any:
+    """torch's own has no derivative, so that it is spelled out where one may be taken of it."""
+    if not torch.is_grad_enabled():
+        return torch.ops.aten.silu_backward(gradient, before)
+    sigmoid = torch.sigmoid(before)
+    return gradient * sigmoid * (1 + before * (1 - sigmoid))
+
+
+def _operand_gradients(ctx: Any, a: Any, b: Any, gradient: Any) -> tuple[Any, ...]:
     """The gradients of a, b, c, bias, and None for every other argument."""
-    a, b, _ = ctx.saved_tensors
     wants = wanted(ctx)
     of_c = of_bias = None
     if wants[2] and ctx.c is not None and ctx.beta != 0:
@@ -294,9 +306,7 @@ def _product(one: Any, other: Any, like: Any, *, alpha: float, arch: Any, backen
     batch = torch.broadcast_shapes(one.shape[:-2], other.shape[:-2])
     is_summed = tuple(batch) != tuple(like.shape[:-2])
     dtype = torch.float32 if is_summed and like.dtype != torch.float64 else like.dtype
-    product = torch.ops.cutedialect.gemm(
-        one, other, alpha=alpha, out_dtype=dtype, arch=arch, backend=backend
-    )
+    product = gemm(one, other, alpha=alpha, out_dtype=dtype, arch=arch, backend=backend)
     return _summed(product, like.shape).to(like.dtype)
 
 
@@ -306,3 +316,39 @@ def _summed(value: Any, shape: Any) -> Any:
 
 with_backward("gemm", _backward, _remember)
 with_backward("gemm_aux", _backward_aux, _remember_aux)
+
+
+class _Gemm(torch.autograd.Function):
+    """The operator in the form that transforms of torch.func take."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs: Any) -> Any:
+        return torch.ops.cutedialect.gemm(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _remember(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return _backward(ctx, *gradients)
+
+
+class _GemmAux(torch.autograd.Function):
+    """`_Gemm` with what stands before the activation."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*inputs: Any) -> Any:
+        return torch.ops.cutedialect.gemm_aux(*inputs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _remember_aux(ctx, inputs, output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return _backward_aux(ctx, *gradients)

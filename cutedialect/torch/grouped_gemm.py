@@ -16,6 +16,7 @@ from cutedialect.schedule import Schedule
 from .gemm import _fake_gemm, check_differentiable
 from .operators import (
     check_deterministic,
+    check_forward_mode,
     define,
     is_direct,
     schedule_text,
@@ -79,6 +80,7 @@ def grouped_gemm(
                 f"{name}: expected None where a gradient is required or torch compiles, got a "
                 "list; take the result"
             )
+    check_forward_mode((*as_, *bs))
     tensors_a, factor_a = _split(scale_a)
     tensors_b, factor_b = _split(scale_b)
     return torch.ops.cutedialect.grouped_gemm(

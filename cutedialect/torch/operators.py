@@ -92,13 +92,33 @@ def is_direct(tensors: Sequence[Any]) -> bool:
     """
     if torch.compiler.is_compiling():
         return False
-    if torch._C._len_torch_dispatch_stack() or torch._C._functorch.peek_interpreter_stack():
+    if torch._C._len_torch_dispatch_stack() or is_transformed() or torch._C._get_tracing_state():
         return False
     return not _autocasts() and array_looks(tensors) is not None and not any(map(_is_meta, tensors))
 
 
+def is_transformed() -> bool:
+    """Whether a transform of torch.func (grad, vmap, jvp) is at work; Dynamo traces through it."""
+    if torch.compiler.is_compiling():
+        return False
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def check_forward_mode(tensors: Iterable[Any]) -> None:
+    """Refuse tangents, which an operator would drop: it has no forward-mode derivative."""
+    forward = torch.autograd.forward_ad
+    if forward._current_level < 0:
+        return
+    for tensor in tensors:
+        if isinstance(tensor, torch.Tensor) and forward.unpack_dual(tensor).tangent is not None:
+            raise NotImplementedError(
+                "expected tensors without a tangent, got one of forward-mode differentiation (jvp);"
+                " gradients of cutedialect.torch are of reverse mode (torch.autograd.grad, vjp)"
+            )
+
+
 def _is_meta(tensor: Any) -> bool:
-    return tensor is not None and tensor.is_meta
+    return getattr(tensor, "is_meta", False)
 
 
 def _autocasts() -> bool:

@@ -214,3 +214,16 @@ def test_dynamo_breaks_the_graph_at_a_call_and_goes_on(entry):
     torch._dynamo.reset()
     with pytest.raises(torch._dynamo.exc.Unsupported, match=r"cutedialect\.torch"):
         torch.compile(program, backend="eager", fullgraph=True)(A)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_tangent_and_a_trace_are_refused(entry):
+    calls_with(A)[entry]()
+    with torch.autograd.forward_ad.dual_level():
+        calls_with(A)[entry]()
+        dual = torch.autograd.forward_ad.make_dual(A, A)
+        with pytest.raises(NotImplementedError, match="expected tensors without a tangent"):
+            calls_with(dual)[entry]()
+    with pytest.raises(NotImplementedError, match=r"expected a call outside of torch\.jit\.trace"):
+        torch.jit.trace(lambda a: calls_with(a)[entry](), (A,))

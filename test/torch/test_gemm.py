@@ -257,6 +257,7 @@ def test_deterministic_mode_refuses_sums_in_any_order():
         torch.use_deterministic_algorithms(False)
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
 def test_negated_views_and_vmap_are_resolved_by_the_operator():
     negated = torch._neg_view(A)
     torch.testing.assert_close(ct.gemm(negated, B), -ct.gemm(A, B))
@@ -283,3 +284,35 @@ def test_a_subclass_that_dispatches_sees_the_operator():
 
     torch.testing.assert_close(ct.gemm(Logged(A), B), ct.gemm(A, B))
     assert Logged.seen == ["cutedialect.gemm.default"]
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_transforms_of_torch_func_and_checkpoints():
+    def mine(a):
+        return ct.gemm(a, b, bias=b[0], activation="silu").pow(2).sum()
+
+    def theirs(a):
+        wide = b.double()
+        return torch.nn.functional.silu(a.double() @ wide + wide[0]).pow(2).sum()
+
+    a, b = (drawn(8, 8, dtype=torch.float32, seed=s) for s in (0, 1))
+    batch = torch.stack([a, a + 1])
+    found = torch.vmap(torch.func.grad(mine))(batch)
+    want = torch.stack([torch.func.grad(theirs)(each) for each in batch])
+    torch.testing.assert_close(found, want, atol=0.2, rtol=1e-2)
+    twice = torch.func.grad(lambda x: torch.func.grad(mine)(x).sum())(a)
+    want = torch.func.grad(lambda x: torch.func.grad(theirs)(x).sum())(a)
+    torch.testing.assert_close(twice, want, atol=0.5, rtol=2e-2)
+    x = a.clone().requires_grad_()
+    torch.utils.checkpoint.checkpoint(mine, x, use_reentrant=False).backward()
+    torch.testing.assert_close(x.grad, found[0])
+
+
+def test_a_tangent_is_refused_by_the_operator():
+    with pytest.raises(NotImplementedError, match="expected tensors without a tangent"):
+        torch.func.jvp(lambda a: ct.gemm(a, B), (A,), (A,))
+
+
+def test_a_trace_records_the_operator():
+    traced = torch.jit.trace(lambda a: ct.gemm(a, B), (A,))
+    torch.testing.assert_close(traced(A + 1), ct.gemm(A + 1, B))

@@ -28,7 +28,7 @@ from cutedialect.backend.runtime.program import CompiledProgram, assembled
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import GroupParameter, ScalarParameter, Signature
 from cutedialect.backend.runtime.streams import stream_handle
-from cutedialect.backend.runtime.torch_tensors import mark_written, opaque, record_use
+from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
 from cutedialect.remarks import Remark
 
 _REMEMBERED = 1024
@@ -179,6 +179,8 @@ class Kernel:
         and hold their results when the call returns. Raises TypeError or ValueError that names the
         argument before anything is touched.
         """
+        if "torch" in sys.modules:
+            check_modes(args)
         look = launch_look(args)
         key = None if look is None else self._key(look)
         prepared = None if key is None else self._prepared.get(key)

@@ -146,6 +146,29 @@ def _argument(tensor: Any) -> TensorArgument:
     return host_view(pointer, shape, tensor.stride(), dtype, tensor, writeable=True)
 
 
+def check_modes(values: Sequence[Any]) -> None:
+    """Refuse tensors whose tangents a launch would drop (forward-mode differentiation), and all of
+    them under torch.jit.trace, which would record memory that nothing writes.
+    """
+    torch: Any = sys.modules.get("torch")
+    autograd = getattr(torch, "autograd", None)
+    forward: Any = getattr(autograd, "forward_ad", None)
+    tracing = getattr(getattr(torch, "_C", None), "_get_tracing_state", None)
+    if getattr(forward, "_current_level", -1) >= 0:
+        for tensor in _flat(values):
+            if is_torch(tensor) and forward.unpack_dual(tensor).tangent is not None:
+                raise NotImplementedError(
+                    "expected tensors without a tangent, got one of forward-mode differentiation "
+                    "(jvp), which kernels do not have; take torch.autograd.grad with an op of "
+                    "cutedialect.torch"
+                )
+    if tracing is not None and tracing() is not None and any(map(is_torch, _flat(values))):
+        raise NotImplementedError(
+            "expected a call outside of torch.jit.trace, got one inside, which would not record "
+            f"the kernel; {_REMEDY}"
+        )
+
+
 def mark_written(values: Sequence[Any]) -> None:
     """Bump the version of each tensor of `values`, lists included, as an in-place operation of
     torch does: a backward that has saved the old contents then says so.
