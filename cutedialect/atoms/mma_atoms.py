@@ -403,5 +403,10 @@ def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
 
 
 def _pairs_on(chip: Target) -> str:
-    """The operand types that a target multiplies, for messages."""
-    return ", ".join(sorted({f"{x.types.a} x {x.types.b}" for x in _all() if chip.has(x.requires)}))
+    """The operand types of whole bytes that a target multiplies, for messages."""
+    pairs = {
+        f"{x.types.a} x {x.types.b}"
+        for x in _all()
+        if chip.has(x.requires) and BITS[x.types.a] >= 8
+    }
+    return ", ".join(sorted(pairs))

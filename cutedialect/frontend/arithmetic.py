@@ -36,7 +36,8 @@ _BINARY: dict[str, tuple[type | None, type | None, type | None]] = {
     "maximum": (arith.MaximumfOp, arith.MaxSIOp, arith.MaxUIOp),
     "minimum": (arith.MinimumfOp, arith.MinSIOp, arith.MinUIOp),
 }
-# A quotient may be formed with the divisor's reciprocal: `div.full.f32`, off by at most 2 ulp.
+# A quotient may be formed with the divisor's reciprocal, where a kernel only streams:
+# `div.full.f32`, off by at most 2 ulp.
 _APPROXIMATE = arith.FastMathFlagsAttr([FastMathFlag.ALLOW_RECIP])
 _UNDEFINED = {
     "truediv": "floats for '/' (use // or convert with .to(cute.f32))",

@@ -450,3 +450,12 @@ def test_results_from_registers_leave_in_columns_too(how):
         assembly = ptxas.assemble(kernel.ptx, "sm_90a")
         assert [message for message in assembly.messages if message.is_loss] == []
         assert (assembly.spill_stores, assembly.spill_loads, assembly.stack) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86"])
+@pytest.mark.parametrize("activation", ["gelu", "silu"])
+def test_activations_beside_accumulators_do_not_spill(arch, activation):
+    tensor, vector = (cute.TensorSpec((None,) * rank, cute.f16) for rank in (2, 1))
+    options = {"bias": vector, "activation": activation}
+    kernel = cute.compile(cute.gemm, tensor, tensor, arch=arch, **options)
+    ptxas.check_strict(ptxas.assemble(kernel.ptx, arch), kernel.ptx)

@@ -208,20 +208,25 @@ def _float(
         wide = [to_f32(builder, each, name) for each in operands]
         if type(op) in _EXTREME:
             return from_f32(builder, extreme(builder, _EXTREME[type(op)], "f32", *wide), name)
-        return from_f32(builder, _single(builder, op, row[0], wide), name)
+        return from_f32(builder, _single(context, op, row[0], wide), name)
     if type(op) in _EXTREME and name == "f32":
         return extreme(builder, _EXTREME[type(op)], name, *operands)
-    return _single(builder, op, mnemonic, operands)
+    return _single(context, op, mnemonic, operands)
 
 
-def _single(builder: ScalarBuilder, op: Operation, mnemonic: str, operands: list[Scalar]) -> Scalar:
+def _single(context: Context, op: Operation, mnemonic: str, operands: list[Scalar]) -> Scalar:
     """One instruction, or a faster one where the flags of an f32 division allow it: `arcp` the one
     of 2 ulp over the full range, `afn` a product with the reciprocal, normal numbers only.
+
+    Beside accumulators the exact quotient stays: `ptxas` computes many of the inline ones at once,
+    for which it spills, and the exact one is a call.
     """
+    builder = context.builder
     if mnemonic == "div.rn.f32" and _allows(op, FastMathFlag.APPROX_FUNC):
         inverse = builder.pure("rcp.approx.ftz.f32", operands[1])
         return inverse if operands[0] == 1.0 else builder.pure("mul.f32", operands[0], inverse)
-    if mnemonic == "div.rn.f32" and _allows(op, FastMathFlag.ALLOW_RECIP):
+    inlines = _allows(op, FastMathFlag.ALLOW_RECIP) and context.is_streaming
+    if mnemonic == "div.rn.f32" and inlines:
         mnemonic = "div.full.f32"
     return builder.pure(mnemonic, *operands)
 
