@@ -4,7 +4,10 @@ with both extremes of what `local` leaves open.
 
 from __future__ import annotations
 
+import runpy
+import sys
 from itertools import pairwise
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -204,3 +207,22 @@ def test_scores_that_grow_take_the_branches_of_rows(large):
     want, _ = softmax_reference(q, k, v, np.ones((64, 384), bool))
     got = cute.attention(q, k, v, arch="sm_90a", backend="interpreter")
     assert np.abs(got - want).max() < 8e-3
+
+
+# All but one that launches what was compiled, and has no tile program any more.
+FOLDER = Path(__file__).parents[3] / "examples"
+EXAMPLES = sorted(set(FOLDER.glob("*.py")) - {FOLDER / "from_json.py"})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples(example, every_stage, monkeypatch, tmp_path):
+    """What they compute by NumPy they compare themselves."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUTEDIALECT_BACKEND", "emulator")
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    monkeypatch.syspath_prepend(str(example.parent))
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(example), run_name="__main__")
+    assert not end.value.code
+    assert "cute-partition" in every_stage

@@ -1,0 +1,17 @@
+"""Every op that may stand in a module before it is synchronized has a rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from cutedialect.backend.interpreter import program, rules
+from cutedialect.dialects.cute import Cute, KernelOp
+from cutedialect.dialects.cute_nvgpu import CuteNvgpu
+
+OPS = [op for dialect in (Cute, CuteNvgpu) for op in dialect.operations if op is not KernelOp]
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_there_is_a_rule(op):
+    assert program  # it loads the tables
+    assert (op in rules._STEPS) != (op in rules._FUNCTIONS)
