@@ -51,7 +51,11 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.passes.assign_warp_roles import MAIN, Role
-from cutedialect.passes.multiply_groups import MultiplyGroups, group_multiplies
+from cutedialect.passes.multiply_groups import (
+    MultiplyGroups,
+    group_multiplies,
+    is_warpgroup_multiply,
+)
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.resource_plan import buffer_bytes, room
 from cutedialect.passes.ring_buffers import ring_type
@@ -376,6 +380,9 @@ def _use(
     ring = create.ring
     index = IndexOp(state.state)
     start = edge.readers[0]
+    if is_warpgroup_multiply(start) and not isinstance(start.prev_op, WgmmaFenceOp):
+        # Behind a wait, the assembler wants the multiplies that follow to begin anew (C7519).
+        _before(start, [WgmmaFenceOp()], edge.consumer)
     while isinstance(start.prev_op, WgmmaFenceOp):
         start = start.prev_op
     _before(start, [ConsumerWaitOp(ring, state=state.state), index], edge.consumer)

@@ -122,3 +122,11 @@ def test_products_around_a_loop(arch, trips):
     loop_behind_products(a, b, y, arch=arch, backend="emulator")
     parts = b.astype(np.float64).reshape(trips, 32, 64)
     assert np.array_equal(y, a.astype(np.float64) @ (parts.sum(0) + parts[0] + parts[-1]))
+
+
+def test_multiplies_of_warpgroups_in_a_row_assemble():
+    """Behind each wait for operands a fence begins anew: the assembler adds none of its own."""
+    halves, floats = (cute.TensorSpec((None, None), dtype) for dtype in (cute.f16, cute.f32))
+    for kernel, count in ((two_products, 4), (loop_behind_products, 2), (register_operand, 3)):
+        found = cute.compile(kernel, *[halves] * count, floats, arch="sm_90a")
+        assert found.resources.spills == 0
