@@ -190,7 +190,11 @@ def __getattr__(name: str) -> object:
         return value
     if name in _SUBMODULES:
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [*_EXPORTS, *_SUBMODULES], 1)
+    hint = f"; did you mean {near[0]}?" if near and not name.startswith("_") else ""
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'{hint}", name=name)
 
 
 def __dir__() -> list[str]:

@@ -392,6 +392,8 @@ def trace_body(
             raise
         if state.failure is not None:
             raise state.failure
+        for unused in state.unused.values():
+            raise unused
         if result is not None:
             raise at_start(
                 program,

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from types import TracebackType
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Region, SSAValue
 
+from .escapes import escape_of
 from .liveness import is_at_loop
 from .scalar import Scalar, as_condition, as_i32
-from .trace import current, error, location, user_frame
+from .trace import current, error, location, traced_frames, user_frame
 from .traced_state import StateBefore
 
 
@@ -34,11 +36,19 @@ def range_(start: object, stop: object = None, step: object = 1) -> Loop:
     low, high = as_i32(start, "a loop bound"), as_i32(stop, "a loop bound")
     stride = as_i32(step, "a step")
     if isinstance(step, Scalar):
-        return Loop(low, high, stride, may_be_zero=True)
-    number = operator.index(step)  # pyright: ignore[reportArgumentType]
-    if number == 0:
-        raise error("expected a step other than 0, got 0")
-    return Loop(low, high, stride, is_plain=number == 1)
+        loop = Loop(low, high, stride, may_be_zero=True)
+    else:
+        number = operator.index(step)  # pyright: ignore[reportArgumentType]
+        if number == 0:
+            raise error("expected a step other than 0, got 0")
+        loop = Loop(low, high, stride, is_plain=number == 1)
+    _promise(loop, "expected `for k in cute.range(...):` around a body, got the range alone")
+    return loop
+
+
+def _promise(made: object, message: str) -> None:
+    """Note what is wrong if `made` is not entered before the kernel ends."""
+    current().unused[id(made)] = error(message)
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ class Loop:
                 "comprehension, such as enumerate, zip, list or sum, which would see one trip; "
                 "count with the loop's index"
             )
+        current().unused.pop(id(self), None)
         return _trip(self)
 
 
@@ -112,25 +123,60 @@ def _trips(low: Scalar, high: Scalar, step: Scalar, may_be_zero: bool) -> Scalar
     return count
 
 
-@contextmanager
-def when(condition: object) -> Iterator[None]:
-    """Run the body where a CTA-uniform condition holds: `with cute.when(m < n): ...`."""
-    trace = current()
+class Body(AbstractContextManager[None]):
+    """What `with` enters: a body that is traced whether or not its condition holds."""
+
+    def __init__(self, traced: AbstractContextManager[None], name: str) -> None:
+        self.traced = traced
+        _promise(self, f"expected `with {name}:` around a body, got the call alone")
+
+    def __enter__(self) -> None:
+        current().unused.pop(id(self), None)
+        for frame in traced_frames():
+            escape = escape_of(frame)
+            if escape is not None:
+                raise error(
+                    f"expected the body of a condition to run to its end, got {escape}, which "
+                    "would be taken whether or not it holds; put what is not to run under "
+                    "cute.otherwise or another cute.when"
+                )
+        self.traced.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        trace = current()
+        if kind is not None and trace.failure is None:
+            trace.failure = error(
+                "expected the body of a condition to run to its end, got an exception"
+            )
+        return self.traced.__exit__(kind, value, traceback)
+
+
+def when(condition: object) -> AbstractContextManager[None]:
+    """Run the body where a CTA-uniform condition holds: `with cute.when(m < n): ...`.
+
+    The body is always traced: it must run to its end, and leave Python's own state as it is.
+    """
     value = as_condition(condition, "the condition of cute.when")
+    return Body(_when(value), "cute.when(condition)")
+
+
+@contextmanager
+def _when(value: SSAValue) -> Iterator[None]:
+    trace = current()
     then, other = Block(), Block()
     branch = scf.IfOp(value, [], Region(then), Region(other))
     trace.insert(branch)
-    frame = user_frame()
-    before = StateBefore(is_loop=False)
-    with trace.region(then, f"the condition at line {frame.f_lineno}"):
+    with _traced(then):
         yield
-        before.check()
-        trace.insert(scf.YieldOp())
     other.add_op(_yield())
 
 
-@contextmanager
-def otherwise() -> Iterator[None]:
+def otherwise() -> AbstractContextManager[None]:
     """The other branch of the `cute.when` just before."""
     trace = current()
     last = trace.scope.block.last_op
@@ -139,12 +185,24 @@ def otherwise() -> Iterator[None]:
     block = last.false_region.block
     if block.first_op is not block.last_op:
         raise error("expected one cute.otherwise for a cute.when, got a second one")
+    return Body(_otherwise(block), "cute.otherwise()")
+
+
+@contextmanager
+def _otherwise(block: Block) -> Iterator[None]:
     ending = block.last_op
     assert ending is not None
     ending.detach()
-    frame = user_frame()
+    with _traced(block):
+        yield
+
+
+@contextmanager
+def _traced(block: Block) -> Iterator[None]:
+    """The body of a branch."""
+    trace = current()
     before = StateBefore(is_loop=False)
-    with trace.region(block, f"the condition at line {frame.f_lineno}"):
+    with trace.region(block, f"the condition at line {user_frame().f_lineno}"):
         yield
         before.check()
         trace.insert(scf.YieldOp())

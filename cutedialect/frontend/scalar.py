@@ -6,6 +6,7 @@ import operator
 from typing import ClassVar
 
 import numpy as np
+from xdsl.dialects import math
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Attribute, SSAValue
 
@@ -144,7 +145,28 @@ class Scalar:
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        raise error("expected a Python bool, got a run-time condition; use `with cute.when(cond):`")
+        raise error(
+            "expected a Python bool, got a run-time condition; use `with cute.when(cond):` for if, "
+            "cute.where(cond, a, b), & and | for and and or, cute.minimum and cute.maximum"
+        )
+
+    def __float__(self) -> float:
+        raise error(
+            "expected a Python number, got a run-time scalar; convert it with .to(cute.f32), and "
+            "use cute.exp and the like in the place of Python's math"
+        )
+
+    def __format__(self, spec: str) -> str:
+        raise error(
+            "expected a value that is known while the kernel is traced, got a run-time scalar; "
+            'print it with cute.printf("%d", value)'
+        )
+
+    def __abs__(self) -> Scalar:
+        dtype = self.dtype
+        if dtype.kind == "f":
+            return Scalar(current().insert(math.AbsFOp(self.use())).results[0])
+        return self.binary("maximum", -self) if dtype.kind == "i" else self
 
     def __index__(self) -> int:
         raise error(

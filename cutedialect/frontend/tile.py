@@ -501,6 +501,14 @@ class Tile:
     def __bool__(self) -> bool:
         raise error("expected a Python bool, got a tile; use cute.where for elementwise choices")
 
+    def __format__(self, spec: str) -> str:
+        raise error("expected a value that is known while the kernel is traced, got a tile")
+
+    def __abs__(self) -> Tile:
+        from .functions import abs_
+
+        return abs_(self)
+
     def __iter__(self):
         raise error("expected whole-tile operations, got iteration over a tile")
 

@@ -66,6 +66,8 @@ class Trace:
     scopes: list[Scope] = field(default_factory=list)
     loops: list[object] = field(default_factory=list)
     failure: TraceError | None = None
+    # What is wrong if a loop or a condition that was made is never entered, by its id.
+    unused: dict[int, TraceError] = field(default_factory=dict)
     # Of a host program only.
     launches: Launches | None = None
 

@@ -53,6 +53,8 @@ def _is_for_user(error: Exception) -> bool:
     # Wrong arguments are named by functions of this package; xDSL's own errors are none of these.
     is_named = isinstance(error, TypeError | ValueError | RuntimeError | OSError)
     name = last.tb_frame.f_code.co_filename
+    if isinstance(error, AttributeError) and name == _PACKAGE + "__init__.py":
+        return True  # a name that the package does not have
     return is_named if name.startswith(_PACKAGE) else not _is_library(name)
 
 

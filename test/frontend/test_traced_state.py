@@ -482,3 +482,101 @@ def test_equal_values_are_no_change():
         store(Y, acc)
 
     assert run(program, 2) == 6
+
+
+def returns(Y, n):
+    with cute.when(n > 5):  # here
+        store(Y, 1)
+        return
+    store(Y, 2)
+
+
+def breaks(Y, n):
+    for i in range(3):
+        with cute.when(n > i):  # here
+            store(Y, i)
+            if COUNT < 0:
+                break
+
+
+def continues_in_the_other_branch(Y, n):
+    for i in range(3):
+        with cute.when(n > i):
+            store(Y, i)
+        with cute.otherwise():  # here
+            continue
+        store(Y, n)
+
+
+@pytest.mark.parametrize("function", [returns, breaks, continues_in_the_other_branch])
+def test_a_condition_that_is_left_early(function):
+    refused(function, "of a condition to run to its end, got (return|break|continue) at line")
+
+
+def swallowed(Y, n):
+    try:
+        with cute.when(n > 5):
+            raise KeyError
+    except KeyError:
+        pass
+    store(Y, n)
+
+
+def when_alone(Y, n):
+    cute.when(n > 5)
+    store(Y, n)
+
+
+def otherwise_alone(Y, n):
+    with cute.when(n > 5):
+        store(Y, 1)
+    cute.otherwise()
+
+
+def range_alone(Y, n):
+    cute.range(n)
+    store(Y, n)
+
+
+def formatted(Y, n):
+    cute.printf(f"n = {n}")
+    store(Y, n)
+
+
+def as_float(Y, n):
+    store(Y, float(n))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (swallowed, "of a condition to run to its end, got an exception"),
+        (when_alone, r"expected `with cute.when\(condition\):` around a body, got the call alone"),
+        (otherwise_alone, r"expected `with cute.otherwise\(\):` around a body, got the call alone"),
+        (range_alone, "around a body, got the range alone"),
+        (formatted, "known while the kernel is traced, got a run-time scalar; print it"),
+        (as_float, "expected a Python number, got a run-time scalar"),
+    ],
+)
+def test_what_would_have_no_effect(function, message):
+    with pytest.raises(CompileError, match=message) as caught:
+        run(function)
+    assert caught.value.location is not None
+    assert caught.value.location.startswith(__file__)
+
+
+def test_loops_of_python_under_a_condition_may_break():
+    def program(Y, n):
+        acc = cute.zeros(SHAPE)
+        with cute.when(n > 1):
+            for i in range(5):
+                acc += abs(n - 2 * n)
+                if i == 1:
+                    break
+
+            def unused():
+                return 3
+
+        store(Y, acc)
+
+    assert run(program, 3) == 6
