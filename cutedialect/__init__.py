@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend import exact as exact
     from cutedialect.frontend.attention import attention as attention
     from cutedialect.frontend.autotune import autotune as autotune
+    from cutedialect.frontend.autotuned import autotuned as autotuned
     from cutedialect.frontend.dtypes import bf16 as bf16
     from cutedialect.frontend.dtypes import e4m3 as e4m3
     from cutedialect.frontend.dtypes import e5m2 as e5m2
@@ -96,6 +97,7 @@ _PUBLIC = {
     "cutedialect.frontend": ("exact",),
     "cutedialect.frontend.attention": ("attention",),
     "cutedialect.frontend.autotune": ("autotune",),
+    "cutedialect.frontend.autotuned": ("autotuned",),
     "cutedialect.frontend.dtypes": (
         "bf16",
         "e4m3",

@@ -33,13 +33,14 @@ from .kernel import KernelFunction
 from .launch import as_schedule
 from .progress_line import ProgressLine
 from .tunable import Tunable, TunableKernel
+from .tuned_options import Candidate, Options
 
 ROUNDS = 30
 # After so many rounds only those go on that are within a factor of the best, and only so many.
 _CUTS = ((3, 1.25, 16), (10, 1.06, 8))
 _PROCESSES = 16
 
-Config = Schedule | str | None
+Config = Schedule | str | Mapping[str, object] | None
 
 
 def autotune(
@@ -50,15 +51,17 @@ def autotune(
     again: bool = False,
     check: bool = True,
     **options: Any,
-) -> Schedule:
+) -> Any:
     """The fastest schedule of `cute.gemm` or a `@cute.kernel` function for arguments like `args`.
 
     `args` and `options` are those of a call or of `cute.compile`: arrays, whose copies are timed so
     that they stay as they are, or `cute.TensorSpec`s of given extents. `configs` are schedules or
     their texts (None is what is chosen without one); by default the list of `cute.gemm`, or
-    variations of what the heuristic takes. Each is timed in `rounds` rounds by CUDA events, L2
-    flushed before each launch. One that gives another result than the first fails, unless `check`
-    is off, for kernels whose result is not the same each time.
+    variations of what the heuristic takes. A mapping among them sets compile-time parameters of a
+    kernel, and perhaps a schedule, `{"tile": (4, 1024), "schedule": "warps = (4,1)"}`; where one
+    is the fastest it is the result: the keyword arguments of the call. Each is timed in `rounds`
+    rounds by CUDA events, L2 flushed before each launch. One that gives another result than the
+    first fails, unless `check` is off, for kernels whose result is not the same each time.
 
     The result is kept on disk for the kernel, target, device and class of problems (extents to
     three leading bits), and found there next time unless `again` is set; `cute.gemm` without a
@@ -67,12 +70,13 @@ def autotune(
     no candidate runs.
     """
     line = ProgressLine()
+    given = None if configs is None else list(configs)
     try:
         tuning = tune(
             op,
             args,
             options,
-            configs=configs,
+            configs=given,
             rounds=rounds,
             again=again,
             check=check,
@@ -87,6 +91,9 @@ def autotune(
             print("autotune: stopped before the last round", file=sys.stderr)
     best = tuning.best
     assert best is not None
+    for each in _candidates(given or ()):
+        if isinstance(each, Options) and each.text() == best.schedule:
+            return each.call()
     return Schedule.parse(best.schedule or best.full)
 
 
@@ -116,12 +123,17 @@ def tune(
         )
     if rounds < 1:
         raise ValueError(f"rounds: expected 1 or more, got {rounds}")
-    chosen = None if configs is None else _distinct(as_schedule(config) for config in configs)
+    chosen = None if configs is None else _candidates(configs)
     if chosen is not None and not chosen:
         raise ValueError("configs: expected one schedule or more, got none")
     device = DeviceTimer(check) if timer is None else timer
     given = {k: v for k, v in options.items() if k not in ("schedule", "stream", "backend")}
     given["arch"] = given.get("arch") or device.arch
+    if not isinstance(op, KernelFunction) and any(isinstance(c, Options) for c in chosen or ()):
+        raise TypeError(
+            f"configs: expected schedules of {_kind(op)}, got compile-time parameters, which only "
+            "a @cute.kernel function has"
+        )
     target = _tunable(op, args, given, device)
     schedules = _distinct(target.candidates()) if chosen is None else chosen
     key = _key(target, given["arch"], device.device)
@@ -155,7 +167,7 @@ def tune(
 class _Candidate:
     """One schedule on its way: `rounds` has a figure for each round, `first` is its first look."""
 
-    schedule: Schedule | None
+    schedule: Candidate
     kernel: Kernel | None = None
     assembly: Future[object] | None = None
     failure: str | None = None
@@ -182,7 +194,7 @@ class _Search:
     def __init__(
         self,
         target: Tunable,
-        schedules: Sequence[Schedule | None],
+        schedules: Sequence[Candidate],
         timer: Timer,
         rounds: int,
         show: Callable[[str], None],
@@ -324,11 +336,18 @@ def _key(target: Tunable, arch: str, device: str) -> str | None:
         return None
 
 
-def _distinct(schedules: Iterable[Schedule | None]) -> tuple[Schedule | None, ...]:
+def _candidates(configs: Iterable[Config]) -> tuple[Candidate, ...]:
+    return _distinct(
+        Options.of(config) if isinstance(config, Mapping) else as_schedule(config)
+        for config in configs
+    )
+
+
+def _distinct(schedules: Iterable[Candidate]) -> tuple[Candidate, ...]:
     return tuple(dict.fromkeys(schedules))
 
 
-def _text(schedule: Schedule | None) -> str:
+def _text(schedule: Candidate) -> str:
     return "" if schedule is None else schedule.text()
 
 

@@ -28,6 +28,7 @@ from .library.gemm_schedules import (
 )
 from .ready_call import ReadyCall
 from .tunable import extent_class, held, tensor_class
+from .tuned_options import Candidate, Options
 
 # Of the list, what is not estimated to take this many times as long as the best, at most so many.
 _SLOWER = 2.0
@@ -101,13 +102,13 @@ class TunableGemm:
         listed = _specialized if self._call.takes_wgmma(self._arch) else _uniform
         return None, *listed(self._call, self._arch)
 
-    def compiled(self, schedule: Schedule | None) -> Kernel:
+    def compiled(self, schedule: Candidate) -> Kernel:
         kernel = self._ready(schedule).kernel
         if kernel is None:
             raise ValueError(f"a: expected an output with elements, got {self._call.out_shape}")
         return kernel
 
-    def arguments(self, schedule: Schedule | None) -> tuple[Any, ...]:
+    def arguments(self, schedule: Candidate) -> tuple[Any, ...]:
         call = self._call
         a, b, c, bias = (each and each.value for each in (call.a, call.b, call.c, call.bias))
         scale_a, scale_b = call.scale_values
@@ -117,7 +118,8 @@ class TunableGemm:
         )
         return tuple(value for value in given if value is not None)
 
-    def _ready(self, schedule: Schedule | None) -> ReadyCall:
+    def _ready(self, schedule: Candidate) -> ReadyCall:
+        assert not isinstance(schedule, Options)  # `tune` refuses these for a product
         return self._call.prepared_with(schedule, self._alpha, self._beta, self._arch, "auto")
 
 

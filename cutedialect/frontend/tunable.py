@@ -16,6 +16,7 @@ from cutedialect.schedule import Schedule
 
 from .kernel import KernelFunction, ScalarSpec, TensorSpec
 from .launch import compile_kernel, spec_of
+from .tuned_options import Candidate, Options
 
 # Choices that are varied one at a time, around what the heuristic takes.
 _VARIED: dict[str, tuple[object, ...]] = {
@@ -55,11 +56,11 @@ class Tunable(Protocol):
         """The schedules to try if none are given; None is what is chosen without one."""
         ...
 
-    def compiled(self, schedule: Schedule | None) -> Kernel:
+    def compiled(self, schedule: Candidate) -> Kernel:
         """The kernel with a schedule; raises where there is none."""
         ...
 
-    def arguments(self, schedule: Schedule | None) -> tuple[Any, ...]:
+    def arguments(self, schedule: Candidate) -> tuple[Any, ...]:
         """What `Kernel.launch` takes."""
         ...
 
@@ -101,10 +102,11 @@ class TunableKernel:
         ]
         return None, *varied
 
-    def compiled(self, schedule: Schedule | None) -> Kernel:
-        return compile_kernel(self._program, self._held, self._options | {"schedule": schedule})
+    def compiled(self, schedule: Candidate) -> Kernel:
+        options = schedule.call() if isinstance(schedule, Options) else {"schedule": schedule}
+        return compile_kernel(self._program, self._held, self._options | options)
 
-    def arguments(self, schedule: Schedule | None) -> tuple[Any, ...]:
+    def arguments(self, schedule: Candidate) -> tuple[Any, ...]:
         return tuple(value for value in self._held if value is not None)
 
 

@@ -2,6 +2,7 @@
 chosen, what is kept and found again, what failures and Ctrl-C leave. Compilation is real.
 """
 
+import importlib
 import json
 import threading
 
@@ -655,3 +656,89 @@ def test_bad_input_is_one_line(monkeypatch, capsys, arguments, said):
     assert error.startswith("error: ")
     assert said in error
     assert error.count("\n") == 1
+
+
+# Compile-time parameters
+
+
+CONFIGS = [{"tile": (8, 64)}, {"tile": (4, 128), "schedule": "warps = (2,1)"}, {"tile": (16, 32)}]
+
+
+class TileTimer(FakeTimer):
+    """`cost` is asked with the kernel."""
+
+    def prepare(self, kernel, arguments):
+        super().prepare(kernel, arguments)
+        return kernel
+
+    def time(self, prepared):
+        self.log.append(list(prepared))
+        return [self.cost(kernel) for kernel in prepared]
+
+
+def by_tile(kernel):
+    if isinstance(kernel, cute.Schedule):
+        return 1.0
+    text = kernel.stages["trace"]
+    costs = {"[8, 64]": 3.0, "[4, 128]": 2.0, "[16, 32]": 4.0}
+    return next(cost for tile, cost in costs.items() if tile in text)
+
+
+def test_compile_time_parameters_are_candidates():
+    found = tuned(TileTimer(by_tile), configs=CONFIGS)
+    assert [timing.schedule for timing in found.timings] == [
+        "tile = (8, 64)",
+        "tile = (4, 128); warps = (2,1)",
+        "tile = (16, 32)",
+    ]
+    assert found.best.schedule == "tile = (4, 128); warps = (2,1)"
+    # The record is found again, and knows these candidates only.
+    again = tuned(TileTimer(by_tile), configs=CONFIGS[:2])
+    assert again.kept
+    assert again.best.schedule == found.best.schedule
+
+
+def test_autotune_gives_the_keywords_of_the_fastest_call(monkeypatch):
+    monkeypatch.setattr(autotune_module, "DeviceTimer", lambda check: TileTimer(by_tile))
+    best = cute.autotune(double, SPEC, SPEC, configs=CONFIGS)
+    assert best == {"tile": (4, 128), "schedule": cute.Schedule(warps=(2, 1))}
+
+
+def test_what_configurations_are_refused():
+    with pytest.raises(TypeError, match="expected compile-time parameters, got the option arch"):
+        tuned(TileTimer(by_tile), configs=[{"arch": "sm_80"}])
+    with pytest.raises(TypeError, match=r"a value of tile that can be a key .* got list"):
+        tuned(TileTimer(by_tile), configs=[{"tile": [8, 64]}])
+    with pytest.raises(TypeError, match=r"expected schedules of .*gemm.*, got compile-time"):
+        tuned(TileTimer(by_tile), op=cute.gemm, configs=[{"tile": (8, 64)}])
+
+
+def test_a_kernel_is_tuned_at_its_first_call_for_each_class(monkeypatch):
+    calls = []
+
+    def found(kernel, *args, configs, rounds, **options):
+        calls.append(args[0].shape)
+        return configs[1]
+
+    module = importlib.import_module("cutedialect.frontend.autotuned")
+    kernel = cute.autotuned(CONFIGS, key=["X"])(double)
+    x = np.ones((9, 70), np.float32)
+    y = np.empty_like(x)
+    kernel(x, y, backend="emulator")
+    assert (y == 2).all()
+    monkeypatch.setattr(module, "gpu_available", lambda: True)
+    monkeypatch.setattr(module, "autotune", found)
+    expected = {"tile": (4, 128), "schedule": cute.Schedule(warps=(2, 1))}
+    for shape in ((64, 128), (64, 128), (65, 128), (640, 128)):
+        assert kernel.options(cute.TensorSpec(shape, "f32"), SPEC) == expected
+    # 64 and 65 rows are one class.
+    assert calls == [(64, 128), (640, 128)]
+
+
+def test_what_the_decorator_refuses():
+    with pytest.raises(TypeError, match=r"above @cute\.kernel, got function"):
+        cute.autotuned(CONFIGS)(lambda X: None)
+    with pytest.raises(ValueError, match=r"key: expected arguments of double \(X, Y\), got 'Z'"):
+        cute.autotuned(CONFIGS, key=["Z"])(double)
+    with pytest.raises(ValueError, match="one candidate or more"):
+        cute.autotuned([])(double)
