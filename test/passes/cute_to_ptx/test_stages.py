@@ -14,6 +14,7 @@ PASSES = (
     "cute-partition{arch=sm_80}",
     "cute-defer-sums",
     "cute-assign-warp-roles",
+    "cute-schedule-loops",
     "cute-synchronize",
     "convert-to-ptx{arch=sm_80}",
 )
