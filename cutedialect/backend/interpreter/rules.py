@@ -55,6 +55,14 @@ def _step_of(op: Operation) -> Step:
             f"{op.name}",
         )
     operands, result = tuple(op.operands), op.results[0]
+    if len(op.results) > 1:
+        results = tuple(op.results)
+
+        def several(cta: Cta) -> None:
+            values = made(*[cta.values[operand] for operand in operands])
+            cta.values.update(zip(results, values, strict=True))
+
+        return several
 
     def step(cta: Cta) -> None:
         values = cta.values

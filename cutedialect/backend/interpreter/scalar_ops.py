@@ -218,6 +218,22 @@ def _cast(op: Operation) -> Function:
     return lambda a: prepared(a).astype(dtype)
 
 
+def _extended(op: Operation) -> Function:
+    """Both halves of an unsigned product, the low one first."""
+    dtype = dtype_of(op.results[0].type)
+    bits = 8 * dtype.itemsize
+    wide = np.dtype(np.uint64) if bits < 64 else np.dtype(object)
+    mask = (1 << bits) - 1
+
+    def halves(a: Any, b: Any) -> tuple[Any, Any]:
+        product = _as_unsigned(a).astype(wide) * _as_unsigned(b).astype(wide)
+        parts = product & mask, product >> bits
+        low, high = (np.asarray(part).astype(f"u{dtype.itemsize}") for part in parts)
+        return low.astype(dtype), high.astype(dtype)
+
+    return halves
+
+
 _CASTS = (
     arith.ExtFOp, arith.TruncFOp, arith.ExtSIOp, arith.ExtUIOp, arith.TruncIOp, arith.IndexCastOp,
     arith.SIToFPOp, arith.UIToFPOp, arith.FPToSIOp, arith.FPToUIOp,
@@ -227,13 +243,14 @@ _SPECIAL: dict[type[Operation], Callable[[Operation], Function]] = {
     arith.CmpiOp: _compare,
     arith.CmpfOp: _compare,
     arith.SelectOp: lambda op: _select,
+    arith.MulUIExtendedOp: _extended,
     **dict.fromkeys(_CASTS, _cast),
 }
 
 
 def function_of(op: Operation) -> Function | None:
-    """The function from the operands' values to the result's, or None for an op that is neither
-    arith nor math, or that no rule knows.
+    """The function from the operands' values to the result's, or to a tuple of several, or None for
+    an op that is neither arith nor math, or that no rule knows.
     """
     kind = type(op)
     if kind in _SPECIAL:

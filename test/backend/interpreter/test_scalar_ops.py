@@ -140,6 +140,25 @@ def test_casts(case):
     compared(source, result, f"%r = {CASTS[case]}", a, a)
 
 
+@pytest.mark.parametrize("half", ["low", "high"])
+@pytest.mark.parametrize("type_", ["i32", "i64"])
+def test_halves_of_products(type_, half):
+    a, b = (values(DTYPES[type_], seed) for seed in (10, 11))
+    module = text_of(
+        type_,
+        type_,
+        f"%low, %high = arith.mului_extended %x, %y : {type_}\n"
+        f"%r = arith.addi %{half}, %{half} : {type_}",
+    )
+    got = np.zeros_like(a)
+    run(parsed(module), [a, b, got])
+    mask = (1 << 8 * a.itemsize) - 1
+    products = [(int(x) & mask) * (int(y) & mask) for x, y in zip(a, b, strict=True)]
+    shift = 8 * a.itemsize if half == "high" else 0
+    want = [2 * (product >> shift & mask) & mask for product in products]
+    np.testing.assert_array_equal(got.view(f"u{a.itemsize}"), np.array(want, f"u{a.itemsize}"))
+
+
 def test_fused_multiplies_round_once():
     a, b = (values(np.float32, seed) for seed in (8, 9))
     compared("f32", "f32", "%r = math.fma %x, %y, %x : f32", a, b)
