@@ -60,6 +60,7 @@ def gemm(
     scale_b: Any = None,
     acc_dtype: object = None,
     fast_accum: bool = True,
+    precision: str | None = None,
     aux: Any = None,
     out: Any = None,
     out_dtype: object = None,
@@ -91,6 +92,10 @@ def gemm(
     With fast_accum the tensor cores sum fp8 products over all of K, on Hopper to some 13 bits; with
     fast_accum=False every 128 of K are added up in f32 registers. Block scales always do.
 
+    precision: of f32 operands "tf32", the default: they are rounded to 10 bits of mantissa and the
+    products summed in f32, so that an element is off by up to 2^-10 of the sum of the magnitudes of
+    its products. "ieee" and "3xtf32" are refused; other types have None.
+
     `activation` is "relu", "gelu", "silu" or a function of the tile alpha A B + beta C + bias,
     written with the operators of tile programs. `aux` is an array (..., M, N) of any element type
     that gets that tile as it is before the activation.
@@ -110,6 +115,8 @@ def gemm(
     ):
         if value is not None:
             raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
+    if precision is not None:
+        check_precision(precision, a)
     is_scaled = scale_a is not None or scale_b is not None
     if is_scaled:
         alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
@@ -150,6 +157,20 @@ def gemm(
         if key is not None:
             _calls.keep(key, ready)
     return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
+
+
+def check_precision(precision: object, a: Any) -> None:
+    """Refuse a precision that there is not, with the reason."""
+    if precision != "tf32":
+        reasons = {
+            "ieee": "; tensor cores multiply no f32, and there is no product of scalar f32 yet",
+            "3xtf32": "; operands are not split into sums of tf32 yet",
+        }
+        reason = reasons.get(precision, "") if isinstance(precision, str) else ""
+        raise ValueError(f"precision: expected None or 'tf32', got {precision!r}{reason}")
+    dtype = as_operand(a, "a").dtype
+    if dtype != f32:
+        raise ValueError(f"precision: expected None with operands of {dtype.name}, got 'tf32'")
 
 
 def fold_numbers(alpha: float, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
@@ -193,9 +214,12 @@ def compile_gemm(
     scale_a: Any = None,
     scale_b: Any = None,
     fast_accum: bool = True,
+    precision: str | None = None,
     aux: Any = None,
 ) -> Kernel:
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
+    if precision is not None:
+        check_precision(precision, a)
     is_scaled = scale_a is not None or scale_b is not None
     alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
     call = GemmCall(
@@ -434,9 +458,15 @@ class GemmCall:
         """What a schedule is chosen for; specs as in `takes_wgmma`."""
         m, n, k = (_LARGE if x is None else x for x in (*self.out_shape[-2:], self.k))
         batch = prod(1 if extent is None else extent for extent in self.out_shape[:-2])
+        out = self.new_output() if self.out is None else spec_of(self.out, "out")
+        assert isinstance(out, TensorSpec)
+        a, b = specs or self.specs()
         problem = Problem(
             m, n, k, batch, self.a.dtype.bits, self.out_dtype.bits,
             transposed=self._transposed(specs),
+            align=min(a.align, b.align),
+            out_align=out.align,
+            pitches=(_pitch(self.a, a), _pitch(self.b, b)),
         )  # fmt: skip
         if self.promotes:
             return replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
@@ -564,6 +594,21 @@ class GemmCall:
         ]
 
 
+def _pitch(operand: Operand, spec: TensorSpec) -> int:
+    """The power of two, up to `_PITCH`, of which the rows of an operand begin at multiples of so
+    many bytes; the largest where that is not known.
+    """
+    shape = operand.shape[-2:]
+    along = 1 if spec.contiguous == len(spec.shape) - 1 else 0
+    if shape[1 - along] == 1:
+        return _PITCH
+    step = shape[along] if operand.array is None else operand.array.strides[-2:][1 - along]
+    bytes_ = (step or 0) * operand.dtype.bits // 8
+    return min(_PITCH, bytes_ & -bytes_) or _PITCH
+
+
+# Bytes of a line of the cache.
+_PITCH = 128
 # Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup).
 _MOST_PROMOTED = 96
 _LEAST_TRANSPOSED_ALIGN = 4

@@ -24,3 +24,22 @@ def test_error_is_that_of_rounded_operands(arch):
     error = np.abs(cute.gemm(a, b.T, arch=arch, backend="emulator") - exact)
     assert error.max() <= 1.2 * same_precision.max()
     assert error.mean() <= 1.05 * same_precision.mean(), "operands cut off have twice the error"
+
+
+def test_precision_says_how_f32_is_multiplied():
+    a = np.ones((16, 16), np.float32)
+    options = {"arch": "sm_80", "backend": "emulator"}
+    assert (cute.gemm(a, a, precision="tf32", **options) == 16).all()
+    assert cute.compile(cute.gemm, a, a, precision="tf32", **options).name == "gemm"
+    for precision, reason in (
+        ("ieee", "got 'ieee'; tensor cores multiply no f32"),
+        ("3xtf32", "got '3xtf32'; operands are not split"),
+        ("tf33", "got 'tf33'$"),
+        (32, "got 32$"),
+    ):
+        for call in (cute.gemm, lambda *args, **more: cute.compile(cute.gemm, *args, **more)):
+            with pytest.raises(ValueError, match=f"precision: expected None or 'tf32', {reason}"):
+                call(a, a, precision=precision, **options)
+    half = a.astype(np.float16)
+    with pytest.raises(ValueError, match="precision: expected None with operands of f16"):
+        cute.gemm(half, half, precision="tf32", **options)

@@ -27,7 +27,7 @@ from cutedialect.backend.runtime.workspaces import Workspace, layout
 _TABLES_KEPT = 256
 # A piece of memory is a multiple of this many bytes: of what kernels leave as they like, and of
 # zeros.
-_STEPS = (32 << 20, 64 << 10)
+_STEPS = (2 << 20, 64 << 10)
 
 
 class Allocation:
@@ -123,7 +123,7 @@ class DeviceMemory:
         found = self._pieces.get((handle, number))
         if found is None or not found.holds(needs):
             with self._lock:
-                found = self._pieces[handle, number] = self._piece(needs, bool(number))
+                found = self._pieces[handle, number] = self._piece(needs, found, bool(number))
         if self._spare is None and not number:
             with self._lock:
                 self._spare = self._spare or self._allocated(found.sizes)
@@ -140,10 +140,13 @@ class DeviceMemory:
         if not self._captured_tables.issuperset(tables) and self._driver.captured_id(handle):
             self._captured_tables.update(tables)
 
-    def _piece(self, needs: tuple[int, int], captured: bool) -> _Piece:
+    def _piece(self, needs: tuple[int, int], before: _Piece | None, captured: bool) -> _Piece:
         """Memory of a stream or of a capture; launches in flight or in graphs may still use what
-        was there before, so that it stays.
+        was there before, so that it stays, and what comes next is twice as large.
         """
+        if before is not None:
+            grown = [max(need, 2 * old) for need, old in zip(needs, before.sizes, strict=True)]
+            needs = grown[0], grown[1]
         if captured and self._spare is not None and self._spare.holds(needs):
             found, self._spare = self._spare, None
             return found

@@ -1,73 +1,110 @@
 """The schedules from which `cute.gemm` chooses on sm_90a, and the estimate that it chooses by.
 
-The list is short enough to compile whole (`python -m cutedialect schedules` prints it). An estimate
-counts cycles: of a step of the main loop, of what a tile does besides, and of the waves of tiles;
-its constants are a fit to timings of the list on an H100 (benchmarks/NOTES.md).
+The list is short enough to compile whole (`python -m cutedialect schedules` prints it). Beside an
+entry the estimate chooses into how many parts the depth of a tile is split (`split_k`, added in
+order). It counts cycles: of a step of the main loop, of what a tile does besides, of the waves of
+tiles, and of memory; its constants are a fit to timings of random problems on an H100
+(benchmarks/NOTES.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
 from cutedialect.schedule import Schedule
 
 # (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
-# A tile is one line of 128 bytes deep, the widest swizzle.
+# A tile is one line of 128 bytes deep, the widest swizzle. 192 rows are three warpgroups.
 _TILES = {
-    (128, 256): ((2, 1), (1, 1), (1, 2)),
-    (256, 128): ((1, 2), (1, 1)),
+    (128, 256): ((2, 1), (1, 1)),
+    (256, 128): ((1, 2),),
+    (192, 192): ((1, 2), (1, 1)),
+    (192, 160): ((1, 2), (1, 1)),
     (128, 192): ((2, 1), (1, 1)),
     (192, 128): ((1, 2), (1, 1)),
-    (128, 128): ((1, 1),),
-    (64, 256): ((1, 1), (2, 1)),
-    (128, 96): ((1, 1),),
-    (128, 64): ((1, 1), (2, 1)),
-    (128, 32): ((1, 1),),
-    (64, 192): ((1, 1),),
-    (64, 128): ((1, 1),),
+    (128, 160): ((2, 1), (1, 1)),
+    (128, 128): ((1, 1), (1, 2)),
+    (64, 256): ((1, 1),),
+    (128, 96): ((1, 2),),
+    (64, 160): ((2, 1),),
+    (128, 64): ((1, 1), (1, 2)),
+    (64, 128): ((1, 1), (2, 1)),
+    (64, 96): ((1, 1),),
     (64, 64): ((1, 1),),
+    (64, 48): ((1, 1),),
     (64, 32): ((1, 1),),
     (64, 16): ((1, 1),),
     (64, 8): ((1, 1),),
 }
-# Three warpgroups on 64 rows each: a short epilogue beside few steps.
-_THREE_GROUPS = (192, 128)
 # Two warpgroups that take tiles in turns: one stores its results while the other multiplies.
-_ALTERNATE = (128, 128)
-# Tiles of two lines for what memory bounds: half as many waits on barriers, but fewer stages.
-_DEEP = ((64, 112), (64, 64), (64, 32), (128, 128))
-# Tiles of the transposed product, whose columns are the few rows of A: 64 rows of B^T, or 128.
-_SKINNY = ((64, 8), (64, 16), (64, 32), (64, 64), (128, 64))
-# A problem with more rows than this is not skinny.
-_SKINNY_ROWS = 64
+_ALTERNATE = ((128, 128), (64, 256), (64, 128), (64, 64))
+# Tiles of two lines: half as many waits on barriers, but fewer stages.
+_DEEP = ((64, 128), (64, 112), (64, 96), (64, 64), (64, 48), (64, 16))
+# Tiles of the transposed product, whose columns are the few rows of A, of one line and of two.
+_SWAPPED = ((128, 96), (128, 64), (128, 48), (128, 32), (64, 16))
+_SWAPPED_DEEP = ((128, 96), (128, 64), (64, 96), (64, 64), (64, 32), (64, 16), (64, 8))
+# A problem with more rows than this keeps its product as it is.
+_MOST_SWAPPED = 256
+# Parts of the depth that CTAs share, as many as have this many steps each, and no more of them all
+# than so many for each multiprocessor.
+_PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
+_LEAST_STEPS = 2
+_MOST_SHARES = 2
 _LINE = 128
-# H100 SXM: multiprocessors; of them all, bytes from memory for each clock cycle.
+# H100 SXM: multiprocessors.
 _PROCESSORS = 132
-_MEMORY_BYTES = 1900
-# Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, at least, and bytes from
-# L2 for each cycle and multiprocessor; the share of the loads that is felt beside the multiplies.
-_COLUMN = 0.61
-_MULTIPLY = 70
-_L2_BYTES = 55
-_LOADS_FELT = 0.1
-# Cycles that a step of a lone warpgroup waits for its barrier, half as many where two alternate; a
-# ring of fewer stages than this waits longer.
-_WAIT = 20
-_RING = 200 * 1024
-_FEW_STAGES = 4
-_SHORT_RING = 1.1
-# Bytes that shared memory reads or writes in a cycle, and rows that warps transpose together.
-_SHARED_BYTES = 128
+# Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, and at least. Shared
+# memory meanwhile reads the rows, so many cycles, and takes what is loaded, so many bytes in one.
+_COLUMN, _MULTIPLY = 0.42, 16
+_ROWS_READ, _SHARED_BYTES = 16, 128
+# Bytes in a cycle that one multiprocessor gets from L2, and all of them. Rows that begin at
+# multiples of no more than so many bytes take that many times as long.
+_L2_BYTES, _L2_ALL = 109.0, 16200.0
+_PITCHES = {128: 1.0, 64: 1.54, 32: 1.83, 16: 3.29}
+# Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
+_COPIES = {16: (0.0, 0.0), 8: (0.0624, 0.0), 4: (0.0421, 913.0), 2: (0.145, 1030.0)}
+# The exponents with which the parts of a step, and multiprocessors and memory, add up.
+_STEP_NORM, _MEMORY_NORM = 7.64, 2.36
+# Cycles that a step of a lone warpgroup waits, half as many where two take turns; that it waits for
+# the other CTAs of a cluster, alone or beside others; a ring of few stages waits longer.
+_WAIT = 38.9
+_CLUSTER_WAITS = (82.8, 138.0)
+_CLUSTER = 1.043
+_FEW_STAGES, _SHORT_RING = 4, 1.173
+# Cycles of a tile besides its steps: at least, for each accumulator of a thread, and for each where
+# rows of the output are aligned to less than 16 bytes, or to less than 4.
+_TILE, _VALUE = 36.6, 47.1
+_NARROW_VALUE, _SINGLE_VALUE = 37.6, 112.0
+# And where CTAs share the tile: in all, for each accumulator, and for each of each part.
+_SHARE, _SHARE_VALUE, _PART_VALUE = 3330.0, 49.7, 42.2
+# What an estimate with shared tiles has to be better by: it is less certain.
+_SHARED_MARGIN = 1.06
+# The last tile's stores, for each accumulator, where multiplies hide those of the others.
+_LAST_VALUE = 14.8
+# What of a last wave that is not full is not felt, since CTAs are not in step.
+_STRAGGLERS = 0.115
+# Cycles of a launch; bytes from memory in one.
+_LAUNCH, _MEMORY_BYTES = 3590.0, 5000.0
+# What is left of the fit for a tile: its steps and ends take so many times as long; the same where
+# two take turns.
+_FACTORS = {
+    (64, 112): 1.057, (128, 256): 1.103, (256, 128): 1.126, (192, 192): 1.222, (192, 160): 1.244,
+    (128, 192): 1.102, (192, 128): 1.198, (128, 160): 1.13, (128, 128): 1.1, (64, 256): 0.908,
+    (128, 96): 1.039, (64, 160): 0.95, (128, 64): 1.016, (64, 128): 0.885, (64, 96): 0.866,
+    (128, 48): 0.875, (128, 32): 1.03, (64, 64): 0.814, (64, 48): 0.893, (64, 32): 0.755,
+    (64, 16): 0.814, (64, 8): 0.736,
+}  # fmt: skip
+_ALTERNATE_FACTORS = {
+    (128, 128): 1.025, (64, 256): 1.056, (64, 128): 0.997, (64, 64): 0.965,
+}  # fmt: skip
+# Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
+_RING = 226 * 1024
+_CHUNK = 64
 _TRANSPOSED_ROWS = 32
-# Cycles: the first bytes of a kernel, the start and end of a tile, and there for each accumulator
-# of a thread; all of these where another warpgroup multiplies meanwhile; bytes of the last results
-# stored in one.
-_LAUNCH = 1500
-_TILE = 200
-_VALUE = 28
-_HIDDEN_TILE = 150
-_STORE_BYTES = 12
+# By so many fewer accumulators has a thread room where three warpgroups share the registers.
+_FEWER_OF_THREE = 32
 _RASTERS = (2, 4, 8, 16, 32)
 
 
@@ -77,7 +114,8 @@ class Problem:
 
     most_values: accumulators that a thread may hold. blocks: what the rows, columns and depth of a
     tile have to divide, 0 for anything. transposed: whether tiles of A and of B are transposed in
-    shared memory before they are multiplied.
+    shared memory before they are multiplied. align, out_align: bytes, up to 16, of which the rows
+    of the operands and of the output begin at multiples. pitches: the same, up to 128, of A and B.
     """
 
     m: int
@@ -89,6 +127,9 @@ class Problem:
     most_values: int = 128
     blocks: tuple[int, int, int] = (0, 0, 0)
     transposed: tuple[bool, bool] = (False, False)
+    align: int = 16
+    out_align: int = 16
+    pitches: tuple[int, int] = (128, 128)
 
     def takes(self, schedule: Schedule) -> bool:
         """Whether a schedule keeps within the limits."""
@@ -96,8 +137,12 @@ class Problem:
         rows, columns, depth = schedule.tile
         groups = warpgroups(schedule)
         extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
+        # Threads that copy operands leave teams that take turns too few registers.
+        is_copied = self.align < 16 and schedule.roles == "alternate"
+        most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
         return (
-            rows * columns <= self.most_values * 128 * groups
+            not is_copied
+            and rows * columns <= most * 128 * groups
             and all(
                 block % extent == 0
                 for block, extent in zip(self.blocks, (*extents, depth), strict=True)
@@ -122,9 +167,10 @@ def warpgroups(schedule: Schedule) -> int:
         return 1
     if schedule.warps is not None:
         return schedule.warps[0] * schedule.warps[1] // 4
-    return 2 if schedule.tile[0] % 128 == 0 else 1
+    return next((groups for groups in (2, 3) if schedule.tile[0] % (64 * groups) == 0), 1)
 
 
+@lru_cache(maxsize=8)
 def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
     """The schedules for operands with elements of so many bits, best large tiles first."""
     line = _LINE * 8 // bits
@@ -133,14 +179,17 @@ def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
         for tile, clusters in _TILES.items()
         for cluster in clusters
     ]
-    three, turns = (*_THREE_GROUPS, line), (*_ALTERNATE, line)
     listed += [
-        Schedule(tile=three, warps=(12, 1), cluster=(1, 1), roles="specialized", swap_ab="no"),
-        Schedule(tile=turns, cluster=(1, 1), roles="alternate", swap_ab="no"),
+        Schedule(tile=(*tile, line), cluster=(1, 1), roles="alternate", swap_ab="no")
+        for tile in _ALTERNATE
     ]
     listed += [
-        Schedule(tile=(*tile, 2 * line), cluster=(1, 1), roles="specialized", swap_ab=swap)
-        for tiles, swap in ((_DEEP, "no"), (_SKINNY, "yes"))
+        Schedule(tile=(*tile, lines * line), cluster=(1, 1), roles="specialized", swap_ab=swap)
+        for tiles, lines, swap in (
+            (_DEEP, 2, "no"),
+            (_SWAPPED, 1, "yes"),
+            (_SWAPPED_DEEP, 2, "yes"),
+        )
         for tile in tiles
     ]
     return tuple(listed)
@@ -151,60 +200,110 @@ def choose_schedule(*problems: Problem) -> Schedule:
     """The schedule with the lowest estimate for all problems together, its raster set for L2.
 
     Several problems are one launch, which walks over the tiles of all; they have one element type
-    and the same limits.
+    and the same limits, and CTAs share none of their tiles.
     """
-    widest = max(problems, key=lambda each: each.m)
     largest = max(problems, key=lambda each: each.m * each.n * each.k)
-    listed = [each for each in gemm_schedules(widest.bits) if widest.takes(each)]
-    skinny = [each for each in listed if _suits_skinny(widest, each)]
-    listed = skinny or [each for each in listed if each.swap_ab == "no"]
-    best = min(listed, key=lambda each: cycles(each, *problems))
+    best, parts = min(_choices(problems), key=lambda each: _ranked(*each, problems))
+    shares = Schedule(split_k=parts) if parts > 1 else None
     raster = raster_for(largest, best, tall=len(problems) > 1)
-    return best.merged(Schedule(raster=raster))
+    return best.merged(Schedule(raster=raster)).merged(shares)
 
 
-def _suits_skinny(problem: Problem, schedule: Schedule) -> bool:
-    """Whether a tile of the transposed product has all rows of a skinny problem, and few more."""
+def _ranked(schedule: Schedule, parts: int, problems: tuple[Problem, ...]) -> float:
+    """By what the choices are compared."""
+    return _estimate(schedule, parts, problems) * (_SHARED_MARGIN if parts > 1 else 1.0)
+
+
+def _choices(problems: tuple[Problem, ...]) -> Iterator[tuple[Schedule, int]]:
+    """What suits some problems: entries of the list, and into how many parts they split tiles."""
+    widest = max(problems, key=lambda each: each.m)
+    listed = [each for each in gemm_schedules(widest.bits) if widest.takes(each)]
+    for schedule in listed:
+        if schedule.swap_ab == "yes" and not _may_swap(widest):
+            continue
+        yield from ((schedule, parts) for parts in _parts(schedule, problems))
+
+
+def _may_swap(problem: Problem) -> bool:
+    """Whether the transposed product of a problem, which has fewer rows than columns, may be
+    computed. A matrix of one element may be contiguous along either mode, and would be along the
+    wrong one.
+    """
+    return problem.m <= _MOST_SWAPPED and problem.m < problem.n and problem.k >= 2
+
+
+def _parts(schedule: Schedule, problems: tuple[Problem, ...]) -> Iterator[int]:
+    """Into how many parts the depth may be split."""
     assert schedule.tile is not None
-    if schedule.swap_ab != "yes" or not problem.m <= _SKINNY_ROWS < problem.n:
-        return False
-    # A matrix of one element may be contiguous along either mode, and would be along the wrong one.
-    if problem.k < 2:
-        return False
-    rows, columns, _ = schedule.tile
-    if columns < problem.m or (columns >= 2 * problem.m and columns > 8):
-        return False
-    # 128 rows want a tile for most multiprocessors.
-    has_wide = columns == 64 and problem.n * problem.batch >= 96 * 128
-    return rows == (128 if has_wide else 64)
+    assert schedule.cluster is not None
+    if len(problems) > 1 or schedule.roles == "alternate":
+        yield 1
+        return
+    (problem,) = problems
+    steps = _ceil(problem.k, schedule.tile[2])
+    tiles = _blocks(schedule, problem) * schedule.cluster[0] * schedule.cluster[1]
+    for parts in _PARTS:
+        if parts == 1 or (
+            parts * _LEAST_STEPS <= steps and parts * tiles <= _MOST_SHARES * _PROCESSORS
+        ):
+            yield parts
 
 
 def cycles(schedule: Schedule, *problems: Problem) -> float:
     """Estimated clock cycles of a schedule on a problem, or on several in one launch."""
+    return _estimate(schedule, schedule.split_k or 1, problems)
+
+
+def _estimate(schedule: Schedule, parts: int, problems: tuple[Problem, ...]) -> float:
     assert schedule.tile is not None
     assert schedule.cluster is not None
     size = schedule.cluster[0] * schedule.cluster[1]
     resident = _PROCESSORS // size
-    blocks = [_blocks(schedule, each) for each in problems]
-    tiles = [_tile_cycles(schedule, each) for each in problems]
+    items = [_blocks(schedule, each) * parts for each in problems]
+    active = min(sum(items), resident) * size
+    tiles = [_tile_cycles(schedule, each, parts, active) for each in problems]
     if len(problems) == 1:
-        walk = _ceil(blocks[0], resident) * tiles[0]
+        waves = _ceil(items[0], resident)
+        felt = waves + _STRAGGLERS * (items[0] / resident - waves)
+        walk = felt * tiles[0]
     else:
-        work = sum(count * each for count, each in zip(blocks, tiles, strict=True))
+        waves = 1
+        work = sum(count * each for count, each in zip(items, tiles, strict=True))
         walk = work / resident + max(tiles) / 2
-    rows, columns = schedule.tile[:2]
-    last = rows * columns * problems[0].out_bits / 8 / _STORE_BYTES
+    values = _values(schedule)
+    if parts > 1:
+        walk += waves * (_SHARE + (_SHARE_VALUE + _PART_VALUE * parts) * values)
     if schedule.roles == "alternate":
-        last += _VALUE * rows * columns / 128
+        walk += _LAST_VALUE * values
+    walk *= (_CLUSTER if size > 1 else 1.0) * _factor(schedule)
     moved = sum(
         each.batch * ((each.m + each.n) * each.k * each.bits + each.m * each.n * each.out_bits)
         for each in problems
     )
-    # Memory is not busy all the time where the last wave leaves multiprocessors idle.
-    waves = _ceil(sum(blocks), resident)
-    idle = 1 - sum(blocks) * size / (waves * _PROCESSORS) if waves else 0
-    memory = moved / 8 / _MEMORY_BYTES * (1 + idle / 10)
-    return _LAUNCH + max(walk + last, memory)
+    memory = moved / 8 / _MEMORY_BYTES
+    return _LAUNCH + _norm(_MEMORY_NORM, walk, memory)
+
+
+def _factor(schedule: Schedule) -> float:
+    assert schedule.tile is not None
+    rows, columns, _ = schedule.tile
+    factors = _ALTERNATE_FACTORS if schedule.roles == "alternate" else _FACTORS
+    return factors.get((rows, columns), 1.0)
+
+
+def _values(schedule: Schedule) -> float:
+    """Accumulators of a thread."""
+    assert schedule.tile is not None
+    return schedule.tile[0] * schedule.tile[1] / (128 * warpgroups(schedule))
+
+
+def _norm(exponent: float, *parts: float) -> float:
+    """More than the largest of some times, and less than their sum."""
+    largest = max(parts)
+    if largest == 0:
+        return 0.0
+    total = sum((part / largest) ** exponent for part in parts)
+    return largest * total ** (1 / exponent)
 
 
 def _blocks(schedule: Schedule, problem: Problem) -> int:
@@ -227,32 +326,60 @@ def _extents(schedule: Schedule, problem: Problem) -> tuple[int, int]:
     return (n, m) if schedule.swap_ab == "yes" else (m, n)
 
 
-def _tile_cycles(schedule: Schedule, problem: Problem) -> float:
-    """Cycles from one tile to the next."""
+def _tile_cycles(schedule: Schedule, problem: Problem, parts: int, active: int) -> float:
+    """Cycles from one tile, or one of the parts of one, to the next, on so many multiprocessors."""
+    assert schedule.tile is not None
+    trips = _ceil(_ceil(problem.k, schedule.tile[2]), parts)
+    return trips * _step_cycles(schedule, problem, active) + _end_cycles(schedule, problem)
+
+
+def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
+    """Cycles of a step of the main loop."""
     assert schedule.tile is not None
     assert schedule.cluster is not None
     (rows, columns, depth), (across, along) = schedule.tile, schedule.cluster
-    groups = warpgroups(schedule)
     line = depth * problem.bits // 8
-    loads = (rows / along + columns / across) * line / _L2_BYTES
-    # A third warpgroup waits for its turn at the tensor cores a little.
-    turns = 1.02 if groups == 3 else 1.0
-    multiply = rows // 64 * (line // 32) * max(_COLUMN * columns, _MULTIPLY) * turns
+    atoms = rows // 64 * (line // 32)
+    loaded = (rows + columns) * line
     again = _transposed_extents(schedule, problem) * line
+    shared = atoms * _ROWS_READ + loaded / _SHARED_BYTES
     if again:
         # Boxes arrive, are read and written once more, and every block of 64 rows reads B.
-        moved = (rows + columns) * line + 2 * again + rows * line + rows // 64 * columns * line
-        multiply = max(multiply, moved / _SHARED_BYTES)
-    step = max(multiply, loads) + _LOADS_FELT * loads
-    if groups == 1:
-        step += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
-    stages = _RING // ((rows + columns) * line + again)
-    if stages < _FEW_STAGES:
-        step *= _SHORT_RING
-    ends = _TILE + _VALUE * rows * columns / (128 * groups)
-    if schedule.roles == "alternate":
-        ends = _HIDDEN_TILE
-    return _ceil(problem.k, depth) * step + ends
+        moved = loaded + 2 * again + rows * line + rows // 64 * columns * line
+        shared = max(shared, moved / _SHARED_BYTES)
+    pitches = problem.pitches[::-1] if schedule.swap_ab == "yes" else problem.pitches
+    a, b = (_PITCHES[max(16, min(128, pitch))] for pitch in pitches)
+    read = (rows * a / along + columns * b / across) * line
+    each, step = _COPIES[max(2, min(16, problem.align))]
+    found = _norm(
+        _STEP_NORM,
+        atoms * max(_COLUMN * columns, _MULTIPLY),
+        shared,
+        read * (1 / _L2_BYTES + active / _L2_ALL),
+        each * loaded + step,
+    )
+    is_alone = warpgroups(schedule) == 1
+    if is_alone:
+        found += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
+    if across * along > 1:
+        found += _CLUSTER_WAITS[0 if is_alone else 1]
+    teams = 2 if schedule.roles == "alternate" else 1
+    staged = teams * rows * min(columns * problem.out_bits // 8, 4 * _CHUNK)
+    stages = (_RING - staged) // (loaded + again)
+    return found * (_SHORT_RING if stages < _FEW_STAGES else 1.0)
+
+
+def _end_cycles(schedule: Schedule, problem: Problem) -> float:
+    """Cycles of a tile besides its steps: none where another warpgroup multiplies meanwhile and TMA
+    stores.
+    """
+    each = _VALUE
+    if problem.out_align < 16:
+        each += _NARROW_VALUE if problem.out_align >= 4 else _SINGLE_VALUE
+    ends = _TILE + each * _values(schedule)
+    if schedule.roles != "alternate":
+        return ends
+    return 0.0 if problem.out_align >= 16 else ends / 2
 
 
 def _transposed_extents(schedule: Schedule, problem: Problem) -> int:

@@ -1,0 +1,163 @@
+"""What `cute.gemm` chooses on sm_90a for problems that nobody listed: that it follows the rules of
+the list, and that the product is exact where CTAs share tiles or compute the transposed product.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.frontend.gemm import GemmCall
+from cutedialect.frontend.library.gemm_schedules import (
+    Problem,
+    choose_schedule,
+    cycles,
+    gemm_schedules,
+)
+
+PROCESSORS = 132
+
+
+def drawn(seed: int, count: int, most: int = 6200) -> list[Problem]:
+    """Problems of all widths and alignments, their extents spread evenly over the logarithm."""
+    rng = random.Random(seed)
+    problems: list[Problem] = []
+    for _ in range(count):
+        m, n, k = (round(math.exp(rng.uniform(0, math.log(most)))) for _ in range(3))
+        bits = rng.choice((16, 16, 8, 32))
+        align = rng.choice((16, 16, 16, 8, 4, max(1, bits // 8)))
+        pitches = (rng.choice((16, 32, 64, 128)), rng.choice((16, 32, 64, 128)))
+        out = rng.choice((16, 8, 4, 2))
+        batch = rng.choice((1, 1, 1, 7))
+        problems.append(
+            Problem(m, n, k, batch, bits, 32 if bits == 32 else 16,
+                    align=align, out_align=out, pitches=pitches)
+        )  # fmt: skip
+    return problems
+
+
+def tiles(problem: Problem, schedule: cute.Schedule) -> int:
+    assert schedule.tile is not None
+    m, n = problem.m, problem.n
+    if schedule.swap_ab == "yes":
+        m, n = n, m
+    return problem.batch * -(-m // schedule.tile[0]) * -(-n // schedule.tile[1])
+
+
+def test_choices_keep_to_the_rules():
+    split = swapped = 0
+    for problem in drawn(0, 300):
+        chosen = choose_schedule(problem)
+        assert choose_schedule(replace(problem)) == chosen
+        listed = gemm_schedules(problem.bits)
+        assert any(chosen.merged(each) == chosen for each in listed)
+        assert problem.takes(chosen)
+        if chosen.swap_ab == "yes":
+            swapped += 1
+            assert problem.m < problem.n
+            assert problem.k > 1
+        if chosen.split_k is not None:
+            split += 1
+            steps = -(-problem.k // chosen.tile[2])
+            assert steps >= 2 * chosen.split_k
+            assert chosen.reduction in (None, "ordered"), "equal calls give equal bits"
+            assert tiles(problem, chosen) * chosen.split_k <= 2 * PROCESSORS
+        # Nothing that may be chosen is estimated to be faster than by the margin of shared tiles.
+        best = min(
+            cycles(each, problem)
+            for each in listed
+            if problem.takes(each) and (each.swap_ab == "no" or problem.m < problem.n)
+            and (each.swap_ab == "no" or (problem.m <= 256 and problem.k > 1))
+        )  # fmt: skip
+        assert cycles(chosen, problem) <= best
+    assert split > 20
+    assert swapped > 20
+
+
+@pytest.mark.parametrize(
+    "sizes", [(48, 576, 7168), (32, 152, 5640), (128, 256, 8192), (256, 256, 8192), (8, 8, 6000)]
+)
+def test_few_tiles_with_a_long_depth_are_shared(sizes):
+    chosen = choose_schedule(Problem(*sizes, 1, 16, 16))
+    assert chosen.split_k is not None
+    whole = cute.Schedule.parse(", ".join(
+        part for part in chosen.text().split(", ") if not part.startswith("split_k")
+    ))  # fmt: skip
+    assert cycles(chosen, Problem(*sizes, 1, 16, 16)) < cycles(whole, Problem(*sizes, 1, 16, 16))
+
+
+def test_large_problems_and_groups_share_nothing():
+    for extent in (2048, 4096, 8192):
+        assert choose_schedule(Problem(extent, extent, extent, 1, 16, 16)).split_k is None
+    for few in drawn(1, 30):
+        group = [replace(few, batch=1), replace(few, batch=1, m=few.m + 8)]
+        assert choose_schedule(*group).split_k is None
+
+
+def test_a_problem_knows_the_pitch_of_its_rows():
+    def pitches(a, b):
+        call = GemmCall(a, b, None, None, None, None, None, None, 0.0)
+        return call.problem().pitches
+
+    a = np.zeros((64, 96), np.float16)  # 192 bytes
+    b = np.zeros((96, 72), np.float16)  # 144 bytes
+    assert pitches(a, b) == (64, 16)
+    assert pitches(np.asfortranarray(a), np.asfortranarray(b)) == (128, 64)
+    wide = np.zeros((64, 128), np.float16)[:, :96]
+    assert pitches(wide, b) == (128, 16)
+    assert pitches(np.zeros((1, 96), np.float16), b)[0] == 128
+    known = cute.TensorSpec((64, 24), "bf16", (None, 1))
+    free = cute.TensorSpec((None, None), "bf16", (None, 1))
+    assert pitches(known, free) == (16, 128)
+
+
+def operands(sizes, dtype, majors="TN"):
+    m, n, k = sizes
+    rng = np.random.default_rng(k)
+    a = rng.integers(-2, 3, (m, k)).astype(dtype)
+    b = rng.integers(-2, 3, (n, k)).astype(dtype).T
+    return (
+        a if majors[0] == "T" else np.asfortranarray(a),
+        b if majors[1] == "N" else np.ascontiguousarray(b),
+    )
+
+
+# Sizes, type and majors; each is shared by CTAs, with a last part that is shorter than the others.
+SHARED = [
+    ((40, 72, 1800), ml_dtypes.bfloat16, "TN"),
+    ((72, 40, 1111), np.float16, "TN"),
+    ((24, 136, 2056), np.float16, "NT"),
+    ((64, 48, 2100), np.int8, "TN"),
+]
+
+
+@pytest.mark.parametrize(("sizes", "dtype", "majors"), SHARED)
+def test_the_default_is_exact_where_tiles_are_shared(sizes, dtype, majors):
+    a, b = operands(sizes, dtype, majors)
+    bias = np.arange(sizes[1]).astype(np.float32) % 5
+    options = {"arch": "sm_90a", "backend": "emulator"}
+    if dtype is np.int8:
+        options["out_dtype"] = "f32"
+    kernel = cute.compile(cute.gemm, a, b, **options)
+    assert cute.Schedule.parse(kernel.schedule).split_k is not None
+    first, again = (cute.gemm(a, b, bias=bias, **options) for _ in range(2))
+    want = a.astype(np.float64) @ b.astype(np.float64) + bias
+    assert np.array_equal(first.astype(np.float64), want.astype(first.dtype).astype(np.float64))
+    assert np.array_equal(first, again)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_default_is_exact_at_random_sizes(seed):
+    rng = random.Random(seed)
+    sizes = rng.randint(1, 150), rng.randint(1, 150), rng.randint(1, 500)
+    dtype = rng.choice((np.float16, ml_dtypes.bfloat16))
+    a, b = operands(sizes, dtype, rng.choice(("TN", "NN", "NT", "TT")))
+    got = cute.gemm(a, b, arch="sm_90a", backend="emulator")
+    want = (a.astype(np.float64) @ b.astype(np.float64)).astype(got.dtype)
+    assert np.array_equal(got.astype(np.float64), want.astype(np.float64))
