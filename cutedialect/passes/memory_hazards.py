@@ -388,7 +388,7 @@ class MemoryHazards:
             self.trips[loop] = trip
             state = self._block(loop.body.block, state)
             state = {_next_trip(each, loop): age for each, age in state.items()}
-        del self.trips[loop]
+        self.trips.pop(loop, None)
         return {_left(each, loop): age for each, age in state.items()}
 
     def _looped(self, loop: scf.ForOp | scf.WhileOp, entry: _State) -> _State:

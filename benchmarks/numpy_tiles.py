@@ -1,0 +1,429 @@
+"""What a tile program means, in NumPy: an object with the names of `cutedialect` that a random
+program uses, whose tiles are arrays. It runs the program's own source, one work item after the
+other, and shares nothing with the compiler. Floats are kept exact: a value that its type does not
+hold raises `InexactError`, so that every right compilation gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+_TYPES: dict[str, Any] = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "i8": np.int8,
+    "u8": np.uint8,
+    "i32": np.int32,
+    "i64": np.int64,
+    "i1": np.bool_,
+}
+_F32 = np.dtype(np.float32)
+NAMES = {np.dtype(made): name for name, made in _TYPES.items()}
+# Integers up to which sums and products of each type of float are exact.
+_EXACT = {"f16": 2**11, "bf16": 2**8, "f32": 2**24, "f64": 2**53, "e4m3": 2**4, "e5m2": 2**3}
+
+
+class InexactError(ArithmeticError):
+    """A value that its type rounds: the program's result would depend on how it is computed."""
+
+
+class _WorkItemsSignal(Exception):  # noqa: N818
+    """How many work items there are: raised by the first `tile_index`."""
+
+
+class NumpyTiles:
+    """The names of the language, bound to one work item at a time."""
+
+    def __init__(self) -> None:
+        self.active = [True]
+        self.item: tuple[int, ...] | None = None
+        for name, made in _TYPES.items():
+            setattr(self, name, np.dtype(made))
+
+    def run(self, program: Callable[..., None], arguments: Sequence[object]) -> None:
+        """Run a program whose arguments are arrays, changed in place, and numbers."""
+        given = [Tensor(a, self) if isinstance(a, np.ndarray) else a for a in arguments]
+        try:
+            self.item = None
+            program(*given)
+        except _WorkItemsSignal as grid:
+            for self.item in np.ndindex(*grid.args[0]):
+                self.active = [True]
+                program(*given)
+
+    def kernel(self, function: Callable[..., None]) -> Callable[..., None]:
+        return function
+
+    def tile_index(self, tensor: Tensor, tile: Sequence[int]) -> Any:
+        shape = tensor.array.shape[: len(tile)]
+        if self.item is None:
+            raise _WorkItemsSignal(tuple(-(-n // t) for n, t in zip(shape, tile, strict=True)))
+        return self.item if len(tile) > 1 else self.item[0]
+
+    def local_tile(self, tensor: Tensor, tile: Sequence[int | None], coord: Sequence[Any]) -> Any:
+        batch = len(tensor.array.shape) - len(tile)
+        extents = [1] * batch + [n or tensor.array.shape[batch + m] for m, n in enumerate(tile)]
+        given = iter(coord)
+        coords: list[Any] = [
+            0 if mode >= batch and tile[mode - batch] is None else next(given)
+            for mode in range(len(extents))
+        ]
+        if None in coords:
+            return Views(tensor, extents, coords, batch)
+        starts = [int(at) * n for at, n in zip(coords, extents, strict=True)]
+        return View(tensor, starts, extents, batch)
+
+    def range(self, first: int, end: int | None = None) -> range:
+        return range(first) if end is None else range(first, end)
+
+    @contextmanager
+    def when(self, condition: object) -> Iterator[None]:
+        outer = self.active[-1]
+        self.last = bool(condition)
+        self.active.append(outer and self.last)
+        taken = self.last
+        yield
+        self.active.pop()
+        self.last = taken
+
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        self.active.append(self.active[-1] and not self.last)
+        yield
+        self.active.pop()
+
+    def full(self, shape: Sequence[int], value: Any, dtype: Any = _F32) -> Tile:
+        extents = (*shape, 1) if len(shape) == 1 else tuple(shape)
+        return Tile(np.full(extents, value).astype(dtype), self, mutable=True)
+
+    def zeros(self, shape: Sequence[int], dtype: Any = _F32) -> Tile:
+        return self.full(shape, 0, dtype)
+
+    def gemm(self, a: Tile | View, b: Tile | View, acc: Tile) -> None:
+        wide = np.float64 if _is_float(acc.dtype) else np.int64
+        product = _values(a).astype(wide) @ _values(b).astype(wide)
+        acc.assign(Tile(_held(acc.values.astype(wide) + product, acc.dtype), self))
+
+    def load(self, view: View, mask: Tile | None = None, other: Any = 0) -> Tile:
+        values = view.read()
+        if mask is not None:
+            spread = np.broadcast_to(mask.values, values.shape)
+            values = np.where(spread, values, np.array(other).astype(values.dtype))
+        return Tile(values, self)
+
+    def copy(self, source: Tile | View, view: View, mask: Tile | None = None) -> None:
+        if self.active[-1]:
+            view.write(_values(source), None if mask is None else mask.values)
+
+    def atomic_add(self, tile: Tile, view: View) -> None:
+        if self.active[-1]:
+            view.write(_held(_wide(view.read()) + _wide(tile.values), tile.dtype))
+
+    def row_vector(self, tensor: Tensor, index: int, extent: int) -> Tile:
+        return self.local_tile(tensor, (extent,), (index,)).T.load()
+
+    def column_vector(self, tensor: Tensor, index: int, extent: int) -> Tile:
+        return self.local_tile(tensor, (extent,), (index,)).load()
+
+    def row_sum(self, tile: Tile) -> Tile:
+        return self._reduced(tile, np.add, 1)
+
+    def column_sum(self, tile: Tile) -> Tile:
+        return self._reduced(tile, np.add, 0)
+
+    def row_max(self, tile: Tile) -> Tile:
+        return self._reduced(tile, np.maximum, 1)
+
+    def column_max(self, tile: Tile) -> Tile:
+        return self._reduced(tile, np.maximum, 0)
+
+    def _reduced(self, tile: Tile, by: Any, mode: int) -> Tile:
+        narrow = not _is_float(tile.dtype) and tile.dtype.itemsize < 4
+        dtype = np.dtype(np.int32) if narrow and by is np.add else tile.dtype
+        reduced = by.reduce(_wide(tile.values), axis=mode, keepdims=True)
+        return Tile(_held(reduced, dtype), self)
+
+    def any(self, condition: Tile) -> bool:
+        return bool(condition.values.any())
+
+    def where(self, condition: Tile, yes: Any, no: Any) -> Tile:
+        sides = [v for v in (yes, no) if isinstance(v, Tile)]
+        dtype = sides[0].dtype
+        for each in sides[1:]:
+            dtype = _promoted(dtype, each.dtype)
+        left, right = (_wide(v.values) if isinstance(v, Tile) else np.array(v) for v in (yes, no))
+        return Tile(_held(np.where(condition.values, left, right), dtype), self)
+
+    def maximum(self, left: Any, right: Any) -> Any:
+        return _binary(np.maximum, left, right)
+
+    def minimum(self, left: Any, right: Any) -> Any:
+        return _binary(np.minimum, left, right)
+
+    def abs(self, tile: Tile) -> Tile:
+        # 16-bit floats are computed and given in f32.
+        short = _is_float(tile.dtype) and tile.dtype.itemsize <= 2
+        dtype = np.dtype(np.float32) if short else tile.dtype
+        return Tile(_held(np.abs(_wide(tile.values)), dtype), self)
+
+    def relu(self, tile: Tile) -> Tile:
+        return self.maximum(tile, 0)
+
+    def coord(self, tile: Tile, mode: int, origin: Any = 0) -> Tile:
+        first = origin.starts[mode] if isinstance(origin, View) else origin
+        at = np.indices(tile.values.shape)[mode] + first
+        return Tile(at.astype(np.int32), self)
+
+
+class Tensor:
+    """An array, or a slice of one: what lies outside of its bounds reads 0 and is not written."""
+
+    def __init__(
+        self,
+        array: np.ndarray,
+        names: NumpyTiles,
+        bounds: dict[int, tuple[int, int, int]] | None = None,
+    ) -> None:
+        self.array, self.names = array, names
+        # By mode: where coordinate 0 of the slice lies, its first element that exists, its end.
+        self.bounds = bounds or {}
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.array.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.dim(mode) for mode in range(self.array.ndim))
+
+    def dim(self, mode: int) -> int:
+        origin, _, end = self.limits(mode)
+        return max(0, end - origin)
+
+    def limits(self, mode: int) -> tuple[int, int, int]:
+        return self.bounds.get(mode, (0, 0, self.array.shape[mode]))
+
+    def slice(self, mode: int, first: int, end: int) -> Tensor:
+        origin, floor, last = self.limits(mode)
+        begin = origin + int(first)
+        made = begin, max(floor, begin), min(last, origin + int(end))
+        return Tensor(self.array, self.names, {**self.bounds, mode: made})
+
+    def __getitem__(self, coords: Any) -> int:
+        return self.array[coords].item()
+
+
+class View:
+    """A tile of a tensor: `all_starts` and `extents` by its modes, the first of them batches."""
+
+    def __init__(
+        self,
+        tensor: Tensor,
+        starts: list[int],
+        extents: list[int],
+        batch: int,
+        turned: bool = False,
+    ) -> None:
+        self.tensor, self.batch, self.turned = tensor, batch, turned
+        self.extents = extents
+        self.all_starts = starts
+
+    @property
+    def starts(self) -> list[int]:
+        kept = self.all_starts[self.batch :]
+        return kept[::-1] if self.turned else kept
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.tensor.dtype
+
+    @property
+    def T(self) -> View:
+        return View(self.tensor, self.all_starts, self.extents, self.batch, not self.turned)
+
+    def _indices(self) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
+        """Where each element lies, clamped, and which of them the tensor has."""
+        at: list[np.ndarray] = []
+        inside = np.ones((1,) * len(self.extents), bool)
+        for mode, (start, extent) in enumerate(zip(self.all_starts, self.extents, strict=True)):
+            origin, floor, end = self.tensor.limits(mode)
+            shape = [1] * len(self.extents)
+            shape[mode] = extent
+            place = (origin + start + np.arange(extent)).reshape(shape)
+            inside = inside & (place >= floor) & (place < end)
+            at.append(np.clip(place, 0, max(0, self.tensor.array.shape[mode] - 1)))
+        return tuple(np.broadcast_arrays(*at)), np.broadcast_to(inside, self.extents)
+
+    def _matrix(self, values: np.ndarray) -> np.ndarray:
+        kept = values.reshape(self.extents[self.batch :])
+        kept = kept.reshape(-1, 1) if kept.ndim == 1 else kept
+        return kept.T if self.turned else kept
+
+    def read(self) -> np.ndarray:
+        at, inside = self._indices()
+        zero = np.zeros((), self.dtype)
+        return self._matrix(np.where(inside, self.tensor.array[at], zero)).astype(self.dtype)
+
+    def write(self, values: np.ndarray, mask: np.ndarray | None = None) -> None:
+        at, inside = self._indices()
+        chosen = inside
+        if mask is not None:
+            spread = np.broadcast_to(mask, values.shape)
+            chosen = inside & (spread.T if self.turned else spread).reshape(self.extents)
+        turned = (values.T if self.turned else values).reshape(self.extents)
+        self.tensor.array[tuple(each[chosen] for each in at)] = turned[chosen]
+
+    def load(self) -> Tile:
+        return Tile(self.read(), self.tensor.names)
+
+    def to(self, dtype: np.dtype) -> Tile:
+        return self.load().to(dtype)
+
+
+class Views:
+    """The tiles along one mode."""
+
+    def __init__(self, tensor: Tensor, extents: list[int], coords: list[Any], batch: int) -> None:
+        self.tensor, self.extents, self.coords, self.batch = tensor, extents, coords, batch
+
+    @property
+    def tiles(self) -> int:
+        mode = self.coords.index(None)
+        return -(-self.tensor.dim(mode) // self.extents[mode])
+
+    def __getitem__(self, index: int) -> View:
+        at = [index if coord is None else coord for coord in self.coords]
+        starts = [int(c) * n for c, n in zip(at, self.extents, strict=True)]
+        return View(self.tensor, starts, self.extents, self.batch)
+
+
+def _binary_method(by: Any, swap: bool = False) -> Any:
+    def method(self: Tile, other: Any) -> Tile:
+        return _binary(by, other, self) if swap else _binary(by, self, other)
+
+    return method
+
+
+class Tile:
+    """A register tile."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, values: np.ndarray, names: NumpyTiles, mutable: bool = False) -> None:
+        self.values, self.names, self.mutable = values, names, mutable
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.values.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def T(self) -> Tile:
+        return Tile(self.values.T, self.names)
+
+    def to(self, dtype: Any) -> Tile:
+        if np.dtype(dtype) == np.bool_:
+            return Tile(_wide(self.values) != 0, self.names)
+        return Tile(_held(_wide(self.values), np.dtype(dtype)), self.names)
+
+    def assign(self, value: Any) -> None:
+        new = value.values if isinstance(value, Tile) else np.array(value)
+        held = _held(np.broadcast_to(_wide(new), self.values.shape), self.dtype)
+        if self.names.active[-1]:
+            self.values = held.copy()
+
+    def __iadd__(self, other: Any) -> Tile:
+        self.assign(self + other)
+        return self
+
+    def __neg__(self) -> Tile:
+        return _binary(np.subtract, 0, self)
+
+    __add__ = _binary_method(np.add)
+    __radd__ = _binary_method(np.add, True)
+    __sub__ = _binary_method(np.subtract)
+    __rsub__ = _binary_method(np.subtract, True)
+    __mul__ = _binary_method(np.multiply)
+    __rmul__ = _binary_method(np.multiply, True)
+    __floordiv__ = _binary_method(np.floor_divide)
+    __mod__ = _binary_method(np.mod)
+    __and__ = _binary_method(np.bitwise_and)
+    __or__ = _binary_method(np.bitwise_or)
+    __xor__ = _binary_method(np.bitwise_xor)
+    __lt__ = _binary_method(np.less)
+    __le__ = _binary_method(np.less_equal)
+    __gt__ = _binary_method(np.greater)
+    __ge__ = _binary_method(np.greater_equal)
+
+
+_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal)
+_LOGIC = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
+
+
+def _binary(by: Any, left: Any, right: Any) -> Any:
+    tiles = [each for each in (left, right) if isinstance(each, Tile)]
+    if not tiles:
+        return by(left, right)
+    dtype = tiles[0].dtype
+    for each in tiles[1:]:
+        dtype = _promoted(dtype, each.dtype)
+    if dtype == np.bool_ and by not in _LOGIC:
+        dtype = np.dtype(np.int32)
+    one, other = (
+        _wide(each.values) if isinstance(each, Tile) else np.array(each) for each in (left, right)
+    )
+    if by in _COMPARISONS:
+        return Tile(by(one, other), tiles[0].names)
+    return Tile(_held(by(one, other), dtype), tiles[0].names)
+
+
+def _promoted(one: np.dtype, other: np.dtype) -> np.dtype:
+    """The wider float; f32 for two of one width, i32 for i8 with u8."""
+    if one == other:
+        return one
+    if _is_float(one) != _is_float(other):
+        return one if _is_float(one) else other
+    bits = [1 if each == np.bool_ else 8 * each.itemsize for each in (one, other)]
+    if bits[0] == bits[1]:
+        return np.dtype(np.float32 if _is_float(one) else np.int32)
+    return one if bits[0] > bits[1] else other
+
+
+def _is_float(dtype: np.dtype) -> bool:
+    return NAMES[dtype] in _EXACT
+
+
+def _values(source: Tile | View) -> np.ndarray:
+    return source.read() if isinstance(source, View) else source.values
+
+
+def _wide(values: np.ndarray) -> np.ndarray:
+    """As f64 or i64, where nothing overflows; conditions as they are."""
+    if values.dtype == np.bool_:
+        return values
+    return values.astype(np.float64 if _is_float(values.dtype) else np.int64)
+
+
+def _held(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Values in a type: integers wrap, floats have to be small integers."""
+    if not _is_float(dtype):
+        if values.dtype.kind == "f":
+            if (np.abs(values) > 100).any():
+                raise InexactError(f"a float beyond {dtype}")
+            values = np.trunc(values).astype(np.int64)
+        return values.astype(dtype)
+    if (np.abs(values) > _EXACT[NAMES[dtype]]).any():
+        raise InexactError(f"a value beyond the integers of {dtype}")
+    return values.astype(dtype)

@@ -1,0 +1,469 @@
+"""Tile programs drawn by lot: a program is Python text and a list of arrays, and each is drawn from
+its number alone. Statements are appended one by one from what is there so far: tensors, tiles,
+scalars, and the tiles' shapes, in which one extent is always 1 or one of the program's few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from random import Random
+
+from .program_views import BYTES, ELEMENTS, LARGE, LotOfViews, Sizes, Value
+from .tile_program import Argument, Program
+
+# Element types of multiplies: operand, accumulator.
+_MULTIPLIED = (
+    ("f16", "f32"), ("f16", "f32"), ("f16", "f32"), ("bf16", "f32"), ("bf16", "f32"),
+    ("f32", "f32"), ("i8", "i32"), ("f64", "f64"), ("f16", "f16"),
+)  # fmt: skip
+
+
+@dataclass
+class _Lot(LotOfViews):
+    """The statements of a program."""
+
+    # The frame
+
+    def draw(self) -> Program:
+        lot = self.lot
+        multiplies = self.chance(0.4)
+        of = self.sizes
+        modes = zip("mnk", (of.rows, of.columns, of.depths), strict=True)
+        self.extents = {
+            mode: lot.choice(known if multiplies else of.extents) for mode, known in modes
+        }
+        if not multiplies and self.extents["m"] * self.extents["n"] == 1:
+            self.extents["n"] = 8
+        batch = lot.choice((0, 0, 0, 1, 1, 2))
+        counts = [1] * (batch + 2)
+        # Two to four work items: what goes wrong between them goes wrong with few.
+        for place in lot.sample(range(batch + 2), 2):
+            counts[place] = lot.choice((1, 2, 2))
+        names = ["b", "h"][:batch] + ["i", "j"]
+        self.coords = dict(zip(names, counts, strict=True))
+        self.running = list(names)
+        if batch:
+            self.features.add("batch modes")
+        dtype = lot.choice(_MULTIPLIED)[0] if multiplies else lot.choice(ELEMENTS)
+        out = self.output(batch, ("m", "n"), lot.choice((dtype, "f32", "i32")))
+        tile = ", ".join(["1"] * batch + [str(self.extents["m"]), str(self.extents["n"])])
+        self.say(f"{', '.join(names)} = cute.tile_index({out.name}, ({tile}))")
+        self.load(("m", "n"), dtype)
+        for _ in range(lot.choice((1, 2, 2, 3, 4, 6))):
+            self.statement(multiplies)
+        if multiplies and "multiply" not in self.features:
+            self.multiply()
+        if self.chance(0.5):
+            self.store()
+        self.store_into(out)
+        return Program(
+            self.number, tuple(self.arguments), tuple(self.lines), frozenset(self.features)
+        )
+
+    def statement(self, multiplies: bool) -> None:
+        choices: list[tuple[float, Callable[[], None]]] = [
+            (3, self.elementwise),
+            (0.6, self.integers),
+            (1, lambda: self.load()),
+            (1.2, self.reduction),
+            (1, self.masked),
+            (0.8, self.convert),
+            (0.5, self.scalar),
+            (1.0, self.mutable),
+            (0.9, self.store),
+            (0.5, self.view_copy),
+            (0.5, self.atomic),
+            (0.6, self.transposed),
+            (0.8, self.reread),
+        ]
+        if self.indent < 4:
+            choices += [(1.3, self.loop), (1, self.branch)]
+        if multiplies:
+            choices.append((6, self.multiply))
+        weights = [weight for weight, _ in choices]
+        self.lot.choices([made for _, made in choices], weights)[0]()
+
+    # Computing
+
+    def fitting(self, value: Value) -> Value:
+        """Another tile whose shape agrees, often by a broadcast."""
+        assert value.shape is not None
+        kept = [
+            v
+            for v in self.tiles()
+            if all(1 in (a, b) or a == b for a, b in zip(v.shape, value.shape, strict=True))  # pyright: ignore[reportArgumentType]
+        ]
+        found = [v for v in kept if v.shape != value.shape] if self.chance(0.7) else kept
+        return self.lot.choice(found or kept)
+
+    def elementwise(self) -> None:
+        lot = self.lot
+        one = lot.choice(self.tiles())
+        other = self.fitting(one)
+        assert one.shape is not None
+        assert other.shape is not None
+        shape = tuple(max(a, b) for a, b in zip(one.shape, other.shape, strict=True))
+        if one.shape != other.shape:
+            self.features.add("broadcasts")
+        dtype = promoted(one.dtype, other.dtype)
+        kind = lot.choice(("+", "-", "*", "max", "min", "clip", "number", "abs", "where"))
+        match kind:
+            case "+" | "-" | "*":
+                self.add(f"{one.name} {kind} {other.name}", shape, dtype)  # pyright: ignore[reportArgumentType]
+            case "max" | "min":
+                self.add(f"cute.{kind}imum({one.name}, {other.name})", shape, dtype)  # pyright: ignore[reportArgumentType]
+            case "number":
+                number = lot.choice(("1", "2", "3"))
+                self.add(f"{one.name} {lot.choice('+-*')} {number}", one.shape, one.dtype)
+            case "where":
+                test = lot.choice(("<", "<=", ">", ">="))
+                self.features.add("where")
+                no = lot.choice((other.name, "1"))
+                self.add(
+                    f"cute.where({one.name} {test} {other.name}, {one.name}, {no})",
+                    shape,  # pyright: ignore[reportArgumentType]
+                    dtype,
+                )
+                # The type of a number is that of the tile beside it.
+                if self.lines[-1].endswith(", 1)"):
+                    self.values[-1] = replace(self.values[-1], dtype=one.dtype)
+            case "abs" if one.dtype not in ("u8",):
+                kept = "f32" if one.dtype in ("f16", "bf16") else one.dtype
+                self.add(f"cute.abs({one.name})", one.shape, kept)
+            case _:
+                self.clipped(one)
+
+    def integers(self) -> None:
+        """What only integers know."""
+        found = self.tiles(lambda value: value.dtype in ("i32", "i64", "i8", "u8"))
+        if not found:
+            text = self.lot.choice(self.tiles())
+            found = [self.add(f"{text.name}.to(cute.i32)", text.shape, "i32")]
+        value = self.lot.choice(found)
+        self.features.add("integer arithmetic")
+        form = self.lot.choice(("{} // 3", "{} % 5", "{} & 3", "{} | 4", "{} ^ 1"))
+        self.add(form.format(value.name), value.shape, value.dtype)
+
+    def clipped(self, value: Value) -> Value:
+        """Made small again, so that what follows stays exact."""
+        low = 0 if value.dtype == "u8" else -2
+        text = f"cute.minimum(cute.maximum({value.name}, {low}), 2)"
+        return self.add(text, value.shape, value.dtype)
+
+    def reduction(self) -> None:
+        value = self.lot.choice(self.tiles())
+        assert value.shape is not None
+        self.features.add("reductions")
+        kind, mode = self.lot.choice(("max", "sum")), self.lot.choice((0, 1))
+        m, n = value.shape
+        shape = (1, n) if mode == 0 else (m, 1)
+        dtype = "i32" if kind == "sum" and value.dtype in ("i8", "u8") else value.dtype
+        word = "column" if mode == 0 else "row"
+        self.add(f"cute.{word}_{kind}({value.name})", shape, dtype)
+
+    def masked(self) -> None:
+        value = self.lot.choice(self.tiles())
+        self.features.add("masks by coordinate")
+        mode = self.lot.randrange(2)
+        limit = self.lot.choice((str(self.lot.randrange(20)), *self.scalars()))
+        test = f"cute.coord({value.name}, {mode}) < {limit}"
+        self.add(f"cute.where({test}, {value.name}, 0)", value.shape, value.dtype)
+
+    def convert(self) -> None:
+        value = self.lot.choice(self.tiles())
+        self.features.add("conversions")
+        target = self.lot.choice(ELEMENTS)
+        if target in ("u8",) and value.dtype != "u8":
+            value = self.add(f"cute.abs({value.name})", value.shape, value.dtype)
+            self.values[-1] = replace(
+                value, dtype="f32" if value.dtype in ("f16", "bf16") else value.dtype
+            )
+        self.add(f"{value.name}.to(cute.{target})", value.shape, target)
+
+    def transposed(self) -> None:
+        value = self.lot.choice(self.tiles())
+        assert value.shape is not None
+        self.features.add("transposed tiles")
+        # Back again: shapes stay those that others fit.
+        text = f"({value.name}.T + {self.lot.choice((0, 1))}).T"
+        self.add(text, value.shape, value.dtype)
+
+    def scalars(self) -> list[str]:
+        """Texts of small scalars."""
+        tensors = [a for a in self.arguments if a.number is None]
+        given = self.lot.choice(tensors)
+        return [*self.running, f"{given.name}.dim({self.lot.randrange(len(given.shape))})"]
+
+    def scalar(self) -> None:
+        """A scalar argument beside a tile; bytes do not hold one."""
+        found = self.tiles(lambda value: value.dtype not in ("i8", "u8"))
+        if not found:
+            self.convert()
+            return
+        value = self.lot.choice(found)
+        self.features.add("scalar arguments")
+        made = Argument(f"s{len(self.arguments)}", number=self.lot.randrange(4))
+        self.arguments.append(made)
+        self.add(f"{value.name} {self.lot.choice('+-*')} {made.name}", value.shape, value.dtype)
+
+    def mutable(self) -> None:
+        value = self.lot.choice(self.tiles())
+        known = [v for v in self.tiles() if v.mutable and v.shape == value.shape]
+        if known and self.chance(0.7):
+            self.update(self.lot.choice(known), value)
+            return
+        self.features.add("mutable tiles")
+        start = self.lot.choice(("0", "1", "-1" if value.dtype != "u8" else "2"))
+        self.add(
+            f"cute.full({value.shape}, {start}, cute.{value.dtype})",
+            value.shape,
+            value.dtype,
+            mutable=True,
+        )
+
+    def as_type(self, value: Value, dtype: str) -> Value:
+        """A tile, small and converted."""
+        small = self.clipped(value)
+        return self.add(f"{small.name}.to(cute.{dtype})", small.shape, dtype)
+
+    def update(self, target: Value, value: Value) -> None:
+        small = self.clipped(value)
+        if small.dtype != target.dtype:
+            if target.dtype == "u8":
+                small = self.add(f"cute.maximum({small.name}, 0)", small.shape, small.dtype)
+            small = self.add(f"{small.name}.to(cute.{target.dtype})", small.shape, target.dtype)
+        form = self.lot.choice(
+            ("{0} += {1}", "{0}.assign({1})", "{0}.assign(cute.maximum({0}, {1}))")
+        )
+        self.say(form.format(target.name, small.name))
+
+    def multiply(self) -> None:
+        lot = self.lot
+        # Mostly one pair of types in a program.
+        if self.multiplied is None or self.chance(0.2):
+            self.multiplied = lot.choice(_MULTIPLIED)
+        operand, total = self.multiplied
+        self.features.add("multiply")
+        shape = self.extents["m"], self.extents["n"]
+        accs = [v for v in self.tiles() if v.mutable and v.shape == shape and v.dtype == total]
+        if accs and self.chance(0.8):
+            acc = lot.choice(accs)
+            self.features.add("accumulators reused")
+        else:
+            acc = self.add(f"cute.zeros({shape}, cute.{total})", shape, total, mutable=True)
+        if self.chance(0.5):
+            self.features.add("multiply in a loop")
+            a, b = self.operands(operand, total)
+            trips = lot.choice((0, 1, 2, 3, 4))
+            index = self.name("k")
+            self.say(
+                f"for {index} in cute.range({a}.tiles):"
+                if self.chance(0.7)
+                else f"for {index} in cute.range({trips}):"
+            )
+            self.indent += 1
+            kept = list(self.values)
+            self.say(f"cute.gemm({a}[{index}], {b}[{index}], {acc.name})")
+            if self.chance(0.35):
+                self.features.add("work beside a multiply")
+                extra, _ = self.view(("m", "n"), total)
+                if self.chance(0.5):
+                    self.say(f"{acc.name} += {extra}.load()")
+                else:
+                    self.say(f"{acc.name}.assign(cute.minimum({acc.name}, 9))")
+            self.indent -= 1
+            self.values = kept
+            return
+        self.features.add("multiply without a loop")
+        registers = [
+            v for v in self.tiles() if v.dtype == operand and v.shape == shape and not v.mutable
+        ]
+        if operand in ("f16", "bf16") and shape[1] % 16 == 0 and self.chance(0.6):
+            # (m, n) times (n, n): the depth is what the tile's columns are.
+            if not registers:
+                made = [v for v in self.tiles() if v.shape == shape]
+                registers = [self.as_type(lot.choice(made), operand)] if made else []
+            if registers:
+                self.features.add("register operands")
+                small = self.clipped(lot.choice(registers))
+                b, _ = self.view(("n", "n"), operand)
+                self.say(f"cute.gemm({small.name}, {b}, {acc.name})")
+                return
+        a, _ = self.view(("m", "k"), operand)
+        b, _ = self.view(("k", "n"), operand)
+        self.say(f"cute.gemm({a}, {b}, {acc.name})")
+
+    def operands(self, operand: str, total: str) -> tuple[str, str]:
+        """Two runs of tiles along the depth, in names."""
+        lot = self.lot
+        m, n, k = (self.extents[mode] for mode in "mnk")
+        deep = lot.choice((0, 1, 2, 3)) * k + lot.choice((0, 0, k // 2, 3, 8))
+        deep = max(deep, 1)
+        rows, columns = self.ragged(m, self.coords["i"]), self.ragged(n, self.coords["j"])
+        a, b = self.tensor((rows, deep), operand), self.tensor((deep, columns), operand)
+        names = self.name("a"), self.name("b")
+        self.say(f"{names[0]} = cute.local_tile({a.name}, ({m}, {k}), (i, None))")
+        self.say(f"{names[1]} = cute.local_tile({b.name}, ({k}, {n}), (None, j))")
+        return names
+
+    # Control
+
+    def loop(self) -> None:
+        lot = self.lot
+        mutable = [v for v in self.tiles() if v.mutable]
+        if not mutable:
+            self.mutable()
+        kept, coords, stored = list(self.values), dict(self.coords), list(self.stored)
+        index = self.name("k")
+        count = lot.choice((1, 2, 3, 3))
+        kind = lot.random()
+        if kind < 0.2:
+            self.features.add("unrolled loops")
+            self.say(f"for {index} in range({count}):")
+        else:
+            self.features.add("loops")
+            bound = str(count)
+            if kind < 0.5:
+                made = Argument(f"s{len(self.arguments)}", number=lot.randrange(4))
+                self.arguments.append(made)
+                bound = made.name
+                self.features.add("run-time trips")
+            elif kind < 0.65:
+                bound = f"{lot.randrange(2)}, {count + 1}"
+            self.say(f"for {index} in cute.range({bound}):")
+            self.running.append(index)
+        self.indent += 1
+        self.coords[index] = count
+        self.body(kept)
+        self.indent -= 1
+        self.values, self.coords, self.stored = kept, coords, stored
+        self.running = [name for name in self.running if name != index]
+
+    def body(self, outside: list[Value]) -> None:
+        """Statements in a body, the last of which changes what lives outside."""
+        for _ in range(self.lot.choice((1, 1, 2, 3))):
+            self.statement(False)
+        targets = [v for v in outside if v.mutable]
+        if targets:
+            target = self.lot.choice(targets)
+            fitting = [v for v in self.tiles() if v.shape == target.shape and v != target]
+            if fitting:
+                self.update(target, self.lot.choice(fitting))
+                return
+        self.store()
+
+    def branch(self) -> None:
+        lot = self.lot
+        self.features.add("branches")
+        kept, stored = list(self.values), list(self.stored)
+        if self.chance(0.35):
+            value = lot.choice(self.tiles())
+            self.features.add("branches on tiles")
+            condition = f"cute.any({value.name} > {lot.randrange(5)})"
+        else:
+            condition = (
+                f"{lot.choice(self.scalars())} {lot.choice(('<', '>', '=='))} {lot.randrange(3)}"
+            )
+        self.say(f"with cute.when({condition}):")
+        self.indent += 1
+        self.body(kept)
+        self.indent -= 1
+        self.values, self.stored = list(kept), list(stored)
+        if self.chance(0.4):
+            self.features.add("otherwise")
+            self.say("with cute.otherwise():")
+            self.indent += 1
+            self.body(kept)
+            self.indent -= 1
+            self.values, self.stored = list(kept), stored
+
+    # Results
+
+    def store_view(self, shape: tuple[int, int], dtype: str) -> str:
+        """A view of a new output, at this work item's own place."""
+        work = [name for name in ("b", "h") if name in self.coords]
+        counts = [self.coords[name] for name in work]
+        turned = self.chance(0.2)
+        kept = shape[::-1] if turned else shape
+        sizes = [self.ragged(e, self.coords[at]) for e, at in zip(kept, "ij", strict=True)]
+        given = self.tensor((*counts, *sizes), dtype)
+        text = given.name
+        if self.chance(0.15):
+            self.features.add("stores to slices")
+            mode = len(counts) + self.lot.randrange(2)
+            first, end = (
+                self.lot.choice((-2, 0, 1, 2)),
+                sizes[mode - len(counts)] + self.lot.choice((-1, 0, 4)),
+            )
+            text = f"{text}.slice({mode}, {first}, {end})"
+        coords = ", ".join([*work, "i", "j"])
+        text = f"cute.local_tile({text}, {kept}, ({coords}))"
+        if turned:
+            self.features.add("stores to transposed views")
+        return f"{text}.T" if turned else text
+
+    def store(self) -> None:
+        value = self.lot.choice(self.tiles())
+        assert value.shape is not None
+        view = self.name("v")
+        self.say(f"{view} = {self.store_view(value.shape, value.dtype)}")
+        if self.chance(0.15):
+            self.features.add("stores with a mask")
+            mask = f"cute.coord({value.name}, {self.lot.randrange(2)}) < {self.lot.randrange(9)}"
+            self.say(f"cute.copy({value.name}, {view}, {mask})")
+        else:
+            self.say(f"cute.copy({value.name}, {view})")
+        self.stored.append((view, value.shape, value.dtype))
+
+    def store_into(self, out: Argument) -> None:
+        shape = self.extents["m"], self.extents["n"]
+        found = [v for v in self.tiles() if v.shape == shape]
+        value = found[-1] if found else self.lot.choice(self.tiles())
+        if value.dtype != out.dtype:
+            value = self.clipped(value)
+        text = f"{value.name}.to(cute.{out.dtype})" if value.dtype != out.dtype else value.name
+        if value.shape != shape:
+            text = f"{text} + cute.zeros({shape}, cute.{out.dtype})"
+        coords = ", ".join(name for name in self.coords if name in ("b", "h", "i", "j"))
+        self.say(f"cute.copy({text}, cute.local_tile({out.name}, {shape}, ({coords})))")
+
+    def reread(self) -> None:
+        """Read again what this work item stored."""
+        if not self.stored:
+            self.store()
+        view, shape, dtype = self.lot.choice(self.stored)
+        self.features.add("stored and read again")
+        self.add(f"{view}.load()", shape, dtype)
+
+    def view_copy(self) -> None:
+        self.features.add("copies of views")
+        text, shape = self.view(self.modes(), self.lot.choice(ELEMENTS))
+        view = self.store_view(shape, self.arguments_of(text).dtype)
+        self.say(f"cute.copy({text}, {view})")
+
+    def atomic(self) -> None:
+        value = self.lot.choice(self.tiles())
+        assert value.shape is not None
+        self.features.add("atomics")
+        value = self.clipped(value)
+        kind = "i32" if value.dtype.startswith(("i", "u")) else "f32"
+        text = value.name if value.dtype == kind else f"{value.name}.to(cute.{kind})"
+        self.say(f"cute.atomic_add({text}, {self.store_view(value.shape, kind)})")  # pyright: ignore[reportArgumentType]
+
+
+def promoted(one: str, other: str) -> str:
+    """The type that an operator computes in."""
+    if one == other:
+        return one
+    floats = [each in ("f16", "bf16", "f32", "f64") for each in (one, other)]
+    if floats[0] != floats[1]:
+        return one if floats[0] else other
+    if BYTES[one] == BYTES[other]:
+        return "f32" if floats[0] else "i32"
+    return one if BYTES[one] > BYTES[other] else other
+
+
+def draw(number: int, sizes: Sizes = LARGE) -> Program:
+    """The program of this number."""
+    return _Lot(Random(number), number, sizes).draw()
