@@ -290,8 +290,9 @@ class _Lot(LotOfViews):
                 b, _ = self.view(("n", "n"), operand)
                 self.say(f"cute.gemm({small.name}, {b}, {acc.name})")
                 return
-        a, _ = self.view(("m", "k"), operand)
-        b, _ = self.view(("k", "n"), operand)
+        depth = self.ragged(self.extents["k"], 1)
+        a, _ = self.view(("m", "k"), operand, depth)
+        b, _ = self.view(("k", "n"), operand, depth)
         self.say(f"cute.gemm({a}, {b}, {acc.name})")
 
     def operands(self, operand: str, total: str) -> tuple[str, str]:

@@ -162,16 +162,19 @@ class LotOfViews:
         return "0", 1
 
     def view(
-        self, modes: tuple[str, str], dtype: str, k: str | None = None
+        self, modes: tuple[str, str], dtype: str, depth: int | None = None
     ) -> tuple[str, tuple[int, int]]:
-        """The text of a view of a new tensor, of a tile of these modes; `k` stays open if given."""
+        """The text of a view of a new tensor, of a tile of these modes, the mode `k` of which has
+        this `depth`: operands of one multiply agree in it.
+        """
         lot = self.lot
         shape = tuple(self.extents.get(mode, 1) for mode in modes)
         turned = self.chance(0.2)
         if turned:
             self.features.add("transposed views")
         kept = shape[::-1] if turned else shape
-        is_vector = kept[1] == 1 and k is None and self.chance(0.5)
+        names = modes[::-1] if turned else modes
+        is_vector = kept[1] == 1 and depth is None and self.chance(0.5)
         batch = lot.choice((0, 0, 0, 0, 1, 1, 2)) if len(self.arguments) < 10 else 0
         coords: list[str] = []
         whole: list[int] = []
@@ -180,7 +183,12 @@ class LotOfViews:
             coords.append(at)
             whole.append(count)
         tile: list[str] = []
-        for extent in kept[:1] if is_vector else kept:
+        for name, extent in list(zip(names, kept, strict=True))[: 1 if is_vector else 2]:
+            if name == "k" and depth is not None:
+                coords.append("0")
+                whole.append(depth)
+                tile.append(str(extent))
+                continue
             at, count = self.coordinate(extent)
             coords.append(at)
             whole.append(self.ragged(extent, count))
