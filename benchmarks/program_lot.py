@@ -287,8 +287,9 @@ class _Lot(LotOfViews):
             if registers:
                 self.features.add("register operands")
                 small = self.clipped(lot.choice(registers))
-                b, _ = self.view(("n", "n"), operand)
+                b, _ = self.view(("n", "n"), operand, of_slice=True)
                 self.say(f"cute.gemm({small.name}, {b}, {acc.name})")
+                self.clipped(acc)
                 return
         depth = self.ragged(self.extents["k"], 1)
         a, _ = self.view(("m", "k"), operand, depth)

@@ -162,10 +162,10 @@ class LotOfViews:
         return "0", 1
 
     def view(
-        self, modes: tuple[str, str], dtype: str, depth: int | None = None
+        self, modes: tuple[str, str], dtype: str, depth: int | None = None, of_slice: bool = False
     ) -> tuple[str, tuple[int, int]]:
         """The text of a view of a new tensor, of a tile of these modes, the mode `k` of which has
-        this `depth`: operands of one multiply agree in it.
+        this `depth`: operands of one multiply agree in it, but for the rows `of_slice` of one.
         """
         lot = self.lot
         shape = tuple(self.extents.get(mode, 1) for mode in modes)
@@ -204,6 +204,8 @@ class LotOfViews:
                 text = f"{text}.slice({mode}, {bounds.name}[0], {bounds.name}[1])"
             else:
                 text = f"{text}.slice({mode}, {first}, {end})"
+        elif of_slice:
+            text = f"{text}.slice({batch + turned}, 0, 1000)"
         tail = "," if len(tile) == 1 else ""
         comma = "," if len(coords) == 1 else ""
         text = f"cute.local_tile({text}, ({', '.join(tile)}{tail}), ({', '.join(coords)}{comma}))"

@@ -125,17 +125,22 @@ Spec = TensorSpec | ScalarSpec | GroupSpec | None
 
 
 # What a call takes beside the arguments of the program.
-OPTIONS = ("arch", "schedule", "backend", "stream")
+OPTIONS = ("arch", "schedule", "backend", "stream", "spills")
+# What may become of a kernel whose registers spill.
+SPILLS = ("refuse", "warn", "allow")
 
 
 class KernelFunction:
     """A decorated tile program; calling it compiles (or finds) a kernel and runs it."""
 
-    def __init__(self, function: Callable[..., None], in_bounds: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., None], in_bounds: bool = False, spills: str = "warn"
+    ) -> None:
         _check_function(function)
         functools.update_wrapper(self, function)
         self.function = function
         self.in_bounds = in_bounds
+        self.spills = checked_spills(spills)
         self.signature = inspect.signature(function)
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -230,11 +235,13 @@ def kernel(function: Callable[..., None]) -> KernelFunction: ...
 
 
 @overload
-def kernel(*, in_bounds: bool = False) -> Callable[[Callable[..., None]], KernelFunction]: ...
+def kernel(
+    *, in_bounds: bool = False, spills: str = "warn"
+) -> Callable[[Callable[..., None]], KernelFunction]: ...
 
 
 def kernel(
-    function: Callable[..., None] | None = None, *, in_bounds: bool = False
+    function: Callable[..., None] | None = None, *, in_bounds: bool = False, spills: str = "warn"
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """Make a Python function a tile program.
 
@@ -245,11 +252,20 @@ def kernel(
 
     Tiles that lie outside of their tensor read 0 and are not stored. `@cute.kernel(in_bounds=True)`
     promises that no coordinate is negative and none of a batch mode beyond its extent, so that
-    nothing is spent on looking; tiles may still hang over the end of a mode.
+    nothing is spent on looking; tiles may still hang over the end of a mode. `spills`, which a call
+    takes as well, says what becomes of a kernel whose registers spill, or whose `wgmma` the
+    assembler serializes: "refuse" it, "warn" in `Kernel.remarks`, or "allow" it.
     """
     if function is None:
-        return lambda given: KernelFunction(given, in_bounds)
-    return KernelFunction(function, in_bounds)
+        return lambda given: KernelFunction(given, in_bounds, spills)
+    return KernelFunction(function, in_bounds, spills)
+
+
+def checked_spills(spills: object) -> str:
+    """What a program or a call says about spills."""
+    if spills not in SPILLS:
+        raise ValueError(f"expected spills to be one of {', '.join(SPILLS)}, got {spills!r}")
+    return str(spills)
 
 
 _BY_POSITION = inspect.Parameter.POSITIONAL_ONLY

@@ -6,6 +6,7 @@ import gc
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from .kernel import (
     ScalarSpec,
     Spec,
     TensorSpec,
+    checked_spills,
     scalar_spec,
     with_wide_floats,
 )
@@ -103,16 +105,17 @@ def _kernel(program: KernelFunction, specs: Sequence[Spec], options: Mapping[str
     schedule = as_schedule(options.get("schedule"))
     backend = options.get("backend") or "auto"
     arch = options.get("arch") or default_arch(backend)
+    spills = checked_spills(options.get("spills") or program.spills)
     keys = tuple(None if spec is None else spec.key() for spec in specs)
     text = schedule.text() if schedule is not None else ""
     known = None
     with suppress(TypeError):  # a compile-time value without a hash is compiled at each call
         given = tuple((name, exact(value)) for name, value in sorted(constants.items()))
-        known = (program, version(program.function), keys, given, text, arch, backend)
+        known = (program, version(program.function), keys, given, text, arch, backend, spills)
     found = None if known is None else _kernels.get(known)
     if found is None:
         check_arch(arch)
-        found = _compile(program, specs, constants, schedule, arch, backend, keys)
+        found = _compile(program, specs, constants, schedule, arch, backend, keys, spills)
         if known is not None:
             _kernels[known] = found
     return found
@@ -126,16 +129,18 @@ def _compile(
     arch: str,
     backend: str,
     keys: tuple[object, ...],
+    spills: str,
 ) -> Kernel:
     text = schedule.text() if schedule is not None else ""
-    key = program_key(program.function, (keys, dict(constants), program.in_bounds), text, arch)
+    promised = program.in_bounds, spills
+    key = program_key(program.function, (keys, dict(constants), promised), text, arch)
 
     def trace() -> ModuleOp:
         return program.trace(specs, constants, schedule)
 
     def make() -> CompiledProgram:
         with _no_collections():
-            return lower(trace(), program.symbol, arch)
+            return replace(lower(trace(), program.symbol, arch), spills=spills)
 
     def stages() -> dict[str, str]:
         kept: dict[str, str] = {}

@@ -222,7 +222,7 @@ class CudaLauncher:
             described = f"device {device} ({found.device_name(device)})"
             raise RuntimeError(misfit(program.name, program.arch, described, capability))
         try:
-            image = assembled(program.ptx, arch).cubin
+            image = assembled(program.ptx, arch, spills=program.spills).cubin
         except PtxasNotFoundError:
             # The driver assembles PTX too; it only does not tell what it dropped.
             image = program.ptx.encode() + b"\0"

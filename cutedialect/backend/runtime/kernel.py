@@ -24,7 +24,7 @@ from cutedialect.backend.runtime.emulated import EmulatedLauncher
 from cutedialect.backend.runtime.fallback import announce
 from cutedialect.backend.runtime.interpreted import InterpretedLauncher
 from cutedialect.backend.runtime.kept import Kept
-from cutedialect.backend.runtime.program import CompiledProgram, assembled
+from cutedialect.backend.runtime.program import CompiledProgram, assembled, losses
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import GroupParameter, ScalarParameter, Signature
 from cutedialect.backend.runtime.streams import stream_handle
@@ -118,7 +118,7 @@ class Kernel:
     @cached_property
     def assembly(self) -> Assembly:
         """What ptxas made of the PTX text."""
-        return assembled(self.ptx, self.arch)
+        return assembled(self.ptx, self.arch, spills=self.program.spills)
 
     @cached_property
     def stages(self) -> dict[str, str]:
@@ -127,8 +127,10 @@ class Kernel:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """What the passes declined, and why: in the order in which they ran."""
-        return self.program.remarks
+        """What the passes declined, and why: in the order in which they ran. Once the kernel was
+        assembled, also what the assembler lost: registers that spill, `wgmma` that it serializes.
+        """
+        return self.program.remarks + losses(self.program)
 
     def traced(self) -> Any:
         """The tile program as a module that no pass has seen, made anew by each call. Raises

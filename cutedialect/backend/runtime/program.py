@@ -48,7 +48,8 @@ SIZE_OF_TYPE = {
 class CompiledProgram:
     """A compiled module. `ptx` holds every kernel, `host` the Python source of the host part,
     `schedule` is its text, `arch` the target, `ops` counts the IR ops of each role, `remarks` say
-    what the passes declined.
+    what the passes declined. `spills` says what becomes of a kernel whose registers spill, or whose
+    `wgmma` the assembler serializes: "refuse" it, "warn" in a remark, "allow" it.
     """
 
     name: str
@@ -60,6 +61,7 @@ class CompiledProgram:
     ops: dict[str, int] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     equal_extents: tuple[EqualExtents, ...] = ()
+    spills: str = "refuse"
 
     @staticmethod
     def of(
@@ -156,6 +158,7 @@ class CompiledProgram:
                 "schedule": self.schedule,
                 "ops": self.ops,
                 "equal_extents": self.equal_extents,
+                "spills": self.spills,
                 "remarks": [[one.pass_name, one.message, one.location] for one in self.remarks],
             }
         )
@@ -201,8 +204,12 @@ def read_program(key: str) -> CompiledProgram | None:
     return None if kept is None else CompiledProgram.from_json(kept.decode())
 
 
-def assembled(ptx: str, arch: str, *, strict: bool = True) -> ptxas.Assembly:
-    """`ptx` assembled for `arch`, kept under the text without `.file`, `.loc` and comments."""
+def assembled(
+    ptx: str, arch: str, *, strict: bool = True, spills: str = "refuse"
+) -> ptxas.Assembly:
+    """`ptx` assembled for `arch`, kept under the text without `.file`, `.loc` and comments. With
+    `strict` what it loses is an error, or as `spills` says a remark (`losses`).
+    """
     options = ptxas.DEFAULT_OPTIONS
     version = ptxas.version(ptxas.find(arch))
     key = cache.key("cubin", canonical(ptx), arch, version, *options)
@@ -214,9 +221,22 @@ def assembled(ptx: str, arch: str, *, strict: bool = True) -> ptxas.Assembly:
         assembly = _with_registers(ptx, arch, options)
         head = json.dumps(assembly.described()).encode()
         cache.write("cubin", key, head + b"\n" + assembly.cubin)
-    if strict:
-        ptxas.check_strict(assembly, ptx)
+    if strict and (lost := ptxas.loss(assembly, ptx)) is not None:
+        if spills == "refuse":
+            raise lost
+        _losses[ptx] = Remark("ptxas", lost.message, lost.location)
     return assembly
+
+
+# By the PTX text: what the assembler lost of it in this process.
+_losses: dict[str, Remark] = {}
+
+
+def losses(program: CompiledProgram) -> tuple[Remark, ...]:
+    """What a program lost when it was assembled in this process, where it wants to be told."""
+    if program.spills != "warn" or program.ptx not in _losses:
+        return ()
+    return (_losses[program.ptx],)
 
 
 def _with_registers(ptx: str, arch: str, options: Sequence[str]) -> ptxas.Assembly:
@@ -249,6 +269,7 @@ __all__ = [
     "PtxasNotFoundError",
     "assembled",
     "cached_program",
+    "losses",
     "program_key",
     "read_program",
 ]

@@ -228,21 +228,30 @@ def assemble(
 
 
 def check_strict(assembly: Assembly, ptx: str) -> None:
-    """Raise CompileError for the first C75xx line or warning, or for a spill. That calls order the
-    `wgmma` of a kernel that prints (C7510) is what printing costs; a remark says so.
+    """Raise CompileError for the first loss, if there is one."""
+    found = loss(assembly, ptx)
+    if found is not None:
+        raise found
+
+
+def loss(assembly: Assembly, ptx: str) -> CompileError | None:
+    """The first C75xx line or warning, or a spill, as an error that a kernel may be refused with.
+    That calls order the `wgmma` of a kernel that prints (C7510) is what printing costs; a remark
+    says so.
     """
     allowed = ("C7510",) if "vprintf" in ptx else ()
     losses = [each for each in assembly.messages if each.is_loss and each.code not in allowed]
     if losses:
-        raise _located(ptx, losses[0], losses[0].code or "CD-PTXAS", tuple(losses[1:]))
+        return _located(ptx, losses[0], losses[0].code or "CD-PTXAS", tuple(losses[1:]))
     for name, usage in assembly.kernels.items():
         if usage.spill_stores or usage.spill_loads:
-            raise CompileError(
+            return CompileError(
                 f"expected no spills in kernel '{name}', got {usage.spill_stores} bytes of spill "
                 f"stores and {usage.spill_loads} bytes of spill loads at {usage.registers} "
                 "registers; a smaller tile or fewer warps per CTA leave more registers",
                 code=SPILL,
             )
+    return None
 
 
 def parse_messages(text: str) -> tuple[dict[str, KernelUsage], tuple[Message, ...]]:

@@ -34,7 +34,7 @@ _LOWEST = -3.4028234663852886e38
 _LEAST = 1e-30
 
 
-@kernel(in_bounds=True)
+@kernel(in_bounds=True, spills="refuse")
 def attention(
     Q: Tensor,
     K: Tensor,

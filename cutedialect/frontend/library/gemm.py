@@ -26,7 +26,7 @@ Spans = tuple[int, int]
 def program_for(activation: str | Activation | None) -> KernelFunction:
     """The program with an activation: a name, a function of a tile, or none."""
 
-    @kernel(in_bounds=True)
+    @kernel(in_bounds=True, spills="refuse")
     def gemm(
         A: Any,
         B: Any,

@@ -23,7 +23,7 @@ _LOG2_E = math.log2(math.e)
 _AT_ONCE, _ROWS = 4, 8
 
 
-@kernel(in_bounds=True)
+@kernel(in_bounds=True, spills="refuse")
 def gather(rows: Tensor, out: Tensor, *, width: int = 64) -> None:
     """The rows of heads (batch, heads, group, rows, D) as those of one (batch, heads, group times
     rows, width), head by head; 0 in the columns behind D.
@@ -39,7 +39,7 @@ def gather(rows: Tensor, out: Tensor, *, width: int = 64) -> None:
     cute.copy(source.load(), local_tile(mine, (_ROWS, width), (b, head, i, 0)))
 
 
-@kernel(in_bounds=True)
+@kernel(in_bounds=True, spills="refuse")
 def combine(
     parts: Tensor, logs: Tensor, out: Tensor, lse: Tensor | None, *, width: int = 64
 ) -> None:
