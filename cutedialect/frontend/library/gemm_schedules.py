@@ -239,7 +239,7 @@ def _parts(schedule: Schedule, problems: tuple[Problem, ...]) -> Iterator[int]:
     if len(problems) > 1 or schedule.roles == "alternate":
         yield 1
         return
-    (problem,) = problems
+    problem = problems[0]
     steps = _ceil(problem.k, schedule.tile[2])
     tiles = _blocks(schedule, problem) * schedule.cluster[0] * schedule.cluster[1]
     for parts in _PARTS:
