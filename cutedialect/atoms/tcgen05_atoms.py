@@ -273,6 +273,27 @@ def tcgen05_atom(name: str) -> Tcgen05Atom:
     raise ValueError(f"expected the name of a tcgen05 atom, got {name!r}{hint}")
 
 
+@cache
+def tcgen05_of(
+    a: str, b: str, c: str, shape: tuple[int, int, int], cta_group: int = 1
+) -> Tcgen05Atom:
+    """The entry without block scaling of these types and this shape; `ValueError` for none.
+
+    >>> tcgen05_of("f16", "f16", "f32", (128, 64, 16)).name
+    'tcgen05_f16_cg1_m128n64k16_f32_f16_f16'
+    """
+    rows = [row for row in _ROWS if (row.a, row.b, row.d, row.scale) == (a, b, c, "")]
+    m, n, k = shape
+    for row in rows:
+        if row.k == k and (cta_group, m, n) in _shapes(row.kind):
+            return _entry(row, cta_group, m, n)
+    listed = ", ".join(f"{each}xNx{row.k}" for row in rows for each in rows_of(row.kind, cta_group))
+    raise ValueError(
+        f"expected a tcgen05.mma of {a} x {b} into {c} ({listed or 'there is none'}), got "
+        f"{m}x{n}x{k} with cta_group {cta_group}"
+    )
+
+
 def find_tcgen05(
     a: str, b: str, c: str, on: str | Target, *, cta_group: int = 1, kind: str | None = None
 ) -> tuple[Tcgen05Atom, ...]:

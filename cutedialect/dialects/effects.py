@@ -29,6 +29,8 @@ class Unit(Enum):
     """With a bulk group of the thread that issues it: of its source, then of its result."""
     WGMMA = "wgmma"
     """With a group of warpgroup multiplies (PTX ISA 9.7.15.7)."""
+    TCGEN05 = "tcgen05"
+    """With a commit of the issuing thread to an mbarrier (PTX ISA 9.7.16.6.2)."""
 
 
 @dataclass(frozen=True)

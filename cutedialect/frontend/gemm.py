@@ -530,8 +530,10 @@ class GemmCall:
         if tile is None:
             m, n = extents or self.out_shape[-2:]
             align = min(spec.align for spec in specs or self.specs())
-            smem, adds = target(arch).smem_per_cta, self.c is not None
-            tile = default_tile(self.a.dtype, m, n, smem, align, adds)
+            chip, adds = target(arch), self.c is not None
+            tile = default_tile(
+                self.a.dtype, m, n, chip.smem_per_cta, align, adds, chip.tmem_columns > 0
+            )
             if self.promotes:
                 tile = min(tile[0], 128), min(tile[1], 64), BLOCK
         spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]

@@ -6,9 +6,11 @@ loads (`load`), one warp of it where TMA takes every tile and all four where thr
 the warps of the schedule do the rest (`main`): together on one tile, which they divide, or, in the
 plan `alternate`, as several teams that take work items in turns. Where multiplies want an operand
 transposed or converted in shared memory, the last warps of the loading warpgroup do that
-(`prepare`). Where the innermost loop fills several rings by TMA, each ring has a warp that loads it
-(`load`, `load_1`, ...), so that no tile waits for a stage of another's ring. The kernel then lists
-its roles as `name = [first warp, warps, registers, instances]`.
+(`prepare`). Multiplies into tensor memory have a warp of their own (`mma`), one thread of which
+issues them: the roles that compute only read what they made. Where the innermost loop fills several
+rings by TMA, each ring has a warp that loads it (`load`, `load_1`, ...), so that no tile waits for
+a stage of another's ring. The kernel then lists its roles as `name = [first warp, warps, registers,
+instances]`.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import (
     Sm80MmaType,
     Sm90MmaType,
+    Sm100MmaType,
     TmaLoadType,
     TmaPrefetchOp,
 )
@@ -53,6 +56,8 @@ ROLES = "roles"
 """The kernel's attribute with its roles, where it has more than one."""
 LOAD = "load"
 PREPARE = "prepare"
+MULTIPLY = "mma"
+"""The role of multiplies that one thread issues, into tensor memory."""
 PREPARING_WARPS = 2
 """The last warps of the loading warpgroup, where operands take a second step in shared memory."""
 _GROUP = 4
@@ -136,6 +141,8 @@ def _role_of(op: Operation) -> str:
     """The role of an op in a plan with several."""
     if is_load(op) or isinstance(op, TmaPrefetchOp):
         return LOAD
+    if isinstance(op, GemmOp) and isinstance(op.atom, Sm100MmaType):
+        return MULTIPLY
     return PREPARE if is_preparing(op) else MAIN
 
 
@@ -167,11 +174,18 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
                 "mma.sync; take warps = (4,1) on sm_90a where the operands allow it, or the plan "
                 "uniform",
             )
+        if instances > 1 and _role_of(op) == MULTIPLY:
+            raise PassFailedException(
+                op,
+                "expected the role plan specialized where multiplies accumulate in tensor memory "
+                f"(one warp issues them, and the accumulators alternate), got '{plan}'",
+            )
     by_threads = any(
         is_load(op) and not isinstance(op.atom, TmaLoadType)  # pyright: ignore[reportAttributeAccessIssue]
         for op in kernel.body.block.walk()
     )
     preparing = PREPARING_WARPS if any(map(is_preparing, kernel.body.block.walk())) else 0
+    multiplies = any(_role_of(op) == MULTIPLY for op in kernel.body.block.walk())
     loading = _GROUP - preparing if by_threads else 1
     roles: dict[str, tuple[int, ...]] = {
         LOAD: (0, loading, registers[0]),
@@ -179,6 +193,12 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
     }
     if preparing:
         roles[PREPARE] = (_GROUP - preparing, preparing, registers[0])
+    if multiplies:
+        # Beside the loading warps where there is room, else behind all others.
+        last = threads // _WARP
+        free = loading + preparing < _GROUP
+        roles[MULTIPLY] = (loading, 1, registers[0]) if free else (last, 1, 0)
+        threads += 0 if free else _WARP
     if instances > 1:
         roles[MAIN] += (instances,)
     _check_accumulators(kernel, threads, registers[1])
@@ -190,6 +210,11 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
     for launch in module.walk():
         if isinstance(launch, LaunchOp) and launch.kernel.string_value() == kernel.sym_name.data:
             launch.properties["threads"] = count
+
+
+def is_elected(role: str, warps: int) -> bool:
+    """Whether one thread of a role does all of its work."""
+    return (is_loading(role) and warps == 1) or role == MULTIPLY
 
 
 def is_loading(role: str) -> bool:
@@ -209,6 +234,8 @@ def _part_loads(kernel: KernelOp) -> None:
     edges = [edge for edge in edges_of(kernel) if edge.producer == LOAD]
     deepest = max((depth(edge.block) for edge in edges), default=0)
     if sum(depth(edge.block) == deepest for edge in edges) < 2:
+        return
+    if MULTIPLY in roles:
         return
     warps = _GROUP - (roles[PREPARE].warps if PREPARE in roles else 0)
     listed = kernel.attributes[ROLES]

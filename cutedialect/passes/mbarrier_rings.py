@@ -32,6 +32,7 @@ from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
     SimtAsyncCopyType,
     Sm90MmaType,
+    Sm100MmaType,
     TmaLoadType,
     TmaStoreCommitOp,
     TmaStoreType,
@@ -50,6 +51,7 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
+from cutedialect.passes.accumulator_rings import insert_accumulator_rings
 from cutedialect.passes.assign_warp_roles import MAIN, Role
 from cutedialect.passes.multiply_groups import (
     MultiplyGroups,
@@ -81,6 +83,7 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
             "one stage for what stays while a loop runs, so that the next tile's waits: a second "
             f"one takes {more} bytes of shared memory, got {max(left, 0)}",
         )
+    insert_accumulator_rings(kernel, roles)
     for edge in edges:
         _insert_ring(kernel, edge, roles, given[edge.block], groups)
 
@@ -330,7 +333,7 @@ def _way(writer: CopyOp) -> str:
 def _is_read_by_multiplies(edge: Edge) -> bool:
     """Whether tensor cores read the buffers, through the asynchronous proxy (PTX ISA 8.9)."""
     return any(
-        isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType)
+        isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType | Sm100MmaType)
         for reader in edge.readers
         for op in reader.walk()
     )
@@ -396,6 +399,10 @@ def _use(
     # What multiplies read is free when their group is done.
     end = max(map(groups.end_of, edge.readers), key=edge.block.get_operation_index)
     advance = AdvanceOp(state.state)
+    if isinstance(end, GemmOp) and isinstance(end.atom, Sm100MmaType):
+        release = ConsumerReleaseOp(ring, state.state, commits=True)
+        _after(end, [release, advance], edge.consumer)
+        return
     if end not in groups.trailing:
         _after(end, [ConsumerReleaseOp(ring, state.state), advance], edge.consumer)
         return

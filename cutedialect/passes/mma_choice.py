@@ -1,4 +1,6 @@
-"""Which MMA atom a `cute.gemm` gets: `wgmma` where a warpgroup can feed it, else `mma.sync`."""
+"""Which MMA atom a `cute.gemm` gets: `tcgen05` where tensor memory can hold its accumulator,
+`wgmma` where a warpgroup can feed it, else `mma.sync`.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,20 @@ from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, TransposeOp, element_bits
 from cutedialect.dialects.element_names import element_name, operand_name
+from cutedialect.layout import Layout
 from cutedialect.passes.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.smem_layouts import staging_layout
+from cutedialect.passes.tensor_accumulators import accumulation_of, fits
+from cutedialect.passes.thread_layouts import mma_accumulator, tensor_accumulator
 
 _GROUP = 4
 _LANES = 32
+# Rows of tensor memory, which one warpgroup reads.
+_TENSOR_ROWS = 128
 
 
 def choose_mma(
@@ -38,7 +46,7 @@ def choose_mma(
         return named if _divides(op, named, warps) else None
     candidates: Sequence[MmaAtom] = _warp_wide(op, arch)
     if has_load_role:
-        candidates = [*_wgmma(op, warps, arch), *candidates]
+        candidates = [*_tcgen05(op, warps, arch), *_wgmma(op, warps, arch), *candidates]
     return next((atom for atom in candidates if _divides(op, atom, warps)), None)
 
 
@@ -48,6 +56,10 @@ def _divides(op: GemmOp, atom: MmaAtom, warps: tuple[int, int]) -> bool:
     m, n = _shape(op.acc)
     k = _shape(op.a)[1]
     am, an, ak = atom.shape_mnk
+    if isinstance(atom, Tcgen05Atom):
+        # Each product is on all rows of tensor memory, but for one row of products.
+        is_whole = m == am or (am == _TENSOR_ROWS and m % am == 0)
+        return is_whole and n % an == 0 and k % ak == 0
     if isinstance(atom, WgmmaAtom):
         if wm % _GROUP:
             return False
@@ -68,7 +80,13 @@ def _named(op: GemmOp, atom: MmaAtom, arch: str, has_load_role: bool) -> MmaAtom
         raise ValueError(
             f"expected an atom that {arch} has, got {atom.name}, which needs {atom.requires}"
         )
-    if isinstance(atom, WgmmaAtom):
+    if isinstance(atom, Tcgen05Atom):
+        why = _not_tcgen05(op, (_GROUP, 1), arch, has_load_role)
+        if not why and atom not in find_tcgen05(*names, arch):
+            why = "expected one that a single CTA issues, without scales of blocks"
+        if why:
+            raise ValueError(f"{atom.name}: {why}")
+    elif isinstance(atom, WgmmaAtom):
         whole_group = (_GROUP, 1)
         if not _wgmma(op, whole_group, arch):
             raise ValueError(f"{atom.name}: {_not_wgmma(op, whole_group, arch, True)}")
@@ -117,6 +135,12 @@ class BoundMma:
         wm, wn = self.warps
         return (wm // _GROUP, wn) if isinstance(self.atom, WgmmaAtom) else (wm, wn)
 
+    def accumulator(self, shape: tuple[int, int]) -> Layout:
+        """Which thread holds what of an accumulator that the multiply makes."""
+        if isinstance(self.atom, Tcgen05Atom):
+            return tensor_accumulator(shape, self.warps)
+        return mma_accumulator(self.atom, shape, self.units)
+
 
 def bind_mma(
     op: GemmOp,
@@ -132,7 +156,11 @@ def bind_mma(
     Raises `ValueError` as `choose_mma` does.
     """
     atom = choose_mma(op, warps, arch, asked, has_load_role)
-    if is_fixed or isinstance(atom, WgmmaAtom) or (atom is not None and not has_load_role):
+    if (
+        is_fixed
+        or isinstance(atom, WgmmaAtom | Tcgen05Atom)
+        or (atom is not None and not has_load_role)
+    ):
         return None if atom is None else BoundMma(atom, warps)
     count = warps[0] * warps[1]
     found = [] if atom is None else [BoundMma(atom, warps)]
@@ -140,7 +168,7 @@ def bind_mma(
         if grid[0] * grid[1] == count:
             other = choose_mma(op, grid, arch, asked, has_load_role)
             assert other is not None
-            if isinstance(other, WgmmaAtom):
+            if isinstance(other, WgmmaAtom | Tcgen05Atom):
                 return BoundMma(other, grid)
             found.append(BoundMma(other, grid))
     return found[0] if found else None
@@ -148,11 +176,22 @@ def bind_mma(
 
 def takes_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
     """Whether `bind_mma` takes a warpgroup atom."""
+    return _takes(WgmmaAtom, op, warps, arch, asked)
+
+
+def takes_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
+    """Whether `bind_mma` takes an atom that accumulates in tensor memory."""
+    return _takes(Tcgen05Atom, op, warps, arch, asked)
+
+
+def _takes(
+    kind: type[MmaAtom], op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None
+) -> bool:
     try:
         bound = bind_mma(op, warps, arch, asked)
     except ValueError:
         return False
-    return bound is not None and isinstance(bound.atom, WgmmaAtom)
+    return bound is not None and isinstance(bound.atom, kind)
 
 
 def shapes_of(op: GemmOp, arch: str) -> str:
@@ -176,12 +215,13 @@ def declined(
 ) -> str:
     """Why a multiply does not use the fastest tensor cores of its target; empty where it does."""
     chip = target(arch)
-    if isinstance(taken, WgmmaAtom):
+    if isinstance(taken, WgmmaAtom | Tcgen05Atom):
         return ""
     warpgroup_wide = [target(name) for name in targets_with("sm_90a")]
     if chip not in warpgroup_wide:
         if chip.tmem_columns:
-            return f"tcgen05.mma not taken, but {taken.name}: {arch} has no path of its own"
+            why = _not_tcgen05(op, warps, arch, has_load_role)
+            return f"tcgen05.mma not taken, but {taken.name}: {why}"
         if chip.number > max(each.number for each in warpgroup_wide):
             return f"{arch} has no path of its own: {taken.name} takes the way of sm_80"
         if any(each.number == chip.number for each in warpgroup_wide):
@@ -237,6 +277,57 @@ def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]
     return sorted(found, key=lambda atom: -atom.shape_mnk[1])
 
 
+def _tcgen05(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[Tcgen05Atom]:
+    """The tcgen05 atoms for a multiply whose operands come through shared memory, and whose
+    accumulator can live in tensor memory; largest first."""
+    if _not_tcgen05(op, warps, arch, True):
+        return ()
+    return find_tcgen05(*_names(op), arch)
+
+
+def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: bool) -> str:
+    """What keeps tcgen05 from a multiply; empty if nothing does."""
+    try:
+        shapes = find_tcgen05(*_names(op), arch)
+    except ValueError as error:
+        return str(error)
+    if op.negate is not None:
+        return "its operands count with their own signs here"
+    for name, value in (("A", op.a), ("B", op.b)):
+        if isinstance(value.type, FragmentType):
+            return f"it reads {name} from shared memory here, got a register tile"
+        if needs_widening(op, value):
+            return f"{name} would have to be converted in shared memory"
+        if not _feeds(op, value, "tcgen05"):
+            rows, depth = _shape(value)
+            return (
+                f"no layout in shared memory that it reads holds {name}, {rows}x{depth} "
+                f"{_names(op)[0 if value is op.a else 1]}"
+            )
+    (m, n), depth = _shape(op.acc), _shape(op.a)[1]
+    if not any(_divides(op, atom, warps) for atom in shapes):
+        return f"no shape of it divides the tile {m}x{n}x{depth}"
+    if op.acc.type.bits != 32:  # pyright: ignore[reportAttributeAccessIssue]
+        return f"accumulators in tensor memory have 32 bits here, got {_names(op)[2]}"
+    if not fits((m, n)):
+        return f"tensor memory does not hold the accumulator, {m}x{n}"
+    if not has_load_role:
+        return "its operands come from a role that loads, got a schedule with roles = uniform"
+    groups = warps[0] // _GROUP
+    blocks = max(1, m // _TENSOR_ROWS)
+    if warps[0] % _GROUP or blocks % groups or n % (8 * warps[1]):
+        return (
+            f"expected warpgroups that divide blocks of {_TENSOR_ROWS} rows of a result, got "
+            f"{warps[0]}x{warps[1]} warps on {m}x{n}"
+        )
+    if accumulation_of(op.acc) is None:
+        return (
+            "it accumulates in tensor memory: expected an accumulator that starts from 0 and is "
+            "only multiplied into, in one loop, until it is read"
+        )
+    return ""
+
+
 def _stays_in_registers(op: GemmOp) -> bool:
     """Whether a register tile can be A: what a thread holds of an accumulator is then what it needs
     of A, which holds for 16-bit elements, and for 8-bit ones where B is put in the same order.
@@ -277,8 +368,12 @@ def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
 
 
 def _feeds_wgmma(op: GemmOp, value: SSAValue) -> bool:
-    """Whether a tile has a layout in shared memory that descriptors describe. Register tiles of 16
-    bits are written there, line by line as a thread holds them.
+    return _feeds(op, value, "wgmma")
+
+
+def _feeds(op: GemmOp, value: SSAValue, unit: str) -> bool:
+    """Whether a tile has a layout in shared memory that the descriptors of a unit describe.
+    Register tiles of 16 bits are written there, line by line as a thread holds them.
     """
     type_ = value.type
     if isinstance(type_, FragmentType):
@@ -293,7 +388,7 @@ def _feeds_wgmma(op: GemmOp, value: SSAValue) -> bool:
         return False
     layout, swizzle, _ = staging_layout(shape, major, bits)
     try:
-        matrix_descriptor(layout, swizzle, bits)
+        matrix_descriptor(layout, swizzle, bits, unit=unit)
     except ValueError:
         return False
     return True

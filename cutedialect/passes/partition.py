@@ -17,6 +17,7 @@ from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import MmaAtom, target
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -43,6 +44,7 @@ from cutedialect.dialects.cute_nvgpu import (
     SimtAsyncCopyType,
     Sm80MmaType,
     Sm90MmaType,
+    Sm100MmaType,
     TmaLoadType,
     TransposeCopyType,
     UniversalCopyType,
@@ -78,6 +80,7 @@ from cutedialect.passes.mma_choice import (
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.result_stores import ResultStores, staging_atom
 from cutedialect.passes.smem_layouts import staging_layout, with_order
+from cutedialect.passes.tensor_accumulators import accumulation_of, move_accumulator
 from cutedialect.passes.tensor_maps import (
     is_joined,
     part_of,
@@ -86,7 +89,6 @@ from cutedialect.passes.tensor_maps import (
 from cutedialect.passes.tensor_reductions import as_store, reduces_by_tma
 from cutedialect.passes.thread_layouts import (
     accumulator_order,
-    mma_accumulator,
     mma_operand,
     project,
     reordered,
@@ -161,6 +163,18 @@ class _Partition(KernelBinding):
                 case _:
                     pass
         ResultStores(self).bind(stores)
+        self._move_accumulators()
+
+    def _move_accumulators(self) -> None:
+        """Let tensor memory hold what tcgen05 accumulates."""
+        moved: dict[SSAValue, Tcgen05Atom] = {}
+        for op in self.kernel.body.block.walk():
+            if isinstance(op, GemmOp) and isinstance(op.atom, Sm100MmaType):
+                moved[op.acc] = op.atom.entry(self.arch)
+        for accumulator, atom in moved.items():
+            life = accumulation_of(accumulator)
+            assert life is not None, "an accumulator that mma_choice has let live in tensor memory"
+            move_accumulator(life, atom, self.insert, self.insert_top)
 
     def _check_reads(self) -> None:
         """Refuse scalars of a tensor that the kernel stores to: they are read once, early."""
@@ -211,7 +225,7 @@ class _Partition(KernelBinding):
             why := declined(op, bound.atom, bound.warps, self.arch, self.is_specialized)
         ):
             remark(PartitionPass.name, op, why)
-        inference.anchor(op.acc, mma_accumulator(bound.atom, (m, n), bound.units))
+        inference.anchor(op.acc, bound.accumulator((m, n)))
         by_groups = isinstance(bound.atom, WgmmaAtom)
         for which, value in (("a", op.a), ("b", op.b)):
             if by_groups and goes_through_smem(op, value):
@@ -253,7 +267,11 @@ class _Partition(KernelBinding):
         bound = self.atoms[op]
         atom = bound.atom
         elements = _multiplied_elements(op)
-        if isinstance(atom, WgmmaAtom):
+        if isinstance(atom, Tcgen05Atom):
+            a, b = self._stage(op, op.a), self._stage(op, op.b)
+            type_ = Sm100MmaType.get(atom.shape_mnk, *elements, atom.cta_group)
+            self.atoms[self.insert(GemmOp(a, b, op.acc, type_), op)] = bound  # pyright: ignore[reportArgumentType]
+        elif isinstance(atom, WgmmaAtom):
             order = self._order(op, atom)
             a, b = (
                 self._put_in_smem(op, value)

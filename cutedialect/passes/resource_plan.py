@@ -73,11 +73,13 @@ def most_accumulators(kernel: KernelOp) -> tuple[int, Operation | None]:
     the multiply at which that many do.
 
     An accumulator lives from its first use to its last one; one that a loop's trips share lives as
-    long as the loop.
+    long as the loop. Those in tensor memory take none.
     """
     places = {op: at for at, op in enumerate(kernel.body.block.walk())}
     lives: dict[SSAValue, tuple[int, int]] = {}
-    gemms = [op for op in places if isinstance(op, GemmOp)]
+    gemms = [
+        op for op in places if isinstance(op, GemmOp) and isinstance(op.acc.type, FragmentType)
+    ]
     for acc in dict.fromkeys(op.acc for op in gemms):
         ends = [span for use in acc.uses for span in _span(use.operation, acc, places)]
         lives[acc] = min(ends), max(ends)

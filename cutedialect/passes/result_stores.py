@@ -60,7 +60,6 @@ from cutedialect.passes.tensor_reductions import reduction_of
 from cutedialect.passes.thread_layouts import (
     columns_of,
     divides_rows,
-    mma_accumulator,
     modes_of,
     sector_efficiency,
 )
@@ -392,7 +391,7 @@ def staging_atom(binding: KernelBinding, source: FragmentType, contiguous: int) 
     elements, else plain stores.
     """
     is_accumulator = any(
-        source.tv == mma_accumulator(bound.atom, source.shape, bound.units)  # pyright: ignore[reportArgumentType]
+        source.tv == bound.accumulator(source.shape)  # pyright: ignore[reportArgumentType]
         for bound in binding.atoms.values()
     )
     if source.bits == 16 and is_accumulator and target(binding.arch).number >= 90:

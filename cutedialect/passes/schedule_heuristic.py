@@ -22,6 +22,7 @@ from cutedialect.passes.mma_choice import (
     multiplied_element,
     needs_transposing,
     needs_widening,
+    takes_tcgen05,
     takes_wgmma,
 )
 from cutedialect.passes.remarks import remark
@@ -50,6 +51,8 @@ _MOST_COPIED = 64
 _MOST_STAGES = 4
 # A warpgroup multiplies blocks of 64 rows; more stages than this hide no more latency.
 _GROUP_ROWS = 64
+# Rows of tensor memory, which a warpgroup reads.
+_TENSOR_ROWS = 128
 _MOST_RING = 8
 _BARRIER_BYTES = 1024
 # Where threads meet between chained multiplies: reductions, columns that change their layout.
@@ -118,13 +121,18 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
 def _multiplying(
     kernel: KernelOp, gemms: list[GemmOp], given: Schedule, arch: str
 ) -> dict[str, object] | None:
-    """A loading warp and computing warpgroups, where every multiply is one of warpgroups."""
+    """A loading warp and computing warpgroups, where every multiply is one of warpgroups, or one
+    into tensor memory, which warpgroups only read.
+    """
     acc = gemms[0].acc.type
     assert isinstance(acc, FragmentType)
     teams = _teams(given)
-    warps = given.warps or _group_warps(acc.shape, teams)
-    if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
-        return None
+    warps = given.warps or _tensor_warps(acc.shape)
+    is_tensor = all(takes_tcgen05(op, warps, arch, given.atom) for op in gemms)
+    if not is_tensor:
+        warps = given.warps or _group_warps(acc.shape, teams)
+        if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
+            return None
     stored = tensor_dependences(kernel)
     again = [op for op in gemms if any(stored.reads_stored(op, tile) for tile in (op.a, op.b))]
     if again:
@@ -134,14 +142,9 @@ def _multiplying(
             "no loading warps: an operand of this multiply is a tile that the kernel stores before",
         )
         return None
-    tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
-    registers = _REGISTERS if len(gemms) <= _FEW_MULTIPLIES else _MANY_REGISTERS
-    if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
-        registers = _PREPARING_REGISTERS
-    if not all(_comes_by_tma(tile) for tile in tiles):
-        registers = _COPYING_REGISTERS
+    prepared = () if is_tensor else (True,)
     stage, once = (
-        sum(_stage_bytes(gemms, once, prepared) for prepared in (False, True))
+        sum(_stage_bytes(gemms, once, is_prepared) for is_prepared in (False, *prepared))
         for once in (False, True)
     )
     meeting = _MEETING_BYTES if _is_chained(gemms) else 0
@@ -149,8 +152,17 @@ def _multiplying(
     plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
     if plan["stages"] == 1:
         plan = _plan(kernel, arch, warps, stage, given, once + meeting)
+    if is_tensor:
+        # Accumulators are not in registers: as many as a kernel starts with suffice everywhere.
+        return plan
     if _is_chained(gemms):
         plan |= {"overlap": "yes", "split_loops": "yes"}
+    tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
+    registers = _REGISTERS if len(gemms) <= _FEW_MULTIPLIES else _MANY_REGISTERS
+    if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
+        registers = _PREPARING_REGISTERS
+    if not all(_comes_by_tma(tile) for tile in tiles):
+        registers = _COPYING_REGISTERS
     return plan | {"registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]}
 
 
@@ -252,6 +264,11 @@ def _group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
         if tile[0] % (groups * _GROUP_ROWS) == 0:
             return 4 * groups, 1
     return 4, 1
+
+
+def _tensor_warps(tile: tuple[int, ...]) -> tuple[int, int]:
+    """One warpgroup, or two where each has whole blocks of the 128 rows of tensor memory."""
+    return (8 if tile[0] % (2 * _TENSOR_ROWS) == 0 else 4), 1
 
 
 def _staged_result_bytes(kernel: KernelOp) -> int:

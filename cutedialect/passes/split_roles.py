@@ -13,12 +13,12 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from cutedialect.dialects.cute import AllocSmemOp, KernelOp, MapOp
+from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, MapOp
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
-from cutedialect.passes.assign_warp_roles import Role, is_loading
+from cutedialect.passes.assign_warp_roles import Role, is_elected
 
-_SHARED = (AllocSmemOp, CreateOp, FenceTensorMapsOp)
+_SHARED = (AllocSmemOp, AllocTmemOp, CreateOp, FenceTensorMapsOp)
 
 
 def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
@@ -36,7 +36,7 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
             role.warps,
             body,
             role.registers or None,
-            elect=is_loading(role.name) and role.warps == 1,
+            elect=is_elected(role.name, role.warps),
             instances=role.instances,
         )
         op.location = kernel.location

@@ -69,6 +69,22 @@ def mma_accumulator(atom: MmaAtom, tile: tuple[int, int], warps: tuple[int, int]
     )
 
 
+def tensor_accumulator(tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
+    """An accumulator of a tile (M,N) as warps load it from tensor memory: warp w of a warpgroup
+    reaches the lanes from 32 w on, which hold rows from 32 w on, or from 16 w on where M is 64. A
+    thread gets what it holds of an `mma.sync` accumulator, for every 16 rows and 8 columns.
+
+    >>> print(tensor_accumulator((128, 64), (4, 1)))
+    ((4,8,4),(2,2,8,2)):((256,1,32),(128,8,1024,16))
+    """
+    (m, n), (wm, wn) = tile, warps
+    rows = min(m, 128)
+    groups = wm // GROUP_WARPS
+    warp = ((GROUP_WARPS, rows // GROUP_WARPS), (groups, m // groups), (wn, n // wn * m))
+    values = ((2, m), (2, 8), (n // wn // 8, 8 * m), (rows // 64, 16), (m // groups // rows, rows))
+    return _layout(_drop1(((4, 2 * m), (8, 1), *warp)), _drop1(values))
+
+
 def mma_operand(atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
     """A of a tile (M,K), or B of a tile (N,K); warps that share it hold it with stride 0.
 

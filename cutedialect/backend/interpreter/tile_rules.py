@@ -86,6 +86,13 @@ def _alloc_smem(op: cute.AllocSmemOp) -> Any:
     return lambda: view_of_buffer(fresh.copy(), layout, swizzle)
 
 
+@function(cute.AllocTmemOp)
+def _alloc_tmem(op: cute.AllocTmemOp) -> Any:
+    layout = op.dense_layout
+    fresh = undefined(layout.cosize(), _dtype(op.result))
+    return lambda: view_of_buffer(fresh.copy(), layout, None)
+
+
 @function(cute.ConvertOp)
 def _convert(op: cute.ConvertOp) -> Any:
     del op
@@ -150,6 +157,7 @@ def _atomic(op: cute.AtomicOp) -> Step:
 @rule(cute.GemmOp)
 def _gemm(op: cute.GemmOp) -> Step:
     a, b, acc, dtype, is_whole = op.a, op.b, op.acc, _dtype(op.acc), op.is_whole_problem
+    keeps = op.keeps
     is_integer = dtype.kind in "iu"
     # Sums of 8-bit products are exact in f64, and its matrix multiply is the fast one.
     wide = np.dtype(np.float64) if is_integer else held_as(dtype)
@@ -164,14 +172,15 @@ def _gemm(op: cute.GemmOp) -> Step:
         if is_negated:
             product = -product
         to = cta.values[acc]
+        is_first = is_whole or (keeps is not None and not cta.values[keeps])
         if limits is not None:
-            before = 0 if is_whole else to.read().astype(np.int64)
+            before = 0 if is_first else to.read().astype(np.int64)
             total = np.clip(product.astype(np.int64) + before, limits.min, limits.max)
             cta.store(to, total.astype(dtype))
             return
         if is_integer:
             product = product.astype(np.int64).astype(dtype)
-        total = product if is_whole else to.read() + product
+        total = product if is_first else to.read() + product
         cta.store(to, total if wide == dtype or is_integer else rounded(total, dtype))
 
     return step

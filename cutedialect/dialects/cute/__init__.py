@@ -46,6 +46,7 @@ from .types import FragmentType, MemRefType, element_bits
 from .views import (
     AllocFragmentOp,
     AllocSmemOp,
+    AllocTmemOp,
     LocalTileOp,
     StageOp,
     SubviewOp,
@@ -85,6 +86,7 @@ Cute = Dialect(
             StageOp,
             AllocFragmentOp,
             AllocSmemOp,
+            AllocTmemOp,
             FillOp,
             LoadOp,
             CopyOp,
@@ -121,6 +123,7 @@ Cute = Dialect(
 __all__ = [
     "AllocFragmentOp",
     "AllocSmemOp",
+    "AllocTmemOp",
     "AnyOp",
     "AssertOp",
     "AtomicOp",

@@ -199,10 +199,11 @@ class GemmOp(IRDLOperation):
 
     Modes are CuTe's: A is (M,K), B is (N,K), the accumulator (M,N). Operands are tiles in memory
     or in registers, and 8-bit floats in memory beside 16-bit ones are converted to these; once
-    bound, all three are fragments and `atom` is the MMA atom. Before, `atom` may be the name of the
-    one that `cute-partition` is to take, and `negate` says which operands (`a`, `b`, `ab`) count
-    with the other sign. On whole tensors in gmem it stands for the whole problem C = A B^T, which
-    `cute-tile` makes a tile program.
+    bound, `atom` is the MMA atom, and operands and accumulator are where it wants them. Before,
+    `atom` may be the name of the one that `cute-partition` is to take, and `negate` says which
+    operands (`a`, `b`, `ab`) count with the other sign. With `keeps %p` the accumulator counts only
+    if the (CTA-uniform) condition holds, else it starts from 0. On whole tensors in gmem it stands
+    for the whole problem C = A B^T, which `cute-tile` makes a tile program.
 
     Example:
 
@@ -221,11 +222,14 @@ class GemmOp(IRDLOperation):
     a = operand_def()
     b = operand_def()
     acc = operand_def()
+    keeps = opt_operand_def(i1)
     atom = opt_prop_def()
     negate = opt_prop_def(StringAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$a `,` $b `,` $acc attr-dict `:` type($a) `,` type($b) `,` type($acc)"
+    assembly_format = (
+        "$a `,` $b `,` $acc (`keeps` $keeps^)? attr-dict `:` type($a) `,` type($b) `,` type($acc)"
+    )
 
     def __init__(
         self,
@@ -234,9 +238,10 @@ class GemmOp(IRDLOperation):
         acc: SSAValue,
         atom: Attribute | None = None,
         negate: str | None = None,
+        keeps: SSAValue | None = None,
     ) -> None:
         signs = None if negate is None else StringAttr(negate)
-        super().__init__(operands=[a, b, acc], properties={"atom": atom, "negate": signs})
+        super().__init__(operands=[a, b, acc, keeps], properties={"atom": atom, "negate": signs})
 
     @property
     def asked(self) -> str | None:
@@ -259,8 +264,8 @@ class GemmOp(IRDLOperation):
 
     @property
     def is_whole_problem(self) -> bool:
-        """Whether the accumulator is a tensor in memory."""
-        return isinstance(self.acc.type, MemRefType)
+        """Whether the accumulator is a tensor in global memory."""
+        return isinstance(self.acc.type, MemRefType) and self.acc.type.space == "gmem"
 
     def effects(self) -> Effects:
         return Effects((self.a, self.b, self.acc), (self.acc,), unit_of(self.atom))
@@ -286,6 +291,10 @@ class GemmOp(IRDLOperation):
                 f"expected negate = {' or '.join(NEGATIONS)} before an atom is bound, got "
                 f"{self.negate.data}",
             )
+        check(
+            self.keeps is None or _space(self.acc.type) == "tmem",
+            f"expected an accumulator in tensor memory with keeps, got {self.acc.type}",
+        )
         if isinstance(self.atom, MmaType):
             elements = tuple(element_of(value.type) for value in (self.a, self.b, self.acc))
             atom = self.atom.a, self.atom.b, self.atom.c

@@ -30,8 +30,9 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, LANES
 from cutedialect.dialects.effects import ALLOCATES, Effects
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, flatten, unflatten
 
 from .attributes import check
 from .kernel_ops import parse_tile, print_tile
@@ -318,6 +319,71 @@ class AllocSmemOp(IRDLOperation):
                 f"expected an alignment of the swizzle's repeat ({repeat} bytes), "
                 f"got {type_.alignment}",
             )
+
+
+@irdl_op_definition
+class AllocTmemOp(IRDLOperation):
+    """A buffer in tensor memory that lives as long as the CTA.
+
+    Its layout counts words of 32 bits as addresses do (PTX ISA 9.7.16.1.1): a lane is 65536 of
+    them, a column one. A ring has one more mode, as in shared memory.
+
+    Example:
+
+        cute.kernel @k() {
+          %t = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)">
+        }
+    """
+
+    name = "cute.alloc_tmem"
+    result = result_def(MemRefType)
+    assembly_format = "attr-dict `:` type($result)"
+
+    def __init__(self, type_: MemRefType) -> None:
+        super().__init__(result_types=[type_])
+
+    @property
+    def lanes(self) -> int:
+        """Lanes from the first to the last that it uses."""
+        return 1 + self._last // LANE
+
+    @property
+    def columns(self) -> int:
+        """Columns from the first to the last that it uses."""
+        return 1 + self._last % LANE
+
+    @property
+    def _last(self) -> int:
+        """The largest address in the buffer."""
+        type_ = self.result.type
+        assert isinstance(type_, MemRefType)
+        return type_.layout.cosize() - 1
+
+    @property
+    def dense_layout(self) -> Layout:
+        """The layout with lanes next to each other, in a buffer of nothing but tensor memory."""
+        type_ = self.result.type
+        assert isinstance(type_, MemRefType)
+        layout = type_.layout
+        dense = (at // LANE * COLUMNS + at % LANE for at in flatten(layout.stride))
+        return Layout(layout.shape, unflatten(dense, layout.shape))
+
+    def effects(self) -> Effects:
+        return ALLOCATES
+
+    def verify_(self) -> None:
+        type_ = self.result.type
+        assert isinstance(type_, MemRefType)
+        check(type_.space == "tmem", f"expected a tmem memref, got {type_.space}")
+        check(type_.bits == 32, f"expected elements of 32 bits, got {type_.bits}")
+        check(
+            self.columns <= COLUMNS,
+            f"expected at most {COLUMNS} columns of tensor memory, got {self.columns}",
+        )
+        check(
+            self.lanes <= LANES,
+            f"expected at most {LANES} lanes of tensor memory, got {self.lanes}",
+        )
 
 
 @irdl_op_definition

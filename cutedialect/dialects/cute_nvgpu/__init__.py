@@ -21,12 +21,13 @@ from .copy_atoms import (
     MatrixCopyType,
     SimtAsyncCopyType,
     StsmType,
+    TmemLoadType,
     TransposeCopyType,
     UniversalCopyType,
     WidenCopyType,
 )
 from .cp_async import CpAsyncCommitOp, CpAsyncWaitOp
-from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType
+from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType, Sm100MmaType
 from .tma import (
     FenceTensorMapsOp,
     MakeTmaDescriptorOp,
@@ -66,6 +67,8 @@ CuteNvgpu = Dialect(
         WidenCopyType,
         Sm80MmaType,
         Sm90MmaType,
+        Sm100MmaType,
+        TmemLoadType,
         TmaDescriptorType,
         TmaLoadType,
         TmaStoreType,
@@ -91,6 +94,7 @@ __all__ = [
     "SimtAsyncCopyType",
     "Sm80MmaType",
     "Sm90MmaType",
+    "Sm100MmaType",
     "StsmType",
     "TmaDescriptorType",
     "TmaLoadType",
@@ -98,6 +102,7 @@ __all__ = [
     "TmaStoreCommitOp",
     "TmaStoreType",
     "TmaStoreWaitOp",
+    "TmemLoadType",
     "TransposeCopyType",
     "UniversalCopyType",
     "WgmmaCommitOp",

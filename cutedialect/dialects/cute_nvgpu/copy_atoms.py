@@ -288,3 +288,34 @@ class WidenCopyType(Data[tuple], TypeAttribute):
             "expected floats of 8 bits to convert to floats of 16, got "
             f"{self.source} and {self.destination}",
         )
+
+
+@irdl_attr_definition
+class TmemLoadType(CopyType):
+    """`tcgen05.ld` by whole warps, and the wait for it: `!cute_nvgpu.atom.tmem_load<f32>`.
+
+    A warp reaches a quarter of the lanes of tensor memory (PTX ISA 9.7.16.8.1); its registers get
+    what those of an `mma.sync` accumulator hold, 16 lanes and 8 columns at a time.
+    """
+
+    name = "cute_nvgpu.atom.tmem_load"
+
+    @classmethod
+    def get(cls, element: Attribute) -> TmemLoadType:
+        return cls((element,))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    def entry_name(self, rank: int) -> str:
+        return "tcgen05_ld_16x256b_x1"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            return (parser.parse_type(),)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)

@@ -1,4 +1,4 @@
-"""MMA atoms: `mma.sync` of a warp and `wgmma` of a warpgroup."""
+"""MMA atoms: `mma.sync` of a warp, `wgmma` of a warpgroup, `tcgen05.mma` of one thread."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import MmaAtom, mma_sync
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_of
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, wgmma
 from cutedialect.dialects.effects import Unit
 from cutedialect.dialects.element_names import element_name, operand_name
@@ -271,3 +272,71 @@ class Sm90MmaType(MmaType):
     @staticmethod
     def _registry() -> Sequence[MmaAtom]:
         return wgmma()
+
+
+@irdl_attr_definition
+class Sm100MmaType(MmaType):
+    """`tcgen05.mma`: `!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>`.
+
+    A and B lie in shared memory, the accumulator in tensor memory. Asynchronous: one thread issues
+    it, and what it reads and its accumulator belong to it until a commit behind it has signaled.
+    With `cta_group = 2` it is one of a CTA pair, of which M and N count both.
+    """
+
+    name = "cute_nvgpu.sm100.mma"
+    unit = Unit.TCGEN05
+
+    @classmethod
+    def get(
+        cls,
+        shape: tuple[int, int, int],
+        a: Attribute,
+        b: Attribute,
+        c: Attribute,
+        cta_group: int = 1,
+    ) -> Sm100MmaType:
+        return cls((tuple(shape), a, b, c, cta_group))
+
+    @property
+    def cta_group(self) -> int:
+        """1, or 2 for an instruction of a CTA pair."""
+        return self.data[4]
+
+    @property
+    def kind(self) -> str:
+        """Empty: the types tell these atoms apart."""
+        return ""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        group = 1
+        with parser.in_angle_brackets():
+            shape = cls._parse_shape(parser)
+            if parser.parse_optional_punctuation(","):
+                parse_key(parser, "cta_group")
+                group = parser.parse_integer(allow_boolean=False)
+        return (*shape, group)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            self._print_shape(printer)
+            if self.cta_group != 1:
+                printer.print_string(f", cta_group = {self.cta_group}")
+
+    def verify(self) -> None:
+        expect(self.cta_group in (1, 2), f"expected cta_group = 1 or 2, got {self.cta_group}")
+        super().verify()
+
+    def entry(self, target: str | None = None) -> Tcgen05Atom:
+        """The entry of the atom registry; VerifyException when there is none, or none on `target`."""
+        names = operand_name(self.a), operand_name(self.b), element_name(self.c)
+        try:
+            atom = tcgen05_of(*names, self.shape, self.cta_group)
+        except ValueError as error:
+            raise VerifyException(str(error)) from error
+        if target is not None:
+            expect(
+                atom.is_legal_on(target),
+                f"expected an mma that {target} has, got {atom.name}, which needs {atom.requires}",
+            )
+        return atom

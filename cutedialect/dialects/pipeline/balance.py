@@ -72,7 +72,7 @@ def _verify_producers(create: CreateOp) -> None:
     for role in roles:
         warps = 1 if role.elect is not None else len(role.warp_range)
         threads = 1 if role.elect is not None else _LANES * warps
-        arrivals = {"tma": 1, "cp_async": threads, "threads": warps}
+        arrivals = {"tma": 1, "cp_async": threads, "threads": warps, "tcgen05": 1}
         for kind in create.kinds:
             counts[f"{kind} in '{role.role.data}'"] = arrivals[kind]
     _compare("producers", "arrivals at a full stage", create.producers.value.data, counts, 1)
@@ -93,10 +93,11 @@ def _verify_consumers(create: CreateOp) -> None:
     releases = _verbs(create, ConsumerReleaseOp)
     counts: dict[RoleOp, int] = {}
     for role in _roles(releases):
+        mine = next(op for op in releases if role_of(op) is role)
+        assert isinstance(mine, ConsumerReleaseOp)
         if role.elect is None:
-            mine = next(op for op in releases if role_of(op) is role)
             counts[role] = _arriving_warps(mine, role)
-        elif ctas == 1:
+        elif ctas == 1 or mine.commits is not None:
             counts[role] = 1
         else:
             raise VerifyException(

@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from cutedialect.dialects.cute import MemRefType, StageOp
 from cutedialect.dialects.effects import ALLOCATES, ORDERS, Effects
 
-KINDS = ("tma", "cp_async", "threads")
+KINDS = ("tma", "cp_async", "threads", "tcgen05")
 SIDES = ("producer", "consumer")
 
 
@@ -89,8 +89,9 @@ class CreateOp(IRDLOperation):
     phase when `producers` arrivals and, kind `tma`, `bytes` of transactions came; `empty` when
     `consumers` arrivals came. A stage may be filled in several ways, such as `tma+cp_async`: one
     thread arrives for TMA, every thread when its `cp.async` are done, one lane of each warp for
-    ordinary stores. `peers` lists groups `n, s` of CTAs of the cluster (n ranks, s apart) that
-    write to each other's stages: a stage is released in all of them.
+    ordinary stores, and for `tcgen05` the commit behind the multiplies into tensor memory. `peers`
+    lists groups `n, s` of CTAs of the cluster (n ranks, s apart) that write to each other's stages:
+    a stage is released in all of them.
 
     Example:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -145,7 +145,8 @@ class ConsumerReleaseOp(IRDLOperation):
 
     With `back` it is the stage so many before the one at which the state stands: readers that are
     still at work on this one are done with that one. With `if %p` nothing is released unless the
-    (role-uniform) condition holds.
+    (role-uniform) condition holds. With `commits` the tensor core reads the stage, and releases it
+    when all that the thread has started is done (`tcgen05.commit`, PTX ISA 9.7.16.11.1).
 
     Example:
 
@@ -156,6 +157,7 @@ class ConsumerReleaseOp(IRDLOperation):
           %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
           pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
           pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
+          pipeline.consumer_release %q at %s {commits} : !pipeline.ring<4>, !pipeline.state<4>
         }
     """
 
@@ -164,6 +166,7 @@ class ConsumerReleaseOp(IRDLOperation):
     state = opt_operand_def(StateType)
     pred = opt_operand_def(i1)
     back = opt_prop_def(IntegerAttr)
+    commits = opt_prop_def(UnitAttr)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$ring (`at` $state^)? (`if` $pred^)? attr-dict `:` type($ring) (`,` type($state)^)?"
@@ -175,10 +178,14 @@ class ConsumerReleaseOp(IRDLOperation):
         state: SSAValue | None = None,
         pred: SSAValue | None = None,
         back: int | None = None,
+        commits: bool = False,
     ) -> None:
         super().__init__(
             operands=[ring, state, pred],
-            properties={"back": None if back is None else IntegerAttr(back, i32)},
+            properties={
+                "back": None if back is None else IntegerAttr(back, i32),
+                "commits": UnitAttr() if commits else None,
+            },
         )
 
     def effects(self) -> Effects:
@@ -195,6 +202,8 @@ class ConsumerReleaseOp(IRDLOperation):
             )
         if self.state is None and (self.back is not None or self.pred is not None):
             raise VerifyException("expected a state with back or a condition, got none")
+        if self.commits is not None and (self.state is None or self.back is not None):
+            raise VerifyException("expected a state, and no back, with commits")
 
 
 def _is_of(op: Operation, kind: type[ProducerAcquireOp | ProducerCommitOp], ring: SSAValue) -> bool:

@@ -19,6 +19,7 @@ from . import (
     groups,
     joined_tiles,
     synchronization,
+    tensor_memory,
     tile_copies,
     tile_math,
     tile_views,
@@ -48,6 +49,7 @@ _HANDLERS = (
     | cooperation.HANDLERS
     | groups.HANDLERS
     | synchronization.HANDLERS
+    | tensor_memory.HANDLERS
     | tile_copies.HANDLERS
     | tile_math.HANDLERS
     | tile_views.HANDLERS

@@ -5,7 +5,7 @@ become: a scalar, a view of memory, an array of registers, a ring, a state, a ba
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type
@@ -43,6 +43,18 @@ Handler = Callable[["KernelLowering", Any], None]
 """Lowers one op; what it has become is kept in the lowering."""
 
 
+@dataclass
+class TensorPlan:
+    """Columns of tensor memory that are taken, the place in shared memory where the address of the
+    first one is, that address, and the addresses of tiles in it.
+    """
+
+    used: int = 0
+    slot: int = 0
+    base: Scalar = 0
+    tiles: dict[SSAValue, Scalar] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Group:
     """A group's table in global memory: its address (b64) and how many entries it has (b32)."""
@@ -68,6 +80,9 @@ class KernelLowering:
         self.rings: dict[SSAValue, Ring] = {}
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
+        # Tensor memory: the first column of each buffer, counted from the kernel's own.
+        self.tensor = TensorPlan()
+        self.tensor_offsets: dict[SSAValue, int] = {}
         self.done: set[Operation] = set()
         # Accumulators that a loop starts from zero: by its first multiply, and by the op before
         # which they have to be zero if the loop had no trip.

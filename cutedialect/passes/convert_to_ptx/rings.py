@@ -131,6 +131,13 @@ def barrier(builder: ScalarBuilder, first: int, state: State) -> tuple[SSAValue,
     return builder.value(address, "b32"), first
 
 
+def wait_full(context: Context, ring: Ring, state: State) -> None:
+    """A stage is full; what the tensor core made comes before what follows."""
+    wait(context.builder, ring.full, state)
+    if "tcgen05" in ring.op.kinds:
+        context.builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
+
+
 def wait(builder: ScalarBuilder, first: int, state: State) -> None:
     """Wait for the phase of the state's stage."""
     _, phase = place(builder, state)
@@ -142,6 +149,8 @@ def acquire(context: Context, ring: Ring, state: State) -> None:
     """The stage is empty; for TMA, so many bytes will come."""
     builder = context.builder
     wait(builder, ring.empty, state)
+    if "tcgen05" in ring.op.kinds:
+        builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
     if "tma" in ring.op.kinds:
         assert ring.op.bytes is not None
         size = ring.op.bytes.value.data
@@ -173,6 +182,9 @@ def commit(context: Context, ring: Ring, state: State) -> None:
     """What threads wrote is there: one lane of each warp arrives, and for `cp.async` every lane
     when its copies are done. TMA says it by itself.
     """
+    if "tcgen05" in ring.op.kinds:
+        address, offset = barrier(context.builder, ring.full, state)
+        context.builder.emit(ptx.Tcgen05CommitOp(address, offset))
     if "threads" in ring.op.kinds:
         _arrive(context, ring.full, state, ())
     if "cp_async" in ring.op.kinds:
@@ -184,7 +196,27 @@ def release(
     context: Context, ring: Ring, state: State, back: int = 0, condition: Scalar = True
 ) -> None:
     """A stage was read: one lane of each warp arrives, here or in every CTA that writes it."""
+    if "tcgen05" in ring.op.kinds:
+        context.builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
     _arrive(context, ring.empty, state, ring.op.peer_groups, back, condition)
+
+
+def release_by_commit(context: Context, ring: Ring, state: State, condition: Scalar = True) -> None:
+    """The tensor core releases a stage that it has read, here and in every CTA that writes it."""
+    builder = context.builder
+    address, offset = barrier(builder, ring.empty, state)
+    mask: SSAValue | None = None
+    if ring.op.peer_groups:
+        rank = builder.special("cluster_ctarank")
+        bits: Scalar = 0
+        for extent, step in ring.op.peer_groups:
+            mine = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
+            base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", mine, step))
+            pattern = sum(1 << i * step for i in range(extent))
+            bits = builder.pure("or.b32", bits, builder.pure("shl.b32", pattern, base))
+        mask = builder.value(builder.pure("cvt.u16.u32", bits), "b16")
+    guard = None if condition is True else builder.value(condition, "pred")
+    builder.emit(ptx.Tcgen05CommitOp(address, offset, 1, mask, guard))
 
 
 def _arrive(

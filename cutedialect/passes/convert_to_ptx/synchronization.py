@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
 
+from . import tensor_memory
 from .lowering import Handler, KernelLowering
 from .rings import (
     acquire,
@@ -21,7 +22,8 @@ from .rings import (
     make_state,
     place,
     release,
-    wait,
+    release_by_commit,
+    wait_full,
 )
 from .rings import barrier as ring_barrier
 from .roles import lower_roles
@@ -55,7 +57,9 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     roles = [each for each in block.ops if isinstance(each, pipeline.RoleOp)]
     self.done.update(roles)
     used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
+    tensor_memory.begin(self)
     initialize(self.context, list(self.rings.values()), used)
+    tensor_memory.ready(self)
     lower_roles(self.context, roles, lambda role: _run_role(self, role))
 
 
@@ -66,6 +70,7 @@ def _run_role(self: KernelLowering, role: pipeline.RoleOp) -> None:
     for op in block.ops:
         if isinstance(op, pipeline.StateOp) and op.side.data == "producer":
             drain(self.context, self.rings[op.ring], self.states[op.state])
+    tensor_memory.end(self, role)
 
 
 def _state(self: KernelLowering, op: pipeline.StateOp) -> None:
@@ -95,7 +100,11 @@ def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
     if op.state is not None:
         back = 0 if op.back is None else op.back.value.data
         condition: Scalar = True if op.pred is None else self.scalars[op.pred]
-        release(self.context, self.rings[op.ring], self.states[op.state], back, condition)
+        ring, state = self.rings[op.ring], self.states[op.state]
+        if op.commits is not None:
+            release_by_commit(self.context, ring, state, condition)
+        else:
+            release(self.context, ring, state, back, condition)
 
 
 def _instance(self: KernelLowering, op: pipeline.InstanceOp) -> None:
@@ -132,7 +141,7 @@ def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
 
 def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
     if op.state is not None:
-        wait(self.builder, self.rings[op.ring].full, self.states[op.state])
+        wait_full(self.context, self.rings[op.ring], self.states[op.state])
         return
     assert op.pending is not None
     if self.kinds[op.ring] == "cp_async":

@@ -15,11 +15,13 @@ from cutedialect.dialects.cute_nvgpu import (
     StsmType,
     TmaLoadType,
     TmaStoreType,
+    TmemLoadType,
     TransposeCopyType,
     UniversalCopyType,
     WidenCopyType,
 )
 
+from . import tensor_memory
 from .async_copies import copy_async
 from .context import (
     array_class,
@@ -45,6 +47,9 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
             raise fail(op, "expected the attribute tv (thread-value layout) with cp.async")
         for source, target in pieces(self, op, op.source, op.destination):
             copy_async(self.context, op, source, target, op.tv.data, atom, predicate)
+        return
+    if isinstance(atom, TmemLoadType):
+        tensor_memory.load(self, op)
         return
     if isinstance(atom, TmaLoadType | TmaStoreType | BulkCopyType):
         tensor_copy(self, op, predicate)

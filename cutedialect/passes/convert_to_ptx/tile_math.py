@@ -8,8 +8,10 @@ from cutedialect.atoms import target
 from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import (
     Sm90MmaType,
+    Sm100MmaType,
 )
 
+from . import tensor_memory
 from .context import (
     array_class,
     fail,
@@ -53,6 +55,9 @@ def _fill(self: KernelLowering, op: cute.FillOp) -> None:
 
 
 def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
+    if isinstance(op.atom, Sm100MmaType):
+        tensor_memory.multiply(self, op)
+        return
     if isinstance(op.atom, Sm90MmaType):
         in_registers = op.atom.a_source == "rmem"
         a = self.fragment(op, op.a) if in_registers else self.view(op, op.a)

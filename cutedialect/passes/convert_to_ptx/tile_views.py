@@ -8,6 +8,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from cutedialect.dialects import cute, ptx
 from cutedialect.layout import flatten
 
+from . import tensor_memory
 from .addresses import global_addresses, value_offsets
 from .context import (
     fail,
@@ -129,6 +130,8 @@ def _transpose(self: KernelLowering, op: cute.TransposeOp) -> None:
 
 
 def _subview(self: KernelLowering, op: cute.SubviewOp) -> None:
+    if tensor_memory.subview(self, op):
+        return
     type_ = op.result.type
     assert isinstance(type_, cute.MemRefType)
     self.views[op.result] = subview(
@@ -140,6 +143,8 @@ def _subview(self: KernelLowering, op: cute.SubviewOp) -> None:
 
 
 def _stage(self: KernelLowering, op: cute.StageOp) -> None:
+    if tensor_memory.stage(self, op):
+        return
     self.views[op.result] = stage(self.view(op, op.source), self.scalars[op.index])
 
 

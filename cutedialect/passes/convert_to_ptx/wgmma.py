@@ -128,6 +128,13 @@ def _in_order(layout: Layout, order: Layout) -> Layout:
     return Layout((rows.shape, moved.shape), (rows.stride, moved.stride))
 
 
+def operand_descriptor(
+    context: Context, value: SSAValue, view: View, rows: int, depth: int
+) -> tuple[SSAValue, str, Sequence[Sequence[int]]]:
+    """A whole operand of tcgen05: descriptor, major, addends of (block of rows, k step)."""
+    return _operand(context, value, view, rows, depth, 1, 1, 0, unit="tcgen05")
+
+
 def _operand(
     context: Context,
     value: SSAValue,
@@ -138,6 +145,7 @@ def _operand(
     groups: int,
     group: Scalar,
     order: Layout | None = None,
+    unit: str = "wgmma",
 ) -> tuple[SSAValue, str, Sequence[Sequence[int]]]:
     """This warpgroup's part of an operand: descriptor, major, addends of (block, k step). `order`
     is that of the depth of A, in which this operand's has to be contiguous.
@@ -146,8 +154,8 @@ def _operand(
     type_ = value.type
     assert isinstance(type_, MemRefType)
     layout = type_.layout if order is None else _in_order(type_.layout, order)
-    described = matrix_descriptor(layout, type_.swizzle, type_.bits, rows)
-    addends = operand_addends(layout, type_.swizzle, type_.bits, rows, depth)
+    described = matrix_descriptor(layout, type_.swizzle, type_.bits, rows, unit)
+    addends = operand_addends(layout, type_.swizzle, type_.bits, rows, depth, unit)
     address, immediate = tile_address(builder, view)
     chunk = builder.pure("shr.u32", builder.pure("add.s32", address, immediate), 4)
     if group != 0:

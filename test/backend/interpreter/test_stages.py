@@ -41,11 +41,13 @@ GEMMS = {
     "atomic": ("sm_80", "tile = (64,64,32), split_k = 3, reduction = atomic"),
     "stream": ("sm_80", "tile = (64,64,32), scheduler = stream"),
     "dynamic": ("sm_90a", "tile = (64,64,64), scheduler = dynamic"),
+    "sm_100a": ("sm_100a", "tile = (128,64,64)"),
+    "sm_100a split": ("sm_100a", "tile = (128,64,64), split_k = 2"),
     "hilbert": ("sm_80", "tile = (64,64,32), order = hilbert"),
 }
 
 
-SHORT = {"sm_80", "sm_90a", "split", "stream", "dynamic"}
+SHORT = {"sm_80", "sm_90a", "sm_100a", "split", "stream", "dynamic"}
 
 
 def some_long(cases, short):
@@ -67,7 +69,7 @@ def test_gemm(case, every_stage):
     assert every_stage[:6] == BEFORE_SYNCHRONIZATION
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize(
     "kinds", [(np.int8, np.uint8), (E4M3, E5M2), (BF16, BF16), (np.float32, np.float32)], ids=str
 )

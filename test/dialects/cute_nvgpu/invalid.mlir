@@ -201,3 +201,13 @@ func.func private @bits_without_a_kind(!cute_nvgpu.sm80.mma<8x8x128, elem_type =
 
 // expected-error @+1 {{expected no kind for mma_m16n8k16_f32_f16, got satfinite}}
 func.func private @clamped_floats(!cute_nvgpu.sm80.mma<16x8x16, elem_type = (f16, f16, f32), kind = satfinite>)
+
+// -----
+
+// expected-error @+1 {{expected cta_group = 1 or 2, got 3}}
+func.func private @groups(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32), cta_group = 3>)
+
+// -----
+
+// expected-error @+1 {{expected a tcgen05.mma of f16 x f16 into f32 (64xNx16, 128xNx16), got 96x256x16 with cta_group 1}}
+func.func private @rows(!cute_nvgpu.sm100.mma<96x256x16, elem_type = (f16, f16, f32)>)

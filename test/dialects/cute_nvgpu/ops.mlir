@@ -133,3 +133,8 @@ func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvg
 
 // CHECK: func.func private @kinds(!cute_nvgpu.sm80.mma<16x8x32, elem_type = (i8, ui8, i32), kind = satfinite>, !cute_nvgpu.sm80.mma<16x8x64, elem_type = (i4, ui4, i32)>, !cute_nvgpu.sm80.mma<8x8x128, elem_type = (i1, i1, i32), kind = xor>, !cute_nvgpu.sm80.mma<16x8x256, elem_type = (i1, i1, i32), kind = and>, !cute_nvgpu.sm90.mma<64x16x32, elem_type = (i8, i8, i32), a = smem, kind = satfinite>) -> ()
 func.func private @kinds(!cute_nvgpu.sm80.mma<16x8x32, elem_type = (i8, ui8, i32), kind = satfinite>, !cute_nvgpu.sm80.mma<16x8x64, elem_type = (i4, ui4, i32)>, !cute_nvgpu.sm80.mma<8x8x128, elem_type = (i1, i1, i32), kind = xor>, !cute_nvgpu.sm80.mma<16x8x256, elem_type = (i1, i1, i32), kind = and>, !cute_nvgpu.sm90.mma<64x16x32, elem_type = (i8, i8, i32), a = smem, kind = satfinite>) -> ()
+
+// -----
+
+// CHECK: func.func private @tensor_memory(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm100.mma<256x128x32, elem_type = (f8E4M3FN, f8E5M2, f32), cta_group = 2>, !cute_nvgpu.atom.tmem_load<i32>) -> ()
+func.func private @tensor_memory(!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>, !cute_nvgpu.sm100.mma<256x128x32, elem_type = (f8E4M3FN, f8E5M2, f32), cta_group = 2>, !cute_nvgpu.atom.tmem_load<i32>)

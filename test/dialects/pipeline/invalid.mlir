@@ -2,14 +2,14 @@
 // RUN: cute-opt %s --split-input-file --verify-diagnostics
 
 cute.kernel @kind() {
-  // expected-error @+1 {{expected kind tma or cp_async or threads, got 'attic'}}
+  // expected-error @+1 {{expected kind tma or cp_async or threads or tcgen05, got 'attic'}}
   %q = pipeline.create {kind = "attic"} : !pipeline.ring<2>
 }
 
 // -----
 
 cute.kernel @kinds_out_of_order() {
-  // expected-error @+1 {{expected kinds once each in the order tma, cp_async, threads, got threads+tma}}
+  // expected-error @+1 {{expected kinds once each in the order tma, cp_async, threads, tcgen05, got threads+tma}}
   %q = pipeline.create {kind = "threads+tma", producers = 2 : i32, consumers = 1 : i32, bytes = 64 : i32} : !pipeline.ring<2>
 }
 
@@ -212,4 +212,14 @@ cute.kernel @slots_of_floats(%x: i32, %i: i32) {
   %slots = cute.alloc_smem : !cute.memref<f32, smem, align<8>, "(2):(1)">
   // expected-error @+1 {{expected slots of i32 in smem, one for each stage, got !cute.memref<f32}}
   pipeline.send %x to %slots[%i] : !cute.memref<f32, smem, align<8>, "(2):(1)">
+}
+
+// -----
+
+cute.kernel @commits_of_an_earlier_stage() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 1 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  pipeline.consumer_wait %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+  // expected-error @+1 {{expected a state, and no back, with commits}}
+  pipeline.consumer_release %q at %s {back = 1 : i32, commits} : !pipeline.ring<2>, !pipeline.state<2>
 }

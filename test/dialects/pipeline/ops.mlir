@@ -208,3 +208,18 @@ cute.kernel @complete() {
   %s = cute.alloc_smem : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
   pipeline.complete %s : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
 }
+
+// -----
+
+// What the tensor core reads and writes: a stage of operands that a commit releases, and a stage of
+// accumulators that a commit completes.
+// CHECK: cute.kernel @tensor() {
+// CHECK:        pipeline.consumer_release %q at %s {commits} : !pipeline.ring<2>, !pipeline.state<2>
+// CHECK-NEXT:   %r = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 4 : i32} : !pipeline.ring<2>
+cute.kernel @tensor() {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 1 : i32, bytes = 8192 : i32} : !pipeline.ring<2>
+  %s = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  pipeline.consumer_wait %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+  pipeline.consumer_release %q at %s {commits} : !pipeline.ring<2>, !pipeline.state<2>
+  %r = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 4 : i32} : !pipeline.ring<2>
+}

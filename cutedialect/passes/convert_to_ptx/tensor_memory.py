@@ -1,0 +1,238 @@
+"""Tensor memory: its plan and allocation, `tcgen05.mma` and loads of accumulators. One warp takes
+all columns before the roles part, and one of the role that reads them gives them back at its end.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES, allocation
+from cutedialect.dialects import cute, pipeline, ptx
+from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType
+from cutedialect.layout import Layout, flatten
+
+from .context import fail
+from .elementwise import Fragment
+from .lowering import Handler, KernelLowering
+from .scalar_builder import Scalar
+from .wgmma import operand_descriptor
+
+_WARP = 32
+_GROUP = 4
+# What one 16x256b.x1 moves: rows, columns, registers of a thread; the most of them at once.
+_ROWS, _COLUMNS, _REGISTERS = 16, 8, 4
+_MOST = 32
+
+
+def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:
+    plan = self.tensor
+    self.tensor_offsets[op.result] = plan.used
+    plan.used += op.columns
+    if plan.used > COLUMNS:
+        raise fail(op, f"expected at most {COLUMNS} columns of tensor memory, got {plan.used}")
+
+
+def begin(self: KernelLowering) -> None:
+    """The first warp takes the columns; a barrier has to follow before `ready`."""
+    plan = self.tensor
+    if not plan.used:
+        return
+    plan.slot = self.context.smem.take(4, 4)
+    builder = self.builder
+
+    def take() -> None:
+        base = builder.smem_base()
+        builder.emit(ptx.TmemAllocOp(base, allocation(plan.used), 1, plan.slot))
+        builder.emit(ptx.TmemRelinquishOp(1))
+
+    self.context.when(builder.pure("setp.eq.s32", builder.warp_index(), 0), take)
+
+
+def ready(self: KernelLowering) -> None:
+    """Behind the barrier every thread reads where the columns are."""
+    plan = self.tensor
+    if not plan.used:
+        return
+    builder = self.builder
+    load = ptx.LdScalarOp("shared.b32", builder.smem_base(), plan.slot, "b32")
+    plan.base = builder.uniform(builder.emit(load).results[0])
+    for value, offset in self.tensor_offsets.items():
+        plan.tiles[value] = builder.pure("add.s32", plan.base, offset)
+
+
+def reads_tensor_memory(role: pipeline.RoleOp) -> bool:
+    """Whether a role loads from tensor memory."""
+    return any(
+        isinstance(op, cute.CopyOp) and isinstance(op.atom, TmemLoadType) for op in role.walk()
+    )
+
+
+def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
+    """The role that has read all that was multiplied gives the columns back."""
+    plan = self.tensor
+    if not plan.used or not reads_tensor_memory(role):
+        return
+    builder = self.builder
+    builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
+    self.context.barrier()
+    builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
+
+    def give_back() -> None:
+        base = builder.value(plan.base, "b32")
+        builder.emit(ptx.TmemDeallocOp(base, allocation(plan.used), 1))
+
+    self.context.when(builder.pure("setp.eq.s32", self.context.warp_index(), 0), give_back)
+
+
+# Views
+
+
+def stage(self: KernelLowering, op: cute.StageOp) -> bool:
+    """One stage of a ring in tensor memory; False for other memory."""
+    type_ = op.source.type
+    assert isinstance(type_, cute.MemRefType)
+    if type_.space != "tmem":
+        return False
+    step = type_.stride[-1]
+    assert isinstance(step, int)
+    at = self.builder.pure("mul.lo.s32", self.scalars[op.index], step)
+    self.tensor.tiles[op.result] = self.builder.pure("add.s32", _address(self, op, op.source), at)
+    return True
+
+
+def subview(self: KernelLowering, op: cute.SubviewOp) -> bool:
+    """A part of a tile in tensor memory; False for other memory."""
+    type_ = op.source.type
+    assert isinstance(type_, cute.MemRefType)
+    if type_.space != "tmem":
+        return False
+    origin = tuple(int(each) for each in op.origin.get_values())
+    offset = type_.layout(*origin)
+    self.tensor.tiles[op.result] = self.builder.pure(
+        "add.s32", _address(self, op, op.source), offset
+    )
+    return True
+
+
+def _address(self: KernelLowering, op: Operation, tile: SSAValue) -> Scalar:
+    found = self.tensor.tiles.get(tile)
+    if found is None:
+        raise fail(op, f"expected a tile of tensor memory in a role, got {tile.type}")
+    return found
+
+
+# Multiplies and loads
+
+
+def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
+    """D (+)= A B^T, started by one thread; a commit tells when it is done."""
+    context, builder = self.context, self.builder
+    type_ = op.atom
+    assert isinstance(type_, Sm100MmaType)
+    if not context.elected:
+        raise fail(op, "expected one thread to issue tcgen05.mma (a role with elect)")
+    atom = type_.entry(context.arch)
+    am, an, ak = atom.shape_mnk
+    acc = op.acc.type
+    assert isinstance(acc, cute.MemRefType)
+    m, n = acc.shape
+    assert isinstance(m, int)
+    assert isinstance(n, int)
+    a, a_major, a_table = operand_descriptor(context, op.a, self.view(op, op.a), am, ak)
+    b, b_major, b_table = operand_descriptor(context, op.b, self.view(op, op.b), an, ak)
+    order = [
+        (k, row, column)
+        for k in range(len(a_table[0]))
+        for row in range(m // am)
+        for column in range(n // an)
+    ]
+    keeps: Scalar = True if op.keeps is None else self.scalars[op.keeps]
+    starts = [] if keeps is True else [builder.value(keeps, "pred")]
+    builder.emit(
+        ptx.Tcgen05MmaOp(
+            atom.ptx.removeprefix("tcgen05.mma."),
+            builder.value(_address(self, op, op.acc), "b32"),
+            a,
+            b,
+            atom.descriptor(a_major=a_major, b_major=b_major),
+            [acc.layout(row * am, column * an) for _, row, column in order],
+            [a_table[row][k] for k, row, _ in order],
+            [b_table[column][k] for k, _, column in order],
+            enable=starts,
+            scale=[0 if k == 0 else -1 for k, _, _ in order] if starts else None,
+        )
+    )
+
+
+def load(self: KernelLowering, op: cute.CopyOp) -> None:
+    """Registers from tensor memory: 16 lanes and as many columns as lie together at a time."""
+    context, builder = self.context, self.builder
+    fragment = self.fragment(op, op.destination)
+    source = op.source.type
+    assert isinstance(source, cute.MemRefType)
+    rows = fragment.type.shape[0]
+    units = _units(op, fragment, rows)
+    layout = source.layout
+    warp = context.warp_index()
+    lane = builder.pure("mul.lo.s32", builder.pure("rem.u32", warp, _GROUP), WARP_LANES * LANE)
+    address = builder.pure("add.s32", _address(self, op, op.source), lane)
+    for before, extent, step in _groups(fragment, rows, layout):
+        index = builder.pure("rem.u32", builder.pure("div.u32", warp, before), extent)
+        address = builder.pure("add.s32", address, builder.pure("mul.lo.s32", index, step))
+    base = builder.value(address, "b32")
+    starts = [
+        (register, layout(row, column) - (layout(row, 0) // LANE // WARP_LANES * WARP_LANES * LANE))
+        for register, row, column in units
+    ]
+    at = 0
+    while at < len(starts):
+        count = 1
+        while (
+            2 * count <= _MOST
+            and at + 2 * count <= len(starts)
+            and all(
+                starts[at + i] == (starts[at][0] + _REGISTERS * i, starts[at][1] + _COLUMNS * i)
+                for i in range(2 * count)
+            )
+        ):
+            count *= 2
+        register, addend = starts[at]
+        builder.emit(
+            ptx.TmemLdOp(
+                f"sync.aligned.16x256b.x{count}.b32", fragment.array, base, [register], [addend]
+            )
+        )
+        at += count
+    builder.emit(ptx.TmemWaitLdOp())
+
+
+def _units(op: Operation, fragment: Fragment, rows: int) -> list[tuple[int, int, int]]:
+    """(first register, row, column) of each four registers, of the first thread."""
+    tv = fragment.tv
+    found: list[tuple[int, int, int]] = []
+    for register in range(0, fragment.type.values, _REGISTERS):
+        offsets = [tv((0, register + i)) for i in range(_REGISTERS)]
+        first = offsets[0]
+        if offsets != [first, first + rows, first + 8, first + rows + 8]:
+            raise fail(
+                op,
+                f"expected registers as tcgen05.ld 16x256b defines them, got {fragment.type}",
+            )
+        found.append((register, first % rows, first // rows))
+    return found
+
+
+def _groups(fragment: Fragment, rows: int, layout: Layout) -> list[tuple[int, int, int]]:
+    """(warps in front, warpgroups, address step) of each mode of a fragment's warpgroups."""
+    found: list[tuple[int, int, int]] = []
+    threads = 1
+    inner = fragment.tv[0]
+    for extent, stride in zip(flatten(inner.shape), flatten(inner.stride), strict=True):
+        if threads >= _WARP * _GROUP and extent > 1:
+            step = layout(stride % rows, stride // rows)
+            found.append((threads // _WARP, extent, step))
+        threads *= extent
+    return found
+
+
+HANDLERS: dict[type[Operation], Handler] = {cute.AllocTmemOp: _alloc}

@@ -1,0 +1,246 @@
+"""Accumulators in tensor memory: which register tiles of a program can be there while they are
+accumulated, and the move.
+
+    fill acc, 0; for k { gemm a, b, acc }; y = extract acc, ...
+    =>
+    for k { gemm a, b, t keeps k != first }; if any trip { copy t', y } else { fill y, 0 }
+
+Everything that reads the tile after the loop gets the part that it reads copied to registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.tmem_layouts import COLUMNS, LANES
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AllocTmemOp,
+    CopyOp,
+    ExtractOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    MemRefType,
+    SubviewOp,
+)
+from cutedialect.dialects.cute_nvgpu import TmemLoadType
+from cutedialect.dialects.effects import written
+from cutedialect.layout import Layout
+
+Insert = Callable[[Operation, Operation], Operation]
+
+
+@dataclass
+class Accumulation:
+    """One accumulator: the fill with 0 that begins it, the loop in whose body it is multiplied into
+    (None without one), the multiplies in order, the ops that use it afterwards, and whether one of
+    those writes it.
+    """
+
+    fill: FillOp
+    loop: scf.ForOp | None
+    multiplies: list[GemmOp]
+    readers: list[Operation]
+    is_rewritten: bool
+
+
+def accumulation_of(accumulator: SSAValue) -> Accumulation | None:
+    """The life of a register tile that is filled with 0 and then only multiplied into, in one loop
+    or without one, until it is read or written otherwise; None for any other.
+    """
+    owner = accumulator.owner
+    if not isinstance(owner, AllocFragmentOp):
+        return None
+    block = owner.parent
+    assert block is not None
+    fill = _first_use(accumulator, block)
+    if not isinstance(fill, FillOp) or fill.parent is not block or not _is_zero(fill.value):
+        return None
+    multiplies: list[GemmOp] = []
+    readers: list[Operation] = []
+    is_rewritten = False
+    for use in accumulator.uses:
+        op = use.operation
+        if op is fill:
+            continue
+        place = block.find_ancestor_op_in_block(op)
+        if place is None:
+            return None
+        if isinstance(op, GemmOp) and use.index == 2:
+            multiplies.append(op)
+        else:
+            is_rewritten = is_rewritten or accumulator in written(op)
+            readers.append(op)
+    blocks = {op.parent for op in multiplies}
+    if len(blocks) != 1:
+        return None
+    (inner,) = blocks
+    assert inner is not None
+    loop = None
+    if inner is not block:
+        loop = inner.parent_op()
+        if not isinstance(loop, scf.ForOp) or loop.parent is not block or loop.results:
+            return None
+    multiplies.sort(key=inner.get_operation_index)
+    last = block.get_operation_index(loop or multiplies[-1])
+    for op in readers:
+        place = block.find_ancestor_op_in_block(op)
+        assert place is not None
+        if block.get_operation_index(place) <= last:
+            return None
+    readers.sort(key=lambda op: block.get_operation_index(_in(block, op)))
+    return Accumulation(fill, loop, multiplies, readers, is_rewritten)
+
+
+def _first_use(value: SSAValue, block: Block) -> Operation | None:
+    """The first op of a block that uses a value, itself or in a region."""
+    places = [block.find_ancestor_op_in_block(use.operation) for use in value.uses]
+    found = [place for place in places if place is not None]
+    return min(found, key=block.get_operation_index) if len(found) == len(places) > 0 else None
+
+
+def _in(block: Block, op: Operation) -> Operation:
+    found = block.find_ancestor_op_in_block(op)
+    assert found is not None
+    return found
+
+
+def _is_zero(value: SSAValue) -> bool:
+    owner = value.owner
+    if not isinstance(owner, arith.ConstantOp):
+        return False
+    given = owner.value
+    number = given.value.data if isinstance(given, FloatAttr | IntegerAttr) else None
+    return number == 0
+
+
+def columns_needed(shape: tuple[int, int]) -> int:
+    """Columns of tensor memory of a tile: blocks of 128 rows lie side by side."""
+    rows, columns = shape
+    return -(-rows // LANES) * columns
+
+
+def tensor_layout(shape: tuple[int, int], atom: Tcgen05Atom) -> Layout:
+    """(row, column) of a tile of whole products to its address.
+
+    >>> from cutedialect.atoms.tcgen05_atoms import tcgen05_atom
+    >>> print(tensor_layout((256, 64), tcgen05_atom("tcgen05_f16_cg1_m128n64k16_f32_f16_f16")))
+    ((128,2),64):((65536,64),1)
+    """
+    rows, columns = shape
+    inner = atom.c_tmem_layout[0]
+    blocks = rows // atom.shape_mnk[0]
+    if blocks == 1:
+        return Layout((inner.shape, columns), (inner.stride, 1))
+    return Layout(((inner.shape, blocks), columns), ((inner.stride, columns), 1))
+
+
+def move_accumulator(
+    life: Accumulation, atom: Tcgen05Atom, insert: Insert, insert_top: Insert
+) -> None:
+    """Let an accumulator live in tensor memory until it is read."""
+    accumulator = life.fill.fragment
+    type_ = accumulator.type
+    assert isinstance(type_, FragmentType)
+    rows, columns = type_.shape
+    memory = MemRefType.get(type_.element, "tmem", 4, tensor_layout((rows, columns), atom))
+    alloc = insert_top(AllocTmemOp(memory), life.fill)
+    tensor = alloc.results[0]
+    tensor.name_hint = accumulator.name_hint
+    _start_from_zero(life, tensor, insert)
+    ran = _any_trip(life, insert)
+    if life.is_rewritten:
+        # From here on it is a register tile like any other.
+        _load(tensor, accumulator, ran, life, _in(_block(life), life.readers[0]), insert)
+        _remove(life.fill)
+        return
+    whole: SSAValue | None = None
+    for reader in life.readers:
+        if isinstance(reader, ExtractOp):
+            origin = tuple(int(each) for each in reader.origin.get_values())
+            part = reader.result.type
+            assert isinstance(part, FragmentType)
+            view = insert(SubviewOp(tensor, origin, part.shape), reader).results[0]
+            fragment = insert(AllocFragmentOp(part), reader).results[0]
+            _load(view, fragment, ran, life, reader, insert)
+            reader.result.replace_all_uses_with(fragment)
+            _remove(reader)
+            continue
+        if whole is None:
+            place = _in(_block(life), reader)
+            whole = insert(AllocFragmentOp(type_), place).results[0]
+            _load(tensor, whole, ran, life, place, insert)
+        for index, operand in enumerate(reader.operands):
+            if operand is accumulator:
+                reader.operands[index] = whole
+    owner = accumulator.owner
+    assert isinstance(owner, Operation)
+    _remove(life.fill)
+    _remove(owner)
+
+
+def _block(life: Accumulation) -> Block:
+    block = life.fill.parent
+    assert block is not None
+    return block
+
+
+def _remove(op: Operation) -> None:
+    op.detach()
+    op.erase()
+
+
+def _start_from_zero(life: Accumulation, tensor: SSAValue, insert: Insert) -> None:
+    """The first multiply of the first trip ignores what tensor memory holds."""
+    first = life.multiplies[0]
+    for gemm in life.multiplies:
+        keeps: SSAValue | None = None
+        if gemm is first:
+            later: Operation
+            if life.loop is None:
+                later = arith.ConstantOp(IntegerAttr(0, i1))
+            else:
+                later = arith.CmpiOp(life.loop.body.block.args[0], life.loop.lb, "ne")
+            keeps = insert(later, gemm).results[0]
+        moved = GemmOp(gemm.a, gemm.b, tensor, gemm.atom, keeps=keeps)
+        insert(moved, gemm)
+        _remove(gemm)
+
+
+def _any_trip(life: Accumulation, insert: Insert) -> SSAValue | None:
+    """Whether the loop runs at all; None where it surely does."""
+    if life.loop is None:
+        return None
+    after = life.loop.next_op
+    assert after is not None
+    return insert(arith.CmpiOp(life.loop.lb, life.loop.ub, "slt"), after).results[0]
+
+
+def _load(
+    view: SSAValue, fragment: SSAValue, ran: SSAValue | None, life: Accumulation,
+    before: Operation, insert: Insert,
+) -> None:  # fmt: skip
+    """Write to a register tile what tensor memory holds, or 0 where nothing was multiplied."""
+    type_ = fragment.type
+    assert isinstance(type_, FragmentType)
+    copy = CopyOp(view, fragment, atom=TmemLoadType.get(type_.element))
+    if ran is None:
+        insert(copy, before)
+        return
+    fill = FillOp(fragment, life.fill.value)
+    for op in (copy, fill):
+        op.location = before.location
+    sides = [Block([op, scf.YieldOp()]) for op in (copy, fill)]
+    insert(scf.IfOp(ran, [], Region(sides[0]), Region(sides[1])), before)
+
+
+def fits(shape: tuple[int, int]) -> bool:
+    """Whether tensor memory holds a tile."""
+    return columns_needed(shape) <= COLUMNS
