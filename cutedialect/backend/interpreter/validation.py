@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import arith, math
@@ -165,7 +166,7 @@ def _difference(name: str, one: Any, other: Any, tolerance: float) -> str | None
         return None
     if held.kind == "f" and not (tolerance == 0 and _is_whole(one)):
         finite = np.abs(one[np.isfinite(one)])
-        unit = 2.0 ** -{2: 9, 1: 2}.get(dtype.itemsize, 12)
+        unit = float(ml_dtypes.finfo(dtype).eps)
         most = max(tolerance, _TOLERANCE, unit) * (finite.max() if finite.size else 0)
         with np.errstate(all="ignore"):
             equal = equal | (np.abs(one - other) <= most)
