@@ -221,6 +221,13 @@ class _Partition(KernelBinding):
                 "sums of a second accumulator",
             )
         self.atoms[op] = bound
+        if bound.warps != self.warps:
+            remark(
+                PartitionPass.name,
+                op,
+                f"warps = ({bound.warps[0]},{bound.warps[1]}) for this multiply instead of "
+                f"({wm},{wn}), which do not divide its tile into atoms like {bound.atom.name}",
+            )
         if asked is None and (
             why := declined(op, bound.atom, bound.warps, self.arch, self.is_specialized)
         ):
