@@ -236,7 +236,7 @@ def _parts(schedule: Schedule, problems: tuple[Problem, ...]) -> Iterator[int]:
     """Into how many parts the depth may be split."""
     assert schedule.tile is not None
     assert schedule.cluster is not None
-    if len(problems) > 1 or schedule.roles == "alternate":
+    if len(problems) != 1 or schedule.roles == "alternate":
         yield 1
         return
     problem = problems[0]
