@@ -277,7 +277,7 @@ def test_the_device_gets_what_it_can_run(
         monkeypatch.setattr(
             launcher,
             "assembled",
-            lambda ptx, arch, asked=asked: asked.append(arch) or SimpleNamespace(cubin=b"ELF"),
+            lambda ptx, arch, asked=asked, **_: asked.append(arch) or SimpleNamespace(cubin=b"ELF"),
         )
         program = CompiledProgram(scale.name, target, scale.ptx, scale.host, scale.signature)
         Kernel(program).warmup()
@@ -315,7 +315,7 @@ def test_a_target_that_does_not_fit_is_explained(
 def test_without_ptxas_the_driver_assembles(
     cuda: Any, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(ptx: str, arch: str) -> None:
+    def missing(ptx: str, arch: str, spills: str = "refuse") -> None:
         raise PtxasNotFoundError("none")
 
     monkeypatch.setattr(launcher, "assembled", missing)
