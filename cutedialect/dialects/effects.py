@@ -49,11 +49,6 @@ class Effects:
     meets: int = 0
     orders: bool = False
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether the op touches no tile and keeps no order."""
-        return not (self.reads or self.writes or self.meets or self.orders)
-
 
 ALL = -1
 """`Effects.meets` of an op at which all threads of the CTA, or of the role, wait for each other."""

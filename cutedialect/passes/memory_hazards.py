@@ -117,20 +117,15 @@ class MemoryHazards:
         self.changes = 0
         # What ops inside of a loop wait for that the loop can wait for as well.
         self.hoists: dict[Operation, dict[Access, None]] = {}
-        written = {
-            root_of(value)
+        # Buffers that cross roles have rings; those of multiplies of one role do not.
+        self.written = {
+            root
             for op in block.walk()
             for value in effects_of(op).writes
-            if space_of(value) in spaces
+            if (space := space_of(value)) is not None
+            and not _is_scratch(root := root_of(value))
+            and (space in spaces or _is_operand(root))
         }
-        has_roles = "smem" not in spaces
-        operands = {
-            root_of(value)
-            for op in block.walk()
-            for value in effects_of(op).writes
-            if has_roles and _is_operand(root_of(value))
-        }
-        self.written = {root for root in written if not _is_scratch(root)} | operands
 
     def synchronize(self) -> None:
         """Find what is missing, and insert it."""

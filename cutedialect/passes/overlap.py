@@ -243,7 +243,8 @@ def _kept(
     for op in tail:
         if not is_plain(op):
             raise _DeclinedError(op, f"{op.name} behind the last multiply is more than arithmetic")
-        for value in sorted(used_by(op) - made, key=_order):
+        used = dict.fromkeys(value for inner in op.walk() for value in inner.operands)
+        for value in [each for each in used if each not in made]:
             if value in changed:
                 raise _DeclinedError(
                     op, "what follows the last multiply reads a tile that the trip changes"
@@ -256,14 +257,6 @@ def _kept(
                     op, "what follows the last multiply takes a number that the trip computes"
                 )
     return found
-
-
-def _order(value: SSAValue) -> int:
-    """The place of a value's op in its block: sets of values have no order."""
-    owner = value.owner
-    block = owner.parent if isinstance(owner, Operation) else None
-    assert not isinstance(owner, Block) or block is None
-    return -1 if block is None else block.get_operation_index(owner)  # pyright: ignore[reportArgumentType]
 
 
 def _computes(made: Operation | Block) -> bool:
