@@ -1,5 +1,6 @@
 """The index of passes: one lazy loader per name, in the order in which a kernel meets them. The
-pass `cute-foo-bar` is `FooBarPass` in `cutedialect/passes/foo_bar.py`; a name without the prefix
+folders are the stages in the same order: `tile`, `bind`, `roles`, `schedule`, `synchronize`,
+`lower`. The pass `cute-foo-bar` is `FooBarPass` in `<stage>/foo_bar.py`; a name without the prefix
 maps to its file unchanged. Three cleanups come from xDSL.
 """
 
@@ -16,17 +17,17 @@ PassLoader = Callable[[], "type[ModulePass]"]
 
 # Pass name to the module of this package that defines it.
 OURS = {
-    "cute-fuse": "fuse",
-    "cute-tile": "tile",
-    "cute-partition": "partition",
-    "cute-defer-sums": "defer_sums",
-    "cute-assign-warp-roles": "assign_warp_roles",
-    "cute-schedule-loops": "schedule_loops",
-    "cute-synchronize": "synchronize",
-    "cute-overlap": "overlap",
-    "cute-overlap-tiles": "overlap_tiles",
-    "cute-split-loops": "split_loops",
-    "convert-to-ptx": "convert_to_ptx",
+    "cute-fuse": "tile.fuse",
+    "cute-tile": "tile.tile",
+    "cute-partition": "bind.partition",
+    "cute-defer-sums": "bind.defer_sums",
+    "cute-assign-warp-roles": "roles.assign_warp_roles",
+    "cute-schedule-loops": "schedule.schedule_loops",
+    "cute-synchronize": "synchronize.synchronize",
+    "cute-overlap": "schedule.overlap",
+    "cute-overlap-tiles": "schedule.overlap_tiles",
+    "cute-split-loops": "schedule.split_loops",
+    "convert-to-ptx": "lower.convert_to_ptx",
     "cute-to-ptx": "cute_to_ptx",
     "verify-dominance": "verify_dominance",
 }

@@ -11,17 +11,17 @@ from xdsl.passes import ModulePass
 
 def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
     """The passes that `cute-to-ptx` runs, in order."""
-    from cutedialect.passes.assign_warp_roles import AssignWarpRolesPass
-    from cutedialect.passes.convert_to_ptx import ConvertToPtxPass
-    from cutedialect.passes.defer_sums import DeferSumsPass
-    from cutedialect.passes.fuse import FusePass
-    from cutedialect.passes.overlap import OverlapPass
-    from cutedialect.passes.overlap_tiles import OverlapTilesPass
-    from cutedialect.passes.partition import PartitionPass
-    from cutedialect.passes.schedule_loops import ScheduleLoopsPass
-    from cutedialect.passes.split_loops import SplitLoopsPass
-    from cutedialect.passes.synchronize import SynchronizePass
-    from cutedialect.passes.tile import TilePass
+    from cutedialect.passes.bind.defer_sums import DeferSumsPass
+    from cutedialect.passes.bind.partition import PartitionPass
+    from cutedialect.passes.lower.convert_to_ptx import ConvertToPtxPass
+    from cutedialect.passes.roles.assign_warp_roles import AssignWarpRolesPass
+    from cutedialect.passes.schedule.overlap import OverlapPass
+    from cutedialect.passes.schedule.overlap_tiles import OverlapTilesPass
+    from cutedialect.passes.schedule.schedule_loops import ScheduleLoopsPass
+    from cutedialect.passes.schedule.split_loops import SplitLoopsPass
+    from cutedialect.passes.synchronize.synchronize import SynchronizePass
+    from cutedialect.passes.tile.fuse import FusePass
+    from cutedialect.passes.tile.tile import TilePass
 
     return (
         FusePass(),

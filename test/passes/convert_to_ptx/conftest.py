@@ -18,7 +18,7 @@ from xdsl.parser import Parser
 from cutedialect.backend.emulator import launch
 from cutedialect.backend.ptx.printer import print_ptx
 from cutedialect.dialects import all_dialects
-from cutedialect.passes.convert_to_ptx import ConvertToPtxPass
+from cutedialect.passes.lower.convert_to_ptx import ConvertToPtxPass
 
 
 def _module(text: str, arch: str):

@@ -9,7 +9,7 @@ import pytest
 from xdsl.ir import Block
 
 from cutedialect.dialects import ptx
-from cutedialect.passes.convert_to_ptx.scalar_builder import ScalarBuilder, erase_unused, wrap
+from cutedialect.passes.lower.scalar_builder import ScalarBuilder, erase_unused, wrap
 
 INPUTS = [0, 1, 2, 3, 7, 8, 31, 100, -1, -2, -7, -8, -100, 2**31 - 1, -(2**31), 12345678]
 CONSTANTS = [0, 1, 2, 8, 3, -1, -4, 2**31 - 1]

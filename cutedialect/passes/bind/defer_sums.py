@@ -1,0 +1,261 @@
+"""`cute-defer-sums`: threads that share the rows of a sum keep parts of it while a loop adds to it,
+and add these up once, behind the loop.
+
+    fill total, 0                              fill parts, 0
+    loop {                                     loop {
+      x = reduce "add", p                        x = reduce "add", p {local}
+      total = total * r + x             =>       parts = parts * r + x
+    }                                          }
+                                               total = reduce "add", parts
+
+The parts are a register tile with a column for each of these threads. That the sum of the parts is
+the total holds as long as the loop but adds sums over the same threads to it and scales it by what
+these threads have in common: every term of the new value has one factor of the old one or of such
+a sum. Shuffles leave the loop, and meetings of warps. A result differs by the rounding of a sum in
+another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, math, scf
+from xdsl.dialects.builtin import (
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    i32,
+)
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    CoordOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    KernelOp,
+    MapOp,
+    ReduceOp,
+    YieldOp,
+)
+from cutedialect.dialects.effects import used_by
+from cutedialect.passes.bind.thread_layouts import parts_along
+
+
+@dataclass(frozen=True)
+class DeferSumsPass(ModulePass):
+    """Put the additions over threads of sums that loops carry behind these loops."""
+
+    name = "cute-defer-sums"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in op.ops:
+            if not isinstance(kernel, KernelOp):
+                continue
+            for alloc in [each for each in kernel.walk() if isinstance(each, AllocFragmentOp)]:
+                for loop in _loops(alloc):
+                    sums = _sums(alloc.result, loop)
+                    if sums is not None:
+                        _defer(sums, loop)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """A sum that a loop carries: what is added, and the maps between that and its new value."""
+
+    total: SSAValue
+    terms: tuple[ReduceOp, ...]
+    maps: tuple[MapOp, ...]
+
+    @property
+    def type(self) -> FragmentType:
+        assert isinstance(self.total.type, FragmentType)
+        return self.total.type
+
+
+def _loops(alloc: AllocFragmentOp) -> list[Operation]:
+    """The loops that use a register tile from around them, outer ones first."""
+    found: list[Operation] = []
+    for use in alloc.result.uses:
+        around: list[Operation] = []
+        parent = use.operation.parent_op()
+        while parent is not None and parent is not alloc.parent_op():
+            if isinstance(parent, scf.ForOp | scf.WhileOp):
+                around.append(parent)
+            parent = parent.parent_op()
+        found += [each for each in reversed(around) if each not in found]
+    return found
+
+
+def _sums(total: SSAValue, loop: Operation) -> _Sums | None:
+    """What a loop adds to `total`, if all that it does with it can be done to parts of it."""
+    type_ = total.type
+    assert isinstance(type_, FragmentType)
+    if not isinstance(type_.element, Float32Type | Float64Type | IntegerType):
+        return None  # a sum of parts would be rounded more often
+    values: list[SSAValue] = [total]
+    maps: list[MapOp] = []
+    copies: list[CopyOp] = []
+    for value in values:
+        for use in value.uses:
+            op = use.operation
+            match op:
+                case _ if value is total and not loop.is_ancestor(op):
+                    pass
+                case MapOp() if op.result.type == type_:
+                    if op not in maps:
+                        maps.append(op)
+                        values.append(op.result)
+                case CopyOp() if op.destination is total:
+                    copies.append(op)
+                case FillOp() if _is_zero(op.value):
+                    pass
+                case _:
+                    return None
+    terms = _terms(type_, maps, loop)
+    known = {*values, *(term.result for term in terms)}
+    if any(op.source not in values for op in copies) or len({*map(_parts, terms)}) != 1:
+        return None
+    mode = terms[0].mode.value.data
+    return _Sums(total, terms, tuple(maps)) if all(_adds(op, known, mode) for op in maps) else None
+
+
+def _terms(type_: FragmentType, maps: Sequence[MapOp], loop: Operation) -> tuple[ReduceOp, ...]:
+    """The sums over threads that maps take and nothing else does."""
+    found: list[ReduceOp] = []
+    for value in [each for op in maps for each in op.inputs]:
+        op = value.owner
+        if (
+            isinstance(op, ReduceOp)
+            and op not in found
+            and op.kind.data == "add"
+            and op.local is None
+            and op.result.type == type_
+            and len(type_.shape) == 2
+            and loop.is_ancestor(op)
+            and all(use.operation in maps for use in value.uses)
+            and _parts(op) != type_
+        ):
+            found.append(op)
+    return tuple(found)
+
+
+def _parts(term: ReduceOp) -> FragmentType:
+    """The register tile of what each thread has of a sum."""
+    type_ = term.source.type
+    assert isinstance(type_, FragmentType)
+    assert type_.tv is not None
+    rows, columns = type_.shape
+    shape, tv = parts_along(type_.tv, (rows, columns), term.mode.value.data)
+    return FragmentType.get(type_.element, shape, tv)
+
+
+def _adds(op: MapOp, values: set[SSAValue], mode: int) -> bool:
+    """Whether every term of a map's result has one of the values as a factor, once, and no other
+    factor differs between the threads along a mode.
+    """
+    linear: set[SSAValue] = {
+        arg for arg, value in zip(op.body.block.args, op.inputs, strict=True) if value in values
+    }
+
+    def is_term(value: SSAValue) -> bool:
+        return value in linear or _is_zero(value)
+
+    for inner in op.body.block.ops:
+        mine = [value in linear for value in inner.operands]
+        match inner:
+            case YieldOp():
+                return is_term(inner.value)
+            case CoordOp() if inner.mode.value.data == mode:
+                return False
+            case _ if not any(mine):
+                continue
+            case arith.AddfOp() | arith.AddiOp() | arith.SubfOp() | arith.SubiOp():
+                keeps = all(is_term(value) for value in inner.operands)
+            case arith.MulfOp() | arith.MuliOp():
+                keeps = not all(mine)
+            case math.FmaOp():
+                keeps = mine[0] != mine[1] and is_term(inner.c)
+            case arith.DivfOp():
+                keeps = not mine[1]
+            case arith.SelectOp():
+                keeps = not mine[0] and is_term(inner.lhs) and is_term(inner.rhs)
+            case _:
+                keeps = isinstance(inner, arith.NegfOp)
+        if not keeps:
+            return False
+        linear |= {*inner.results}
+    raise AssertionError("a verified map ends with cute.yield")
+
+
+def _is_zero(value: SSAValue) -> bool:
+    made = value.owner
+    if not isinstance(made, arith.ConstantOp):
+        return False
+    number = made.value
+    return isinstance(number, FloatAttr | IntegerAttr) and number.value.data == 0
+
+
+def _defer(sums: _Sums, loop: Operation) -> None:
+    """Let the loop add to parts of the sum, and add the parts up behind it."""
+    total, mode = sums.total, sums.terms[0].mode.value.data
+    type_, location = _parts(sums.terms[0]), sums.terms[0].location
+    parts = AllocFragmentOp(type_)
+    fill = _fill_before(loop, total)
+    if fill is None:
+        first = _first(total, type_, mode)
+        ahead = [parts, first, CopyOp(first.result, parts.result)]
+    else:
+        ahead = [parts, FillOp(parts.result, fill.value)]
+    whole = ReduceOp("add", parts.result, mode, sums.type)
+    behind = [whole, CopyOp(whole.result, total)]
+    for op in (*ahead, *behind):
+        for inner in op.walk():
+            inner.location = location
+    Rewriter.insert_op(ahead, InsertPoint.before(fill or loop))
+    Rewriter.insert_op(behind, InsertPoint.after(loop))
+    if fill is not None:
+        fill.detach()
+        fill.erase()
+    for use in list(total.uses):
+        if loop.is_ancestor(use.operation):
+            use.operation.operands[use.index] = parts.result
+    for op in sums.maps:
+        Rewriter.replace_value_with_new_type(op.result, type_)
+    for term in sums.terms:
+        own = ReduceOp("add", term.source, mode, type_, local=True)
+        own.location = term.location
+        Rewriter.replace_op(term, own)
+
+
+def _fill_before(loop: Operation, total: SSAValue) -> FillOp | None:
+    """What sets a sum to 0 in front of a loop, if nothing uses the sum between."""
+    op = loop.prev_op
+    while op is not None and total not in used_by(op):
+        op = op.prev_op
+    return op if isinstance(op, FillOp) and _is_zero(op.value) else None
+
+
+def _first(total: SSAValue, type_: FragmentType, mode: int) -> MapOp:
+    """Parts of which the first is a whole sum and the others are 0."""
+    block = Block(arg_types=[type_.element])
+    element = type_.element
+    if isinstance(element, IntegerType):
+        none = IntegerAttr(0, element)
+    else:
+        assert isinstance(element, Float32Type | Float64Type)
+        none = FloatAttr(0.0, element)
+    at, origin = CoordOp(mode), arith.ConstantOp(IntegerAttr(0, i32))
+    is_first = arith.CmpiOp(at.result, origin.result, "eq")
+    zero = arith.ConstantOp(none)
+    value = arith.SelectOp(is_first.result, block.args[0], zero.result)
+    block.add_ops([at, origin, is_first, zero, value, YieldOp(value.result)])
+    return MapOp([total], type_, block)

@@ -1,0 +1,154 @@
+"""Loads of a program without a multiply come first: before any arithmetic of their block, so that
+they are in flight together.
+
+    x = load X; s = reduce x; g = load G; y = map(x, s, g)
+    =>
+    x = load X; g = load G; s = reduce x; y = map(x, s, g)
+
+Only loads that read nothing that the kernel has stored move, with the scalar code and the views
+that they need, and no more of them than a thread has registers for. What all work items load alike
+comes from L2, and is loaded where it is used if a reduction stands before. Of two loads of one view
+the second reads the registers of the first.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure, is_side_effect_free
+
+from cutedialect.dialects.cute import (
+    AtomicOp,
+    CopyOp,
+    FragmentType,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemberOp,
+    MemRefType,
+    ReadOp,
+    ReduceOp,
+    SliceOp,
+    TransposeOp,
+)
+from cutedialect.passes.tile.streaming import is_common
+from cutedialect.passes.tile.tensor_dependences import TensorDependences
+
+# Registers of a thread that loads may wait in.
+_MOST_REGISTERS = 96
+_VIEWS = (LocalTileOp, SliceOp, TransposeOp, MemberOp)
+
+
+def load_early(kernel: KernelOp, threads: int, stored: TensorDependences) -> None:
+    """Move the loads of every block of a kernel to its front."""
+    for block in [kernel.body.block, *_inner_blocks(kernel)]:
+        _share_loads(block, stored)
+        _hoist(block, stored, threads)
+
+
+def _inner_blocks(kernel: KernelOp) -> list[Block]:
+    return [
+        block
+        for op in kernel.walk()
+        if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp)
+        for region in op.regions
+        for block in region.blocks
+    ]
+
+
+def _share_loads(block: Block, stored: TensorDependences) -> None:
+    """Let a load of a view that stands before it in the block use those registers."""
+    known: dict[object, SSAValue] = {}
+    for op in list(block.ops):
+        if not isinstance(op, LoadOp) or not _is_constant(op, stored):
+            continue
+        first = known.setdefault((_said(op.source), *op.operands[1:]), op.result)
+        if first is not op.result:
+            op.result.replace_all_uses_with(first)
+            op.detach()
+            op.erase()
+
+
+def _said(value: SSAValue) -> object:
+    """What a view or a coordinate says, the same for two that are computed alike."""
+    op = value.owner
+    if not isinstance(op, Operation) or op.regions or not (_is_pure(op) or isinstance(op, _VIEWS)):
+        return value
+    given = tuple(sorted(op.properties.items(), key=lambda item: item[0]))
+    which = op.results.index(value)  # pyright: ignore[reportArgumentType]
+    return op.name, which, value.type, given, *map(_said, op.operands)
+
+
+def _is_pure(op: Operation) -> bool:
+    return op.has_trait(Pure)
+
+
+def _hoist(block: Block, stored: TensorDependences, threads: int) -> None:
+    """Move loads, in order, in front of the first op of the block that computes on tiles."""
+    first = next((op for op in block.ops if _works(op)), None)
+    if first is None:
+        return
+    behind: set[Operation] = set()
+    at: Operation | None = first
+    while at is not None:
+        behind.add(at)
+        at = at.next_op
+    reduces = any(isinstance(op, ReduceOp) for op in block.ops)
+    registers = 0.0
+    for op in [op for op in block.ops if op in behind and isinstance(op, LoadOp)]:
+        assert isinstance(op, LoadOp)
+        if reduces and is_common(op.source):
+            continue
+        needed = _needed(op, behind)
+        registers += _registers(op.result, threads)
+        if needed is None or registers > _MOST_REGISTERS or not _is_constant(op, stored):
+            continue
+        for each in needed:
+            each.detach()
+            block.insert_op_before(each, first)
+            behind.discard(each)
+
+
+def _needed(load: LoadOp, behind: set[Operation]) -> list[Operation] | None:
+    """The load and what it needs of the ops behind a place, in order; None where that computes on
+    tiles.
+    """
+    found: dict[Operation, None] = {}
+
+    def visit(op: Operation) -> bool:
+        for value in op.operands:
+            owner = value.owner
+            if not isinstance(owner, Operation) or owner not in behind or owner in found:
+                continue
+            moves = is_side_effect_free(owner) or isinstance(owner, (*_VIEWS, ReadOp))
+            if _works(owner) or not moves or owner.regions or not visit(owner):
+                return False
+        found[op] = None
+        return True
+
+    return list(found) if visit(load) else None
+
+
+def _works(op: Operation) -> bool:
+    """Whether an op computes on tiles, or has effects: what loads go before."""
+    if isinstance(op, MapOp | ReduceOp | CopyOp | AtomicOp):
+        return True
+    if op.regions:
+        return True
+    return isinstance(op, TransposeOp) and isinstance(op.source.type, FragmentType)
+
+
+def _is_constant(op: LoadOp, stored: TensorDependences) -> bool:
+    """Whether the kernel has stored nothing before that a load reads."""
+    type_ = op.source.type
+    assert isinstance(type_, MemRefType)
+    return type_.space == "gmem" and not stored.reads_stored(op, op.source)
+
+
+def _registers(value: SSAValue, threads: int) -> float:
+    type_ = value.type
+    assert isinstance(type_, FragmentType)
+    return max(1.0, prod(type_.shape) * type_.bits / 32 / threads)

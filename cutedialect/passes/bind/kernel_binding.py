@@ -1,0 +1,223 @@
+"""What binding a kernel's tiles needs everywhere: its schedule, the atoms chosen so far, tensor
+maps, where to put new ops, and the conversion between two thread-value layouts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i8
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AllocSmemOp,
+    BarrierOp,
+    ConvertOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    MapOp,
+    MemRefType,
+    YieldOp,
+)
+from cutedialect.dialects.cute_nvgpu import UniversalCopyType
+from cutedialect.layout import Layout
+from cutedialect.passes.bind.layout_inference import contiguous_mode
+from cutedialect.passes.bind.mma_choice import BoundMma
+from cutedialect.passes.bind.smem_layouts import staging_layout
+from cutedialect.passes.bind.tensor_maps import (
+    TensorMaps,
+    box_of,
+    part_of,
+    takes_boxes,
+    tile_of_tensor,
+    why_no_map,
+)
+from cutedialect.passes.bind.thread_layouts import (
+    GROUP_WARPS,
+    Parts,
+    group_parts,
+    in_vectors,
+    same_elements,
+)
+from cutedialect.passes.synchronize.memory_views import Expression
+from cutedialect.passes.tile.streaming import is_streaming
+from cutedialect.passes.tile.tensor_dependences import tensor_dependences
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A tile of global memory, its buffer in shared memory, whether that holds its transpose, and
+    the op that copies it.
+    """
+
+    value: SSAValue
+    buffer: SSAValue
+    is_turned: bool
+    copy: Operation
+
+
+class KernelBinding:
+    """One kernel while its tiles are bound."""
+
+    def __init__(self, kernel: KernelOp, arch: str) -> None:
+        if kernel.schedule is None or kernel.schedule.data.warps is None or kernel.threads is None:
+            raise PassFailedException(
+                kernel, "expected a schedule with warps (run cute-tile first), got none"
+            )
+        self.kernel = kernel
+        self.arch = arch
+        self.schedule = kernel.schedule.data
+        self.warps = kernel.schedule.data.warps
+        self.threads = kernel.threads.value.data
+        self.atoms: dict[GemmOp, BoundMma] = {}
+        # Operands in shared memory, by the expression of their tile in memory.
+        self.staged: dict[Expression, Staged] = {}
+        # Tiles as they are multiplied: by their element type, and the order of their depth.
+        self.prepared: dict[tuple[SSAValue, Attribute, Layout | None], SSAValue] = {}
+        # Conversions of tiles of one type take turns: each starts when all have left the last one.
+        self.scratch: dict[tuple[MemRefType, Parts | None], SSAValue] = {}
+        self.maps = TensorMaps(kernel)
+        self.unmapped = ""
+        self.dependences = tensor_dependences(kernel)
+        # Of a program without a multiply whose warps all do the same: the warps over its tiles.
+        self.grid = (
+            self.warps if self.schedule.roles == "uniform" and is_streaming(kernel) else None
+        )
+        self.is_specialized = self.schedule.roles in ("specialized", "alternate")
+        first = kernel.body.block.first_op
+        assert first is not None
+        self.top = first
+
+    def insert(self, op: Operation, before: Operation) -> Operation:
+        op.location = before.location
+        block = before.parent
+        assert block is not None
+        block.insert_op_before(op, before)
+        return op
+
+    def insert_top(self, op: Operation, like: Operation) -> Operation:
+        op.location = like.location
+        block = self.kernel.body.block
+        block.insert_op_before(op, self.top)
+        return op
+
+    def tensor_map(
+        self, tile: SSAValue, buffer: SSAValue, share: int, element: Attribute | None = None
+    ) -> SSAValue | None:
+        """The tensor map for copies between a tile in gmem and its buffer; where there is none,
+        `unmapped` says why.
+        """
+        type_, staged = part_of(tile), buffer.type
+        assert isinstance(staged, MemRefType)
+        found = tile_of_tensor(tile)
+        contiguous = contiguous_mode(type_)
+        box = None
+        if found is None:
+            self.unmapped = "its memory is not an argument of the kernel"
+        elif why := why_no_map(found.tensor.type):  # pyright: ignore[reportArgumentType]
+            self.unmapped = why
+        elif contiguous is None:
+            self.unmapped = "no mode of the tile is contiguous"
+        else:
+            box = box_of(type_.shape, staged.modes, contiguous, share)
+            if box is None or box[contiguous] * type_.bits % 128:
+                self.unmapped = f"no box with lines of 16 bytes divides the tile {type_.shape}"
+            elif not takes_boxes(found, box, contiguous):
+                self.unmapped = "boxes of a slice lie along its rows"
+            elif not _are_aligned(staged, box):
+                self.unmapped = "boxes start at lines of 128 bytes in shared memory"
+            else:
+                return self.maps.descriptor(found, box, staged.swizzle, element)
+        return None
+
+    def converted(self, value: SSAValue, tv: Layout, before: Operation) -> SSAValue:
+        """`value` in the layout `tv`: as it is, with registers permuted, or through smem."""
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        have = type_.tv
+        assert have is not None
+        if have == tv:
+            return value
+        wanted = type_.with_tv(tv)
+        if same_elements(have, tv):
+            return self.insert(ConvertOp(value, wanted), before).results[0]
+        if type_.element == i1:
+            # Conditions have no place in memory: they go as bytes.
+            bytes_ = self.converted(self._bytes_of(value, before), tv, before)
+            return self._conditions_of(bytes_, before)
+        layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits)
+        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+        # Warpgroups that exchange values among themselves meet alone, in a buffer that only such
+        # as divide the tile in the same way use.
+        parts = group_parts(have, tv)
+        scratch = self.scratch.get((smem, parts))
+        if scratch is None:
+            alloc = AllocSmemOp(smem)
+            alloc.attributes["scratch"] = UnitAttr()
+            scratch = self.scratch[smem, parts] = self.insert_top(alloc, before).results[0]
+        atom = UniversalCopyType.get(type_.element, 128)
+        warps = None if parts is None else GROUP_WARPS
+        self.insert(BarrierOp(warps), before)
+        self.insert(CopyOp(value, scratch, atom=atom), before)
+        self.insert(BarrierOp(warps), before)
+        result = self.insert(AllocFragmentOp(wanted), before).results[0]
+        self.insert(CopyOp(scratch, result, atom=atom), before)
+        return result
+
+    def in_vectors(self, tile: FragmentType, memory: MemRefType) -> Layout:
+        """The layout in which a streaming program moves a register tile between itself and memory:
+        elements that share a register lie together in memory, where a thread has such.
+        """
+        assert tile.tv is not None
+        mode = contiguous_mode(memory)
+        if self.grid is None or mode is None or not 8 <= tile.bits < 32:
+            return tile.tv
+        return in_vectors(tile.tv, tile.shape, mode)
+
+    def _bytes_of(self, conditions: SSAValue, before: Operation) -> SSAValue:
+        """1 where a condition holds, else 0."""
+        body = Block(arg_types=[i1])
+        wide = arith.ExtUIOp(body.args[0], i8)
+        body.add_ops([wide, YieldOp(wide.results[0])])
+        return self._mapped(conditions, i8, body, before)
+
+    def _conditions_of(self, values: SSAValue, before: Operation) -> SSAValue:
+        """Which values are not 0."""
+        body = Block(arg_types=[i8])
+        zero = arith.ConstantOp(IntegerAttr(0, i8))
+        differ = arith.CmpiOp(body.args[0], zero.results[0], "ne")
+        body.add_ops([zero, differ, YieldOp(differ.results[0])])
+        return self._mapped(values, i1, body, before)
+
+    def negated(self, value: SSAValue, before: Operation) -> SSAValue:
+        """A register tile of floats with the other sign."""
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        body = Block(arg_types=[type_.element])
+        turned = arith.NegfOp(body.args[0])
+        body.add_ops([turned, YieldOp(turned.results[0])])
+        return self._mapped(value, type_.element, body, before)
+
+    def _mapped(
+        self, value: SSAValue, element: Attribute, body: Block, before: Operation
+    ) -> SSAValue:
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        made = FragmentType.get(element, type_.shape, type_.tv)
+        return self.insert(MapOp([value], made, body), before).results[0]
+
+
+def _are_aligned(staged: MemRefType, box: tuple[int, ...]) -> bool:
+    """Whether every box of a tile starts on a line of 128 bytes in shared memory (PTX ISA 5.5)."""
+    for extent, part, mode, stride in zip(
+        staged.shape, box, staged.modes, staged.stride, strict=True
+    ):
+        assert isinstance(extent, int)
+        if part < extent and Layout(mode, stride)(part) * staged.bits // 8 % 128:  # pyright: ignore[reportArgumentType, reportOperatorIssue]
+            return False
+    return True

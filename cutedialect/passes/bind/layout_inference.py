@@ -1,0 +1,330 @@
+"""Which thread-value layout each register tile gets.
+
+Layouts spread from anchors: MMA accumulators first, then coalesced loads and stores in program
+order. An elementwise op takes its operands' layout; where two anchors meet, the one that came later
+is converted at its use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from cutedialect.atoms import target
+from cutedialect.dialects.cute import (
+    AtomicOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LoadOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+    TransposeOp,
+    transposed_tv,
+)
+from cutedialect.layout import Layout
+from cutedialect.passes.bind.thread_layouts import blocked, coalesced, project
+
+_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp)
+
+
+def contiguous_mode(type_: MemRefType) -> int | None:
+    """The mode with a static stride of 1, or one that starts with such a part, or None."""
+    for mode, stride in enumerate(type_.stride):
+        if stride == 1 or (isinstance(stride, tuple) and stride[0] == 1):
+            return mode
+    return None
+
+
+def operand_major(type_: MemRefType) -> int:
+    """The mode along which the lines of an operand run in shared memory: the one that is contiguous
+    in global memory, K where none is.
+    """
+    mode = contiguous_mode(type_)
+    return 1 if mode is None else mode
+
+
+def vector_bytes(type_: MemRefType) -> int:
+    """Largest power of two up to 16 that divides the base, every non-unit stride, and the extent of
+    the contiguous mode where that is known (a tile's is), in bytes.
+
+    Without a contiguous mode, one element.
+    """
+    element = max(1, type_.bits // 8)
+    contiguous = contiguous_mode(type_)
+    if contiguous is None:
+        return element
+    best = min(16, type_.alignment)
+    extent = type_.shape[contiguous]
+    if isinstance(extent, int) and extent:
+        row = extent * element
+        best = min(best, row & -row)
+    for stride in type_.stride:
+        if isinstance(stride, int):
+            if stride in (0, 1):
+                continue
+            step = stride * element
+        else:
+            step = getattr(stride, "div", 1) * element
+        best = min(best, step & -step)
+    return max(best, element)
+
+
+def takes_async_copy(type_: MemRefType, arch: str) -> bool:
+    """Whether threads can copy a tile to shared memory asynchronously: on a target that has such
+    copies, 4 bytes or more at once.
+    """
+    return (
+        type_.rank == 2
+        and contiguous_mode(type_) is not None
+        and vector_bytes(type_) >= 4
+        and target(arch).has_instruction("cp.async.ca.shared.global")
+    )
+
+
+def coalesced_for(
+    type_: MemRefType,
+    threads: int,
+    grid: tuple[int, int] | None = None,
+    widest_bits: int = 0,
+) -> Layout:
+    """Coalesced layout of the copy of one tile in global memory. A grid of warps over the tile says
+    how many of the threads are along its contiguous mode; a thread's vectors have no more elements
+    than those of an element type of `widest_bits`.
+    """
+    mode = contiguous_mode(type_) or 0
+    vector = vector_bytes(type_) * 8 // max(type_.bits, widest_bits)
+    along = None if grid is None else 32 * grid[mode]
+    return coalesced(type_.shape, mode, max(1, vector), threads, along)
+
+
+class LayoutInference:
+    """Layouts of all fragments of one kernel, as a map from SSA value to layout."""
+
+    def __init__(self, kernel: KernelOp, threads: int, grid: tuple[int, int] | None = None) -> None:
+        self.threads = threads
+        # Of a program without a multiply: the warps over its tiles.
+        self.grid = grid
+        self.layouts: dict[SSAValue, Layout] = {}
+        self._widest: dict[tuple[int, ...], int] = {}
+        self._ops = [op for op in kernel.body.block.walk() if _touches_fragment(op)]
+        for op in self._ops:
+            for value in op.operands:
+                if isinstance(type_ := value.type, MemRefType):
+                    self._widest[type_.shape] = max(type_.bits, self._widest.get(type_.shape, 0))
+        self._vectors = MemoryVectors(self._ops)
+        # The ops that layouts spread through, as long as one of their fragments has none.
+        self._open = [op for op in self._ops if isinstance(op, _SPREADING)]
+
+    def anchor(self, value: SSAValue, layout: Layout) -> None:
+        """Fix the layout of a fragment unless it has one."""
+        self.layouts.setdefault(value, layout)
+
+    def run(self) -> dict[SSAValue, Layout]:
+        """Spread from the anchors set so far, then from loads and stores, then by default."""
+        self._spread()
+        for op in self._ops:
+            for value, layout in self._memory_anchor(op):
+                if value not in self.layouts:
+                    self.layouts[value] = layout
+                    self._spread()
+        for op in self._ops:
+            for value in _fragments(op):
+                if value not in self.layouts:
+                    shape = _shape(value)
+                    self.layouts[value] = coalesced(shape, len(shape) - 1, 4, self.threads)
+                    self._spread()
+        return self.layouts
+
+    def _memory_anchor(self, op: Operation) -> Iterator[tuple[SSAValue, Layout]]:
+        match op:
+            case LoadOp():
+                type_ = op.source.type
+                assert isinstance(type_, MemRefType)
+                yield op.result, self._coalesced(op.result, type_)
+            case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
+                op.destination.type, MemRefType
+            ):
+                yield op.source, self._coalesced(op.source, op.destination.type)
+            case CopyOp() if isinstance(op.destination.type, FragmentType) and isinstance(
+                op.source.type, MemRefType
+            ):
+                yield op.destination, self._coalesced(op.destination, op.source.type)
+            case AtomicOp():
+                type_ = op.destination.type
+                assert isinstance(type_, MemRefType)
+                yield op.source, self._coalesced(op.source, type_)
+            case _:
+                return
+
+    def _coalesced(self, value: SSAValue, type_: MemRefType) -> Layout:
+        if self.grid is None:
+            return coalesced_for(type_, self.threads)
+        mode = contiguous_mode(type_) or 0
+        along, across = self._vectors.of(value, mode), self._vectors.of(value, 1 - mode)
+        if min(along, across) > 1:
+            vectors = (along, across) if mode == 0 else (across, along)
+            return blocked(type_.shape, mode, vectors, self.threads)
+        return coalesced_for(type_, self.threads, self.grid, self._widest[type_.shape])
+
+    def _spread(self) -> None:
+        """Propagate through elementwise ops, both ways, until nothing changes."""
+        changed = True
+        while changed:
+            changed = False
+            for op in self._open:
+                changed |= self._through(op)
+            if changed:
+                self._open = [op for op in self._open if not self._is_settled(op)]
+
+    def _is_settled(self, op: Operation) -> bool:
+        return all(value in self.layouts for value in _fragments(op))
+
+    def _through(self, op: Operation) -> bool:
+        match op:
+            case MapOp():
+                return self._through_map(op)
+            case ReduceOp():
+                if op.source in self.layouts:
+                    layout = project(self.layouts[op.source], _shape(op.source), _shape(op.result))
+                    return self._set(op.result, layout)
+                return False
+            case TransposeOp() if isinstance(op.source.type, FragmentType):
+                return self._through_transpose(op)
+            case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
+                op.destination.type, FragmentType
+            ):
+                return self._tie(op.source, op.destination)
+            case CopyOp() if op.mask is not None and op.source in self.layouts:
+                return self._set(op.mask, self.layouts[op.source])
+            case _:
+                return False
+
+    def _through_map(self, op: MapOp) -> bool:
+        shape = _shape(op.result)
+        whole = [value for value in op.inputs if _shape(value) == shape]
+        known = [v for v in (op.result, *whole) if v in self.layouts]
+        if not known:
+            return False
+        layout = self.layouts[known[0]]
+        changed = self._set(op.result, layout)
+        for value in op.inputs:
+            if value not in self.layouts:
+                small = _shape(value)
+                own = layout if small == shape else project(layout, shape, small)
+                changed |= self._set(value, own)
+        return changed
+
+    def _through_transpose(self, op: TransposeOp) -> bool:
+        shape = _shape(op.source)
+        if op.source in self.layouts:
+            layout = self.layouts[op.source]
+            if len(shape) == 2:
+                layout = transposed_tv(layout, shape)
+            return self._set(op.result, layout)
+        if op.result in self.layouts:
+            layout = self.layouts[op.result]
+            if len(shape) == 2:
+                layout = transposed_tv(layout, _shape(op.result))
+            return self._set(op.source, layout)
+        return False
+
+    def _tie(self, one: SSAValue, other: SSAValue) -> bool:
+        if one in self.layouts:
+            return self._set(other, self.layouts[one])
+        if other in self.layouts:
+            return self._set(one, self.layouts[other])
+        return False
+
+    def _set(self, value: SSAValue, layout: Layout) -> bool:
+        if value in self.layouts:
+            return False
+        self.layouts[value] = layout
+        return True
+
+
+class MemoryVectors:
+    """Which modes of register tiles are contiguous in the memory that they come from or go to, and
+    in what vectors: seen through elementwise ops and transposes.
+    """
+
+    def __init__(self, ops: Sequence[Operation]) -> None:
+        # For each tile one that stands for all tiles of its kind, and whether its modes are turned.
+        self._parents: dict[SSAValue, tuple[SSAValue, bool]] = {}
+        self._found: dict[tuple[SSAValue, int], int] = {}
+        for op in ops:
+            self._connect(op)
+        for op in ops:
+            if isinstance(op, LoadOp | CopyOp):
+                tile, memory = (
+                    (op.result, op.source)
+                    if isinstance(op, LoadOp)
+                    else (op.source, op.destination)
+                    if isinstance(op.source.type, FragmentType)
+                    else (op.destination, op.source)
+                )
+                self._note(tile, memory.type)
+
+    def of(self, tile: SSAValue, mode: int) -> int:
+        """The elements of a vector along a mode of a tile; 1 where no memory has it contiguous."""
+        root, turned = self._root(tile)
+        return self._found.get((root, mode ^ turned), 1)
+
+    def _note(self, tile: SSAValue, type_: Attribute) -> None:
+        if not isinstance(type_, MemRefType) or not isinstance(tile.type, FragmentType):
+            return
+        mode = contiguous_mode(type_)
+        if mode is None or type_.rank != 2 or min(type_.shape) == 1:
+            return
+        root, turned = self._root(tile)
+        vector = vector_bytes(type_) * 8 // type_.bits
+        key = root, mode ^ turned
+        self._found[key] = max(vector, self._found.get(key, 1))
+
+    def _connect(self, op: Operation) -> None:
+        match op:
+            case MapOp():
+                for value in op.inputs:
+                    if _shape(value) == _shape(op.result):
+                        self._join(value, op.result, False)
+            case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
+                op.destination.type, FragmentType
+            ):
+                self._join(op.source, op.destination, False)
+            case TransposeOp() if isinstance(op.source.type, FragmentType):
+                self._join(op.source, op.result, True)
+            case _:
+                return
+
+    def _root(self, tile: SSAValue) -> tuple[SSAValue, bool]:
+        turned = False
+        while tile in self._parents:
+            tile, more = self._parents[tile]
+            turned ^= more
+        return tile, turned
+
+    def _join(self, one: SSAValue, other: SSAValue, turned: bool) -> None:
+        (first, a), (second, b) = self._root(one), self._root(other)
+        if first is not second:
+            self._parents[first] = second, a ^ b ^ turned
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    assert isinstance(value.type, FragmentType)
+    return value.type.shape
+
+
+def _fragments(op: Operation) -> Iterator[SSAValue]:
+    for value in (*op.operands, *op.results):
+        if isinstance(value.type, FragmentType):
+            yield value
+
+
+def _touches_fragment(op: Operation) -> bool:
+    if isinstance(op, FillOp | GemmOp):
+        return True
+    return any(True for _ in _fragments(op))

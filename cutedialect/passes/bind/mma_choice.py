@@ -1,0 +1,433 @@
+"""Which MMA atom a `cute.gemm` gets: `tcgen05` where tensor memory can hold its accumulator,
+`wgmma` where a warpgroup can feed it, else `mma.sync`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
+from xdsl.ir import Attribute, SSAValue
+
+from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with
+from cutedialect.atoms.matrix_descriptor import matrix_descriptor
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
+from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, TransposeOp, element_bits
+from cutedialect.dialects.element_names import element_name, operand_name
+from cutedialect.layout import Layout
+from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
+from cutedialect.passes.bind.smem_layouts import staging_layout
+from cutedialect.passes.bind.tensor_accumulators import accumulation_of, fits
+from cutedialect.passes.bind.thread_layouts import mma_accumulator, tensor_accumulator
+
+_GROUP = 4
+_LANES = 32
+# Rows of tensor memory, which one warpgroup reads.
+_TENSOR_ROWS = 128
+
+
+def choose_mma(
+    op: GemmOp,
+    warps: tuple[int, int],
+    arch: str,
+    asked: str | None = None,
+    has_load_role: bool = True,
+) -> MmaAtom | None:
+    """The atom for a multiply on a grid of warps, or None where the tile does not divide. Those of
+    warpgroups want their operands from a role that loads.
+
+    Raises `ValueError` when the target has no atom for the types, or nothing has the name `asked`.
+    """
+    asked = op.asked or asked
+    if asked is not None:
+        named = _named(op, mma_atom(asked), arch, has_load_role)
+        return named if _divides(op, named, warps) else None
+    candidates: Sequence[MmaAtom] = _warp_wide(op, arch)
+    if has_load_role:
+        candidates = [*_tcgen05(op, warps, arch), *_wgmma(op, warps, arch), *candidates]
+    return next((atom for atom in candidates if _divides(op, atom, warps)), None)
+
+
+def _divides(op: GemmOp, atom: MmaAtom, warps: tuple[int, int]) -> bool:
+    """Whether a grid of warps divides a multiply's tile into products of an atom."""
+    wm, wn = warps
+    m, n = _shape(op.acc)
+    k = _shape(op.a)[1]
+    am, an, ak = atom.shape_mnk
+    if isinstance(atom, Tcgen05Atom):
+        # Each product is on all rows of tensor memory, but for one row of products.
+        is_whole = m == am or (am == _TENSOR_ROWS and m % am == 0)
+        return is_whole and n % an == 0 and k % ak == 0
+    if isinstance(atom, WgmmaAtom):
+        if wm % _GROUP:
+            return False
+        wm //= _GROUP
+    return m % (am * wm) == 0 and n % (an * wn) == 0 and k % ak == 0
+
+
+def _named(op: GemmOp, atom: MmaAtom, arch: str, has_load_role: bool) -> MmaAtom:
+    """An atom that was asked for by name; ValueError that says why it does not do here."""
+    names = _names(op)
+    if tuple(atom.types[:3]) != names:
+        a, b, c, _ = atom.types
+        raise ValueError(
+            f"expected an atom for {names[0]} x {names[1]} into {names[2]}, got {atom.name} for "
+            f"{a} x {b} into {c}"
+        )
+    if not atom.is_legal_on(arch):
+        raise ValueError(
+            f"expected an atom that {arch} has, got {atom.name}, which needs {atom.requires}"
+        )
+    if isinstance(atom, Tcgen05Atom):
+        why = _not_tcgen05(op, (_GROUP, 1), arch, has_load_role)
+        if not why and atom not in find_tcgen05(*names, arch):
+            why = "expected one that a single CTA issues, without scales of blocks"
+        if why:
+            raise ValueError(f"{atom.name}: {why}")
+    elif isinstance(atom, WgmmaAtom):
+        whole_group = (_GROUP, 1)
+        if not _wgmma(op, whole_group, arch):
+            raise ValueError(f"{atom.name}: {_not_wgmma(op, whole_group, arch, True)}")
+        if not has_load_role:
+            raise ValueError(
+                f"{atom.name}: its operands come from a role that loads; expected the roles "
+                "specialized or alternate, got uniform"
+            )
+    elif atom.thr_id.size() != _LANES:
+        try:
+            there = ", ".join(each.name for each in _warp_wide(op, arch))
+        except ValueError:
+            there = "none"
+        raise ValueError(
+            "expected an atom of which a whole warp computes one product, got "
+            f"{atom.name}, of which the four quarters of a warp compute one each (sm_70); of whole "
+            f"warps there are on {arch}: {there}"
+        )
+    return atom
+
+
+def grids_that_divide(
+    op: GemmOp,
+    warps: tuple[int, int],
+    arch: str,
+    asked: str | None = None,
+    has_load_role: bool = True,
+) -> list[tuple[int, int]]:
+    """The grids of warps for which a multiply has an atom, those of as many warps first."""
+    count = warps[0] * warps[1]
+    grids = [(wm, wn) for wm in (1, 2, 4, 8, 16) for wn in (1, 2, 4, 8, 16) if wm * wn <= 16]
+    fit = [grid for grid in grids if choose_mma(op, grid, arch, asked, has_load_role) is not None]
+    return sorted(fit, key=lambda grid: (abs(grid[0] * grid[1] - count), abs(grid[0] - warps[0])))
+
+
+@dataclass(frozen=True)
+class BoundMma:
+    """The atom of a multiply, and the grid of warps that share its tile."""
+
+    atom: MmaAtom
+    warps: tuple[int, int]
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """The grid of warps, or of warpgroups where the atom takes four warps at once."""
+        wm, wn = self.warps
+        return (wm // _GROUP, wn) if isinstance(self.atom, WgmmaAtom) else (wm, wn)
+
+    def accumulator(self, shape: tuple[int, int]) -> Layout:
+        """Which thread holds what of an accumulator that the multiply makes."""
+        if isinstance(self.atom, Tcgen05Atom):
+            return tensor_accumulator(shape, self.warps)
+        return mma_accumulator(self.atom, shape, self.units)
+
+
+def bind_mma(
+    op: GemmOp,
+    warps: tuple[int, int],
+    arch: str,
+    asked: str | None = None,
+    has_load_role: bool = True,
+    is_fixed: bool = False,
+) -> BoundMma | None:
+    """The atom for a multiply and a grid of as many warps as `warps` has: that one, unless only
+    another one (not if the grid `is_fixed`) divides the tile, or lets warpgroups multiply.
+
+    Raises `ValueError` as `choose_mma` does.
+    """
+    atom = choose_mma(op, warps, arch, asked, has_load_role)
+    if (
+        is_fixed
+        or isinstance(atom, WgmmaAtom | Tcgen05Atom)
+        or (atom is not None and not has_load_role)
+    ):
+        return None if atom is None else BoundMma(atom, warps)
+    count = warps[0] * warps[1]
+    found = [] if atom is None else [BoundMma(atom, warps)]
+    for grid in grids_that_divide(op, warps, arch, asked, has_load_role):
+        if grid[0] * grid[1] == count:
+            other = choose_mma(op, grid, arch, asked, has_load_role)
+            assert other is not None
+            if isinstance(other, WgmmaAtom | Tcgen05Atom):
+                return BoundMma(other, grid)
+            found.append(BoundMma(other, grid))
+    return found[0] if found else None
+
+
+def takes_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
+    """Whether `bind_mma` takes a warpgroup atom."""
+    return _takes(WgmmaAtom, op, warps, arch, asked)
+
+
+def takes_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None = None) -> bool:
+    """Whether `bind_mma` takes an atom that accumulates in tensor memory."""
+    return _takes(Tcgen05Atom, op, warps, arch, asked)
+
+
+def _takes(
+    kind: type[MmaAtom], op: GemmOp, warps: tuple[int, int], arch: str, asked: str | None
+) -> bool:
+    try:
+        bound = bind_mma(op, warps, arch, asked)
+    except ValueError:
+        return False
+    return bound is not None and isinstance(bound.atom, kind)
+
+
+def shapes_of(op: GemmOp, arch: str) -> str:
+    """The shapes of the atoms for the operands' types, for messages."""
+    return ", ".join(str(atom.shape_mnk) for atom in _warp_wide(op, arch))
+
+
+def _warp_wide(op: GemmOp, arch: str) -> Sequence[MmaAtom]:
+    """The `mma.sync` atoms of a target in which the lanes of a warp multiply one tile."""
+    found = [atom for atom in find_mma(*_names(op), arch) if atom.thr_id.size() == _LANES]
+    if not found:
+        raise ValueError(
+            f"expected sm_75 or later to multiply {' by '.join(_names(op)[:2])}, got {arch}, "
+            "where quarters of a warp multiply tiles of their own"
+        )
+    return found
+
+
+def declined(
+    op: GemmOp, taken: MmaAtom, warps: tuple[int, int], arch: str, has_load_role: bool
+) -> str:
+    """Why a multiply does not use the fastest tensor cores of its target; empty where it does."""
+    chip = target(arch)
+    if isinstance(taken, WgmmaAtom | Tcgen05Atom):
+        return ""
+    warpgroup_wide = [target(name) for name in targets_with("sm_90a")]
+    if chip not in warpgroup_wide:
+        if chip.tmem_columns:
+            why = _not_tcgen05(op, warps, arch, has_load_role)
+            return f"tcgen05.mma not taken, but {taken.name}: {why}"
+        if chip.number > max(each.number for each in warpgroup_wide):
+            return f"{arch} has no path of its own: {taken.name} takes the way of sm_80"
+        if any(each.number == chip.number for each in warpgroup_wide):
+            near = ", ".join(each.name for each in warpgroup_wide)
+            return f"wgmma not taken, but {taken.name}: {near} has it, got {arch}"
+        return ""
+    return f"wgmma not taken, but {taken.name}: {_not_wgmma(op, warps, arch, has_load_role)}"
+
+
+def _not_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: bool) -> str:
+    """What keeps warpgroups from a multiply; of several reasons the one that the program, not the
+    schedule, gives.
+    """
+    a, b, _ = _names(op)
+    try:
+        shapes = find_wgmma(*_names(op), arch)
+    except ValueError as error:
+        return str(error)
+    if isinstance(op.b.type, FragmentType):
+        return "it reads B from shared memory, got a register tile"
+    for name, value, element in (("B", op.b, b), ("A", op.a, a)):
+        if value is op.a and _stays_in_registers(op):
+            continue
+        if isinstance(value.type, FragmentType):
+            return f"it reads A in registers as 16-bit elements, got {element}"
+        if not (_feeds_wgmma(op, value) or needs_transposing(op, value)):
+            rows, depth = _shape(value)
+            return (
+                f"no layout in shared memory that it reads holds {name}, {rows}x{depth} {element}"
+            )
+    rows, depth = shapes[0].shape_mnk[0], shapes[0].shape_mnk[2]
+    if _shape(op.acc)[0] % rows or _shape(op.a)[1] % depth:
+        got = f"{_shape(op.acc)[0]} and {_shape(op.a)[1]}"
+        return f"it multiplies {rows} rows by {depth} of the depth at once, got {got}"
+    if not has_load_role:
+        return "its operands come from a role that loads, got a schedule with roles = uniform"
+    return (
+        f"expected whole warpgroups of {rows} rows each, got {warps[0]}x{warps[1]} warps on "
+        f"{_shape(op.acc)[0]} rows"
+    )
+
+
+def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
+    """The warpgroup atoms whose operands can be brought where they are read, widest first."""
+    if warps[0] % _GROUP or not (_feeds_wgmma(op, op.b) or needs_transposing(op, op.b)):
+        return ()
+    if not (_stays_in_registers(op) or _feeds_wgmma(op, op.a) or needs_transposing(op, op.a)):
+        return ()
+    try:
+        found = find_wgmma(*_names(op), arch)
+    except ValueError:
+        return ()
+    return sorted(found, key=lambda atom: -atom.shape_mnk[1])
+
+
+def _tcgen05(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[Tcgen05Atom]:
+    """The tcgen05 atoms for a multiply whose operands come through shared memory, and whose
+    accumulator can live in tensor memory; largest first."""
+    if _not_tcgen05(op, warps, arch, True):
+        return ()
+    return find_tcgen05(*_names(op), arch)
+
+
+def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: bool) -> str:
+    """What keeps tcgen05 from a multiply; empty if nothing does."""
+    try:
+        shapes = find_tcgen05(*_names(op), arch)
+    except ValueError as error:
+        return str(error)
+    if op.negate is not None:
+        return "its operands count with their own signs here"
+    for name, value in (("A", op.a), ("B", op.b)):
+        if isinstance(value.type, FragmentType):
+            return f"it reads {name} from shared memory here, got a register tile"
+        if needs_widening(op, value):
+            return f"{name} would have to be converted in shared memory"
+        if not _feeds(op, value, "tcgen05"):
+            rows, depth = _shape(value)
+            return (
+                f"no layout in shared memory that it reads holds {name}, {rows}x{depth} "
+                f"{_names(op)[0 if value is op.a else 1]}"
+            )
+    (m, n), depth = _shape(op.acc), _shape(op.a)[1]
+    if not any(_divides(op, atom, warps) for atom in shapes):
+        return f"no shape of it divides the tile {m}x{n}x{depth}"
+    if op.acc.type.bits != 32:  # pyright: ignore[reportAttributeAccessIssue]
+        return f"accumulators in tensor memory have 32 bits here, got {_names(op)[2]}"
+    if not fits((m, n)):
+        return f"tensor memory does not hold the accumulator, {m}x{n}"
+    if not has_load_role:
+        return "its operands come from a role that loads, got a schedule with roles = uniform"
+    groups = warps[0] // _GROUP
+    blocks = max(1, m // _TENSOR_ROWS)
+    if warps[0] % _GROUP or blocks % groups or n % (8 * warps[1]):
+        return (
+            f"expected warpgroups that divide blocks of {_TENSOR_ROWS} rows of a result, got "
+            f"{warps[0]}x{warps[1]} warps on {m}x{n}"
+        )
+    if accumulation_of(op.acc) is None:
+        return (
+            "it accumulates in tensor memory: expected an accumulator that starts from 0 and is "
+            "only multiplied into, in one loop, until it is read"
+        )
+    return ""
+
+
+def _stays_in_registers(op: GemmOp) -> bool:
+    """Whether a register tile can be A: what a thread holds of an accumulator is then what it needs
+    of A, which holds for 16-bit elements, and for 8-bit ones where B is put in the same order.
+    """
+    type_ = op.a.type
+    if not isinstance(type_, FragmentType):
+        return False
+    return type_.bits == 16 or (type_.bits == 8 and needs_transposing(op, op.b))
+
+
+def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
+    """The element type with which an operand is multiplied: 8-bit floats in memory beside 16-bit
+    ones are converted to these, which is exact.
+    """
+    mine = _element(value)
+    other = _element(op.b if value is op.a else op.a)
+    is_short = isinstance(other, Float16Type | BFloat16Type)
+    is_byte = isinstance(mine, Float8E4M3FNType | Float8E5M2Type)
+    return other if is_short and is_byte and isinstance(value.type, MemRefType) else mine
+
+
+def needs_widening(op: GemmOp, value: SSAValue) -> bool:
+    """Whether an operand is converted before it is multiplied."""
+    return multiplied_element(op, value) != _element(value)
+
+
+def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
+    """Whether a tile of bytes feeds `wgmma` after a copy that makes its depth contiguous: warps
+    move 16 rows by 32 of the depth, two of them side by side.
+    """
+    type_ = value.type
+    if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits != 8:
+        return False
+    if needs_widening(op, value):
+        return False
+    rows, depth = type_.shape
+    return contiguous_mode(type_) == 0 and rows % 32 == 0 and depth % 32 == 0
+
+
+def _feeds_wgmma(op: GemmOp, value: SSAValue) -> bool:
+    return _feeds(op, value, "wgmma")
+
+
+def _feeds(op: GemmOp, value: SSAValue, unit: str) -> bool:
+    """Whether a tile has a layout in shared memory that the descriptors of a unit describe.
+    Register tiles of 16 bits are written there, line by line as a thread holds them.
+    """
+    type_ = value.type
+    if isinstance(type_, FragmentType):
+        tile, _ = untransposed(value)
+        shape, major, bits = _shape(tile), 1, type_.bits
+        if bits != 16 or len(shape) != 2:
+            return False
+    elif isinstance(type_, MemRefType) and type_.space == "gmem":
+        shape, major = type_.shape, operand_major(type_)
+        bits = element_bits(multiplied_element(op, value))
+    else:
+        return False
+    layout, swizzle, _ = staging_layout(shape, major, bits)
+    try:
+        matrix_descriptor(layout, swizzle, bits, unit=unit)
+    except ValueError:
+        return False
+    return True
+
+
+def untransposed(tile: SSAValue) -> tuple[SSAValue, bool]:
+    """The tile that another one is a transpose of, and whether it is: two transposes are none."""
+    is_turned = False
+    while isinstance(tile.owner, TransposeOp):
+        tile, is_turned = tile.owner.source, not is_turned
+    return tile, is_turned
+
+
+def goes_through_smem(op: GemmOp, value: SSAValue) -> bool:
+    """Whether a multiply of warpgroups reads a register tile from shared memory: B always, and an A
+    whose elements are in other threads than the multiply wants.
+    """
+    if not isinstance(value.type, FragmentType):
+        return False
+    return value is op.b or isinstance(value.owner, TransposeOp)
+
+
+def _names(op: GemmOp) -> tuple[str, str, str]:
+    acc = op.acc.type
+    assert isinstance(acc, FragmentType)
+    return (
+        operand_name(multiplied_element(op, op.a)),
+        operand_name(multiplied_element(op, op.b)),
+        element_name(acc.element),
+    )
+
+
+def _element(value: SSAValue) -> Attribute:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.element
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.shape

@@ -1,0 +1,666 @@
+"""`cute-partition`: bind every tile to memory, threads and atoms.
+
+Before, ops speak of whole tiles; after, each matrix multiply reads fragments that explicit copies
+bring through swizzled shared memory, every fragment has its thread-value layout, and every copy
+names its atom. The program is still one straight tile program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, ModuleOp, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.atoms import MmaAtom, target
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AllocSmemOp,
+    AtomicOp,
+    CopyOp,
+    ExtractOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LayoutAttr,
+    LoadOp,
+    MapOp,
+    MemRefType,
+    ReadOp,
+    ReduceOp,
+    SubviewOp,
+    TransposeOp,
+    element_bits,
+    transposed_tv,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    LdsmType,
+    SimtAsyncCopyType,
+    Sm80MmaType,
+    Sm90MmaType,
+    Sm100MmaType,
+    TmaLoadType,
+    TransposeCopyType,
+    UniversalCopyType,
+    WidenCopyType,
+)
+from cutedialect.dialects.effects import written_by
+from cutedialect.layout import Layout
+from cutedialect.passes.bind.early_loads import load_early
+from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
+from cutedialect.passes.bind.layout_inference import (
+    LayoutInference,
+    coalesced_for,
+    contiguous_mode,
+    operand_major,
+    takes_async_copy,
+    vector_bytes,
+)
+from cutedialect.passes.bind.mma_choice import (
+    BoundMma,
+    bind_mma,
+    declined,
+    goes_through_smem,
+    grids_that_divide,
+    multiplied_element,
+    needs_transposing,
+    needs_widening,
+    shapes_of,
+    untransposed,
+)
+from cutedialect.passes.bind.result_stores import ResultStores, staging_atom
+from cutedialect.passes.bind.smem_layouts import staging_layout, with_order
+from cutedialect.passes.bind.tensor_accumulators import accumulation_of, move_accumulator
+from cutedialect.passes.bind.tensor_maps import (
+    is_joined,
+    part_of,
+    sharing,
+)
+from cutedialect.passes.bind.tensor_reductions import as_store, reduces_by_tma
+from cutedialect.passes.bind.thread_layouts import (
+    accumulator_order,
+    mma_operand,
+    project,
+    reordered,
+)
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.assign_warp_roles import PREPARING_WARPS
+from cutedialect.passes.synchronize.memory_hazards import OPERAND
+from cutedialect.passes.synchronize.memory_views import expression_of, root_of
+
+# Warps of a warpgroup.
+_GROUP = 4
+_INTEGERS = ("s8", "u8", "s4", "u4", "b1")
+# A store whose first vectors fill less than this share of their sectors goes through smem first.
+_MIN_SECTOR_EFFICIENCY = 0.5
+
+
+@dataclass(frozen=True)
+class PartitionPass(ModulePass):
+    """Choose atoms, shared-memory layouts and thread-value layouts for one architecture."""
+
+    name = "cute-partition"
+
+    arch: str = "sm_80"
+
+    def __post_init__(self) -> None:
+        target(self.arch)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        tiled = op.attributes.get("cute.arch")
+        if isinstance(tiled, StringAttr) and tiled.data != self.arch:
+            raise PassFailedException(
+                op, f"expected the target that cute-tile was given, {tiled.data}, got {self.arch}"
+            )
+        for kernel in op.ops:
+            if isinstance(kernel, KernelOp):
+                _Partition(kernel, self.arch).run()
+
+
+class _Partition(KernelBinding):
+    """The pass on one kernel."""
+
+    def run(self) -> None:
+        self._check_reads()
+        if self.grid is not None:
+            load_early(self.kernel, self.threads, self.dependences)
+        inference = LayoutInference(self.kernel, self.threads, self.grid)
+        for op in list(self.kernel.body.block.walk()):
+            if isinstance(op, GemmOp):
+                self._choose_atom(op, inference)
+        layouts = inference.run()
+        for value, layout in layouts.items():
+            assert isinstance(value.type, FragmentType)
+            Rewriter.replace_value_with_new_type(value, value.type.with_tv(layout))
+        stores: list[CopyOp] = []
+        for op in list(self.kernel.body.block.walk()):
+            match op:
+                case GemmOp():
+                    self._bind_gemm(op)
+                case MapOp():
+                    self._meet_map(op)
+                case ReduceOp():
+                    self._meet_reduce(op)
+                case TransposeOp():
+                    self._meet_transpose(op)
+                case LoadOp():
+                    self._bind_load(op)
+                case CopyOp() if op.atom is None and _is_store(op):
+                    stores.append(op)
+                case CopyOp() if op.atom is None:
+                    self._bind_copy(op)
+                case AtomicOp() if self.schedule.epilogue == "tma" and reduces_by_tma(op):
+                    stores.append(as_store(op))
+                    self.insert(stores[-1], op)
+                    op.detach()
+                    op.erase()
+                case _:
+                    pass
+        ResultStores(self).bind(stores)
+        self._move_accumulators()
+
+    def _move_accumulators(self) -> None:
+        """Let tensor memory hold what tcgen05 accumulates."""
+        moved: dict[SSAValue, Tcgen05Atom] = {}
+        for op in self.kernel.body.block.walk():
+            if isinstance(op, GemmOp) and isinstance(op.atom, Sm100MmaType):
+                moved[op.acc] = op.atom.entry(self.arch)
+        for accumulator, atom in moved.items():
+            life = accumulation_of(accumulator)
+            assert life is not None, "an accumulator that mma_choice has let live in tensor memory"
+            move_accumulator(life, atom, self.insert, self.insert_top)
+
+    def _check_reads(self) -> None:
+        """Refuse scalars of a tensor that the kernel stores to: they are read once, early."""
+        stored = {
+            root_of(value)
+            for value in written_by(self.kernel)
+            if isinstance(value.type, MemRefType)
+        }
+        for op in self.kernel.body.block.walk():
+            if isinstance(op, ReadOp) and root_of(op.source) in stored:
+                raise PassFailedException(
+                    op,
+                    "expected single elements to be read of tensors that the kernel does not store "
+                    "to, got one of a tensor that it does; load a tile, or store to another tensor",
+                )
+
+    # Matrix multiply
+
+    def _choose_atom(self, op: GemmOp, inference: LayoutInference) -> None:
+        acc = op.acc.type
+        if not isinstance(acc, FragmentType):
+            raise PassFailedException(
+                op, f"expected an accumulator in registers (run cute-tile first), got {acc}"
+            )
+        asked = op.asked or self.schedule.atom
+        try:
+            bound = self._bound(op, asked)
+        except ValueError as error:
+            raise PassFailedException(op, str(error)) from error
+        m, n = acc.shape
+        wm, wn = self.warps
+        if bound is None:
+            raise PassFailedException(
+                op,
+                f"expected a tile {(m, n, _shape(op.a)[1])} that the {wm}x{wn} warps divide into "
+                f"MMA atoms of {shapes_of(op, self.arch)}"
+                f"{f' (atom {asked})' if asked else ''}, got no atom that fits; "
+                + self._nearest(op),
+            )
+        if op.negate is not None and bound.atom.types.a in _INTEGERS:
+            raise PassFailedException(
+                op,
+                f"expected negate with operands of floats, got {bound.atom.types.a}; subtract the "
+                "sums of a second accumulator",
+            )
+        self.atoms[op] = bound
+        if bound.warps != self.warps:
+            remark(
+                PartitionPass.name,
+                op,
+                f"warps = ({bound.warps[0]},{bound.warps[1]}) for this multiply instead of "
+                f"({wm},{wn}), which do not divide its tile into atoms like {bound.atom.name}",
+            )
+        if asked is None and (
+            why := declined(op, bound.atom, bound.warps, self.arch, self.is_specialized)
+        ):
+            remark(PartitionPass.name, op, why)
+        inference.anchor(op.acc, bound.accumulator((m, n)))
+        by_groups = isinstance(bound.atom, WgmmaAtom)
+        for which, value in (("a", op.a), ("b", op.b)):
+            if by_groups and goes_through_smem(op, value):
+                continue
+            if isinstance(value.type, FragmentType):
+                inference.anchor(value, self._operand_layout(op, bound, which, value.type))
+
+    def _bound(self, op: GemmOp, asked: str | None) -> BoundMma | None:
+        """The atom and the grid of warps of a multiply; those of one accumulator share the grid."""
+        shared = [bound.warps for other, bound in self.atoms.items() if other.acc is op.acc]
+        warps = shared[0] if shared else self.warps
+        return bind_mma(op, warps, self.arch, asked, self.is_specialized, bool(shared))
+
+    def _nearest(self, op: GemmOp) -> str:
+        """What to change where no atom divides a multiply's tile."""
+        asked, load = self.schedule.atom, self.is_specialized
+        grids = grids_that_divide(op, self.warps, self.arch, asked, load)
+        if grids:
+            return f"take warps = ({grids[0][0]},{grids[0][1]})"
+        return "take a tile whose modes are multiples of an atom's"
+
+    def _operand_layout(
+        self, op: GemmOp, bound: BoundMma, which: str, type_: FragmentType
+    ) -> Layout:
+        """The layout of an operand in registers: an accumulator's values stay where they are if B
+        can be put in their order.
+        """
+        tv = mma_operand(bound.atom, which, type_.shape, bound.units)  # pyright: ignore[reportArgumentType]
+        order = self._order(op, bound.atom) if which == "a" else None
+        return tv if order is None else reordered(tv, type_.shape[0], order)
+
+    def _order(self, op: GemmOp, atom: MmaAtom) -> Layout | None:
+        """The order of the depth of an atom in which A is there; None where it is as it was."""
+        if not isinstance(op.a.type, FragmentType) or not needs_transposing(op, op.b):
+            return None
+        return accumulator_order(atom)
+
+    def _bind_gemm(self, op: GemmOp) -> None:
+        bound = self.atoms[op]
+        atom = bound.atom
+        elements = _multiplied_elements(op)
+        if isinstance(atom, Tcgen05Atom):
+            a, b = self._stage(op, op.a), self._stage(op, op.b)
+            type_ = Sm100MmaType.get(atom.shape_mnk, *elements, atom.cta_group)
+            self.atoms[self.insert(GemmOp(a, b, op.acc, type_), op)] = bound  # pyright: ignore[reportArgumentType]
+        elif isinstance(atom, WgmmaAtom):
+            order = self._order(op, atom)
+            a, b = (
+                self._put_in_smem(op, value)
+                if goes_through_smem(op, value)
+                else self._descriptor_operand(op, value, order if value is op.b else None)
+                for value in (op.a, op.b)
+            )
+            where = "smem"
+            if isinstance(a.type, FragmentType):
+                where = "rmem"
+                a = self.converted(a, self._operand_layout(op, bound, "a", a.type), op)
+            negate = None if op.negate is None else op.negate.data
+            type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where, negate, kind=atom.kind)
+            self.insert(GemmOp(a, b, op.acc, type_), op)
+        else:
+            a, b = self._stage_widened(op, op.a), self._stage_widened(op, op.b)
+            self._bind_warp_gemm(op, bound, a, b)
+        op.detach()
+        op.erase()
+
+    def _put_in_smem(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """A register tile in shared memory, where descriptors find it."""
+        tile, is_turned = untransposed(value)
+        type_ = tile.type
+        assert isinstance(type_, FragmentType)
+        layout, swizzle, alignment = staging_layout(type_.shape, 1, type_.bits)
+        smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
+        alloc = AllocSmemOp(smem)
+        alloc.attributes[OPERAND] = UnitAttr()
+        buffer = self.insert_top(alloc, op).results[0]
+        # As soon as the tile is there: a multiply that takes it from registers may be next.
+        made = tile.owner
+        follows = isinstance(made, MapOp) and made.parent is op.parent and made.next_op is not None
+        self.insert(
+            CopyOp(tile, buffer, atom=staging_atom(self, type_, 1)),
+            made.next_op if follows else op,  # pyright: ignore[reportArgumentType]
+        )
+        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
+
+    def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
+        """One multiply for each k block, its operands brought to registers before."""
+        atom = bound.atom
+        type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op), atom.kind)
+        depth, step = _shape(op.a)[1], atom.shape_mnk[2]
+        operands: list[SSAValue] = []
+        for which, value in (("a", a), ("b", b)):
+            if isinstance(value.type, FragmentType):
+                tv = mma_operand(atom, which, value.type.shape, bound.warps)  # pyright: ignore[reportArgumentType]
+                value = self.converted(value, tv, op)
+            operands.append(value)
+        for k in range(0, depth, step):
+            parts: list[SSAValue] = []
+            for which, value in zip("ab", operands, strict=True):
+                parts.append(self._fragment(op, bound, which, value, k, step))
+            if op.negate is not None and len(op.negate.data) == 1:
+                # No form of mma.sync changes signs; both of them at once change nothing.
+                parts[0] = self.negated(parts[0], op)
+            self.insert(GemmOp(parts[0], parts[1], op.acc, type_), op)
+
+    def _stage(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """Bring an operand tile from global memory into swizzled shared memory."""
+        type_ = value.type
+        if not (isinstance(type_, MemRefType) and type_.space == "gmem"):
+            return value
+        if self.dependences.reads_stored(op, value):
+            return self._stage_stored(op, value)
+        tile, is_turned = untransposed(value)
+        found = self.staged.get(expression_of(tile))
+        if found is not None and (found.value is value or self._serves(found, op, is_turned)):
+            if found.is_turned == is_turned:
+                return found.buffer
+            return self.insert(TransposeOp(found.buffer), op).results[0]
+        major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
+        buffer = self._smem(type_, major, op)
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        place = _once(value, op)
+        self._copy_to_smem(value, buffer, place)
+        copy = place.prev_op
+        assert copy is not None
+        self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, copy)
+        return buffer
+
+    def _serves(self, found: Staged, op: GemmOp, is_turned: bool) -> bool:
+        """Whether a tile that was staged for one multiply is there for another one too; elements of
+        16 bits are read in either direction.
+        """
+        block = found.copy.parent
+        assert block is not None
+        if block.find_ancestor_op_in_block(op) is None:
+            return False
+        return found.is_turned == is_turned or element_bits(_element(found.buffer)) == 16
+
+    def _stage_stored(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        if self.is_specialized:
+            raise PassFailedException(
+                op,
+                "expected operands that the kernel does not store itself in the role plan "
+                f"'{self.schedule.roles}', whose loading warps run ahead of the stores; take "
+                "roles = uniform",
+            )
+        buffer = self._smem(type_, contiguous_mode(type_), op)
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        self._copy_to_smem(value, buffer, op)
+        return buffer
+
+    def _descriptor_operand(
+        self, op: GemmOp, value: SSAValue, order: Layout | None = None
+    ) -> SSAValue:
+        """An operand where descriptors find it: staged, and converted or transposed where it has to
+        be, with its depth in an order.
+        """
+        staged = self._stage(op, value)
+        transposes = needs_transposing(op, value)
+        if staged is value or not (transposes or needs_widening(op, value)):
+            return staged
+        element = multiplied_element(op, value)
+        if (value, element, order) in self.prepared:
+            return self.prepared[value, element, order]
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        if transposes:
+            buffer = self._smem(type_, 1, op, order)
+            copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
+        else:
+            buffer = self._smem(type_, operand_major(type_), op, element=element)
+            tv = LayoutAttr(coalesced_for(staged.type, 32 * PREPARING_WARPS))  # pyright: ignore[reportArgumentType]
+            copy = CopyOp(staged, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
+        buffer.name_hint = f"{'t' if transposes else 'w'}{value.name_hint or ''}"
+        self.insert(copy, _once(value, op))
+        self.prepared[value, element, order] = buffer
+        return buffer
+
+    def _stage_widened(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """An operand in shared memory as `mma.sync` reads it: converted on its way there."""
+        element = multiplied_element(op, value)
+        if not needs_widening(op, value):
+            return self._stage(op, value)
+        is_stored = self.dependences.reads_stored(op, value)
+        if not is_stored and (value, element, None) in self.prepared:
+            return self.prepared[value, element, None]
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        buffer = self._smem(type_, contiguous_mode(type_), op, element=element)
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        tv = LayoutAttr(coalesced_for(part_of(value), self.threads))
+        copy = CopyOp(value, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
+        self.insert(copy, op if is_stored else _once(value, op))
+        if not is_stored:
+            self.prepared[value, element, None] = buffer
+        return buffer
+
+    def _smem(
+        self,
+        type_: MemRefType,
+        contiguous: int | None,
+        like: Operation,
+        order: Layout | None = None,
+        element: Attribute | None = None,
+    ) -> SSAValue:
+        """A new buffer for a tile, swizzled for the mode that is contiguous; `order` is that of
+        the depth in it, `element` its own element type.
+        """
+        element = element or type_.element
+        layout, swizzle, alignment = staging_layout(type_.shape, contiguous, element_bits(element))
+        if order is not None:
+            layout = with_order(layout, order)
+        if self.is_specialized:
+            # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
+            alignment = max(alignment, 128)
+        smem = MemRefType.get(element, "smem", alignment, layout, swizzle)
+        return self.insert_top(AllocSmemOp(smem), like).results[0]
+
+    def _copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
+        type_ = part_of(source)
+        # Tensor cores would cut f32 operands off where loads can round them.
+        rounded = None
+        if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
+            rounded = FloatTF32Type()
+        if self.is_specialized and self._load_by_tma(source, buffer, before, rounded):
+            return
+        # A warpgroup loads beside those that multiply, or the whole CTA.
+        tv = coalesced_for(type_, self._loading_threads() if self.is_specialized else self.threads)
+        width = vector_bytes(type_)
+        if takes_async_copy(type_, self.arch) and rounded is None:
+            cache = "global" if width == 16 else "always"
+            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
+            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
+            return
+        atom = UniversalCopyType.get(rounded or type_.element, width * 8)
+        is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
+        if self.is_specialized or is_joined(source) or is_plain_target:
+            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
+            return
+        fragment = FragmentType.get(type_.element, type_.shape, tv)
+        loaded = self.insert(LoadOp(source, fragment), before).results[0]
+        self.insert(CopyOp(loaded, buffer, atom=atom), before)
+
+    def _loading_threads(self) -> int:
+        """Those of a warpgroup, some of whose warps may have to transpose or convert operands."""
+        shares = any(
+            isinstance(self.atoms[op].atom, WgmmaAtom)
+            and (needs_transposing(op, tile) or needs_widening(op, tile))
+            for op in self.atoms
+            for tile in (op.a, op.b)
+        )
+        return 32 * (_GROUP - PREPARING_WARPS if shares else _GROUP)
+
+    def _load_by_tma(
+        self,
+        source: SSAValue,
+        buffer: SSAValue,
+        before: Operation,
+        element: Attribute | None = None,
+    ) -> bool:
+        """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
+        group = sharing(source, self.schedule.cluster or (1, 1))
+        described = self.tensor_map(source, buffer, group[0] if group is not None else 1, element)
+        if described is None and group is not None:
+            group = None
+            described = self.tensor_map(source, buffer, 1, element)
+        if described is None:
+            remark(PartitionPass.name, before, f"TMA not taken for a load: {self.unmapped}")
+            return False
+        atom = TmaLoadType.get(_element(source), group)
+        self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
+        return True
+
+    def _fragment(
+        self, op: GemmOp, bound: BoundMma, which: str, value: SSAValue, k: int, step: int
+    ) -> SSAValue:
+        """The registers of one k block of an operand."""
+        rows = _shape(value)[0]
+        tv = mma_operand(bound.atom, which, (rows, step), bound.warps)
+        if isinstance(value.type, FragmentType):
+            part = FragmentType.get(value.type.element, (rows, step), tv)
+            return self.insert(ExtractOp(value, (0, k), part), op).results[0]
+        view = self.insert(SubviewOp(value, (0, k), (rows, step)), op).results[0]
+        assert isinstance(value.type, MemRefType)
+        type_ = FragmentType.get(value.type.element, (rows, step), tv)
+        fragment = self.insert(AllocFragmentOp(type_), op).results[0]
+        copy = CopyOp(view, fragment, atom=_operand_atom(value.type))
+        self.insert(copy, op)
+        return fragment
+
+    # Conversions where layouts meet
+
+    def _meet_map(self, op: MapOp) -> None:
+        result = op.result.type
+        assert isinstance(result, FragmentType)
+        assert result.tv is not None
+        for position, value in enumerate(op.inputs):
+            shape = _shape(value)
+            tv = result.tv
+            if shape != result.shape:
+                tv = project(tv, result.shape, shape)
+            op.operands[position] = self.converted(value, tv, op)
+
+    def _meet_reduce(self, op: ReduceOp) -> None:
+        source, result = op.source.type, op.result.type
+        assert isinstance(source, FragmentType)
+        assert isinstance(result, FragmentType)
+        assert source.tv is not None
+        self._settle(op, op.result, project(source.tv, source.shape, result.shape))
+
+    def _meet_transpose(self, op: TransposeOp) -> None:
+        source, result = op.source.type, op.result.type
+        if not isinstance(source, FragmentType):
+            return
+        assert isinstance(result, FragmentType)
+        assert source.tv is not None
+        tv = source.tv if len(source.shape) == 1 else transposed_tv(source.tv, source.shape)
+        self._settle(op, op.result, tv)
+
+    def _settle(self, op: Operation, result: SSAValue, natural: Layout) -> None:
+        """Give `result` the layout that the op makes, and its users the one they were promised."""
+        promised = result.type
+        assert isinstance(promised, FragmentType)
+        assert promised.tv is not None
+        if promised.tv == natural:
+            return
+        uses = list(result.uses)
+        made = Rewriter.replace_value_with_new_type(result, promised.with_tv(natural))
+        after = op.next_op
+        assert after is not None
+        converted = self.converted(made, promised.tv, after)
+        for use in uses:
+            use.operation.operands[use.index] = converted
+
+    # Loads and copies
+
+    def _bind_load(self, op: LoadOp) -> None:
+        _check_whole(op)
+        source = op.source.type
+        assert isinstance(source, MemRefType)
+        is_stored = self.dependences.reads_stored(op, op.source)
+        takes_copies = not is_stored and takes_async_copy(source, self.arch)
+        if self.is_specialized and not self.atoms and takes_copies:
+            # Where no operands want the shared memory, tiles come through it ahead of their use.
+            buffer = self._smem(source, contiguous_mode(source), op)
+            buffer.name_hint = f"s{op.source.name_hint or ''}"
+            self._copy_to_smem(op.source, buffer, op)
+            op.operands[0] = buffer
+            op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
+            return
+        op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
+        type_ = op.result.type
+        assert isinstance(type_, FragmentType)
+        assert type_.tv is not None
+        natural = self.in_vectors(type_, source)
+        if natural != type_.tv:
+            self._settle(op, op.result, natural)
+
+    def _bind_copy(self, op: CopyOp) -> None:
+        source, destination = op.source.type, op.destination.type
+        if isinstance(source, FragmentType) and isinstance(destination, FragmentType):
+            assert destination.tv is not None
+            op.operands[0] = self.converted(op.source, destination.tv, op)
+            return
+        assert isinstance(source, MemRefType)
+        _check_whole(op)
+        op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
+        if isinstance(destination, MemRefType):
+            tv = coalesced_for(source, self.threads, self.grid)
+            fragment = FragmentType.get(source.element, source.shape, tv)
+            loaded = self.insert(LoadOp(op.source, fragment), op)
+            loaded.attributes["atom"] = op.properties["atom"]
+            op.operands[0] = loaded.results[0]
+
+
+def _once(tile: SSAValue, reader: Operation) -> Operation:
+    """The op around `reader` before which a tile is copied once for all trips of the loops between:
+    the reader itself, or what holds it in the block that makes the tile.
+    """
+    block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
+    outer = None if block is None else block.find_ancestor_op_in_block(reader)
+    return reader if outer is None else outer
+
+
+def _check_whole(op: LoadOp | CopyOp) -> None:
+    if is_joined(op.source):
+        raise PassFailedException(
+            op,
+            "expected a tile of several parts (pages) as an operand of cute.gemm only, got it "
+            "loaded to registers; take tiles of one page",
+        )
+
+
+def _is_store(op: CopyOp) -> bool:
+    return isinstance(op.source.type, FragmentType) and isinstance(op.destination.type, MemRefType)
+
+
+def _element(value: SSAValue) -> Attribute:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.element
+
+
+def _multiplied_elements(op: GemmOp) -> tuple[Attribute, Attribute, Attribute]:
+    """The element types of A, B and the accumulator of a multiply."""
+    return multiplied_element(op, op.a), multiplied_element(op, op.b), _element(op.acc)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.shape
+
+
+def _operand_atom(type_: MemRefType) -> Attribute:
+    """`ldmatrix` where a form exists for the element width and major, else plain loads.
+
+    K-major rows of 16 bytes serve 8-, 16- and 32-bit elements; the transposed form moves 16-bit
+    elements only (PTX ISA 9.7.14.5.15).
+    """
+    k_major = contiguous_mode(type_) == 1
+    element = type_.element
+    if k_major and type_.bits in (8, 16, 32):
+        return LdsmType.get(element, 4, False)
+    if not k_major and type_.bits == 16:
+        return LdsmType.get(element, 4, True)
+    width = type_.bits if not isinstance(element, Float32Type) else 32
+    return UniversalCopyType.get(element, width)

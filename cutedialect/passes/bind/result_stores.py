@@ -1,0 +1,597 @@
+"""Stores of results, bound to atoms: some columns at a time, through shared memory by TMA where a
+tensor map describes the destination.
+
+    x = map(acc, load C); copy x, D; y = map(x); copy y, E
+    =>
+    for each line of columns { x' = map(acc', load C'); copy x', sD; y' = map(x'); copy y', sE;
+                               copy sD, D'; copy sE, E' }
+
+What only such stores use is computed and loaded as it is stored: few registers hold results at one
+time, and the first columns are on their way while the last are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from cutedialect.atoms import target
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    AtomicOp,
+    CoordOp,
+    CopyOp,
+    ExtractOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemberOp,
+    MemRefType,
+    ReduceOp,
+    SubviewOp,
+    TransposeOp,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    StsmType,
+    TmaPrefetchOp,
+    TmaStoreType,
+    UniversalCopyType,
+)
+from cutedialect.dialects.effects import written
+from cutedialect.layout import Layout, flatten
+from cutedialect.passes.bind.kernel_binding import KernelBinding
+from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_mode, vector_bytes
+from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.bind.tensor_maps import is_exception
+from cutedialect.passes.bind.tensor_reductions import reduction_of
+from cutedialect.passes.bind.thread_layouts import (
+    columns_of,
+    divides_rows,
+    modes_of,
+    sector_efficiency,
+)
+from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.tile.streaming import is_common
+
+# Warps of a warpgroup.
+_GROUP = 4
+# A store whose first vectors fill less than this share of their sectors goes through smem first.
+_MIN_SECTOR_EFFICIENCY = 0.5
+# Registers of a thread that do not hold tiles: addresses, predicates, what an element's formula
+# needs. Bits of the shortest line that is stored, a sector of memory.
+_OTHER_REGISTERS = 60
+_LEAST_LINE = 256
+
+
+@dataclass
+class _Store:
+    """One store of a group: where its columns are staged, and the tensor map; none for a store
+    straight from registers.
+    """
+
+    op: CopyOp
+    staged: SSAValue | None = None
+    described: SSAValue | None = None
+    atom: Attribute | None = None
+
+    @property
+    def type(self) -> FragmentType:
+        assert isinstance(self.op.source.type, FragmentType)
+        return self.op.source.type
+
+
+@dataclass
+class _Pieces:
+    """The values of which a group's stores want some columns: the ops that are cut, and what has
+    been made of each for the columns from a first one on.
+    """
+
+    columns: int
+    chunk: int
+    before: Operation
+    loads_ahead: bool = False
+    cut: set[Operation] = field(default_factory=set)
+    made: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
+
+
+class ResultStores:
+    """The stores of one kernel."""
+
+    def __init__(self, binding: KernelBinding) -> None:
+        self.binding = binding
+        self.results = results_by_tma(binding.kernel)
+
+    def bind(self, stores: Sequence[CopyOp]) -> None:
+        """Bind stores of register tiles, in program order."""
+        pending: list[CopyOp] = []
+        for op in stores:
+            if pending and not _belongs(pending, op):
+                self._bind_group(pending)
+                pending = []
+            pending.append(op)
+        if pending:
+            self._bind_group(pending)
+
+    def _bind_group(self, ops: Sequence[CopyOp]) -> None:
+        schedule = self.binding.schedule
+        in_columns = schedule.epilogue == "tma" or (
+            schedule.epilogue == "direct"
+            and (self.binding.is_specialized or self._follows_reduction(ops))
+        )
+        is_masked = any(op.mask is not None for op in ops)
+        if in_columns and not is_masked and self._store_in_columns(ops):
+            return
+        if schedule.epilogue == "tma":
+            remark(
+                "cute-partition",
+                ops[0],
+                "result not stored in columns through shared memory: expected a tile of rank 2 "
+                "that threads hold in whole columns, or that TMA stores",
+            )
+        for op in ops:
+            self._bind_plain(op)
+
+    def _follows_reduction(self, ops: Sequence[CopyOp]) -> bool:
+        """Whether a program without a multiply stores what it kept in registers for a reduction."""
+        if self.binding.grid is None:
+            return False
+        block, shape = ops[0].parent, _shape(ops[0].source)
+        reductions = [op for op in block.ops if isinstance(op, ReduceOp)]  # pyright: ignore
+        return any(_shape(op.source) == shape and op.mode.value.data == 1 for op in reductions)
+
+    def _bind_plain(self, op: CopyOp) -> None:
+        if (kind := reduction_of(op)) is not None:
+            self.binding.insert(AtomicOp(kind, op.source, op.destination), op)
+            _erase(op)
+            return
+        source, destination = op.source.type, op.destination.type
+        assert isinstance(source, FragmentType)
+        assert isinstance(destination, MemRefType)
+        op.operands[0] = self._store_layout(op, source, destination)
+        if op.mask is not None:
+            stored = op.source.type
+            assert isinstance(stored, FragmentType)
+            assert stored.tv is not None
+            place = list(op.operands).index(op.mask)
+            op.operands[place] = self.binding.converted(op.mask, stored.tv, op)
+        op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(destination) * 8)
+
+    def _store_layout(self, op: CopyOp, source: FragmentType, destination: MemRefType) -> SSAValue:
+        """Store directly where that fills sectors well enough, else in a coalesced layout."""
+        binding = self.binding
+        share = _share(source, source.tv, destination)
+        direct = binding.schedule.epilogue != "smem" and share >= _MIN_SECTOR_EFFICIENCY
+        if destination.space != "gmem" or direct:
+            return binding.converted(op.source, binding.in_vectors(source, destination), op)
+        wanted = coalesced_for(destination, binding.threads, binding.grid)
+        have = _share(source, wanted, destination)
+        if have <= share and binding.schedule.epilogue != "smem":
+            return op.source
+        return binding.converted(op.source, wanted, op)
+
+    # Some columns at a time
+
+    def _store_in_columns(self, ops: Sequence[CopyOp]) -> bool:
+        """Bind a group whose every store can go in columns; False where one cannot."""
+        shape = _shape(ops[0].source)
+        if len(shape) != 2 or any(_space(op.destination) != "gmem" for op in ops):
+            return False
+        pieces = self._pieces(ops)
+        chunk = pieces.chunk
+        stores = [_Store(op) for op in ops]
+        groups = min(self._row_groups(store, chunk) for store in stores)
+        for store in stores:
+            self._stage(store, chunk, groups)
+            destination = store.op.destination.type
+            assert isinstance(destination, MemRefType)
+            if store.described is None and (
+                reduction_of(store.op) is not None
+                or _share(store.type, store.type.tv, destination) < _MIN_SECTOR_EFFICIENCY
+            ):
+                return False
+        for op in _in_order(pieces.cut):
+            if isinstance(op, LoadOp):
+                self._prefetch(op, shape)
+        for first in range(0, shape[1], chunk):
+            self._load_columns(pieces, first)
+            if pieces.loads_ahead:
+                # What the next columns need is on its way while these are computed.
+                self._load_columns(pieces, first + chunk)
+            for store in stores:
+                self._fill_stage(store, pieces, first)
+            for store in stores:
+                self._send(store, pieces, first)
+        for op in ops:
+            _erase(op)
+        for op in reversed(_in_order(pieces.cut)):
+            _erase(op)
+        return True
+
+    def _pieces(self, ops: Sequence[CopyOp]) -> _Pieces:
+        """The columns that are stored at once, if every thread holds as much of each such part: one
+        line of all results (a small buffer leaves room for more stages of the operands), or less
+        where the registers could not hold what is computed for them.
+        """
+        shape = _shape(ops[0].source)
+        columns = shape[1]
+        if self.binding.grid is not None:
+            return self._vectors(ops, columns)
+        bits = [_fragment(op.source).bits for op in ops]
+        chunk = columns_at_once(columns, *(bits_of_results(self.results, shape) or bits))
+        room = (self.binding.schedule.registers or (0, 256))[1] - _OTHER_REGISTERS
+        found = _Pieces(columns, columns, ops[-1])
+        while all(_part(op.source, chunk) is not None for op in ops):
+            found = _Pieces(columns, chunk, ops[-1])
+            if chunk < columns:
+                _find_cut(found, ops)
+            found.loads_ahead = _registers(found, ops) <= room
+            if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
+                break
+            chunk //= 2
+        return found
+
+    def _vectors(self, ops: Sequence[CopyOp], columns: int) -> _Pieces:
+        """A vector of each thread at once, where the warps of a streaming program hold rows."""
+        chunk = columns
+        while chunk % 2 == 0 and all(_part(op.source, chunk // 2) is not None for op in ops):
+            chunk //= 2
+        found = _Pieces(columns, chunk, ops[-1], loads_ahead=True)
+        if chunk < columns:
+            _find_cut(found, ops)
+        # Loads that wait for memory went ahead of all that is computed.
+        found.cut = {op for op in found.cut if not isinstance(op, LoadOp) or is_common(op.source)}
+        return found
+
+    def _row_groups(self, store: _Store, chunk: int) -> int:
+        """How many warpgroups can store their own rows, without waiting for each other."""
+        binding, source = self.binding, store.type
+        groups = binding.threads // (32 * _GROUP)
+        rows = source.shape[0]
+        assert source.tv is not None
+        if groups < 2 or not divides_rows(source.tv, rows, groups):  # pyright: ignore[reportArgumentType]
+            return 1
+        contiguous = contiguous_mode(store.op.destination.type)  # pyright: ignore[reportArgumentType]
+        if contiguous == 0:
+            layout, _, _ = staging_layout((rows, chunk), contiguous, source.bits)  # pyright: ignore[reportArgumentType]
+            inner = flatten(layout.shape[contiguous])[0]  # type: ignore[index]
+            if rows // groups % inner:
+                return 1
+        return groups
+
+    def _stage(self, store: _Store, chunk: int, groups: int) -> None:
+        """Give a store its buffer and tensor map, if TMA can do it."""
+        binding, op, source = self.binding, store.op, store.type
+        destination = op.destination.type
+        assert isinstance(destination, MemRefType)
+        contiguous = contiguous_mode(destination)
+        if contiguous is None or binding.schedule.epilogue != "tma" or is_exception(op):
+            return
+        if root_of(op.destination) in binding.dependences.tensors:
+            # Threads load the tile again, and would have to wait until TMA has stored it.
+            remark("cute-partition", op, "TMA not taken for a store: the kernel loads it again")
+            return
+        part = (source.shape[0], chunk)
+        if binding.atoms and min(part) == 1:  # pyright: ignore[reportArgumentType]
+            return
+        layout, swizzle, alignment = staging_layout(part, contiguous, source.bits)  # pyright: ignore[reportArgumentType]
+        smem = MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
+        buffer = AllocSmemOp(smem)
+        view = SubviewOp(op.destination, (0, 0), part)  # pyright: ignore[reportArgumentType]
+        described = binding.tensor_map(view.result, buffer.result, groups if contiguous else 1)
+        view.erase()
+        if described is None:
+            why = binding.unmapped
+            remark("cute-partition", op, f"TMA not taken for a store: {why}")
+            return
+        store.described = described
+        store.staged = binding.insert_top(buffer, op).results[0]
+        store.staged.name_hint = f"s{op.destination.name_hint or ''}"
+        warps = _GROUP if groups > 1 else None
+        store.atom = TmaStoreType.get(source.element, reduction_of(op), warps)
+
+    def _fill_stage(self, store: _Store, pieces: _Pieces, first: int) -> None:
+        """Compute some columns and write them to their buffer, or to where they go."""
+        piece = self._columns(pieces, store.op.source, first)
+        contiguous = contiguous_mode(store.op.destination.type)  # pyright: ignore[reportArgumentType]
+        if store.staged is not None:
+            assert contiguous is not None
+            atom = staging_atom(self.binding, store.type, contiguous)
+            self._insert(pieces, CopyOp(piece, store.staged, atom=atom))
+            return
+        to = self._destination(store, pieces, first)
+        assert isinstance(to.type, MemRefType)
+        atom = UniversalCopyType.get(store.type.element, vector_bytes(to.type) * 8)
+        self._insert(pieces, CopyOp(piece, to, atom=atom))
+
+    def _send(self, store: _Store, pieces: _Pieces, first: int) -> None:
+        if store.staged is not None:
+            to = self._destination(store, pieces, first)
+            copy = CopyOp(store.staged, to, atom=store.atom, descriptor=store.described)
+            self._insert(pieces, copy)
+
+    def _destination(self, store: _Store, pieces: _Pieces, first: int) -> SSAValue:
+        if pieces.chunk == pieces.columns:
+            return store.op.destination
+        rows = store.type.shape[0]
+        view = SubviewOp(store.op.destination, (0, first), (rows, pieces.chunk))  # pyright: ignore[reportArgumentType]
+        return self._insert(pieces, view).results[0]
+
+    def _insert(self, pieces: _Pieces, op: Operation) -> Operation:
+        return self.binding.insert(op, pieces.before)
+
+    def _prefetch(self, op: LoadOp, shape: tuple[int, ...]) -> None:
+        """Let the role that loads bring a tile to L2 while the last products are summed."""
+        type_ = op.source.type
+        assert isinstance(type_, MemRefType)
+        contiguous = contiguous_mode(type_)
+        if not self.binding.is_specialized or type_.shape != shape or contiguous is None:
+            return
+        if not _is_known_to_all(op):
+            return
+        part = (shape[0], columns_at_once(shape[1], type_.bits))
+        layout, swizzle, alignment = staging_layout(part, contiguous, type_.bits)
+        smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
+        view, buffer = SubviewOp(op.source, (0, 0), part), AllocSmemOp(smem)
+        described = self.binding.tensor_map(view.result, buffer.result, 1)
+        if described is not None:
+            self.binding.insert(TmaPrefetchOp(op.source, described), op)
+        view.erase()
+
+    def _load_columns(self, pieces: _Pieces, first: int) -> None:
+        if first < pieces.columns:
+            for op in _in_order(pieces.cut):
+                if isinstance(op, LoadOp):
+                    self._columns(pieces, op.result, first)
+
+    def _columns(self, pieces: _Pieces, value: SSAValue, first: int) -> SSAValue:
+        """Some columns of a register tile: computed or loaded alone, or taken out of the whole."""
+        type_ = value.type
+        assert isinstance(type_, FragmentType)
+        if pieces.chunk == pieces.columns or len(type_.shape) != 2 or type_.shape[1] == 1:
+            return value
+        if (value, first) not in pieces.made:
+            pieces.made[value, first] = self._piece(pieces, value, first)
+        return pieces.made[value, first]
+
+    def _piece(self, pieces: _Pieces, value: SSAValue, first: int) -> SSAValue:
+        part = _part(value, pieces.chunk)
+        assert part is not None
+        source = value.owner
+        if source not in pieces.cut:
+            return self._insert(pieces, ExtractOp(value, (0, first), part)).results[0]
+        if isinstance(source, LoadOp):
+            view = SubviewOp(source.source, (0, first), part.shape)  # pyright: ignore[reportArgumentType]
+            load = LoadOp(self._insert(pieces, view).results[0], part)
+            load.attributes.update(source.attributes)
+            return self._insert(pieces, load).results[0]
+        assert isinstance(source, MapOp)
+        inputs = [self._columns(pieces, each, first) for each in source.inputs]
+        body = source.body.clone()
+        _shift_coords(body.block, first)
+        return self._insert(pieces, MapOp(inputs, part, body)).results[0]
+
+
+# What can be cut
+
+
+def staging_atom(binding: KernelBinding, source: FragmentType, contiguous: int) -> Attribute:
+    """How threads write a register tile to shared memory: `stmatrix` for accumulators of 16-bit
+    elements, else plain stores.
+    """
+    is_accumulator = any(
+        source.tv == bound.accumulator(source.shape)  # pyright: ignore[reportArgumentType]
+        for bound in binding.atoms.values()
+    )
+    if source.bits == 16 and is_accumulator and target(binding.arch).number >= 90:
+        return StsmType.get(source.element, 4, contiguous == 0)
+    return UniversalCopyType.get(source.element, 128)
+
+
+def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
+    """Whether a store can wait for `op`, which follows it: both store tiles of one shape, and
+    between them registers and memory stay as they are.
+    """
+    last = group[-1]
+    if last.mask is not None:
+        return False
+    if last.parent is not op.parent or _shape(last.source) != _shape(op.source):
+        return False
+    if reduction_of(last) != reduction_of(op) or op.mask is not None:
+        return False
+    between = last.next_op
+    while between is not op:
+        assert between is not None
+        if isinstance(between, LoadOp):
+            if not all(_is_apart(between.source, store.destination) for store in group):
+                return False
+        elif not (isinstance(between, MapOp) or is_side_effect_free(between)):
+            return False
+        between = between.next_op
+    return True
+
+
+def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
+    """The maps and loads that nothing but the stores needs, and that may wait for them."""
+    users: set[Operation] = set(ops)
+    changed: set[SSAValue] = set()
+    memory_changes = False
+    op: Operation | None = ops[-1]
+    while op is not None:
+        if op in users:
+            pass
+        elif isinstance(op, MapOp | LoadOp):
+            readers = {use.operation for use in op.results[0].uses}
+            stays = isinstance(op, MapOp) or (
+                not memory_changes
+                and _space(op.source) == "gmem"
+                and all(_is_apart(op.source, store.destination) for store in ops)
+            )
+            inputs = op.inputs if isinstance(op, MapOp) else (op.result,)
+            if (
+                readers
+                and readers <= users
+                and stays
+                and not changed & set(op.operands)
+                and _shape(op.results[0])[1:] == (pieces.columns,)
+                and all(_can_part(each, pieces.chunk) for each in inputs)
+            ):
+                users.add(op)
+                pieces.cut.add(op)
+        else:
+            for inner in op.walk():
+                changed.update(written(inner))
+                memory_changes |= _may_write_memory(inner)
+        op = op.prev_op
+
+
+def _registers(pieces: _Pieces, ops: Sequence[CopyOp]) -> int:
+    """Registers of a thread that hold tiles while columns are stored: what they are taken from,
+    what is loaded for two parts (and the addresses of its rows), and what is computed for one.
+    """
+    whole = {op.source for op in ops if op.source.owner not in pieces.cut}
+    parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
+    for op in pieces.cut:
+        if isinstance(op, LoadOp):
+            parts += 2 * _registers_of(op.result, pieces.chunk) + 2 * _rows_of(op.result)
+            continue
+        whole.update(each for each in op.operands if each.owner not in pieces.cut)
+        if len({use.operation for use in op.results[0].uses}) > 1:
+            parts += _registers_of(op.results[0], pieces.chunk)
+    return parts + sum(_registers_of(each, pieces.columns) for each in whole)
+
+
+def _rows_of(value: SSAValue) -> int:
+    """How many rows of a tile a thread holds."""
+    type_ = _fragment(value)
+    assert type_.tv is not None
+    rows: int = type_.shape[0]  # pyright: ignore[reportAssignmentType]
+    return prod(extent for extent, stride in modes_of(type_.tv[1]) if stride < rows)
+
+
+def _registers_of(value: SSAValue, columns: int) -> int:
+    """Registers of so many columns of a tile."""
+    type_ = _fragment(value)
+    if len(type_.shape) == 2 and type_.shape[1] != 1:
+        return -(-type_.values * columns // type_.shape[1] * type_.bits // 32)  # pyright: ignore[reportOperatorIssue]
+    return -(-type_.values * type_.bits // 32)
+
+
+def _may_write_memory(op: Operation) -> bool:
+    """Whether an op may change global memory, or tell that others have."""
+    if isinstance(op, CopyOp):
+        return isinstance(op.destination.type, MemRefType) and op.destination.type.space == "gmem"
+    reads_only = MapOp | LoadOp | ExtractOp | FillOp | GemmOp | scf.ForOp | scf.IfOp | scf.YieldOp
+    return not isinstance(op, reads_only) and not is_side_effect_free(op)
+
+
+def _is_apart(read: SSAValue, stored: SSAValue) -> bool:
+    """Whether storing some columns of one tile leaves the others of another as they are: they
+    belong to two tensors, or are one tile.
+    """
+    one, other = _tensor_of(read), _tensor_of(stored)
+    if one is None or other is None:
+        return False
+    if one is not other:
+        return True
+    first, second = read.owner, stored.owner
+    return (
+        isinstance(first, LocalTileOp)
+        and isinstance(second, LocalTileOp)
+        and list(first.operands) == list(second.operands)
+        and first.tile == second.tile
+    )
+
+
+def _tensor_of(tile: SSAValue) -> SSAValue | None:
+    """The kernel's argument of which this is a part: a tensor, or a group of them."""
+    while isinstance(tile.owner, LocalTileOp | SubviewOp | TransposeOp | MemberOp):
+        tile = tile.owner.operands[0]
+    return tile if isinstance(tile, BlockArgument) else None
+
+
+def _can_part(value: SSAValue, chunk: int) -> bool:
+    shape = _shape(value)
+    return len(shape) != 2 or shape[1] == 1 or _part(value, chunk) is not None
+
+
+def _part(value: SSAValue, chunk: int) -> FragmentType | None:
+    """The type of `chunk` columns of a tile, if every thread holds as much of each such part."""
+    type_ = _fragment(value)
+    assert type_.tv is not None
+    rows: int = type_.shape[0]  # pyright: ignore[reportAssignmentType]
+    tv = columns_of(type_.tv, rows, chunk)
+    return None if tv is None else FragmentType.get(type_.element, (rows, chunk), tv)
+
+
+def _shift_coords(body: Block, first: int) -> None:
+    """Let coordinates along the columns count from the whole tile's first one."""
+    for op in list(body.ops):
+        if first and isinstance(op, CoordOp) and op.mode.value.data == 1:
+            start = arith.ConstantOp(IntegerAttr(first, i32))
+            moved = arith.AddiOp(op.result, start.result)
+            op.result.replace_uses_with_if(
+                moved.result, lambda use, moved=moved: use.operation is not moved
+            )
+            for each in (moved, start):
+                each.location = op.location
+                body.insert_op_after(each, op)
+
+
+def _in_order(ops: set[Operation]) -> list[Operation]:
+    return sorted(ops, key=lambda op: op.parent.get_operation_index(op))  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def _erase(op: Operation) -> None:
+    op.detach()
+    op.erase()
+
+
+def _is_known_to_all(op: Operation) -> bool:
+    """Whether every role can tell that an op is reached: no branch around it asks an op with
+    effects, which one role alone runs.
+    """
+    around = op.parent_op()
+    while around is not None and not isinstance(around, KernelOp):
+        if isinstance(around, scf.IfOp):
+            condition = around.cond.owner
+            if isinstance(condition, Operation) and not is_side_effect_free(condition):
+                return False
+        around = around.parent_op()
+    return True
+
+
+def _share(source: FragmentType, tv: Layout | None, destination: MemRefType) -> float:
+    """Useful share of the sectors of memory that a store from a layout touches."""
+    assert tv is not None
+    strides = tuple(s if isinstance(s, int) else 1 << 20 for s in destination.stride)
+    strides += (0,) * (2 - len(strides))
+    return sector_efficiency(tv, strides, source.shape[0], source.bits)  # pyright: ignore[reportArgumentType]
+
+
+def _fragment(value: SSAValue) -> FragmentType:
+    assert isinstance(value.type, FragmentType)
+    return value.type
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.shape  # pyright: ignore[reportReturnType]
+
+
+def _space(value: SSAValue) -> str:
+    type_ = value.type
+    assert isinstance(type_, MemRefType)
+    return type_.space

@@ -1,0 +1,344 @@
+"""Tiles that TMA can copy: which tensor of the kernel a tile comes from, the tensor map that the
+copy needs, and which CTAs of a cluster want the same tile.
+
+A tensor map is a kernel argument of its own, made in `@launch` from the tensor that it describes;
+the maps of a group of tensors are a group too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+
+from cutedialect.dialects.cute import (
+    AnyOp,
+    BlockIdxOp,
+    ConcatOp,
+    GroupType,
+    KernelOp,
+    LaunchOp,
+    LocalTileOp,
+    MemberOp,
+    MemRefType,
+    SliceOp,
+    SubviewOp,
+    TransposeOp,
+    transposed_type,
+)
+from cutedialect.dialects.cute.views import GUARD
+from cutedialect.dialects.cute_nvgpu import (
+    FenceTensorMapsOp,
+    MakeTmaDescriptorOp,
+    TmaDescriptorType,
+)
+from cutedialect.layout import Swizzle, flatten
+from cutedialect.passes.tile.launch_arguments import add_argument, is_workspace, launched_with
+
+CLUSTER_MODE = "cluster_mode"
+"""On the op that adds a CTA's place in its cluster to a tile coordinate: which mode (0 M, 1 N)."""
+CLUSTER_UNIFORM = "cluster_uniform"
+"""On an op whose result is the same in every CTA of a cluster."""
+
+_WIDTH = 16
+_MOST_MODES = 5
+_MOST_EXTENT = 256
+
+
+@dataclass(frozen=True)
+class TensorTile:
+    """A tile of a kernel's tensor: the tensor's mode that each mode of the tile runs along, -1 for
+    the mode of extent 1 that a vector gets to be a row or a column.
+
+    `tensor` is an argument of the kernel or a member of one that is a group; `sliced` the mode of
+    it along which the tile is one of a slice.
+    """
+
+    tensor: SSAValue
+    modes: tuple[int, ...]
+    sliced: int | None = None
+
+
+def tile_of_tensor(value: SSAValue) -> TensorTile | None:
+    """Follow a tile to the kernel argument that it is part of; None for other memory, and for a
+    workspace, whose place is not known where tensor maps are made.
+    """
+    if isinstance(value, BlockArgument):
+        type_, kernel = value.type, value.owner.parent_op()
+        if isinstance(kernel, KernelOp) and isinstance(type_, MemRefType):
+            if is_workspace(kernel, value):
+                return None
+            return TensorTile(value, tuple(range(type_.rank)))
+        return None
+    owner = value.owner
+    if isinstance(owner, MemberOp):
+        type_ = value.type
+        if isinstance(owner.group, BlockArgument) and isinstance(type_, MemRefType):
+            return TensorTile(value, tuple(range(type_.rank)))
+        return None
+    if isinstance(owner, SliceOp):
+        source = tile_of_tensor(owner.source)
+        mode = owner.mode.value.data
+        if source is None or source.sliced not in (None, source.modes[mode]):
+            return None
+        if GUARD in owner.attributes:
+            # A slice's map says where it ends, not that the tensor may begin behind its start.
+            return None
+        return replace(source, sliced=source.modes[mode])
+    if isinstance(owner, LocalTileOp):
+        source = tile_of_tensor(owner.memref)
+        type_ = value.type
+        if source is None or not isinstance(type_, MemRefType):
+            return None
+        tile = owner.tile.get_values()
+        guarded = owner.attributes.get(GUARD)
+        looked_at = guarded.get_values() if isinstance(guarded, DenseArrayBase) else ()
+        if source.sliced is not None and source.sliced in [source.modes[m] for m in looked_at]:
+            return None  # Rows in front of a slice are there in its map.
+        kept = [mode for mode, extent in enumerate(tile) if extent != 0]
+        dropped = len(kept) - type_.rank
+        return replace(source, modes=tuple(source.modes[mode] for mode in kept[dropped:]))
+    if isinstance(owner, SubviewOp):
+        return tile_of_tensor(owner.source)
+    if isinstance(owner, ConcatOp):
+        tiles = {tile_of_tensor(part) for part in owner.parts}
+        return tiles.pop() if len(tiles) == 1 else None
+    if isinstance(owner, TransposeOp):
+        source = tile_of_tensor(owner.source)
+        if source is None:
+            return None
+        modes = source.modes if len(source.modes) == 2 else (*source.modes, -1)
+        return replace(source, modes=modes[::-1])
+    return None
+
+
+def part_of(value: SSAValue) -> MemRefType:
+    """The type of what is copied at once: a tile, or each part of one that is put together."""
+    type_, op = value.type, value.owner
+    assert isinstance(type_, MemRefType)
+    if isinstance(op, ConcatOp):
+        return part_of(op.parts[0])
+    if isinstance(op, TransposeOp) and is_joined(op.source):
+        return transposed_type(part_of(op.source))  # pyright: ignore[reportReturnType]
+    return type_
+
+
+def is_joined(value: SSAValue) -> bool:
+    """Whether a tile is put together from several."""
+    op = value.owner
+    if isinstance(op, TransposeOp):
+        return is_joined(op.source)
+    return isinstance(op, ConcatOp)
+
+
+def takes_boxes(tile: TensorTile, box: tuple[int, ...], contiguous: int) -> bool:
+    """Whether a tensor map copies such boxes of a tile: those of a slice are rows along it."""
+    if tile.sliced is None:
+        return True
+    along = [tile.modes[mode] for mode, extent in enumerate(box) if extent > 1]
+    return tile.modes[contiguous] != tile.sliced and set(along) <= {
+        tile.modes[contiguous],
+        tile.sliced,
+    }
+
+
+def is_exception(op: Operation) -> bool:
+    """Whether an op stands in a loop in a branch that values of tiles decide: what hardly ever
+    happens gets no shared memory of its own.
+    """
+    in_loop = False
+    around = op.parent_op()
+    while around is not None and not isinstance(around, KernelOp):
+        if isinstance(around, scf.ForOp):
+            in_loop = True
+        elif isinstance(around, scf.IfOp) and in_loop and _asks_tiles(around.cond):
+            return True
+        around = around.parent_op()
+    return False
+
+
+def _asks_tiles(condition: SSAValue) -> bool:
+    pending = [condition]
+    while pending:
+        op = pending.pop().owner
+        if isinstance(op, AnyOp):
+            return True
+        if isinstance(op, Operation):
+            pending += op.operands
+    return False
+
+
+def has_tensor_map(type_: MemRefType) -> bool:
+    """Whether the driver takes such a tensor."""
+    return not why_no_map(type_)
+
+
+def why_no_map(type_: MemRefType) -> str:
+    """Why the driver takes no map of such a tensor (rows of 16 bytes, at most 5 modes: PTX ISA
+    5.5); empty where it does.
+    """
+    if type_.space != "gmem" or any(isinstance(mode, tuple) for mode in type_.modes):
+        return "it is no plain tensor in global memory"
+    if type_.alignment < _WIDTH:
+        return f"its tensor is aligned to {type_.alignment} bytes, not {_WIDTH}"
+    if type_.rank > _MOST_MODES:
+        return f"its tensor has {type_.rank} modes, more than {_MOST_MODES}"
+    if type_.bits not in (8, 16, 32, 64):
+        return f"its elements have {type_.bits} bits"
+    if sum(stride == 1 for stride in type_.stride) != 1:
+        return "not exactly one mode of its tensor is contiguous"
+    for stride in type_.stride:
+        step = stride if isinstance(stride, int) else getattr(stride, "div", 1)
+        if stride != 1 and step * type_.bits // 8 % _WIDTH:
+            return f"a stride of its tensor is known to be a multiple of {step} elements only"
+    return ""
+
+
+class TensorMaps:
+    """The tensor maps of one kernel, one for each (tensor, box, swizzle)."""
+
+    def __init__(self, kernel: KernelOp) -> None:
+        self.kernel = kernel
+        self.known: dict[tuple[SSAValue, TmaDescriptorType], SSAValue] = {}
+
+    def descriptor(
+        self,
+        tile: TensorTile,
+        box: tuple[int, ...],
+        swizzle: Swizzle | None,
+        element: Attribute | None = None,
+    ) -> SSAValue:
+        """The map for boxes of `box` (by the tile's modes): a kernel argument, or for a member of
+        a group a member of an argument. `element` is the map's where it is not the tensor's.
+        """
+        tensor = tile.tensor
+        type_ = tensor.type
+        assert isinstance(type_, MemRefType)
+        extents = [1] * type_.rank
+        for mode, extent in zip(tile.modes, box, strict=True):
+            if mode >= 0:
+                extents[mode] = extent
+        described = TmaDescriptorType.get(
+            element or type_.element, tuple(extents), swizzle, tile.sliced
+        )
+        found = self.known.get((tensor, described))
+        if found is None:
+            found = self.known[tensor, described] = self._add(tensor, described)
+        return found
+
+    def _add(self, tensor: SSAValue, described: TmaDescriptorType) -> SSAValue:
+        member = tensor.owner if isinstance(tensor.owner, MemberOp) else None
+        root = tensor if member is None else member.group
+        type_ = described if member is None else GroupType(described)
+
+        def make(launch: LaunchOp) -> MakeTmaDescriptorOp:
+            return MakeTmaDescriptorOp(launched_with(self.kernel, launch, root), type_)
+
+        name = f"t{root.name_hint or ''}"
+        added = add_argument(self.kernel, type_, name, make)
+        if member is None:
+            return added
+        return self._member_map(member, added)
+
+    def _member_map(self, member: MemberOp, maps: SSAValue) -> SSAValue:
+        """The map of a group's member, from a table that the host wrote to global memory."""
+        block = self.kernel.body.block
+        first = block.first_op
+        assert first is not None
+        fence = FenceTensorMapsOp(maps)
+        fence.location = member.location
+        block.insert_op_before(fence, first)
+        taken = MemberOp(maps, member.index)
+        taken.location = member.location
+        taken.result.name_hint = maps.name_hint
+        inside = member.parent
+        assert inside is not None
+        inside.insert_op_after(taken, member)
+        return taken.result
+
+
+def box_of(
+    shape: tuple[int, ...], layout_modes: tuple[object, ...], contiguous: int, share: int
+) -> tuple[int, ...] | None:
+    """The box of a tile whose staging layout has these modes: one block of the contiguous mode.
+
+    `share` CTAs take an equal part of the other mode each. None where no box fits.
+    """
+    box = list(shape)
+    inner = layout_modes[contiguous]
+    box[contiguous] = flatten(inner)[0] if isinstance(inner, tuple) else shape[contiguous]
+    for mode, extent in enumerate(shape):
+        if mode == contiguous:
+            continue
+        if extent % share:
+            return None
+        part = extent // share
+        while part > _MOST_EXTENT:
+            if part % 2:
+                return None
+            part //= 2
+        # A slice starts on the swizzle's repeat of 8 rows.
+        if share > 1 and part % 8:
+            return None
+        box[mode] = part
+    if len(shape) == 1 and share > 1:
+        return None
+    return tuple(box) if box[contiguous] <= _MOST_EXTENT else None
+
+
+def sharing(tile: SSAValue, cluster: tuple[int, int]) -> tuple[int, int] | None:
+    """(CTAs, step between their ranks) of the CTAs in a cluster that want the same tile."""
+    reached = _cluster_modes(tile)
+    if reached is None:
+        return None
+    free = [mode for mode in (0, 1) if mode not in reached and cluster[mode] > 1]
+    if len(free) == 2:
+        return cluster[0] * cluster[1], 1
+    if not free:
+        return None
+    return (cluster[0], 1) if free[0] == 0 else (cluster[1], cluster[0])
+
+
+def _cluster_modes(value: SSAValue) -> set[int] | None:
+    """Modes of the cluster that a value depends on; None when it depends on the CTA otherwise."""
+    reached: set[int] = set()
+    seen: set[SSAValue] = set()
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        if isinstance(each, BlockArgument):
+            loop = each.owner.parent_op()
+            if isinstance(loop, scf.ForOp):
+                pending += [loop.lb, loop.ub, loop.step]
+            continue
+        op = each.owner
+        assert isinstance(op, Operation)
+        mode = op.attributes.get(CLUSTER_MODE)
+        if isinstance(mode, IntegerAttr):
+            reached.add(mode.value.data)
+            pending.append(op.operands[0])
+        elif CLUSTER_UNIFORM in op.attributes:
+            continue
+        elif isinstance(op, BlockIdxOp):
+            return None
+        else:
+            pending += op.operands
+    return reached
+
+
+def mark_cluster_mode(value: SSAValue, mode: int) -> None:
+    """Record that an addition puts the CTA's place along a mode of the cluster into a value."""
+    op = value.owner
+    assert isinstance(op, arith.AddiOp)
+    op.attributes[CLUSTER_MODE] = IntegerAttr(mode, 32)
+
+
+def mark_cluster_uniform(value: SSAValue) -> None:
+    """Record that a value is the same in all CTAs of a cluster."""
+    assert isinstance(value.owner, Operation)
+    value.owner.attributes[CLUSTER_UNIFORM] = UnitAttr()

@@ -1,0 +1,70 @@
+"""Atomic additions of whole tiles that TMA can do (`cp.reduce.async.bulk.tensor`): which they are.
+
+    atomic "add", x, D   =>   copy x, D {reduce = "add"}   =>   copy x, sD; copy sD, D {tma_store}
+
+`cute-partition` marks them as stores first, so that `result_stores.py` stages them like results;
+one that turns out to have no tensor map becomes the atomic op again.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.atoms.tensor_map import check_reduction
+from cutedialect.dialects.cute import AtomicOp, CopyOp, MemberOp, MemRefType
+from cutedialect.dialects.element_names import element_name
+from cutedialect.passes.bind.tensor_maps import has_tensor_map, tile_of_tensor
+
+_REDUCE = "reduce"
+
+
+def reduces_by_tma(op: AtomicOp) -> bool:
+    """Whether TMA can add a tile to its tensor: as asynchronous as that is, nothing else in the
+    kernel may read or write the tensor.
+    """
+    type_, tile = op.destination.type, tile_of_tensor(op.destination)
+    if op.kind.data != "add" or tile is None:
+        return False
+    assert isinstance(type_, MemRefType)
+    whole = tile.tensor.type
+    assert isinstance(whole, MemRefType)
+    try:
+        check_reduction("add", element_name(type_.element))
+    except (ValueError, VerifyException):
+        return False
+    made = tile.tensor.owner
+    root = made.group if isinstance(made, MemberOp) else tile.tensor
+    return type_.rank == 2 and has_tensor_map(whole) and _accesses(root) == [op]
+
+
+def as_store(op: AtomicOp) -> CopyOp:
+    """The op as a store that adds."""
+    store = CopyOp(op.source, op.destination)
+    store.attributes[_REDUCE] = op.kind
+    return store
+
+
+def reduction_of(op: CopyOp) -> str | None:
+    """How a store combines with what is there, or None."""
+    kind = op.attributes.get(_REDUCE)
+    return kind.data if isinstance(kind, StringAttr) else None
+
+
+def _accesses(kernel_argument: SSAValue) -> list[Operation]:
+    """The ops that read or write a tensor or a group, through whatever views."""
+    found: list[Operation] = []
+    pending = [kernel_argument]
+    while pending:
+        for use in pending.pop().uses:
+            if is_side_effect_free(use.operation):
+                pending += [each for each in use.operation.results if _is_memory(each)]
+            else:
+                found.append(use.operation)
+    return found
+
+
+def _is_memory(value: SSAValue) -> bool:
+    return isinstance(value.type, MemRefType)

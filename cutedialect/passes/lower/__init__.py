@@ -1,0 +1,3 @@
+"""From bound tiles to the ptx dialect, one thread's view: addresses, fragments, instructions. Pass:
+`convert-to-ptx`.
+"""

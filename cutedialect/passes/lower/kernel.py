@@ -1,0 +1,106 @@
+"""Lowering of one `cute.kernel`: its parameters, its body, and what the block of threads needs."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from cutedialect.atoms import target
+from cutedialect.dialects import cute, ptx
+from cutedialect.dialects.cute_nvgpu import (
+    TmaDescriptorType,
+)
+from cutedialect.layout import Dyn, flatten
+from cutedialect.passes.tile.streaming import is_streaming
+
+from . import (
+    control,
+    cooperation,
+    groups,
+    joined_tiles,
+    synchronization,
+    tensor_memory,
+    tile_copies,
+    tile_math,
+    tile_views,
+    tma,
+)
+from .context import (
+    Context,
+    fail,
+    scalar_class,
+)
+from .lowering import KernelLowering
+from .scalar_builder import ScalarBuilder, erase_unused
+
+_ERASABLE = (
+    ptx.ScalarOp,
+    ptx.ImmOp,
+    ptx.SpecialOp,
+    ptx.SmemBaseOp,
+    ptx.PackOp,
+    ptx.UnpackOp,
+    ptx.RegArrayOp,
+    ptx.MapaOp,
+    ptx.GetOp,
+)
+_HANDLERS = (
+    control.HANDLERS
+    | cooperation.HANDLERS
+    | groups.HANDLERS
+    | synchronization.HANDLERS
+    | tensor_memory.HANDLERS
+    | tile_copies.HANDLERS
+    | tile_math.HANDLERS
+    | tile_views.HANDLERS
+    | joined_tiles.HANDLERS
+    | tma.HANDLERS
+)
+
+
+def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
+    """The `ptx.kernel` of a thread-level kernel; `PassFailedException` at the op that has none."""
+    if op.threads is None:
+        raise fail(op, "expected the attribute threads (the block size), got none")
+    classes = [type_ for arg in op.body.block.args for type_ in _parameter_types(arg)]
+    entry = Block(arg_types=classes)
+    threads = op.threads.value.data
+    context = Context(ScalarBuilder(entry, target(arch)), threads, arch, is_streaming(op))
+    lowering = KernelLowering(context, _HANDLERS)
+    lowering.builder.at(op)
+    lowering.bind_parameters(op, list(entry.args))
+    lowering.run(op.body.block)
+    smem = lowering.context.smem.used
+    limit = target(arch).smem_per_cta
+    if smem > limit:
+        raise fail(
+            op,
+            f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; "
+            f"take a smaller tile or fewer stages",
+        )
+    erase_unused(entry, lambda each: isinstance(each, _ERASABLE) or groups.only_reads_table(each))
+    cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
+    kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
+    # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
+    ctas = None if op.schedule is None else op.schedule.data.ctas
+    kernel.properties["min_ctas"] = IntegerAttr(ctas or 1, i32)
+    kernel.location = op.location
+    return kernel
+
+
+def _parameter_types(arg: SSAValue) -> list[Attribute]:
+    if isinstance(arg.type, TmaDescriptorType):
+        return [ptx.TENSOR_MAP]
+    return [ptx.reg(cls) for cls in _parameter_classes(arg)]
+
+
+def _parameter_classes(arg: SSAValue) -> list[str]:
+    type_ = arg.type
+    if isinstance(type_, cute.GroupType):
+        return ["b64", "b32"]
+    if not isinstance(type_, cute.MemRefType):
+        cls = scalar_class(type_)
+        return ["b32" if cls == "pred" else cls]
+    extents = [leaf for leaf in flatten(type_.layout.shape) if isinstance(leaf, Dyn)]
+    strides = [leaf for leaf in flatten(type_.layout.stride) if isinstance(leaf, Dyn)]
+    return ["b64", *["b32"] * len(extents), *["b64"] * len(strides)]

@@ -1,0 +1,213 @@
+"""Instances of a role that take work items in turns (ping-pong): a step of `cute-synchronize`.
+
+    for w = first to total step n { body(w) }
+    =>
+    skip the items of the instances before
+    for w = first + i n to total step 2 n {
+      wait for the turn unless w is the first; main loop; pass the turn unless w is the last
+      epilogue; skip the items of the other instances
+    }
+
+The main loop of one item then runs beside the epilogue of the one before. A skipped item moves the
+role's places in the rings on by the item's trips, counted by the same scalar code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.traits import is_side_effect_free
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import AllocSmemOp, FindOp, FragmentType, KernelOp, MemberOp, StageOp
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerWaitOp,
+    InstanceOp,
+    RoleOp,
+    TurnPassOp,
+    TurnWaitOp,
+)
+from cutedialect.passes.roles.split_roles import sweep
+from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.synchronize.ring_buffers import ring_type
+
+
+def alternate_instances(kernel: KernelOp, role: RoleOp) -> None:
+    """Give each instance of a role every so many-th work item, and its own shared memory."""
+    body = role.body.block
+    loops = [op for op in body.ops if isinstance(op, scf.ForOp)]
+    scheduler = "none" if kernel.schedule is None else kernel.schedule.data.scheduler
+    if len(loops) != 1 or scheduler not in ("persistent", "stream"):
+        raise PassFailedException(
+            kernel,
+            "expected one loop over work items (scheduler = persistent or stream) for instances "
+            f"that alternate, got {len(loops)} loops of the scheduler {scheduler}",
+        )
+    loop = loops[0]
+    first = body.first_op
+    assert first is not None
+    instance = InstanceOp()
+    instance.location = role.location
+    body.insert_op_before(instance, first)
+    _own_buffers(kernel, role, instance)
+    build = ScalarBuilder(InsertPoint.before(loop), loop)
+    teams = build.constant(role.teams)
+    _repeat(
+        build,
+        build.constant(0),
+        instance.index,
+        lambda inner, j: _skip(loop, inner, _after(inner, loop.lb, j, loop.step)),
+    )
+    start, step = loop.lb, loop.step
+    total = loop.ub
+    loop.operands[0] = _after(build, start, instance.index, step)
+    loop.operands[2] = build.binary(arith.MuliOp, teams, step)
+    _take_turns(loop, start, step, total)
+    last = loop.body.block.last_op
+    assert last is not None
+    build = ScalarBuilder(InsertPoint.before(last), loop)
+    item = loop.body.block.args[0]
+    if role.teams == 2:
+        _skip(loop, build, build.binary(arith.AddiOp, item, step))
+        return
+    _repeat(
+        build,
+        build.constant(1),
+        build.constant(role.teams),
+        lambda inner, j: _skip(loop, inner, _after(inner, item, j, step)),
+    )
+
+
+def _after(build: ScalarBuilder, item: SSAValue, count: SSAValue, step: SSAValue) -> SSAValue:
+    """The work item so many steps after another."""
+    return build.binary(arith.AddiOp, item, build.binary(arith.MuliOp, count, step))
+
+
+def _repeat(
+    build: ScalarBuilder,
+    low: SSAValue,
+    high: SSAValue,
+    body: Callable[[ScalarBuilder, SSAValue], None],
+) -> None:
+    """A loop with step 1."""
+    block = Block(arg_types=[i32])
+    loop = build.insert(scf.ForOp(low, high, build.constant(1), [], block))
+    inner = ScalarBuilder(InsertPoint.at_end(block), loop)
+    body(inner, block.args[0])
+    inner.insert(scf.YieldOp())
+
+
+def _own_buffers(kernel: KernelOp, role: RoleOp, instance: InstanceOp) -> None:
+    """Buffers that only this role uses: one for each instance."""
+    place: Operation = instance
+    for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
+        users = [use.operation for use in alloc.result.uses]
+        if not users or not all(role.is_ancestor(user) for user in users):
+            continue
+        whole = AllocSmemOp(ring_type(alloc.result.type, role.teams))
+        whole.location = alloc.location
+        whole.result.name_hint = alloc.result.name_hint
+        kernel.body.block.insert_op_before(whole, alloc)
+        mine = StageOp(whole.result, instance.index)
+        mine.location = alloc.location
+        role.body.block.insert_op_after(mine, place)
+        place = mine
+        alloc.result.replace_all_uses_with(mine.result)
+        alloc.detach()
+        alloc.erase()
+
+
+def _take_turns(loop: scf.ForOp, start: SSAValue, step: SSAValue, total: SSAValue) -> None:
+    """Let the items wait for the stages of rings one after the other."""
+    block = loop.body.block
+    waiting = [
+        op for op in block.ops if any(isinstance(each, ConsumerWaitOp) for each in op.walk())
+    ]
+    if not waiting:
+        return
+    item = block.args[0]
+    build = ScalarBuilder(InsertPoint.before(waiting[0]), loop)
+    later = build.insert(arith.CmpiOp(item, start, "ne")).results[0]
+    build.insert(TurnWaitOp(later))
+    build = ScalarBuilder(InsertPoint.after(waiting[-1]), loop)
+    following = build.binary(arith.AddiOp, item, step)
+    more = build.insert(arith.CmpiOp(following, total, "slt")).results[0]
+    build.insert(TurnPassOp(more))
+
+
+def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
+    """Move the places in rings on by what a work item, maybe one past the last, would."""
+    block = Block()
+    ops = [op for op in loop.body.block.ops if not isinstance(op, scf.YieldOp)]
+    _copy(ops, block, {loop.body.block.args[0]: item})
+    sweep(block)
+    _count_trips(block)
+    sweep(block)
+    if any(isinstance(op, FindOp | MemberOp) for op in block.walk()):
+        # Past the last item there is no group to look up.
+        exists = build.insert(arith.CmpiOp(item, loop.ub, "slt")).results[0]
+        block.add_op(scf.YieldOp())
+        build.insert(scf.IfOp(exists, [], [block]))
+        return
+    for op in list(block.ops):
+        op.detach()
+        build.insert(op)
+
+
+def _copy(ops: Iterable[Operation], into: Block, values: dict[SSAValue, SSAValue]) -> None:
+    """Copies of `advance` ops, the control around them, and the scalar code."""
+    for op in ops:
+        if isinstance(op, scf.ForOp | scf.IfOp):
+            if not any(isinstance(each, AdvanceOp) for each in op.walk()):
+                continue
+            regions: list[Region] = []
+            for region in op.regions:
+                made = Region()
+                for block in region.blocks:
+                    inner = Block(arg_types=[arg.type for arg in block.args])
+                    values |= dict(zip(block.args, inner.args, strict=True))
+                    _copy(block.ops, inner, values)
+                    made.add_block(inner)
+                regions.append(made)
+            operands = [values.get(operand, operand) for operand in op.operands]
+            into.add_op(
+                type(op).create(operands=operands, regions=regions, properties=op.properties)
+            )
+        elif isinstance(op, AdvanceOp | scf.YieldOp) or _is_scalar(op):
+            into.add_op(op.clone(values))
+
+
+def _is_scalar(op: Operation) -> bool:
+    """Whether an op only computes numbers or names tiles of memory."""
+    return (
+        not op.regions
+        and is_side_effect_free(op)
+        and not any(isinstance(result.type, FragmentType) for result in op.results)
+    )
+
+
+def _count_trips(block: Block) -> None:
+    """Loops that only advance become one advance by as many trips."""
+    for op in list(block.ops):
+        for region in op.regions:
+            for inner in region.blocks:
+                _count_trips(inner)
+        if not isinstance(op, scf.ForOp):
+            continue
+        steps = [each for each in op.body.block.ops if not isinstance(each, scf.YieldOp)]
+        if not all(isinstance(each, AdvanceOp) and each.count is None for each in steps):
+            continue
+        build = ScalarBuilder(InsertPoint.before(op), op)
+        span = build.binary(arith.SubiOp, op.ub, op.lb)
+        trips = build.binary(arith.CeilDivSIOp, span, op.step)
+        trips = build.binary(arith.MaxSIOp, trips, build.constant(0))
+        for each in steps:
+            assert isinstance(each, AdvanceOp)
+            build.insert(AdvanceOp(each.state, trips))
+        op.detach()
+        op.erase()

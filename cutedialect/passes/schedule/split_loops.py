@@ -1,0 +1,315 @@
+"""`cute-split-loops`: a loop of multiplies with a branch that some first or last trips take becomes
+one loop for each case, in which the branch is decided.
+
+    for j in a..b { s = q k[j]; if j * 64 + 64 > n { mask s }; ... }
+    =>
+    y = n / 64, within a..b
+    for j in a..y { s = q k[j]; ... }
+    for j in y..b { s = q k[j]; mask s; ... }
+
+A condition counts if it compares sums with a multiple of the loop's index, so that it changes once
+along the loop, or if it joins such conditions by `or` or by `and` so that at most some first and
+some last trips differ from those between. It comes behind `cute-overlap`: the first trip and the
+last multiply that a skewed loop has around it are there once for all of its parts, and the role
+that loads keeps one loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from xdsl.context import Context
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+from xdsl.traits import is_side_effect_free
+
+from cutedialect.dialects.cute import GemmOp, KernelOp
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.split_roles import sweep
+from cutedialect.passes.scalar_ops import ScalarBuilder
+
+
+@dataclass(frozen=True)
+class SplitLoopsPass(ModulePass):
+    """Split the loops of kernels whose schedule says `split_loops = yes`."""
+
+    name = "cute-split-loops"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in op.ops:
+            if not isinstance(kernel, KernelOp) or kernel.schedule is None:
+                continue
+            if kernel.schedule.data.split_loops != "yes":
+                continue
+            for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
+                if not any(isinstance(inner, GemmOp) for inner in loop.body.block.ops):
+                    continue
+                found = _branch(loop)
+                if found is not None:
+                    _split(loop, *found)
+                elif (branch := _branch_on_index(loop)) is not None:
+                    remark(
+                        self.name,
+                        branch,
+                        "loop not split: expected a branch on comparisons of the loop's index "
+                        "times a constant with what no trip changes",
+                    )
+
+
+@dataclass(frozen=True)
+class _Sum:
+    """`factor` times the loop's index, and numbers that are the same in all trips."""
+
+    factor: int
+    constant: int
+    added: tuple[SSAValue, ...] = ()
+    subtracted: tuple[SSAValue, ...] = ()
+
+    def plus(self, other: _Sum) -> _Sum:
+        return _Sum(
+            self.factor + other.factor,
+            self.constant + other.constant,
+            self.added + other.added,
+            self.subtracted + other.subtracted,
+        )
+
+    def negated(self) -> _Sum:
+        return _Sum(-self.factor, -self.constant, self.subtracted, self.added)
+
+
+@dataclass(frozen=True)
+class _Change:
+    """The first trip for which a condition is not what it was before: `rises` if it is true from
+    there on. It is the least j with factor j >= limit, where the limit is a sum without index.
+    """
+
+    rises: bool
+    factor: int
+    limit: _Sum
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """Whether a branch is taken in the first and last trips that `changes` bound, or between."""
+
+    outer: bool
+    changes: tuple[_Change, ...]
+
+
+def _branch(loop: scf.ForOp) -> tuple[scf.IfOp, _Condition] | None:
+    """The first branch of a loop's body that changes along it as a split takes it."""
+    if loop.iter_args or _constant(loop.step) != 1:
+        return None
+    for op in loop.body.block.ops:
+        if isinstance(op, scf.IfOp):
+            condition = _condition(loop, op.cond)
+            if condition is not None:
+                return op, condition
+    return None
+
+
+def _branch_on_index(loop: scf.ForOp) -> scf.IfOp | None:
+    """The first branch of a loop's body whose condition is computed from the index."""
+    block = loop.body.block
+    for op in block.ops:
+        if not isinstance(op, scf.IfOp):
+            continue
+        pending, seen = [op.cond], set[SSAValue]()
+        while pending:
+            value = pending.pop()
+            if value is block.args[0]:
+                return op
+            owner = value.owner
+            if isinstance(owner, Operation) and owner.parent is block and value not in seen:
+                seen.add(value)
+                pending += owner.operands
+    return None
+
+
+def _condition(loop: scf.ForOp, value: SSAValue) -> _Condition | None:
+    """A comparison, or several joined by one of `or` and `and`."""
+    joined = type(value.owner)
+    if joined not in (arith.OrIOp, arith.AndIOp):
+        joined = arith.OrIOp
+    changes: list[_Change] = []
+    pending = [value]
+    while pending:
+        op = pending.pop().owner
+        if type(op) is joined and isinstance(op, Operation):
+            pending += op.operands
+            continue
+        change = _change(loop, op) if isinstance(op, arith.CmpiOp) else None
+        if change is None:
+            return None
+        changes.append(change)
+    if joined is arith.OrIOp:
+        return _Condition(True, tuple(changes))
+    # All hold between where one of them does not.
+    return _Condition(False, tuple(replace(each, rises=not each.rises) for each in changes))
+
+
+def _change(loop: scf.ForOp, op: arith.CmpiOp) -> _Change | None:
+    """Where a comparison changes, by how its sides differ: factor j + rest against 0."""
+    name = arith.CMPI_COMPARISON_OPERATIONS[op.predicate.value.data]
+    if name not in ("slt", "sle", "sgt", "sge"):
+        return None
+    sides = [_sum(loop, side) for side in op.operands]
+    if sides[0] is None or sides[1] is None:
+        return None
+    rest = sides[0].plus(sides[1].negated())
+    is_greater, is_strict = name[1] == "g", name[2] == "t"
+    if rest.factor < 0:
+        rest, is_greater = rest.negated(), not is_greater
+    if rest.factor == 0:
+        return None
+    # The least j for which the sum is above 0, where that is what changes, else at least 0.
+    above = is_greater == is_strict
+    limit = replace(rest, factor=0).negated()
+    limit = replace(limit, constant=limit.constant + above)
+    return _Change(is_greater, rest.factor, limit)
+
+
+def _sum(loop: scf.ForOp, value: SSAValue) -> _Sum | None:
+    """A value as a sum; None if it depends on the index in another way."""
+    if value is loop.body.block.args[0]:
+        return _Sum(1, 0)
+    number = _constant(value)
+    if number is not None:
+        return _Sum(0, number)
+    if _is_outside(loop, value):
+        return _Sum(0, 0, (value,))
+    op = value.owner
+    if isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        one, other = (_sum(loop, each) for each in op.operands)
+        if one is not None and other is not None:
+            if isinstance(op, arith.AddiOp):
+                return one.plus(other)
+            if isinstance(op, arith.SubiOp):
+                return one.plus(other.negated())
+            for part, number in ((one, _constant(op.rhs)), (other, _constant(op.lhs))):
+                if number is not None and not part.added and not part.subtracted:
+                    return _Sum(part.factor * number, part.constant * number)
+    return _Sum(0, 0, (value,)) if _is_the_same(loop, value) else None
+
+
+def _constant(value: SSAValue) -> int | None:
+    op = value.owner
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+        return op.value.value.data
+    return None
+
+
+def _is_outside(loop: scf.ForOp, value: SSAValue) -> bool:
+    at = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
+    return at is not None and not loop.is_ancestor(at)
+
+
+def _is_the_same(loop: scf.ForOp, value: SSAValue) -> bool:
+    """Whether a value is made of what is outside of the loop by ops without effects."""
+    if _is_outside(loop, value):
+        return True
+    op = value.owner
+    return (
+        isinstance(op, Operation)
+        and not op.regions
+        and is_side_effect_free(op)
+        and all(_is_the_same(loop, each) for each in op.operands)
+    )
+
+
+def _split(loop: scf.ForOp, branch: scf.IfOp, condition: _Condition) -> None:
+    """Replace a loop by those of its trips in which the branch is decided alike."""
+    build = ScalarBuilder(InsertPoint.before(loop), branch)
+    made: dict[SSAValue, SSAValue] = {}
+    ends = {
+        rises: [
+            _first(build, loop, each, made) for each in condition.changes if each.rises is rises
+        ]
+        for rises in (False, True)
+    }
+    bounds = [loop.lb, loop.ub]
+    if ends[False]:
+        end = _joined(build, arith.MaxSIOp, [loop.lb, *ends[False]])
+        bounds.insert(1, build.binary(arith.MinSIOp, end, loop.ub))
+    if ends[True]:
+        end = _joined(build, arith.MinSIOp, [loop.ub, *ends[True]])
+        bounds.insert(-1, build.binary(arith.MaxSIOp, end, bounds[-2]))
+    middle = 1 if ends[False] else 0
+    for part, (first, last) in enumerate(pairwise(bounds)):
+        is_taken = condition.outer is (part != middle)
+        _insert_part(loop, branch, is_taken, first, last)
+    loop.detach()
+    loop.erase()
+
+
+def _joined(build: ScalarBuilder, kind: type, values: Sequence[SSAValue]) -> SSAValue:
+    result = values[0]
+    for value in values[1:]:
+        result = build.binary(kind, result, value)
+    return result
+
+
+def _first(
+    build: ScalarBuilder, loop: scf.ForOp, change: _Change, made: dict[SSAValue, SSAValue]
+) -> SSAValue:
+    """The trip at which a condition changes, in front of the loop."""
+    total = build.constant(change.limit.constant + change.factor - 1)
+    for kind, values in (
+        (arith.AddiOp, change.limit.added),
+        (arith.SubiOp, change.limit.subtracted),
+    ):
+        for value in values:
+            total = build.binary(kind, total, _before(build, loop, value, made))
+    if change.factor == 1:
+        return total
+    return build.binary(arith.FloorDivSIOp, total, build.constant(change.factor))
+
+
+def _before(
+    build: ScalarBuilder, loop: scf.ForOp, value: SSAValue, made: dict[SSAValue, SSAValue]
+) -> SSAValue:
+    """A value that is the same in all trips, computed in front of the loop."""
+    if _is_outside(loop, value):
+        return value
+    if value not in made:
+        op = value.owner
+        assert isinstance(op, Operation)
+        inputs = {each: _before(build, loop, each, made) for each in op.operands}
+        clone = build.insert(op.clone(inputs))
+        made.update(zip(op.results, clone.results, strict=True))
+    return made[value]
+
+
+def _insert_part(
+    loop: scf.ForOp, branch: scf.IfOp, is_taken: bool, first: SSAValue, last: SSAValue
+) -> None:
+    """One of the loops, in front of the old one, with the branch or without it."""
+    body = Block(arg_types=[arg.type for arg in loop.body.block.args])
+    values: dict[SSAValue, SSAValue] = {}
+    for mine, theirs in zip(body.args, loop.body.block.args, strict=True):
+        mine.name_hint = theirs.name_hint
+        values[theirs] = mine
+    for op in loop.body.block.ops:
+        if op is not branch:
+            body.add_op(op.clone(values))
+            continue
+        region = op.true_region if is_taken else op.false_region
+        if not region.blocks:
+            continue
+        for inner in region.block.ops:
+            if isinstance(inner, scf.YieldOp):
+                for result, given in zip(op.results, inner.operands, strict=True):
+                    values[result] = values.get(given, given)
+            else:
+                body.add_op(inner.clone(values))
+    sweep(body)
+    part = scf.ForOp(first, last, loop.step, [], body)
+    part.location = loop.location
+    block = loop.parent
+    assert block is not None
+    block.insert_op_before(part, loop)

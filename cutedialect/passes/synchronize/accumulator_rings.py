@@ -1,0 +1,144 @@
+"""The part of `cute-synchronize` for tensor memory: an accumulator that one role multiplies into
+and another one reads becomes a ring.
+
+    for k { gemm a, b, t (mma) }; copy t, y (main)
+    =>
+    acquire; for k { gemm a, b, t[i] }; commit; advance (mma)
+    wait; copy t[j], y; release; advance (main)
+
+A stage is full when a commit behind its multiplies has signaled, and empty when all warps that read
+it have arrived. Where tensor memory holds two stages and work items follow each other, the next one
+is multiplied while the last is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, Operation
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.atoms.tmem_layouts import COLUMNS
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    AllocTmemOp,
+    GemmOp,
+    KernelOp,
+    MemRefType,
+    StageOp,
+    SubviewOp,
+)
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateOp,
+    IndexOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    StateOp,
+)
+from cutedialect.layout import Layout
+from cutedialect.passes.roles.assign_warp_roles import MAIN, MULTIPLY, Role
+from cutedialect.passes.synchronize.ring_edges import depth
+
+
+def insert_accumulator_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
+    """Give every buffer in tensor memory its ring."""
+    allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
+    used = sum(alloc.columns for alloc in allocs)
+    for alloc in allocs:
+        _insert_ring(kernel, alloc, roles, 2 if 2 * used <= COLUMNS else 1)
+
+
+def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], most: int) -> None:
+    multiplies, readers = _users(alloc)
+    if not multiplies or not readers:
+        raise PassFailedException(
+            alloc, "expected multiplies into tensor memory and copies out of it, got none"
+        )
+    block = _common_block(kernel, [*multiplies, *readers])
+    writing = _places(block, multiplies)
+    reading = _places(block, readers)
+    stages = most if depth(block) else 1
+    reader = next(role for role in roles if role.name == MAIN)
+    teams = reader.instances if depth(block) else 1
+    create = CreateOp("tcgen05", stages, 1, reader.warps // teams)
+    create.location = alloc.location
+    type_ = alloc.result.type
+    assert isinstance(type_, MemRefType)
+    layout = Layout((*type_.modes, stages), (*type_.stride, alloc.columns))
+    ring = AllocTmemOp(type_.with_layout(layout))
+    ring.location = alloc.location
+    ring.result.name_hint = alloc.result.name_hint
+    top = kernel.body.block
+    top.insert_op_before(ring, alloc)
+    last = [op for op in top.ops if isinstance(op, AllocSmemOp | AllocTmemOp)][-1]
+    producer, consumer = StateOp("producer", create.ring), StateOp("consumer", create.ring)
+    top.insert_op_after(create, last)
+    for state, role in ((producer, MULTIPLY), (consumer, MAIN)):
+        _give(state, alloc, role)
+        top.insert_op_after(state, create)
+    for role, state, places, users, begin, end in (
+        (MULTIPLY, producer, writing, multiplies, ProducerAcquireOp(create.ring, producer.state),
+         ProducerCommitOp(create.ring, producer.state)),
+        (MAIN, consumer, reading, readers, ConsumerWaitOp(create.ring, state=consumer.state),
+         ConsumerReleaseOp(create.ring, consumer.state)),
+    ):  # fmt: skip
+        index = IndexOp(state.state)
+        stage = StageOp(ring.result, index.index)
+        for op in (begin, index, stage):
+            _give(op, places[0], role)
+            block.insert_op_before(op, places[0])
+        after = places[-1]
+        for op in (end, AdvanceOp(state.state)):
+            _give(op, after, role)
+            block.insert_op_after(op, after)
+            after = op
+        for user in users:
+            for number, operand in enumerate(user.operands):
+                if operand is alloc.result:
+                    user.operands[number] = stage.result
+    alloc.detach()
+    alloc.erase()
+
+
+def _users(alloc: AllocTmemOp) -> tuple[list[Operation], list[Operation]]:
+    """The multiplies into a buffer, and the ops that read it or show a part of it."""
+    multiplies: list[Operation] = []
+    readers: list[Operation] = []
+    for use in alloc.result.uses:
+        op = use.operation
+        (multiplies if isinstance(op, GemmOp) else readers).append(op)
+    return multiplies, readers
+
+
+def _give(op: Operation, like: Operation, role: str) -> None:
+    op.location = like.location
+    op.attributes["role"] = StringAttr(role)
+
+
+def _common_block(kernel: KernelOp, ops: Sequence[Operation]) -> Block:
+    """The innermost block in which all ops stand, or ops that hold them."""
+    block = ops[0].parent
+    while block is not None:
+        if all(block.find_ancestor_op_in_block(op) is not None for op in ops):
+            return block
+        around = block.parent_op()
+        block = None if around is None or around is kernel else around.parent
+    raise PassFailedException(ops[0], "expected uses of tensor memory in one kernel")
+
+
+def _places(block: Block, ops: Sequence[Operation]) -> list[Operation]:
+    """The ops of a block that are `ops` or hold them, or read what a view of theirs shows."""
+    found: set[Operation] = set()
+    pending = list(ops)
+    while pending:
+        op = pending.pop()
+        place = block.find_ancestor_op_in_block(op)
+        assert place is not None
+        if isinstance(op, SubviewOp):
+            pending += [use.operation for use in op.result.uses]
+        found.add(place)
+    return sorted(found, key=block.get_operation_index)

@@ -1,0 +1,562 @@
+"""Where the threads of one role have to wait for each other, or for copies in flight: found from
+the order of the ops alone, and put in front of the first op that depends on it.
+
+    copy a, s {cp.async}; copy b, t {cp.async}; gemm s, t
+    =>
+    copy a, s; copy b, t; commit; wait 0; barrier; gemm s, t
+
+What is pending (who writes or reads which buffer, how many groups were committed since) flows
+through branches and around loops until nothing new comes. An op inside of a loop that depends only
+on what was before it waits in front of the loop. One barrier serves every dependence across it.
+Stages of a ring are told apart by `ahead`, on `cute.stage`: how many trips ahead of the loop's
+present one a stage is used. A copy for a trip ahead is made only if the loop has that trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    AtomicOp,
+    BarrierOp,
+    CopyOp,
+    FragmentType,
+    LoadOp,
+    MemRefType,
+    StageOp,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    CpAsyncCommitOp,
+    CpAsyncWaitOp,
+    ProxyFenceOp,
+    TmaStoreType,
+    TmaStoreWaitOp,
+    WgmmaFenceOp,
+)
+from cutedialect.dialects.effects import ALL, Unit, effects_of
+from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.layout import Layout
+from cutedialect.passes.synchronize.memory_views import (
+    are_apart,
+    expression_of,
+    root_of,
+    space_of,
+    varies,
+)
+from cutedialect.passes.synchronize.ring_buffers import AHEAD
+from cutedialect.passes.tile.work_loops import is_work_loop
+
+# How many trips of a loop with constant bounds are walked one by one.
+_FEW_TRIPS = 64
+# A number of groups that no kernel commits: of what is not in flight.
+_LANDED = 1 << 20
+
+OPERAND = "operand"
+"""The attribute of a buffer through which threads hand a register tile to multiplies."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The stage of a ring that is used `ahead` trips ahead of the present one of a loop."""
+
+    loop: Operation
+    ahead: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """A read or write of memory: what lies where, by which unit, and in which threads."""
+
+    root: SSAValue
+    view: SSAValue
+    writes: bool
+    unit: Unit
+    slot: Slot | int | None = None
+    tv: Layout | None = None
+    is_atomic: bool = False
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """An access that later ones may depend on. `outside` are the loops that began since, `carried`
+    is the outermost one of which it was in an earlier trip.
+    """
+
+    access: Access
+    outside: frozenset[Operation] = frozenset()
+    carried: Operation | None = None
+
+
+# How many groups were committed since: -1 in the group that is not committed yet, `_LANDED` for
+# what is not asynchronous.
+_State = dict[_Pending, int]
+
+
+@dataclass
+class _Sync:
+    """What stands in front of an op: a barrier, behind a wait for all but `pending` groups of
+    copies, one for the TMA stores of the threads that issue for so many warps, and a fence where
+    an asynchronous unit reads what threads wrote (PTX ISA 8.9).
+    """
+
+    pending: int | None = None
+    stores: set[int | None] = field(default_factory=set)
+    fences: bool = False
+
+
+class MemoryHazards:
+    """The dependences through memory of one role's program."""
+
+    def __init__(self, block: Block, spaces: Sequence[str] = ("gmem", "smem")) -> None:
+        self.block = block
+        self.spaces = spaces
+        self.syncs: dict[Operation, _Sync] = {}
+        self.commits: dict[Operation, None] = {}
+        self.trips: dict[Operation, int] = {}
+        self.open: Operation | None = None
+        self.changes = 0
+        # What ops inside of a loop wait for that the loop can wait for as well.
+        self.hoists: dict[Operation, dict[Access, None]] = {}
+        # Buffers that cross roles have rings; those of multiplies of one role do not.
+        self.written = {
+            root
+            for op in block.walk()
+            for value in effects_of(op).writes
+            if (space := space_of(value)) is not None
+            and not _is_scratch(root := root_of(value))
+            and (space in spaces or _is_operand(root))
+        }
+
+    def synchronize(self) -> None:
+        """Find what is missing, and insert it."""
+        self._block(self.block, {})
+        for op in self.commits:
+            _insert_after(CpAsyncCommitOp(), op)
+        for op, sync in self.syncs.items():
+            if sync.pending is not None:
+                _insert_before(CpAsyncWaitOp(sync.pending), op)
+            for warps in sync.stores:
+                _insert_before(TmaStoreWaitOp(0, False, warps), op)
+            if sync.fences:
+                _insert_before(ProxyFenceOp(), op)
+            _insert_before(BarrierOp(), op)
+        for op in [each for each in self.block.walk() if isinstance(each, CompleteOp)]:
+            op.detach()
+            op.erase()
+
+    # Ops
+
+    def _block(self, block: Block, state: _State) -> _State:
+        for op in block.ops:
+            if op.regions:
+                state = self._commit(state)
+                state = self._control(op, state)
+            else:
+                state = self._op(op, state)
+        return self._commit(state)
+
+    def _op(self, op: Operation, state: _State) -> _State:
+        effects = effects_of(op)
+        if isinstance(op, CompleteOp) or effects.meets == ALL:
+            state = self._commit(state)
+        accesses = self._accesses(op)
+        if isinstance(op, CompleteOp):
+            landing = [each for each in state if self._lands(each, accesses)]
+            self._demand(op, landing, state)
+            return self._synced(op, state)
+        found = [each for each in state if any(self._conflict(each, a) for a in accesses)]
+        if found and self.open is not None and any(state[each] < 0 for each in found):
+            state = self._commit(state)
+        self._demand(op, found, state)
+        state = self._synced(op, state)
+        if effects.meets == ALL:
+            state = {each: age for each, age in state.items() if age != _LANDED}
+        if isinstance(op, CpAsyncCommitOp):
+            state = _aged(state)
+        elif isinstance(op, CpAsyncWaitOp):
+            pending = op.pending.value.data
+            state = {e: _LANDED if a >= pending else a for e, a in state.items()}
+        for access in accesses:
+            in_flight = access.unit is Unit.CP_ASYNC and access.writes
+            state[_Pending(access)] = -1 if in_flight else _LANDED
+            if in_flight:
+                self.open = op
+        return self._commit(state) if op in self.commits else state
+
+    def _accesses(self, op: Operation) -> list[Access]:
+        effects = effects_of(op)
+        found: list[Access] = []
+        for values, writes in ((effects.reads, False), (effects.writes, True)):
+            for value in values:
+                if space_of(value) is None:
+                    continue
+                root = root_of(value)
+                if root in self.written:
+                    found.append(
+                        Access(
+                            root,
+                            value,
+                            writes,
+                            effects.unit,
+                            self._slot(value),
+                            _threads(op),
+                            isinstance(op, AtomicOp),
+                        )
+                    )
+        return found
+
+    def _slot(self, view: SSAValue) -> Slot | int | None:
+        """The stage of its ring that a view lies in; None where that is not known."""
+        owner = view.owner
+        while isinstance(owner, Operation) and owner.operands and not isinstance(owner, StageOp):
+            owner = owner.operands[0].owner
+        if not isinstance(owner, StageOp):
+            return None
+        index = expression_of(owner.index)
+        if isinstance(index, IntegerAttr):
+            return index.value.data
+        ahead = owner.attributes.get(AHEAD)
+        loop = owner.parent_op()
+        while loop is not None and not isinstance(loop, scf.ForOp):
+            loop = loop.parent_op()
+        if not isinstance(ahead, IntegerAttr) or loop is None:
+            return None
+        if loop in self.trips:
+            return self.trips[loop] + ahead.value.data
+        return Slot(loop, ahead.value.data)
+
+    # Dependences
+
+    def _lands(self, pending: _Pending, tiles: Iterable[Access]) -> bool:
+        """Whether a write is one of those that `pipeline.complete` waits for."""
+        access = pending.access
+        return access.writes and any(
+            access.root is tile.root and _same_slot(access, tile) for tile in tiles
+        )
+
+    def _conflict(self, pending: _Pending, access: Access) -> bool:
+        """Whether an access has to come behind a pending one in all threads."""
+        before = pending.access
+        if before.root is not access.root or not (before.writes or access.writes):
+            return False
+        if before.is_atomic and access.is_atomic:
+            return False
+        if not _same_slot(before, access):
+            return False
+        if space_of(access.view) == "smem":
+            return True
+        if are_apart(before.view, access.view, pending.carried):
+            return False
+        # A thread sees what it did itself.
+        return not (
+            before.tv is not None
+            and before.tv == access.tv
+            and expression_of(before.view) == expression_of(access.view)
+            and not (pending.carried is not None and varies(access.view, pending.carried))
+        )
+
+    def _demand(self, op: Operation, found: Sequence[_Pending], state: _State) -> None:
+        """Let an op, or the loop around it, wait for pending accesses."""
+        if not found:
+            return
+        place = op if isinstance(op, CompleteOp) else self._outermost(op, found)
+        if place is op:
+            self._wait(op, found, state)
+            return
+        wanted = self.hoists.setdefault(place, {})
+        for access in self._accesses(op):
+            if access not in wanted:
+                wanted[access] = None
+                self.changes += 1
+
+    def _wait(self, op: Operation, found: Sequence[_Pending], state: _State) -> None:
+        """Let an op wait for pending accesses."""
+        pending = min((state[each] for each in found if state[each] != _LANDED), default=None)
+        stores = {
+            _issuing_warps(each.access)
+            for each in found
+            if each.access.unit is Unit.TMA_STORE and each.access.writes
+        }
+        reads = {access.unit for access in self._accesses(op) if not access.writes}
+        fences = bool(reads & {Unit.WGMMA, Unit.TMA_STORE}) and any(
+            each.access.writes and each.access.unit is Unit.THREADS for each in found
+        )
+        sync = self.syncs.get(op)
+        if sync is None:
+            self.syncs[op] = _Sync(pending, stores, fences)
+            self.changes += 1
+            return
+        if fences and not sync.fences:
+            sync.fences = True
+            self.changes += 1
+        if pending is not None and (sync.pending is None or pending < sync.pending):
+            sync.pending = pending
+            self.changes += 1
+        if not stores <= sync.stores:
+            sync.stores |= stores
+            self.changes += 1
+
+    def _outermost(self, op: Operation, found: Sequence[_Pending]) -> Operation:
+        """The outermost loop around an op that is the same to wait in front of: all that the op
+        waits for was before it, and nothing inside of it would be waited for again.
+        """
+        place = op
+        loop = op.parent_op()
+        while loop is not None and self.block.parent_op() is not loop:
+            if isinstance(loop, scf.ForOp | scf.WhileOp):
+                if not all(loop in each.outside for each in found) or self._recurs(op, loop):
+                    break
+                place = loop
+            loop = loop.parent_op()
+        return place
+
+    def _recurs(self, op: Operation, loop: Operation) -> bool:
+        """Whether an op may depend on what an earlier trip of a loop does."""
+        mine = self._accesses(op)
+        present = self.trips.get(loop)
+        if present is None:
+            return self._touches(loop, mine)
+        others = [each for each in range(_constant_trips(loop) or 0) if each != present]
+        found = False
+        for self.trips[loop] in others:
+            found = found or self._touches(loop, mine)
+        self.trips[loop] = present
+        return found
+
+    def _touches(self, loop: Operation, accesses: Sequence[Access]) -> bool:
+        """Whether something in another trip of a loop conflicts with accesses."""
+        return any(
+            self._conflict(_Pending(other, carried=loop), access)
+            for inner in loop.walk()
+            if not inner.regions
+            for other in self._accesses(inner)
+            for access in accesses
+        )
+
+    def _synced(self, op: Operation, state: _State) -> _State:
+        """What is pending behind the barrier in front of an op, if there is one."""
+        sync = self.syncs.get(op)
+        if sync is None:
+            return dict(state)
+        least = _LANDED if sync.pending is None else sync.pending
+        return {each: age for each, age in state.items() if age < least}
+
+    def _commit(self, state: _State) -> _State:
+        """End the group of the copies before here, if there are any."""
+        if self.open is None:
+            return state
+        if self.open not in self.commits:
+            self.commits[self.open] = None
+        self.open = None
+        return _aged(state)
+
+    # Control
+
+    def _control(self, op: Operation, state: _State) -> _State:
+        if isinstance(op, scf.IfOp):
+            sides = [
+                self._block(region.block, dict(state)) if region.blocks else state
+                for region in op.regions
+            ]
+            return _joined(*sides)
+        if not isinstance(op, scf.ForOp | scf.WhileOp):
+            return state
+        while True:
+            wanted = list(self.hoists.get(op, ()))
+            found = [each for each in state if any(self._conflict(each, a) for a in wanted)]
+            if found:
+                self._wait(op, found, state)
+            entry = self._synced(op, state)
+            trips = _constant_trips(op)
+            result = (
+                self._unrolled(op, entry, trips)
+                if isinstance(op, scf.ForOp) and trips is not None
+                else self._looped(op, entry)
+            )
+            if len(self.hoists.get(op, {})) == len(wanted):
+                return result
+
+    def _unrolled(self, loop: scf.ForOp, entry: _State, trips: int) -> _State:
+        """A loop with few trips, one after the other."""
+        state = {replace(e, outside=e.outside | {loop}): age for e, age in entry.items()}
+        for trip in range(trips):
+            self.trips[loop] = trip
+            state = self._block(loop.body.block, state)
+            state = {_next_trip(each, loop): age for each, age in state.items()}
+        self.trips.pop(loop, None)
+        return {_left(each, loop): age for each, age in state.items()}
+
+    def _looped(self, loop: scf.ForOp | scf.WhileOp, entry: _State) -> _State:
+        """A loop with any number of trips: until what a trip leaves to the next is known."""
+        rings = _rings(loop)
+        first: _State = {}
+        for each, age in entry.items():
+            access = each.access
+            if access.root in rings and isinstance(access.slot, int):
+                access = replace(access, slot=Slot(loop, access.slot))
+            first[_Pending(access, each.outside | {loop}, each.carried)] = age
+        carried: _State = {}
+        while True:
+            before = self.changes
+            state = _joined(first, carried)
+            ends: list[_State] = []
+            for region in loop.regions:
+                state = self._block(region.block, dict(state))
+                ends.append(state)
+            leaves = _joined(carried, self._carried(state, loop))
+            if before != self.changes:
+                # What now waits leaves less behind.
+                carried = {}
+            elif leaves == carried:
+                break
+            else:
+                carried = leaves
+        # A `for` ends behind its body, if there is a trip, a `while` behind its condition.
+        found = _exit(ends[0], loop, 1)
+        if isinstance(loop, scf.ForOp):
+            found = _joined(found, _exit(first, loop, 0))
+        return found
+
+    def _carried(self, state: _State, loop: Operation) -> _State:
+        """What a trip leaves to the next one; work items share no tile that they store."""
+        found: _State = {}
+        for each, age in state.items():
+            if is_work_loop(loop) and space_of(each.access.view) == "gmem":
+                continue
+            later = _next_trip(each, loop)
+            found[later] = min(age, found.get(later, age))
+        return found
+
+
+def _exit(state: _State, loop: Operation, first: int) -> _State:
+    """A state, seen from behind a loop: copies for trips ahead, from `first` on, were not made,
+    since the loop does not have them.
+    """
+    found: _State = {}
+    for each, age in state.items():
+        slot = each.access.slot
+        is_ahead = isinstance(slot, Slot) and slot.loop is loop and slot.ahead >= first
+        if not (is_ahead and age < _LANDED):
+            left = _left(each, loop)
+            found[left] = min(age, found.get(left, age))
+    return found
+
+
+def _next_trip(pending: _Pending, loop: Operation) -> _Pending:
+    """An access, seen from the next trip of a loop."""
+    access, carried = pending.access, pending.carried
+    if isinstance(access.slot, Slot) and access.slot.loop is loop:
+        ahead = access.slot.ahead - 1
+        access = replace(access, slot=Slot(loop, ahead) if ahead > -_stages(access) else None)
+    is_outermost = carried is None or loop.is_ancestor(carried)
+    return _Pending(access, pending.outside, loop if is_outermost else carried)
+
+
+def _left(pending: _Pending, loop: Operation) -> _Pending:
+    """An access, seen from behind a loop."""
+    access = pending.access
+    if isinstance(access.slot, Slot) and access.slot.loop is loop:
+        access = replace(access, slot=None)
+    return _Pending(access, pending.outside - {loop}, pending.carried)
+
+
+def _same_slot(one: Access, other: Access) -> bool:
+    """Whether two accesses may be to one stage of a ring."""
+    mine, theirs = one.slot, other.slot
+    if mine is None or theirs is None:
+        return True
+    stages = _stages(one)
+    if isinstance(mine, int) and isinstance(theirs, int):
+        return (mine - theirs) % stages == 0
+    if isinstance(mine, Slot) and isinstance(theirs, Slot) and mine.loop is theirs.loop:
+        return (mine.ahead - theirs.ahead) % stages == 0
+    return True
+
+
+def _stages(access: Access) -> int:
+    """The stages of the ring that an access is to."""
+    type_ = access.root.type
+    assert isinstance(type_, MemRefType)
+    stages = type_.shape[-1]
+    assert isinstance(stages, int)
+    return stages
+
+
+def _issuing_warps(access: Access) -> int | None:
+    """For how many warps one thread issues the TMA store that an access is of."""
+    atoms = [use.operation.atom for use in access.view.uses if isinstance(use.operation, CopyOp)]
+    return next((atom.warps for atom in atoms if isinstance(atom, TmaStoreType)), None)
+
+
+def _joined(*states: Mapping[_Pending, int]) -> _State:
+    """What may be pending where paths meet, with the fewest groups behind it."""
+    found: _State = {}
+    for state in states:
+        for each, age in state.items():
+            found[each] = min(age, found.get(each, age))
+    return found
+
+
+def _aged(state: _State) -> _State:
+    """The state behind a commit."""
+    return {each: age if age == _LANDED else age + 1 for each, age in state.items()}
+
+
+def _constant_trips(loop: Operation) -> int | None:
+    """The trips of a loop that fills stages ahead of another one: from 0 to a small constant."""
+    if not isinstance(loop, scf.ForOp) or not _rings(loop):
+        return None
+    bounds = [expression_of(value) for value in (loop.lb, loop.ub, loop.step)]
+    numbers = [each.value.data for each in bounds if isinstance(each, IntegerAttr)]
+    if len(numbers) < 3 or numbers[0] != 0 or numbers[2] != 1 or numbers[1] > _FEW_TRIPS:
+        return None
+    return max(0, numbers[1])
+
+
+def _rings(loop: Operation) -> set[SSAValue]:
+    """The rings of which a loop's trips use stages in turn."""
+    return {op.source for op in loop.walk() if isinstance(op, StageOp) and AHEAD in op.attributes}
+
+
+def _threads(op: Operation) -> Layout | None:
+    """Which thread has which element of the tile that an op reads or writes in memory."""
+    if isinstance(op, LoadOp):
+        type_ = op.result.type
+    elif isinstance(op, CopyOp):
+        in_registers = isinstance(op.source.type, FragmentType)
+        type_ = op.source.type if in_registers else op.destination.type
+    else:
+        return None
+    return type_.tv if isinstance(type_, FragmentType) else None
+
+
+def _is_scratch(root: SSAValue) -> bool:
+    """Whether a buffer is one through which layouts are exchanged, with barriers of its own."""
+    return isinstance(root.owner, AllocSmemOp) and "scratch" in root.owner.attributes
+
+
+def _is_operand(root: SSAValue) -> bool:
+    """Whether a buffer holds a register tile for multiplies of the same role."""
+    return isinstance(root.owner, AllocSmemOp) and OPERAND in root.owner.attributes
+
+
+def _insert_before(op: Operation, place: Operation) -> None:
+    while isinstance(place.prev_op, WgmmaFenceOp):
+        place = place.prev_op
+    op.location = place.location
+    block = place.parent
+    assert block is not None
+    block.insert_op_before(op, place)
+
+
+def _insert_after(op: Operation, place: Operation) -> None:
+    op.location = place.location
+    block = place.parent
+    assert block is not None
+    block.insert_op_after(op, place)

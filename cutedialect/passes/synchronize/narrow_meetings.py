@@ -1,0 +1,143 @@
+"""A step of `cute-synchronize`: warps and warpgroups that decide for themselves.
+
+    y = any x {local}; if y { what each warp does in registers } else { likewise }
+    =>
+    y = any x {local, warps = 1}; ...
+
+    y = any x {local}; if y { what each warpgroup does alone } else { likewise }
+    =>
+    y = any x {local, warps = 4}; ...
+
+A branch on a local condition may be taken by some warps and not by others, which then need not meet
+to know it, if nothing in it makes them meet either, and if no row of x is held by several of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.traits import is_side_effect_free
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AnyOp,
+    BarrierOp,
+    ConvertOp,
+    CopyOp,
+    ExtractOp,
+    FillOp,
+    FragmentType,
+    KernelOp,
+    LoadOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    ProxyFenceOp,
+    TmaLoadType,
+    TmaStoreCommitOp,
+    TmaStoreType,
+    TmaStoreWaitOp,
+)
+from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.passes.bind.thread_layouts import GROUP_WARPS, modes_of, threads_along
+
+_WARP = 32
+
+
+def narrow_meetings(around: KernelOp | RoleOp) -> None:
+    """Narrow the local conditions of a role, or of a kernel without roles."""
+    has_groups = isinstance(around, RoleOp) and (
+        len(around.warp_range) // around.teams > GROUP_WARPS
+    )
+    for op in list(around.walk()):
+        if not isinstance(op, AnyOp) or op.local is None:
+            continue
+        branches = set(_branches(op.result))
+        if not branches:
+            continue
+        if _has_rows_of(1, op.source) and all(map(_is_of_registers, _inside(branches))):
+            op.properties["warps"] = IntegerAttr(1, i32)
+        elif (
+            has_groups
+            and _has_rows_of(GROUP_WARPS, op.source)
+            and all(map(_is_done_alone, _inside(branches)))
+        ):
+            op.properties["warps"] = IntegerAttr(GROUP_WARPS, i32)
+
+
+def _has_rows_of(warps: int, value: SSAValue) -> bool:
+    """Whether every row of a register tile is held by threads of some `warps` neighbors alone."""
+    type_ = value.type
+    assert isinstance(type_, FragmentType)
+    if type_.tv is None:
+        return False
+    threads = 1
+    for extent, stride in modes_of(type_.tv[0]):
+        threads *= extent
+        if threads > warps * _WARP and not 0 < stride < type_.shape[0]:
+            return False
+    return True
+
+
+def _is_of_registers(op: Operation) -> bool:
+    """Whether a warp needs no other one for an op, nor memory."""
+    if isinstance(op, ReduceOp):
+        return _is_within(_WARP, op)
+    if isinstance(op, CopyOp):
+        return isinstance(op.source.type, FragmentType) and isinstance(
+            op.destination.type, FragmentType
+        )
+    kinds = (MapOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp)
+    return isinstance(op, kinds) or is_side_effect_free(op) or isinstance(op.parent_op(), MapOp)
+
+
+def _is_within(threads: int, op: ReduceOp) -> bool:
+    """Whether some `threads` neighbors hold all that each result of a reduction is made of."""
+    type_ = op.source.type
+    assert isinstance(type_, FragmentType)
+    if type_.tv is None:
+        return False
+    along = threads_along(type_.tv, type_.shape, op.mode.value.data)
+    return op.local is not None or all(divisor * extent <= threads for divisor, extent in along)
+
+
+def _branches(value: SSAValue) -> Iterator[scf.IfOp | scf.ForOp]:
+    """The branches and loops that depend on a value."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, scf.IfOp | scf.ForOp):
+            yield op
+        for result in op.results:
+            yield from _branches(result)
+
+
+def _inside(branches: set[scf.IfOp | scf.ForOp]) -> Iterator[Operation]:
+    for branch in branches:
+        for region in branch.regions:
+            yield from region.walk()
+
+
+def _is_done_alone(op: Operation) -> bool:
+    """Whether a warpgroup needs no other one for an op."""
+    match op:
+        case AnyOp() | BarrierOp() | TmaStoreCommitOp() | TmaStoreWaitOp():
+            return op.warps is not None and op.warps.value.data <= GROUP_WARPS
+        case ReduceOp():
+            return _is_within(_WARP * GROUP_WARPS, op)
+        case CopyOp():
+            if isinstance(op.atom, TmaStoreType):
+                return op.atom.warps is not None and op.atom.warps <= GROUP_WARPS
+            return not isinstance(op.atom, TmaLoadType)
+        case LoadOp():
+            return isinstance(op.source.type, MemRefType) and op.source.type.space == "gmem"
+        case MapOp() | FillOp() | ConvertOp() | ExtractOp() | AllocFragmentOp() | ProxyFenceOp():
+            return True
+        case scf.ForOp() | scf.IfOp() | scf.YieldOp():
+            return True
+        case _:
+            return is_side_effect_free(op) or isinstance(op.parent_op(), MapOp)

@@ -1,0 +1,59 @@
+"""`cute-synchronize`: the program gets the waits, barriers and fences that its order asks for.
+
+Until here a module means what its ops mean one after the other; nothing in it waits. This pass
+finds every dependence that has to cross threads, warps or an asynchronous unit, and puts in front
+of its target what completes its source.
+
+    copy a, s {cp.async}; gemm s
+    =>
+    copy a, s; commit; wait 0; barrier; gemm s
+
+Within one role the order alone says where (`memory_hazards.py`). In a kernel with roles, buffers
+that cross them become rings with mbarriers (`mbarrier_rings.py`), and the program splits
+(`split_roles.py`); instances of a role take turns (`alternate_instances.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from cutedialect.dialects.cute import KernelOp
+from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.passes.roles.alternate_instances import alternate_instances
+from cutedialect.passes.roles.assign_warp_roles import roles_of
+from cutedialect.passes.roles.split_roles import split_roles
+from cutedialect.passes.synchronize.mbarrier_rings import insert_rings
+from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
+from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
+from cutedialect.passes.tile.work_loops import share_claims
+
+
+@dataclass(frozen=True)
+class SynchronizePass(ModulePass):
+    """Complete what is asynchronous, and let threads wait for each other, where the order asks."""
+
+    name = "cute-synchronize"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for kernel in op.ops:
+            if not isinstance(kernel, KernelOp):
+                continue
+            roles = roles_of(kernel)
+            if not roles:
+                narrow_meetings(kernel)
+                MemoryHazards(kernel.body.block).synchronize()
+                continue
+            stages = kernel.schedule.data.stages if kernel.schedule is not None else None
+            insert_rings(kernel, roles, stages or 2)
+            split_roles(kernel, roles)
+            share_claims(kernel)
+            for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
+                narrow_meetings(role)
+                # What crosses shared memory has its rings; tensors are stored and loaded again.
+                MemoryHazards(role.body.block, ("gmem",)).synchronize()
+                if role.teams > 1:
+                    alternate_instances(kernel, role)

@@ -1,0 +1,3 @@
+"""From a tile program to the tiles of a CTA: loops are fused, a schedule is chosen or completed,
+and each CTA (or persistent loop) learns which tiles it computes. Passes: `cute-fuse`, `cute-tile`.
+"""

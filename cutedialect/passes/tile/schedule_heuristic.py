@@ -1,0 +1,380 @@
+"""The choices that a schedule leaves open, made from the kernel's own ops."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import Attribute, Block, SSAValue
+
+from cutedialect.atoms import target
+from cutedialect.dialects.cute import (
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LoadOp,
+    MemRefType,
+    element_bits,
+    shape_of,
+)
+from cutedialect.passes.bind.layout_inference import contiguous_mode, takes_async_copy
+from cutedialect.passes.bind.mma_choice import (
+    multiplied_element,
+    needs_transposing,
+    needs_widening,
+    takes_tcgen05,
+    takes_wgmma,
+)
+from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.bind.tensor_maps import (
+    box_of,
+    has_tensor_map,
+    part_of,
+    takes_boxes,
+    tile_of_tensor,
+)
+from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.tile.streaming import residence_of
+from cutedialect.passes.tile.tensor_dependences import tensor_dependences
+from cutedialect.schedule import Schedule, replace_set
+
+# Warp grids by accumulator extent: each warp gets a block of up to 64 x 64 (m16n8 atoms reuse
+# every operand register that often), and no block has more than 8 warps.
+_WARP_BLOCK = (64, 64)
+_DEFAULT_WARPS = (4, 1)
+_MOST_WARPS = 8
+# Accumulators of a thread beside which operands and addresses still find registers, and elements
+# of the next operands that it copies one by one.
+_MOST_VALUES = 128
+_MOST_COPIED = 64
+_MOST_STAGES = 4
+# A warpgroup multiplies blocks of 64 rows; more stages than this hide no more latency.
+_GROUP_ROWS = 64
+# Rows of tensor memory, which a warpgroup reads.
+_TENSOR_ROWS = 128
+_MOST_RING = 8
+_BARRIER_BYTES = 1024
+# Where threads meet between chained multiplies: reductions, columns that change their layout.
+_MEETING_BYTES = 2048
+_REPEAT = 1024
+_TMA_TARGET = 90
+# Registers for each thread of (loading, computing) warpgroups, by the number of the latter: the
+# sum over a CTA stays within the register file of 65,536.
+_REGISTERS = {1: (56, 256 - 8), 2: (40, 232), 3: (32, 160)}
+# The same for programs of many multiplies, whose accumulators and operands lie beside each other.
+_MANY_REGISTERS = _REGISTERS | {2: (24, 240)}
+_FEW_MULTIPLIES = 2
+# The same where threads copy some operands: every thread has addresses, and values on their way.
+_COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
+# And where warps beside the loading one transpose or convert operands in shared memory.
+_PREPARING_REGISTERS = {1: (128, 256 - 8), 2: (72, 216), 3: (56, 152)}
+
+
+def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
+    """`given` with warps, stages, roles, raster, scheduler and epilogue filled in."""
+    gemms = [op for op in kernel.walk() if isinstance(op, GemmOp)]
+    # Programs without a multiply stream through rings only where a schedule asks for it.
+    asks_for_roles = given.roles is not None or given.epilogue == "tma"
+    if given.roles != "uniform" and (gemms or asks_for_roles):
+        choose = _multiplying if gemms else _streaming
+        plan = choose(kernel, gemms, given, arch)
+        if plan is not None:
+            if plan["stages"] == 1 and given.stages is None:
+                remark(
+                    "cute-tile",
+                    (gemms or [kernel])[0],
+                    "one stage, so that nothing is loaded ahead: shared memory of "
+                    f"{target(arch).smem_per_cta} bytes has no room for a second one",
+                )
+            return replace_set(Schedule(), plan).merged(given)
+    choices: dict[str, object] = {
+        "roles": "uniform",
+        "scheduler": "single",
+        "raster": 8,
+        "epilogue": "direct",
+    }
+    if gemms:
+        acc = gemms[0].acc.type
+        assert isinstance(acc, FragmentType)
+        choices["warps"] = (
+            _row_warps(acc.shape)
+            if _is_chained(gemms)
+            else _thread_warps(
+                acc.shape,
+                len({op.acc for op in gemms}) + _has_addend(kernel, acc),
+                _copied_values(gemms, arch),
+            )
+        )
+        choices["stages"] = _stages(gemms, arch)
+    else:
+        residence = residence_of(kernel)
+        choices["warps"] = residence.warps
+        if given.warps is None:
+            choices["ctas"] = residence.ctas
+        choices["stages"] = 2
+        # Tiles of one row follow each other: their rows lie together in memory.
+        choices["raster"] = 1
+    return replace_set(Schedule(), choices).merged(given)
+
+
+def _multiplying(
+    kernel: KernelOp, gemms: list[GemmOp], given: Schedule, arch: str
+) -> dict[str, object] | None:
+    """A loading warp and computing warpgroups, where every multiply is one of warpgroups, or one
+    into tensor memory, which warpgroups only read.
+    """
+    acc = gemms[0].acc.type
+    assert isinstance(acc, FragmentType)
+    teams = _teams(given)
+    warps = given.warps or _tensor_warps(acc.shape)
+    is_tensor = all(takes_tcgen05(op, warps, arch, given.atom) for op in gemms)
+    if not is_tensor:
+        warps = given.warps or _group_warps(acc.shape, teams)
+        if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
+            return None
+    stored = tensor_dependences(kernel)
+    again = [op for op in gemms if any(stored.reads_stored(op, tile) for tile in (op.a, op.b))]
+    if again:
+        remark(
+            "cute-tile",
+            again[0],
+            "no loading warps: an operand of this multiply is a tile that the kernel stores before",
+        )
+        return None
+    prepared = () if is_tensor else (True,)
+    stage, once = (
+        sum(_stage_bytes(gemms, once, is_prepared) for is_prepared in (False, *prepared))
+        for once in (False, True)
+    )
+    meeting = _MEETING_BYTES if _is_chained(gemms) else 0
+    # Two buffers of what stays while a loop runs, unless the loop is left with one stage.
+    plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
+    if plan["stages"] == 1:
+        plan = _plan(kernel, arch, warps, stage, given, once + meeting)
+    if is_tensor:
+        # Accumulators are not in registers: as many as a kernel starts with suffice everywhere.
+        return plan
+    if _is_chained(gemms):
+        plan |= {"overlap": "yes", "split_loops": "yes"}
+    tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
+    registers = _REGISTERS if len(gemms) <= _FEW_MULTIPLIES else _MANY_REGISTERS
+    if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
+        registers = _PREPARING_REGISTERS
+    if not all(_comes_by_tma(tile) for tile in tiles):
+        registers = _COPYING_REGISTERS
+    return plan | {"registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]}
+
+
+def _streaming(
+    kernel: KernelOp, gemms: list[GemmOp], given: Schedule, arch: str
+) -> dict[str, object] | None:
+    """Loading warps and a computing warpgroup, where every tile can be copied asynchronously."""
+    if target(arch).number < _TMA_TARGET:
+        return None
+    loads = [op for op in kernel.walk() if isinstance(op, LoadOp)]
+    stored = tensor_dependences(kernel)
+    again = [op for op in loads if stored.reads_stored(op, op.source)]
+    if again:
+        remark(
+            "cute-tile",
+            again[0],
+            "tile not loaded ahead by TMA: the kernel itself stores to the tensor before",
+        )
+    tiles = [op for op in loads if isinstance(op.source.type, MemRefType) and op not in again]
+    for op in tiles:
+        type_ = op.source.type
+        assert isinstance(type_, MemRefType)
+        if not takes_async_copy(type_, arch):
+            remark(
+                "cute-tile",
+                op,
+                "no loading warps: expected a tile of rank 2 with a contiguous mode that can be "
+                f"copied 4 bytes or more at once, got {type_}",
+            )
+            return None
+    if not tiles:
+        return None
+    if any(
+        isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in kernel.walk()
+    ):
+        return None
+    # A stage of a vector takes as much as the swizzle repeats in.
+    stage = sum(-(-_bytes(op.source.type) // _REPEAT) * _REPEAT for op in tiles)
+    # Results whose layout does not split into columns go through shared memory whole.
+    whole = sum(_bytes(type_) for type_ in results_by_tma(kernel))
+    once = max(0, whole - _staged_result_bytes(kernel))
+    return _plan(kernel, arch, _DEFAULT_WARPS, stage, given, once)
+
+
+def _plan(
+    kernel: KernelOp,
+    arch: str,
+    warps: tuple[int, int],
+    stage: int,
+    given: Schedule,
+    once: int = 0,
+) -> dict[str, object]:
+    """What the plans with a loading warp share: as many stages as shared memory holds, beside
+    `once` bytes of tiles that stay while a loop runs.
+    """
+    free = target(arch).smem_per_cta - _BARRIER_BYTES - once
+    epilogue = given.epilogue or "tma"
+    if epilogue == "tma":
+        free -= _teams(given) * _staged_result_bytes(kernel)
+    return {
+        "roles": "specialized",
+        "scheduler": "persistent",
+        "raster": 8,
+        "warps": warps,
+        "epilogue": epilogue,
+        "stages": max(1, min(_MOST_RING, free // max(1, stage))),
+    }
+
+
+def _comes_by_tma(tile: SSAValue) -> bool:
+    """Whether a tile of rank 2 can be loaded as boxes."""
+    found = tile_of_tensor(tile)
+    if found is None or (type_ := part_of(tile)).rank != 2:
+        return False
+    tensor = found.tensor.type
+    assert isinstance(tensor, MemRefType)
+    contiguous = contiguous_mode(type_)
+    if contiguous is None or not has_tensor_map(tensor):
+        return False
+    layout, _, _ = staging_layout(shape_of(tile.type), contiguous, type_.bits)
+    modes = layout.shape
+    assert isinstance(modes, tuple)
+    box = box_of(type_.shape, modes, contiguous, 1)
+    if box is None or box[contiguous] * type_.bits % 128:
+        return False
+    return takes_boxes(found, box, contiguous)
+
+
+def _teams(given: Schedule) -> int:
+    """How many teams of warps take work items in turns."""
+    return given.instances or 2 if given.roles == "alternate" else 1
+
+
+def _group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
+    """Warpgroups on 64 rows each, up to three in all, or for each team one that holds the tile."""
+    if teams > 1:
+        return 4, 1
+    for groups in (2, 3):
+        if tile[0] % (groups * _GROUP_ROWS) == 0:
+            return 4 * groups, 1
+    return 4, 1
+
+
+def _tensor_warps(tile: tuple[int, ...]) -> tuple[int, int]:
+    """One warpgroup, or two where each has whole blocks of the 128 rows of tensor memory."""
+    return (8 if tile[0] % (2 * _TENSOR_ROWS) == 0 else 4), 1
+
+
+def _staged_result_bytes(kernel: KernelOp) -> int:
+    """Shared memory of results that TMA stores: the columns at once, twice where they are even."""
+    total = 0
+    stores = results_by_tma(kernel)
+    for type_ in stores:
+        rows, columns = type_.shape
+        assert isinstance(rows, int)
+        assert isinstance(columns, int)
+        chunk = columns_at_once(columns, *bits_of_results(stores, type_.shape))
+        turns = 2 if columns // chunk % 2 == 0 else 1
+        total += turns * rows * chunk * type_.bits // 8
+    return total
+
+
+def _bytes(type_: Attribute, element: Attribute | None = None) -> int:
+    """Bytes of a tile in memory, as it is or of another element type; 0 for one in registers."""
+    if not isinstance(type_, MemRefType):
+        return 0
+    size = (type_.bits if element is None else element_bits(element)) // 8
+    for extent in type_.shape:
+        size *= extent
+    return size
+
+
+def _stage_bytes(gemms: list[GemmOp], once: bool = False, prepared: bool | None = None) -> int:
+    """Bytes of all operands in one stage as they are multiplied; an operand that multiplies share
+    is there once. With `once`, of the operands that stay while a loop runs. Where warpgroups
+    multiply, of those as they are loaded, or of the second copies of those that are `prepared`.
+    """
+    operands = {tile: gemm for gemm in gemms for tile in (gemm.a, gemm.b)}
+    return sum(
+        _bytes(tile.type, None if prepared is False else multiplied_element(gemm, tile))
+        for tile, gemm in operands.items()
+        if _is_outside(tile, gemm) == once and (_is_prepared(gemm, tile) or not prepared)
+    )
+
+
+def _is_prepared(op: GemmOp, tile: SSAValue) -> bool:
+    """Whether warpgroups read an operand that takes a second step in shared memory."""
+    return needs_transposing(op, tile) or needs_widening(op, tile)
+
+
+def _is_outside(tile: SSAValue, gemm: GemmOp) -> bool:
+    """Whether an operand is made outside of the block of its multiply."""
+    block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
+    return block is not gemm.parent
+
+
+def _is_chained(gemms: list[GemmOp]) -> bool:
+    """Whether a multiply takes a register tile, made of rows of another's accumulator."""
+    return any(isinstance(gemm.a.type, FragmentType) for gemm in gemms)
+
+
+def _row_warps(tile: tuple[int, ...]) -> tuple[int, int]:
+    """Warps on rows alone, 16 each: a row's results and the operand made of them stay in a warp."""
+    return max(1, min(_MOST_WARPS, tile[0] // 16)), 1
+
+
+def _stages(gemms: list[GemmOp], arch: str) -> int:
+    """As many stages as shared memory holds, up to 4; a ring of 2 fits or the tile is too large."""
+    free = target(arch).smem_per_cta - _stage_bytes(gemms, once=True)
+    if _is_chained(gemms):
+        free -= 2 * _MEETING_BYTES
+    return max(2, min(_MOST_STAGES, free // max(1, _stage_bytes(gemms))))
+
+
+def _has_addend(kernel: KernelOp, acc: FragmentType) -> bool:
+    """Whether tiles like the accumulator are loaded to registers: there they lie beside it."""
+    return any(
+        isinstance(op, LoadOp)
+        and isinstance(op.result.type, FragmentType)
+        and op.result.type.shape == acc.shape
+        for op in kernel.walk()
+    )
+
+
+def _copied_values(gemms: list[GemmOp], arch: str) -> int:
+    """Elements of one stage that pass through registers."""
+    types = [tile.type for tile in {tile for op in gemms for tile in (op.a, op.b)}]
+    return sum(
+        prod(type_.shape)  # pyright: ignore[reportArgumentType]
+        for type_ in types
+        if isinstance(type_, MemRefType) and not takes_async_copy(type_, arch)
+    )
+
+
+def _thread_warps(tile: tuple[int, ...], tiles: int, copied: int) -> tuple[int, int]:
+    """`gemm_warps`, with more rows of warps where a thread would hold too much of its tiles."""
+    rows, columns = gemm_warps(tile)
+    while (
+        max(tiles * tile[0] * tile[1] / _MOST_VALUES, copied / _MOST_COPIED) > 32 * rows * columns
+        and tile[0] % (2 * rows * 16) == 0
+        and 2 * rows * columns <= _MOST_WARPS
+    ):
+        rows *= 2
+    return rows, columns
+
+
+def gemm_warps(tile: tuple[int, ...]) -> tuple[int, int]:
+    """Warp grid of an accumulator tile: 64 x 64 for each warp, at least 2 x 2 where it divides."""
+    counts: list[int] = []
+    for extent, block, unit in zip(tile[:2], _WARP_BLOCK, (16, 8), strict=True):
+        count = max(1, extent // block)
+        if count == 1 and extent % (2 * unit) == 0 and extent >= 4 * unit:
+            count = 2
+        counts.append(count)
+    return counts[0], counts[1]

@@ -1,0 +1,412 @@
+"""Tiles whose reduction several CTAs share (split-K, stream-K).
+
+A loop that only adds to its accumulators can be cut anywhere: every CTA runs its part of the loop
+from zero and keeps its sums in a workspace; the last one that is done adds them up, always in the
+order of the parts, and goes on with what follows the loop. No CTA waits for another.
+
+    acc = 0; for k in 0..n { acc += f(k) }; use acc
+    =>
+    acc = 0; for k in 0..count { acc += f(first + k) }; partials[slot(part)] = acc
+    if last arrival { acc = 0; for j in 0..parts { acc += partials[slot(j)] }; use acc }
+
+With the reduction `atomic` the parts are added in memory as they come, and the last CTA takes the
+sum from there and leaves zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import (
+    AtomicOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LastArrivalOp,
+    LaunchOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    WorkspaceOp,
+    YieldOp,
+)
+from cutedialect.dialects.cute_nvgpu import UniversalCopyType
+from cutedialect.layout import Dyn, Layout
+from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.tile.launch_arguments import add_argument
+from cutedialect.schedule import Schedule
+
+_ALIGNMENT = 16
+# Accumulators in the layout of an MMA atom have two neighboring columns in a thread.
+_NEIGHBORS = 2
+
+Scalars = Callable[[ScalarBuilder, SSAValue], SSAValue]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A CTA's share of a tile: of `parts` it is number `part`.
+
+    counter: the number of the tile's counter. slot: where the sums of a part are kept. trips: the
+    first trip and the number of trips of this part, for the number of all. counters, slots: how
+    many of them a launch has, as host code in front of it.
+    """
+
+    part: SSAValue
+    parts: SSAValue
+    counter: SSAValue
+    slot: Scalars
+    trips: Callable[[ScalarBuilder, SSAValue], tuple[SSAValue, SSAValue]]
+    counters: Callable[[ScalarBuilder, LaunchOp], SSAValue]
+    slots: Callable[[ScalarBuilder, LaunchOp], SSAValue]
+    always: bool = True
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The loop of a kernel's matrix multiplies, and the fragments that it adds to."""
+
+    loop: scf.ForOp
+    accumulators: tuple[SSAValue, ...]
+
+
+def is_shared(schedule: Schedule) -> bool:
+    """Whether CTAs share tiles in a schedule."""
+    return (schedule.split_k or 1) > 1 or schedule.scheduler == "stream"
+
+
+def reduction_of(kernel: KernelOp) -> Reduction:
+    """The reduction that CTAs can share; PassFailedException where there is none."""
+    loops = [
+        op
+        for op in kernel.body.block.ops
+        if isinstance(op, scf.ForOp) and any(isinstance(inner, GemmOp) for inner in op.walk())
+    ]
+    if len(loops) != 1:
+        raise PassFailedException(
+            loops[1] if loops else kernel,
+            f"expected one loop of matrix multiplies whose reduction is split, got {len(loops)}",
+        )
+    loop = loops[0]
+    step = loop.step.owner
+    if not (isinstance(step, arith.ConstantOp) and step.value == IntegerAttr(1, i32)):
+        raise PassFailedException(loop, "expected a loop of step 1 whose reduction is split")
+    found: list[SSAValue] = []
+    for op in loop.walk():
+        value = None
+        if isinstance(op, GemmOp):
+            value = op.acc
+        elif isinstance(op, CopyOp | FillOp):
+            value = op.destination if isinstance(op, CopyOp) else op.fragment
+        if value is None or not isinstance(value.type, FragmentType) or value in found:
+            continue
+        if isinstance(value.owner, Operation) and not loop.is_ancestor(value.owner):
+            _check_sum(value, loop)
+            found.append(value)
+    return Reduction(loop, tuple(found))
+
+
+def _check_sum(accumulator: SSAValue, loop: scf.ForOp) -> None:
+    """Refuse a fragment that does not start from zero, or that the loop does more with than add."""
+    block = loop.parent
+    assert block is not None
+    for use in accumulator.uses:
+        op = use.operation
+        if loop.is_ancestor(op):
+            if isinstance(op, GemmOp) and op.acc is accumulator:
+                continue
+            if isinstance(op, CopyOp) and op.destination is accumulator and _adds(op, accumulator):
+                continue
+            if isinstance(op, MapOp) and _is_added(op, accumulator):
+                continue
+        elif isinstance(op, FillOp) and op.parent is block and op.is_before_in_block(loop):
+            value = op.value.owner
+            if isinstance(value, arith.ConstantOp) and _is_zero(value.value):
+                continue
+        else:
+            place = block.find_ancestor_op_in_block(op)
+            if place is not None and loop.is_before_in_block(place):
+                continue
+        raise PassFailedException(
+            op, "expected accumulators that start from zero and are only added to in a loop whose "
+            "reduction is split"
+        )  # fmt: skip
+
+
+def _is_zero(attribute: Attribute) -> bool:
+    return isinstance(attribute, FloatAttr | IntegerAttr) and attribute.value.data == 0
+
+
+def _adds(op: CopyOp, accumulator: SSAValue) -> bool:
+    """Whether a copy writes the accumulator plus something else."""
+    source = op.source.owner
+    return isinstance(source, MapOp) and _is_added(source, accumulator)
+
+
+def _is_added(op: MapOp, accumulator: SSAValue) -> bool:
+    """Whether a map gives `accumulator` plus what does not depend on it, just to write it back."""
+    arguments = [
+        argument
+        for argument, value in zip(op.body.block.args, op.inputs, strict=True)
+        if value is accumulator
+    ]
+    last = op.body.block.last_op
+    if len(arguments) != 1 or not isinstance(last, YieldOp):
+        return False
+    total = last.value.owner
+    return (
+        isinstance(total, arith.AddfOp | arith.AddiOp)
+        and [use.operation for use in arguments[0].uses] == [total]
+        and all(
+            isinstance(use.operation, CopyOp) and use.operation.destination is accumulator
+            for use in op.result.uses
+        )
+    )
+
+
+def hoisted(build: ScalarBuilder, value: SSAValue, before: Operation) -> SSAValue:
+    """`value` computed at the builder's place, in front of `before`."""
+    op = value.owner
+    block = before.parent
+    assert block is not None
+    if not isinstance(op, Operation) or (op.parent is block and op.is_before_in_block(before)):
+        return value
+    if op is before or op.regions or op.parent is not block:
+        raise PassFailedException(
+            op if isinstance(op, Operation) else before,
+            "expected a reduction that is equally long for all tiles with the scheduler stream",
+        )
+    operands = [hoisted(build, operand, before) for operand in op.operands]
+    clone = op.clone(dict(zip(op.operands, operands, strict=True)))
+    return build.insert(clone).results[0]
+
+
+def share_reduction(
+    kernel: KernelOp, reduction: Reduction, share: Share, schedule: Schedule
+) -> None:
+    """Cut the loop to the CTA's part, and leave what follows it to the last CTA of the tile."""
+    atomic = schedule.reduction == "atomic"
+    loop = reduction.loop
+    _cut(loop, share)
+    following: list[Operation] = []
+    op = loop.next_op
+    while op is not None and not isinstance(op, scf.YieldOp):
+        following.append(op)
+        op = op.next_op
+    counters = add_argument(
+        kernel,
+        MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((Dyn(),), (1,))),
+        "arrivals",
+        lambda launch: _workspace(launch, share.counters, (), i32, True),
+    )
+    partials = [
+        add_argument(
+            kernel,
+            _partials_type(value),
+            "partials",
+            lambda launch, value=value: _workspace(
+                launch,
+                share.counters if atomic else share.slots,
+                _shape(value),
+                _element(value),
+                atomic,
+            ),
+        )
+        for value in reduction.accumulators
+    ]
+    build = ScalarBuilder(InsertPoint.after(loop), loop)
+    pairs = list(zip(reduction.accumulators, partials, strict=True))
+    if share.always:
+        _keep(build, pairs, share, atomic)
+    else:
+        several = build.insert(arith.CmpiOp(share.parts, build.constant(1), "sgt")).results[0]
+        _when(build, several, loop, lambda inner: _keep(inner, pairs, share, atomic))
+    last = build.insert(LastArrivalOp(counters, share.counter, share.parts)).results[0]
+
+    def finish(inner: ScalarBuilder) -> None:
+        if share.always:
+            _total(inner, pairs, share, atomic, loop)
+        else:
+            several = inner.insert(arith.CmpiOp(share.parts, inner.constant(1), "sgt")).results[0]
+            _when(inner, several, loop, lambda each: _total(each, pairs, share, atomic, loop))
+
+    body = _when(build, last, loop, finish)
+    ending = body.last_op
+    assert ending is not None
+    for op in following:
+        op.detach()
+        body.insert_op_before(op, ending)
+
+
+def _cut(loop: scf.ForOp, share: Share) -> None:
+    """Let the loop run from 0 over the trips of this part."""
+    build = ScalarBuilder(InsertPoint.before(loop), loop)
+    start = loop.lb.owner
+    from_zero = isinstance(start, arith.ConstantOp) and _is_zero(start.value)
+    total = loop.ub if from_zero else build.binary(arith.SubiOp, loop.ub, loop.lb)
+    first, count = share.trips(build, total)
+    if not from_zero:
+        first = build.binary(arith.AddiOp, first, loop.lb)
+    loop.operands[0], loop.operands[1] = build.constant(0), count
+    trip, inside = loop.body.block.args[0], loop.body.block.first_op
+    assert inside is not None
+    moved = ScalarBuilder(InsertPoint.before(inside), loop).binary(arith.AddiOp, trip, first)
+    trip.replace_uses_with_if(moved, lambda use: use.operation is not moved.owner)
+
+
+def _when(
+    build: ScalarBuilder,
+    condition: SSAValue,
+    like: Operation,
+    write: Callable[[ScalarBuilder], None],
+) -> Block:
+    """A branch without another side; returns its block, which ends in a yield."""
+    then, other = Block(), Block()
+    build.insert(scf.IfOp(condition, [], Region(then), Region(other)))
+    for block in (then, other):
+        ending = scf.YieldOp()
+        ending.location = like.location
+        block.add_op(ending)
+    ending = then.last_op
+    assert ending is not None
+    write(ScalarBuilder(InsertPoint.before(ending), like))
+    return then
+
+
+def _keep(
+    build: ScalarBuilder, pairs: Sequence[tuple[SSAValue, SSAValue]], share: Share, atomic: bool
+) -> None:
+    """Put the part's sums into the workspace."""
+    slot = share.counter if atomic else share.slot(build, share.part)
+    for accumulator, partials in pairs:
+        view = _slot(build, partials, accumulator, slot)
+        if atomic:
+            build.insert(AtomicOp("add", accumulator, view))
+        else:
+            build.insert(CopyOp(accumulator, view, atom=_direct(accumulator)))
+
+
+def _total(
+    build: ScalarBuilder,
+    pairs: Sequence[tuple[SSAValue, SSAValue]],
+    share: Share,
+    atomic: bool,
+    like: Operation,
+) -> None:
+    """Bring the sum of all parts back to the accumulators."""
+    if atomic:
+        for accumulator, partials in pairs:
+            view = _slot(build, partials, accumulator, share.counter)
+            loaded = build.insert(LoadOp(view)).results[0]
+            build.insert(CopyOp(loaded, accumulator))
+            # Made of what was loaded, zeros are stored by the threads that loaded.
+            zeros = _map(build, [loaded], _element(accumulator), _zeros)
+            build.insert(CopyOp(zeros, view, atom=_direct(accumulator)))
+        return
+    for accumulator, _ in pairs:
+        zero = build.insert(_zero(_element(accumulator))).results[0]
+        build.insert(FillOp(accumulator, zero))
+    body = Block(arg_types=[i32])
+    build.insert(scf.ForOp(build.constant(0), share.parts, build.constant(1), [], body))
+    ending = scf.YieldOp()
+    body.add_op(ending)
+    ending.location = like.location
+    inner = ScalarBuilder(InsertPoint.before(ending), like)
+    slot = share.slot(inner, body.args[0])
+    for accumulator, partials in pairs:
+        loaded = inner.insert(LoadOp(_slot(inner, partials, accumulator, slot))).results[0]
+        total = _map(inner, [accumulator, loaded], _element(accumulator), _sum)
+        inner.insert(CopyOp(total, accumulator))
+
+
+def _map(
+    build: ScalarBuilder,
+    inputs: Sequence[SSAValue],
+    element: Attribute,
+    make: Callable[[Block], Operation],
+) -> SSAValue:
+    block = Block(arg_types=[element] * len(inputs))
+    op = make(block)
+    block.add_ops([op, YieldOp(op.results[0])])
+    type_ = inputs[0].type
+    assert isinstance(type_, FragmentType)
+    return build.insert(MapOp(inputs, FragmentType.get(element, type_.shape), block)).results[0]
+
+
+def _sum(block: Block) -> Operation:
+    left, right = block.args
+    if isinstance(left.type, IntegerType):
+        return arith.AddiOp(left, right)
+    return arith.AddfOp(left, right)
+
+
+def _zeros(block: Block) -> Operation:
+    return _zero(block.args[0].type)
+
+
+def _zero(element: Attribute) -> arith.ConstantOp:
+    if isinstance(element, IntegerType):
+        return arith.ConstantOp(IntegerAttr(0, element))
+    assert isinstance(element, AnyFloat)
+    return arith.ConstantOp(FloatAttr(0.0, element))
+
+
+def _slot(
+    build: ScalarBuilder, partials: SSAValue, accumulator: SSAValue, slot: SSAValue
+) -> SSAValue:
+    """The tile of the workspace with this number."""
+    zero = build.constant(0)
+    tile = [0, *_shape(accumulator)]
+    return build.insert(LocalTileOp(partials, tile, [slot, zero, zero])).results[0]
+
+
+def _direct(accumulator: SSAValue) -> UniversalCopyType:
+    """Stores from the registers as they are: nobody but these threads' likes reads them."""
+    type_ = accumulator.type
+    assert isinstance(type_, FragmentType)
+    return UniversalCopyType.get(type_.element, min(128, type_.bits * _NEIGHBORS))
+
+
+def _partials_type(accumulator: SSAValue) -> MemRefType:
+    rows, columns = _shape(accumulator)
+    layout = Layout((Dyn(), rows, columns), (rows * columns, columns, 1))
+    return MemRefType.get(_element(accumulator), "gmem", _ALIGNMENT, layout)
+
+
+def _workspace(
+    launch: LaunchOp,
+    count: Callable[[ScalarBuilder, LaunchOp], SSAValue],
+    shape: tuple[int, ...],
+    element: Attribute,
+    zeroed: bool,
+) -> WorkspaceOp:
+    """Host part: so many tiles of a shape, in front of a launch."""
+    build = ScalarBuilder(InsertPoint.before(launch), launch)
+    strides = tuple(prod(shape[i:]) for i in range(len(shape) + 1))
+    layout = Layout((Dyn(), *shape), strides)
+    type_ = MemRefType.get(element, "gmem", _ALIGNMENT, layout)
+    return WorkspaceOp([count(build, launch)], type_, zeroed)
+
+
+def _shape(value: SSAValue) -> tuple[int, int]:
+    type_ = value.type
+    assert isinstance(type_, FragmentType)
+    rows, columns = type_.shape
+    return rows, columns
+
+
+def _element(value: SSAValue) -> Attribute:
+    type_ = value.type
+    assert isinstance(type_, FragmentType)
+    return type_.element

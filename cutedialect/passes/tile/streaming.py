@@ -1,0 +1,294 @@
+"""How a program without a multiply is bound: the grid of warps over its largest tile, and how many
+CTAs an SM holds at a time.
+
+Such a program waits for memory. What it needs is bytes in flight: every thread loads some vectors
+of 16 bytes before it uses the first of them, and several CTAs on an SM load while others compute
+and store. A tile is cut into so few warps that each thread has about four vectors of it, and the
+registers of a thread are held low enough for the CTAs that keep 64 KB of an SM's tiles at work.
+Warps go along the mode that is contiguous in memory, so that a warp reads whole lines. Where rows
+are reduced along that mode, one warp takes a row as long as the row is short: lanes then exchange
+what they have by shuffles, and no warp waits for another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Operation, SSAValue
+
+from cutedialect.dialects.cute import (
+    AtomicOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+    TransposeOp,
+)
+from cutedialect.passes.bind.layout_inference import MemoryVectors, contiguous_mode
+
+_LANES = 32
+_MOST_WARPS = 32
+_VECTOR_BITS = 128
+# Vectors of a thread, those of all tensors together that it loads at a time, and those of a lane up
+# to which one warp takes a row that is reduced.
+_VECTORS = 4
+_MOST_LOADED = 8
+_ROW_VECTORS = 4
+# Registers of an SM and of a thread, and those of a thread that do not hold tiles.
+_REGISTER_FILE = 65536
+_MOST_REGISTERS = 255
+_OTHER_REGISTERS = 24
+# Beside tiles that fill the registers, what is loaded and computed for the next vectors.
+_SPARE_REGISTERS = 16
+# Bytes of an SM's tiles that keep its share of the memory's bandwidth busy for as long as a row
+# takes that is reduced twice (3.5 us on an H100), and threads of an SM.
+_RESIDENT_BYTES = 64 << 10
+_MOST_THREADS = 2048
+_MOST_CTAS = 16
+# The share of a tile's registers that is live where it is computed vector by vector.
+_PASSING = 0.25
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a program moves at a time: the shape of its largest tile, the mode of it that is
+    contiguous in memory, the widest element, the bits loaded for each element of the tile, the
+    registers that an element takes where most are live, the modes that are reduced, the elements of
+    a thread's block if the tile is contiguous along either mode somewhere, else 0, and the
+    registers of an element that all work items load alike.
+    """
+
+    shape: tuple[int, int]
+    contiguous: int
+    bits: int
+    loaded_bits: int
+    live: float
+    reduced: frozenset[int]
+    block: int = 0
+    common: float = 0.0
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Residence:
+    """The grid of warps over the modes of the tile, and the CTAs on an SM."""
+
+    warps: tuple[int, int]
+    ctas: int
+
+
+def is_streaming(kernel: KernelOp) -> bool:
+    """Whether a kernel has no multiply of matrices."""
+    return not any(isinstance(op, GemmOp) for op in kernel.walk())
+
+
+def is_common(view: SSAValue) -> bool:
+    """Whether a tile of memory is the same for all work items, so that L2 has it."""
+    while isinstance(view.owner, TransposeOp):
+        view = view.owner.source
+    tile = view.owner
+    return isinstance(tile, LocalTileOp) and all(
+        isinstance(coord.owner, arith.ConstantOp) for coord in tile.operands[1:]
+    )
+
+
+def residence_of(kernel: KernelOp) -> Residence:
+    """How a kernel is bound."""
+    traffic = traffic_of(kernel)
+    return Residence((4, 1), 1) if traffic is None else residence_for(traffic)
+
+
+def traffic_of(kernel: KernelOp) -> Traffic | None:
+    """What a kernel moves; None where it moves no tile."""
+    moved = [type_ for op in kernel.walk() for type_ in _moved(op)]
+    if not moved:
+        return None
+    largest = max(moved, key=lambda type_: prod(type_.shape))
+    size = prod(largest.shape)
+    whole = [type_ for type_ in moved if prod(type_.shape) == size]
+    contiguous = contiguous_mode(largest)
+    blocks = list(_blocks(kernel))
+    rows, columns = (*largest.shape, 1)[:2]
+    return Traffic(
+        (rows, columns),
+        1 if contiguous is None else contiguous,
+        max(type_.bits for type_ in whole),
+        max(_loaded(block, size) for block in blocks),
+        max(_live(block, size) for block in blocks),
+        frozenset(op.mode.value.data for block in blocks for op in _reductions(block, size)),
+        _block(kernel, size),
+        sum(
+            op.result.type.bits / 32  # pyright: ignore
+            for op in kernel.walk()
+            if isinstance(op, LoadOp) and _size(op.result) == size and is_common(op.source)
+        ),
+    )
+
+
+def residence_for(traffic: Traffic) -> Residence:
+    """How such traffic is bound.
+
+    >>> residence_for(Traffic((4, 1024), 1, 16, 16, 1.25, frozenset({1})))
+    Residence(warps=(4, 1), ctas=8)
+    >>> residence_for(Traffic((1, 8192), 1, 16, 16, 0.75, frozenset({1})))
+    Residence(warps=(1, 8), ctas=4)
+    """
+    mode = traffic.contiguous
+    vector = max(1, _VECTOR_BITS // traffic.bits)
+    total = _warps(traffic, vector)
+    along = -(-traffic.shape[mode] // vector)
+    across = traffic.shape[1 - mode]
+    if traffic.reduced == {mode} and along <= _LANES * _ROW_VECTORS:
+        # Rows of a warp each; more of them than warps follow each other in a thread.
+        on_rows = min(total, _power_of_two(across))
+        grid = (min(total // on_rows, _power_of_two(along // _LANES)), on_rows)
+    else:
+        on_line = min(total, _power_of_two(along // _LANES))
+        lanes_left = max(1, _LANES // along)
+        grid = (on_line, min(total // on_line, _power_of_two(across // lanes_left)))
+    return Residence(
+        grid if mode == 0 else (grid[1], grid[0]), _ctas(traffic, _LANES * grid[0] * grid[1])
+    )
+
+
+def _warps(traffic: Traffic, vector: int) -> int:
+    """So few warps that a thread has some vectors, or more where registers want that."""
+    loads = max(1, -(-traffic.loaded_bits // traffic.bits))
+    values = vector * max(1, min(_VECTORS, _MOST_LOADED // loads))
+    warps = _power_of_two(traffic.elements // (_LANES * max(values, traffic.block)))
+
+    def fits(count: int) -> bool:
+        threads = _LANES * count
+        room = min(_MOST_REGISTERS, _REGISTER_FILE // threads)
+        held = (traffic.live + traffic.common) * traffic.elements / threads
+        return held <= room - _OTHER_REGISTERS - _SPARE_REGISTERS
+
+    if traffic.reduced:
+        # CTAs of many threads load and compute in turns, and few of them fit on an SM.
+        warps = min(warps, 8)
+    warps = min(warps, _MOST_WARPS)
+    while warps < _MOST_WARPS and not fits(warps):
+        warps *= 2
+    return warps
+
+
+def _ctas(traffic: Traffic, threads: int) -> int:
+    """The CTAs that keep enough bytes at work, as far as registers reach; 1 leaves them to the
+    assembler.
+    """
+    if not traffic.reduced:
+        return 1
+    loaded = traffic.elements * max(traffic.loaded_bits, 1) // 8
+    wanted = min(-(-_RESIDENT_BYTES // loaded), _MOST_THREADS // threads, _MOST_CTAS)
+    registers = traffic.live * traffic.elements / threads + _OTHER_REGISTERS
+    return max(1, min(wanted, int(_REGISTER_FILE // (threads * registers))))
+
+
+def _power_of_two(number: int) -> int:
+    """The largest power of two up to a number, from 1 on."""
+    return 1 << max(1, number).bit_length() - 1
+
+
+def _moved(op: Operation) -> Iterator[MemRefType]:
+    """The tiles in memory that an op loads or stores."""
+    values: tuple[SSAValue, ...] = ()
+    match op:
+        case LoadOp():
+            values = (op.source,)
+        case CopyOp() | AtomicOp():
+            values = (op.source, op.destination)
+        case _:
+            pass
+    for value in values:
+        if isinstance(value.type, MemRefType):
+            yield value.type
+
+
+def _blocks(kernel: KernelOp) -> Iterator[Block]:
+    """The kernel's block, and those of its loops and branches."""
+    yield kernel.body.block
+    for op in kernel.walk():
+        if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
+            for region in op.regions:
+                yield from region.blocks
+
+
+def _reductions(block: Block, size: int) -> list[ReduceOp]:
+    """The reductions of whole tiles in a block."""
+    return [op for op in block.ops if isinstance(op, ReduceOp) and _size(op.source) == size]
+
+
+def _loads(block: Block, size: int) -> list[LoadOp]:
+    """The loads of whole tiles in a block that wait for memory."""
+    return [
+        op
+        for op in block.ops
+        if isinstance(op, LoadOp) and _size(op.result) == size and not is_common(op.source)
+    ]
+
+
+def _loaded(block: Block, size: int) -> int:
+    """Bits of each element that the loads of a block bring in."""
+    return sum(op.result.type.bits for op in _loads(block, size))  # pyright: ignore
+
+
+def _live(block: Block, size: int) -> float:
+    """Registers for each element of the tile where most of them are live in a block."""
+    order = {op: at for at, op in enumerate(block.ops)}
+    last: dict[SSAValue, Operation] = {}
+    for op in block.ops:
+        for inner in op.walk():
+            for value in inner.operands:
+                last[value] = op
+    reduces = bool(_reductions(block, size))
+
+    def taken(value: SSAValue) -> float:
+        if _size(value) != size:
+            return 0.0
+        made = value.owner
+        if reduces and isinstance(made, LoadOp) and is_common(made.source):
+            return 0.0
+        bits = max(value.type.bits, 8)  # pyright: ignore
+        readers = {use.operation for use in value.uses}
+        passes = isinstance(made, MapOp) and all(
+            isinstance(each, ReduceOp | CopyOp) for each in readers
+        )
+        return (_PASSING if passes and reduces else 1.0) * bits / 32
+
+    ends: dict[Operation, float] = {}
+    for value, op in last.items():
+        ends[op] = ends.get(op, 0.0) + taken(value)
+    now = most = sum(taken(value) for value in last if value.owner not in order)
+    for op in block.ops:
+        now += sum(taken(value) for value in op.results)
+        most = max(most, now)
+        now -= ends.get(op, 0.0) + sum(taken(each) for each in op.results if each not in last)
+    return most
+
+
+def _block(kernel: KernelOp, size: int) -> int:
+    """Elements of a thread's block of a tile that is contiguous along either mode somewhere."""
+    ops = list(kernel.body.block.walk())
+    vectors = MemoryVectors(ops)
+    for op in ops:
+        if isinstance(op, LoadOp) and _size(op.result) == size:
+            along = [vectors.of(op.result, mode) for mode in (0, 1)]
+            if min(along) > 1:
+                return prod(along)
+    return 0
+
+
+def _size(value: SSAValue) -> int:
+    type_ = value.type
+    return prod(type_.shape) if isinstance(type_, FragmentType) else 0

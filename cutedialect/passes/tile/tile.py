@@ -1,0 +1,261 @@
+"""`cute-tile`: give every kernel its grid, its work-item coordinates and its host part.
+
+Before, `cute.tile_index` says which tiles there are, and `cute.gemm` may stand for a whole problem;
+after, tile coordinates come from the block index in the schedule's raster order, and `@launch`
+computes the grid from the tensors' extents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    f32,
+    i32,
+    i64,
+)
+from xdsl.ir import Block, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.atoms import target
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AtomicOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LaunchOp,
+    LocalTileOp,
+    MapOp,
+    MemberOp,
+    MemRefType,
+    ScheduleAttr,
+    SliceOp,
+    TileIndexOp,
+    TransposeOp,
+    YieldOp,
+    shape_of,
+)
+from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.tile.coordinate_bounds import mark_coordinates
+from cutedialect.passes.tile.schedule_heuristic import complete
+from cutedialect.passes.tile.tile_scheduler import grid_size, lower_tile_index, tile_index_of
+from cutedialect.schedule import Schedule
+
+
+@dataclass(frozen=True)
+class TilePass(ModulePass):
+    """Lower work items to block indices and write the host part."""
+
+    name = "cute-tile"
+
+    arch: str = "sm_80"
+    schedule: str | None = None
+
+    def __post_init__(self) -> None:
+        target(self.arch)
+        if self.schedule:
+            Schedule.parse(self.schedule)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        op.attributes["cute.arch"] = StringAttr(self.arch)
+        asked = Schedule.parse(self.schedule) if self.schedule else None
+        kernels = [kernel for kernel in op.ops if isinstance(kernel, KernelOp)]
+        hosts = [host for host in op.ops if isinstance(host, func.FuncOp)]
+        for kernel in kernels:
+            _expand_whole_problem(kernel, asked)
+            mark_coordinates(kernel)
+            given = kernel.schedule.data if kernel.schedule is not None else Schedule()
+            _check_tile(kernel, given.merged(asked))
+            schedule = complete(kernel, given.merged(asked), self.arch)
+            _check_target(kernel, schedule, self.arch)
+            assert schedule.warps is not None
+            threads = 32 * schedule.warps[0] * schedule.warps[1]
+            kernel.properties["schedule"] = ScheduleAttr(schedule)
+            kernel.properties["threads"] = IntegerAttr(threads, i32)
+            cluster = schedule.cluster or (1, 1)
+            if cluster != (1, 1):
+                kernel.properties["cluster"] = IntegerAttr(cluster[0] * cluster[1], i32)
+            index = tile_index_of(kernel)
+            if not hosts:
+                _write_launch(op, kernel, index, schedule, threads)
+            for host in hosts:
+                _fill_in_launches(host, kernel, index, schedule, threads)
+            if index is not None:
+                lower_tile_index(kernel, index, schedule)
+
+
+def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
+    """`cute.gemm` on whole tensors becomes a tile program: work item, k loop, store."""
+    whole = [op for op in kernel.body.block.ops if isinstance(op, GemmOp) and op.is_whole_problem]
+    if not whole:
+        return
+    if len(whole) > 1:
+        raise PassFailedException(whole[1], "expected one whole-problem cute.gemm in a kernel")
+    gemm = whole[0]
+    given = kernel.schedule.data if kernel.schedule is not None else Schedule()
+    tile = given.merged(asked).tile or (128, 128, 32)
+    bm, bn, bk = tile
+    build = ScalarBuilder(InsertPoint.before(gemm), gemm)
+    out_type = gemm.acc.type
+    assert isinstance(out_type, MemRefType)
+    index = build.insert(TileIndexOp(gemm.acc, [bm, bn]))
+    m, n = index.results
+    acc = build.insert(AllocFragmentOp(FragmentType.get(f32, (bm, bn)))).results[0]
+    zero = build.insert(arith.ConstantOp(FloatAttr(0.0, f32))).results[0]
+    build.insert(FillOp(acc, zero))
+    low, one = build.constant(0), build.constant(1)
+    trips = build.tiles(gemm.a, 1, bk)
+    body = Block(arg_types=[i32])
+    build.insert(scf.ForOp(low, trips, one, [], body))
+    inner = ScalarBuilder(InsertPoint.at_end(body), gemm)
+    k = body.args[0]
+    a = inner.insert(LocalTileOp(gemm.a, [bm, bk], [m, k])).results[0]
+    b = inner.insert(LocalTileOp(gemm.b, [bn, bk], [n, k])).results[0]
+    inner.insert(GemmOp(a, b, acc))
+    inner.insert(scf.YieldOp())
+    out = acc
+    if out_type.element != f32:
+        scalar = Block(arg_types=[f32])
+        narrow = arith.TruncFOp(scalar.args[0], out_type.element)
+        scalar.add_ops([narrow, YieldOp(narrow.results[0])])
+        fragment = FragmentType.get(out_type.element, (bm, bn))
+        out = build.insert(MapOp([acc], fragment, scalar)).results[0]
+    view = build.insert(LocalTileOp(gemm.acc, [bm, bn], [m, n])).results[0]
+    build.insert(CopyOp(out, view))
+    gemm.detach()
+    gemm.erase()
+
+
+def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
+    """What a schedule asks for is what the target and the role plan have."""
+    cluster = schedule.cluster or (1, 1)
+    # Twice the portable size is there with an attribute, which the launcher sets.
+    portable = target(arch).max_cluster
+    most = 2 * portable if portable > 1 else 1
+    if cluster[0] * cluster[1] > most:
+        raise PassFailedException(
+            kernel, f"expected a cluster of at most {most} CTAs on {arch}, got {cluster}"
+        )
+    if schedule.epilogue == "tma" and schedule.roles == "uniform":
+        raise PassFailedException(
+            kernel,
+            "expected the role plan specialized or alternate with epilogue = tma, got uniform on "
+            f"{arch}; take epilogue = smem",
+        )
+
+
+def _check_tile(kernel: KernelOp, given: Schedule) -> None:
+    """A schedule's tile is that of the program, which has it in its ops: (M, N) or (M, N, K) of its
+    first multiply.
+    """
+    gemm = next((op for op in kernel.walk() if isinstance(op, GemmOp)), None)
+    if gemm is None or given.tile is None:
+        return
+    written = *shape_of(gemm.acc.type), shape_of(gemm.a.type)[1]
+    if given.tile != written[: max(2, len(given.tile))]:
+        raise PassFailedException(
+            gemm, f"expected the schedule's tile to be the program's {written}, got {given.tile}"
+        )
+
+
+def _write_launch(
+    module: ModuleOp,
+    kernel: KernelOp,
+    index: TileIndexOp | None,
+    schedule: Schedule,
+    threads: int,
+) -> None:
+    """Append `func.func @launch`: the grid from the extents, then the launch."""
+    args = kernel.body.block.args
+    block = Block(arg_types=[arg.type for arg in args])
+    for mine, theirs in zip(block.args, args, strict=True):
+        mine.name_hint = theirs.name_hint
+    build = ScalarBuilder(InsertPoint.at_end(block), kernel)
+    one = build.constant(1)
+    total = one
+    if index is not None:
+        position = _argument_position(kernel, index)
+        tensor = block.args[position]
+        total = grid_size(build, tensor, index.tile.get_values(), schedule)
+    cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
+    build.insert(
+        LaunchOp(
+            kernel.sym_name.data,
+            [total, one, one],
+            block.args,
+            threads=threads,
+            cluster=cluster,
+        )
+    )
+    build.insert(func.ReturnOp())
+    host = func.FuncOp("launch", ([arg.type for arg in args], []), Region(block))
+    host.attributes["cute.written"] = DenseArrayBase.from_list(i64, _written(kernel))
+    host.location = kernel.location
+    module.body.block.add_op(host)
+
+
+def _fill_in_launches(
+    host: func.FuncOp,
+    kernel: KernelOp,
+    index: TileIndexOp | None,
+    schedule: Schedule,
+    threads: int,
+) -> None:
+    """Give launches without a grid theirs, and record which of the host's arguments the kernel
+    stores to.
+    """
+    for launch in [op for op in host.walk() if isinstance(op, LaunchOp)]:
+        if launch.kernel.string_value() != kernel.sym_name.data or launch.grid:
+            continue
+        build = ScalarBuilder(InsertPoint.before(launch), launch)
+        total = one = build.constant(1)
+        if index is not None:
+            tensor = launch.args[_argument_position(kernel, index)]
+            total = grid_size(build, tensor, index.tile.get_values(), schedule)
+        cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
+        again = LaunchOp(
+            kernel.sym_name.data, [total, one, one], launch.args, threads=threads, cluster=cluster
+        )
+        build.insert(again)
+        launch.detach()
+        launch.erase()
+        known = host.attributes.get("cute.written")
+        written = set(known.get_values()) if isinstance(known, DenseArrayBase) else set()
+        given = [again.args[position] for position in _written(kernel)]
+        written |= {i for i, arg in enumerate(host.body.block.args) if arg in given}
+        host.attributes["cute.written"] = DenseArrayBase.from_list(i64, sorted(written))
+
+
+def _written(kernel: KernelOp) -> list[int]:
+    """Positions of the arguments that the kernel may store to."""
+    roots: set[SSAValue] = set()
+    for op in kernel.body.block.walk():
+        if isinstance(op, CopyOp | AtomicOp):
+            value = op.destination
+            while isinstance(view := value.owner, LocalTileOp | SliceOp | TransposeOp | MemberOp):
+                value = view.operands[0]
+            roots.add(value)
+    return [position for position, arg in enumerate(kernel.body.block.args) if arg in roots]
+
+
+def _argument_position(kernel: KernelOp, index: TileIndexOp) -> int:
+    arguments: Sequence[SSAValue] = kernel.body.block.args
+    for position, arg in enumerate(arguments):
+        if arg is index.memref:
+            return position
+    raise PassFailedException(
+        kernel, "expected cute.tile_index on a kernel argument, got another tensor"
+    )
