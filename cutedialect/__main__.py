@@ -1,6 +1,6 @@
-"""`python -m cutedialect <command>`: doctor, cache, compile, schedules, tune. A command's module is
-imported when it is asked for; usage errors exit with 2, anything else that a user can mend with
-one line and 1, Ctrl-C with 130.
+"""`cutedialect <command>` or `python -m cutedialect <command>`: doctor, explain, cache, compile,
+schedules, tune. A command's module is imported when it is asked for; usage errors exit with 2,
+anything else that a user can mend with one line and 1, Ctrl-C with 130.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from cutedialect import environment
+from cutedialect import __version__, environment
 from cutedialect.backend.runtime.errors import CompileError
 
 _INTERRUPTED = 130
 # Command to (module with `main(arguments) -> exit code`, what it does).
 COMMANDS = {
     "doctor": ("cutedialect.tools.doctor", "what is installed and works, to paste into an issue"),
+    "explain": ("cutedialect.tools.explain_command", "what an error's code means, and what to do"),
     "cache": ("cutedialect.tools.cache_command", "list, locate, prune or clear the disk cache"),
     "compile": (
         "cutedialect.tools.compile_command",
@@ -36,9 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] in (["-h"], ["--help"]):
         print(_usage())
         return 0
+    if given[:1] == ["--version"]:
+        print(f"cutedialect {__version__}")
+        return 0
     if not given or given[0] not in COMMANDS:
         got = f"'{given[0]}'" if given else "nothing"
-        print(f"error: expected a command, got {got}\n{_usage()}", file=sys.stderr)
+        _complain(f"expected a command, got {got}\n{_usage()}")
         return 2
     module, _ = COMMANDS[given[0]]
     try:
@@ -50,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CompileError, ValueError, TypeError, OSError) as error:
         if environment.debug():
             raise
-        print(f"error: {error}", file=sys.stderr)
+        _complain(str(error))
         return 1
     except KeyboardInterrupt:
         if environment.debug():
@@ -60,8 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _complain(message: str) -> None:
+    head = "error:"
+    if environment.color(sys.stderr):
+        from cutedialect.tools.styles import styled
+
+        head = styled(head, "error")
+    print(head, message, file=sys.stderr)
+
+
 def _usage() -> str:
-    lines = ["usage: python -m cutedialect COMMAND [--help]", "", "commands:"]
+    lines = ["usage: cutedialect COMMAND [--help]", "       cutedialect --version", "", "commands:"]
     lines += [f"  {name:10} {what}" for name, (_, what) in COMMANDS.items()]
     return "\n".join(lines)
 

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TextIO
 
 VARIABLES = {
     "CUTEDIALECT_DUMP_DIR": "folder for the IR after each pass (NN-pass.mlir) and kernel.ptx",
@@ -102,6 +102,13 @@ def ptxas() -> Path | None:
 def debug() -> bool:
     """Whether errors also show their Python traceback."""
     return _flag("CUTEDIALECT_DEBUG")
+
+
+def color(stream: TextIO) -> bool:
+    """Whether text for a stream may have colors: it goes to a terminal that has them, and NO_COLOR
+    is not set (https://no-color.org).
+    """
+    return not os.environ.get("NO_COLOR") and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _path(name: str) -> Path | None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, fields
 class ScheduleError(ValueError):
     """A schedule that names an unknown field or gives a field an impossible value."""
 
+    code = "CD-SCHEDULE"
+
 
 @dataclass(frozen=True, init=False)
 class Schedule:

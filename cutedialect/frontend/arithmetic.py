@@ -80,7 +80,8 @@ def joined(dtype: DType, scalar: DType) -> DType:
         raise error(
             f"expected a scalar that {dtype.name} holds beside a tile of {dtype.name}, got one of "
             f"{scalar.name}; convert the scalar with .to(cute.{dtype.name}) or the tile with "
-            f".to(cute.{promote(dtype, scalar).name})"
+            f".to(cute.{promote(dtype, scalar).name})",
+            code="CD-P3",
         )
     return dtype
 
@@ -97,12 +98,15 @@ def literal(value: Number, dtype: DType) -> SSAValue:
     if dtype.kind == "f":
         return current().constant(_held(value, dtype), dtype.ir)
     if not hasattr(value, "__index__"):
-        raise error(f"expected an integer for a value of {dtype.name}, got {value!r}")
+        raise error(f"expected an integer for a value of {dtype.name}, got {value!r}", code="CD-P4")
     number = int(value)
     low = -(1 << dtype.bits - 1) if dtype.kind == "i" else 0
     high = low + (1 << dtype.bits) - 1
     if not low <= number <= high:
-        raise error(f"expected a number in {low}..{high} for a value of {dtype.name}, got {number}")
+        raise error(
+            f"expected a number in {low}..{high} for a value of {dtype.name}, got {number}",
+            code="CD-P4",
+        )
     return current().constant(number, dtype.ir)
 
 
@@ -129,7 +133,8 @@ def _held(value: Number, dtype: DType) -> float:
         return number
     raise error(
         f"expected a number {bound} for a value of {dtype.name}, got {value!r}; compute in a wider "
-        "type, such as .to(cute.f32)"
+        "type, such as .to(cute.f32)",
+        code="CD-P4",
     )
 
 
@@ -183,7 +188,7 @@ def binary_value(kind: str, left: SSAValue, right: SSAValue) -> SSAValue:
         return binary_value("sub", left, whole)
     made = _BINARY[kind][column]
     if made is None:
-        raise error(f"expected {_UNDEFINED[kind]}, got {type_}")
+        raise error(f"expected {_UNDEFINED[kind]}, got {type_}", code="CD-P3")
     if made is arith.DivfOp:
         return trace.insert(arith.DivfOp(left, right, _APPROXIMATE)).results[0]
     return trace.insert(made(left, right)).results[0]
@@ -200,7 +205,7 @@ def inverted(value: SSAValue, dtype: DType) -> SSAValue:
     """~x: every bit, or a condition, turned round."""
     ones = -1 if dtype.kind == "i" else (1 << dtype.bits) - 1
     if dtype.kind == "f":
-        raise error(f"expected {_UNDEFINED['xor']}, got {dtype.name}")
+        raise error(f"expected {_UNDEFINED['xor']}, got {dtype.name}", code="CD-P3")
     return binary_value("xor", value, literal(ones, dtype))
 
 

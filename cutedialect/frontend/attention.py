@@ -45,6 +45,7 @@ from .library.attention_schedules import (
 )
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
+from .tracebacks import explained
 
 _LOG2_E = math.log2(math.e)
 # Of 8-bit elements a multiply takes 32 of the depth at once, of others 16.
@@ -140,9 +141,10 @@ def attention(
                     "schedule": schedule, "backend": backend,
                 }  # fmt: skip
                 return call_on_views(partial(attention, **options), given, stream)
-            call = _Call(q, k, v, *scores, *where, scales, return_lse, out, out_dtype)
-            with on_device_of((q,)):
-                ready = call.prepare(out, arch, schedule, backend, spills)
+            with explained():
+                call = _Call(q, k, v, *scores, *where, scales, return_lse, out, out_dtype)
+                with on_device_of((q,)):
+                    ready = call.prepare(out, arch, schedule, backend, spills)
             if key is not None:
                 _calls.keep(key, ready)
         try:

@@ -100,5 +100,5 @@ def _wide(value: Tile | View) -> Tile:
     dtype: DType | None = source.dtype if isinstance(source, Tile) else None
     if dtype is None or dtype.kind != "f" or dtype.bits > 32:
         got = type(value).__name__ if dtype is None else dtype.name
-        raise error(f"expected a tile of floats of at most 32 bits, got {got}")
+        raise error(f"expected a tile of floats of at most 32 bits, got {got}", code="CD-P3")
     return source.to(f32)

@@ -95,7 +95,8 @@ def tile_index(
         raise error(f"expected a tensor, got {type(tensor).__name__}")
     if not 0 < len(tile) <= tensor.rank:
         raise error(
-            f"expected a tile of 1 to {tensor.rank} modes for {tensor.name}, got {len(tile)}"
+            f"expected a tile of 1 to {tensor.rank} modes for {tensor.name}, got {len(tile)}",
+            code="CD-P2",
         )
     extents = [-1 if extent is None else as_extent(extent) for extent in tile]
     extents += [-1] * (tensor.rank - len(tile))
@@ -121,7 +122,7 @@ def full(shape: Sequence[int], value: float | Scalar, dtype: object = None) -> T
     element = as_dtype(dtype)
     extents = tuple(as_extent(extent) for extent in shape)
     if len(extents) not in (1, 2):
-        raise error(f"expected a tile of rank 1 or 2, got shape {extents}")
+        raise error(f"expected a tile of rank 1 or 2, got shape {extents}", code="CD-P2")
     if len(extents) == 1:
         extents = (*extents, 1)
     trace = current()
@@ -151,9 +152,9 @@ def tile_gemm(
         try:
             mma_atom(atom)
         except ValueError as failure:
-            raise error(f"atom: {failure}") from None
+            raise error(f"atom: {failure}", code="CD-P4") from None
     if negate not in (None, *NEGATIONS):
-        raise error(f"negate: expected 'a', 'b' or 'ab', got {negate!r}")
+        raise error(f"negate: expected 'a', 'b' or 'ab', got {negate!r}", code="CD-P4")
     if not (isinstance(acc, Tile) and acc.mutable):
         raise error("expected acc to be a tile made by cute.zeros or cute.full")
     operands: list[SSAValue] = []
@@ -168,7 +169,8 @@ def tile_gemm(
         and shapes[1][1] == shapes[2][1]
     ):
         raise error(
-            f"expected a (M,K), b (K,N) and acc (M,N), got {shapes[0]}, {shapes[1]}, {shapes[2]}"
+            f"expected a (M,K), b (K,N) and acc (M,N), got {shapes[0]}, {shapes[1]}, {shapes[2]}",
+            code="CD-P2",
         )
     turned = current().insert(TransposeOp(operands[1])).results[0]
     named = None if atom is None else StringAttr(atom)
@@ -187,7 +189,9 @@ def copy(source: object, destination: object, mask: Tile | None = None) -> None:
         raise error(f"expected a tile or a view to copy, got {type(source).__name__}")
     source, destination = as_matrix(source), as_matrix(destination)
     if source.shape != destination.shape:
-        raise error(f"expected a source of shape {destination.shape}, got {source.shape}")
+        raise error(
+            f"expected a source of shape {destination.shape}, got {source.shape}", code="CD-P2"
+        )
     _check_element(source, destination)
     if mask is None:
         current().insert(CopyOp(source.use(), destination.use()))
@@ -201,9 +205,12 @@ def _mask(mask: object, shape: tuple[int, ...]) -> Tile:
     """A tile of conditions, broadcast to the shape of what it masks."""
     if not isinstance(mask, Tile) or mask.dtype.bits != 1:
         got = mask.dtype.name if isinstance(mask, Tile) else type(mask).__name__
-        raise error(f"expected a mask to be a tile of conditions, got {got}")
+        raise error(f"expected a mask to be a tile of conditions, got {got}", code="CD-P3")
     if broadcast_shape(mask.shape, shape) != shape:
-        raise error(f"expected a mask that broadcasts to {shape}, got one of shape {mask.shape}")
+        raise error(
+            f"expected a mask that broadcasts to {shape}, got one of shape {mask.shape}",
+            code="CD-P2",
+        )
     if mask.shape == shape:
         return mask
     return elementwise(lambda held: held, (mask,), shape, mask.dtype)
@@ -212,7 +219,10 @@ def _mask(mask: object, shape: tuple[int, ...]) -> Tile:
 def _check_element(source: Tile | View, destination: Tile | View) -> None:
     wanted, got = destination.dtype.name, source.dtype.name
     if wanted != got:
-        raise error(f"expected a source of {wanted}, got {got}; convert it with .to(cute.{wanted})")
+        raise error(
+            f"expected a source of {wanted}, got {got}; convert it with .to(cute.{wanted})",
+            code="CD-P3",
+        )
 
 
 def load(view: View, mask: Tile | None = None, other: float | Scalar | Tile = 0) -> Tile:
@@ -243,7 +253,7 @@ def atomic_add(tile: Tile, view: View) -> None:
         raise error("expected cute.atomic_add(tile, view)")
     into = as_matrix(view)
     if tile.shape != into.shape:
-        raise error(f"expected a tile of shape {into.shape}, got {tile.shape}")
+        raise error(f"expected a tile of shape {into.shape}, got {tile.shape}", code="CD-P2")
     _check_element(tile, into)
     current().insert(AtomicOp("add", tile.use(), into.use()))
 
@@ -270,7 +280,7 @@ def where(condition: Tile | Scalar, yes: object, no: object) -> Tile | Scalar:
     """
     if not isinstance(condition, Tile | Scalar) or condition.dtype.bits != 1:
         got = condition.dtype.name if isinstance(condition, Tile | Scalar) else repr(condition)
-        raise error(f"expected a tile of conditions or a scalar one, got {got}")
+        raise error(f"expected a tile of conditions or a scalar one, got {got}", code="CD-P3")
     sides = [_side(v) for v in (yes, no)]
     tiles = [v for v in sides if isinstance(v, Tile)]
     scalars = [v for v in sides if isinstance(v, Scalar)]
@@ -341,12 +351,14 @@ def _origin(origin: object, mode: int) -> SSAValue | None:
         if at is None and len(origin.origins) == 1:
             at = next(iter(origin.origins.values()))
         if at is None:
-            raise error(f"expected a view tiled along mode {mode}")
+            raise error(f"expected a view tiled along mode {mode}", code="CD-P4")
         return at.use()
     if isinstance(origin, Views):
         trace = current()
         if not trace.loops:
-            raise error("expected cute.coord with a run of tiles inside a loop over it")
+            raise error(
+                "expected cute.coord with a run of tiles inside a loop over it", code="CD-P8"
+            )
         index = trace.loops[-1]
         assert isinstance(index, Scalar)
         step = trace.constant(origin.tile[origin.mode], i32)
@@ -370,7 +382,8 @@ def _floats(value: object, most: int = 64) -> Tile | Scalar:
         what = "a scalar" if isinstance(source, Scalar) else "a tile"
         raise error(
             f"expected {what} of floats{limit}, got {source.dtype.name}; convert it with "
-            ".to(cute.f32)"
+            ".to(cute.f32)",
+            code="CD-P3",
         )
     return source
 
@@ -565,7 +578,9 @@ def map_(function: Callable[..., Tile], *tiles: Tile) -> Tile:
     """Apply a function of tiles that are written with elementwise operators."""
     wanted = len(inspect.signature(function).parameters)
     if wanted != len(tiles):
-        raise error(f"expected {wanted} tiles for {function.__name__}, got {len(tiles)}")
+        raise error(
+            f"expected {wanted} tiles for {function.__name__}, got {len(tiles)}", code="CD-P1"
+        )
     return function(*tiles)
 
 
@@ -583,10 +598,10 @@ def printf(format: str, *args: Scalar | Number) -> None:
                 arg.to(f32 if arg.dtype.kind == "f" else i32_dtype).use() if narrow else arg.use()
             )
         else:
-            raise error(f"expected scalars to print, got {type(arg).__name__}")
+            raise error(f"expected scalars to print, got {type(arg).__name__}", code="CD-P13")
     problem = format_problem(format, [value.type for value in values])
     if problem is not None:
-        raise error(problem)
+        raise error(problem, code="CD-P13")
     current().insert(PrintfOp(format, values))
 
 
@@ -599,13 +614,16 @@ def assert_(condition: Scalar | Tile | bool, message: str) -> None:
     arrays and in the emulator, else by `cute.synchronize`.
     """
     if not isinstance(message, str):
-        raise error(f"expected a message of str, got {type(message).__name__}")
+        raise error(f"expected a message of str, got {type(message).__name__}", code="CD-P13")
     if isinstance(condition, bool | np.bool_):
         if not condition:
-            raise error(f"expected an assertion that holds while the kernel is traced: {message}")
+            raise error(
+                f"expected an assertion that holds while the kernel is traced: {message}",
+                code="CD-P13",
+            )
         return
     if not isinstance(condition, Scalar | Tile) or condition.dtype.bits != 1:
         got = condition.dtype.name if isinstance(condition, Scalar | Tile) else repr(condition)
-        raise error(f"expected a condition, got {got}")
+        raise error(f"expected a condition, got {got}", code="CD-P3")
     holds = ~any_(~condition) if isinstance(condition, Tile) else condition
     current().insert(AssertOp(holds.use(), message))

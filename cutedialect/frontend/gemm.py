@@ -32,6 +32,7 @@ from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import Problem, choose_schedule
 from .ready_call import ReadyCall
+from .tracebacks import explained
 
 _ACCUMULATORS = {
     "f16": (f32, f16),
@@ -148,12 +149,13 @@ def gemm(
                 "schedule": schedule, "backend": backend,
             }  # fmt: skip
             return call_on_views(partial(gemm, **options), given, stream)
-        call = GemmCall(
-            a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
-            scale_a, scale_b, aux, fast_accum, is_scaled,
-        )  # fmt: skip
-        with on_device_of((a, b)):
-            ready = call.prepare(alpha, beta, arch, schedule, backend)
+        with explained():
+            call = GemmCall(
+                a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
+                scale_a, scale_b, aux, fast_accum, is_scaled,
+            )  # fmt: skip
+            with on_device_of((a, b)):
+                ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
     return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)

@@ -54,7 +54,8 @@ def refuse_traced(value: Any, name: str) -> None:
     raise error(
         f"expected {name} to be an array, got a {kind.__name__} of the kernel that is traced; "
         "inside a kernel it is cute.gemm(a, b, acc) with an accumulator like cute.zeros((M, N), "
-        "cute.f32), and code that kernels share is a plain Python function"
+        "cute.f32), and code that kernels share is a plain Python function",
+        code="CD-P11",
     )
 
 

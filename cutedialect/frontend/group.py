@@ -41,4 +41,7 @@ class Group:
         return Tensor(member, self.name)
 
     def __iter__(self):
-        raise error(f"expected `{self.name}[i]` for a number i, got iteration over {self.name}")
+        raise error(
+            f"expected `{self.name}[i]` for a number i, got iteration over {self.name}",
+            code="CD-P10",
+        )

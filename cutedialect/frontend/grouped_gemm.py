@@ -28,6 +28,7 @@ from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import choose_schedule
 from .ready_call import ReadyCall, named_arrays
+from .tracebacks import explained
 
 
 @opaque("call cutedialect.torch.grouped_gemm, a custom operator")
@@ -94,13 +95,16 @@ def grouped_gemm(
                 "schedule": schedule, "backend": backend,
             }  # fmt: skip
             return call_on_views(partial(grouped_gemm, **more), lists, stream)
-        calls = [
-            _call(number, problem, acc_dtype, out_dtype, activation, beta, fast_accum, is_scaled)
-            for number, problem in enumerate(_problems(lists, len(as_)))
-        ]
-        _check_alike(calls)
-        with on_device_of(as_):
-            ready = _prepare(calls, alpha, beta, arch, schedule, backend)
+        with explained():
+            calls = [
+                _call(
+                    number, problem, acc_dtype, out_dtype, activation, beta, fast_accum, is_scaled
+                )
+                for number, problem in enumerate(_problems(lists, len(as_)))
+            ]
+            _check_alike(calls)
+            with on_device_of(as_):
+                ready = _prepare(calls, alpha, beta, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
     results, prepared = ready.run(lists, alpha, beta, stream)

@@ -102,7 +102,9 @@ def launch(
 
     trace = current()
     if trace.launches is None:
-        raise error("expected cute.launch inside a @cute.host function, got it in a kernel")
+        raise error(
+            "expected cute.launch inside a @cute.host function, got it in a kernel", code="CD-P11"
+        )
     if not isinstance(program, KernelFunction) or isinstance(program, HostFunction):
         raise error(f"expected a @cute.kernel function to launch, got {type(program).__name__}")
     try:
@@ -137,10 +139,13 @@ def workspace(shape: Sequence[int | Scalar], dtype: object) -> Tensor:
 
     trace = current()
     if trace.launches is None:
-        raise error("expected cute.workspace inside a @cute.host function, got it in a kernel")
+        raise error(
+            "expected cute.workspace inside a @cute.host function, got it in a kernel",
+            code="CD-P11",
+        )
     extents = tuple(each if isinstance(each, Scalar) else as_extent(each) for each in shape)
     if not extents:
-        raise error("expected a workspace of one mode or more, got none")
+        raise error("expected a workspace of one mode or more, got none", code="CD-P4")
     strides: list[int | Dyn] = []
     step, is_known = 1, True
     for extent in reversed(extents):

@@ -353,7 +353,8 @@ def at_start(program: KernelFunction, message: str) -> Exception:
     from .trace import TraceError
 
     code = program.function.__code__
-    return TraceError(message, location=f"{code.co_filename}:{code.co_firstlineno}")
+    where = f"{code.co_filename}:{code.co_firstlineno}"
+    return TraceError(message, code="CD-P12", location=where)
 
 
 def trace_arguments(

@@ -40,7 +40,7 @@ def range_(start: object, stop: object = None, step: object = 1) -> Loop:
     else:
         number = operator.index(step)  # pyright: ignore[reportArgumentType]
         if number == 0:
-            raise error("expected a step other than 0, got 0")
+            raise error("expected a step other than 0, got 0", code="CD-P4")
         loop = Loop(low, high, stride, is_plain=number == 1)
     _promise(loop, "expected `for k in cute.range(...):` around a body, got the range alone")
     return loop
@@ -48,7 +48,7 @@ def range_(start: object, stop: object = None, step: object = 1) -> Loop:
 
 def _promise(made: object, message: str) -> None:
     """Note what is wrong if `made` is not entered before the kernel ends."""
-    current().unused[id(made)] = error(message)
+    current().unused[id(made)] = error(message, "CD-P8")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class Loop:
             raise error(
                 "expected `for k in cute.range(...):` around a body, got the range in a call or a "
                 "comprehension, such as enumerate, zip, list or sum, which would see one trip; "
-                "count with the loop's index"
+                "count with the loop's index",
+                code="CD-P8",
             )
         current().unused.pop(id(self), None)
         return _trip(self)
@@ -103,7 +104,8 @@ def _trip(loop: Loop) -> Iterator[Scalar]:
         if not finished and trace.failure is None:
             trace.failure = error(
                 f"expected {where} to run to the end of its body, got a break, return or "
-                "exception; a condition inside a loop is `with cute.when(cond):`"
+                "exception; a condition inside a loop is `with cute.when(cond):`",
+                code="CD-P7",
             )
 
 
@@ -138,7 +140,8 @@ class Body(AbstractContextManager[None]):
                 raise error(
                     f"expected the body of a condition to run to its end, got {escape}, which "
                     "would be taken whether or not it holds; put what is not to run under "
-                    "cute.otherwise or another cute.when"
+                    "cute.otherwise or another cute.when",
+                    code="CD-P7",
                 )
         self.traced.__enter__()
 
@@ -151,7 +154,8 @@ class Body(AbstractContextManager[None]):
         trace = current()
         if kind is not None and trace.failure is None:
             trace.failure = error(
-                "expected the body of a condition to run to its end, got an exception"
+                "expected the body of a condition to run to its end, got an exception",
+                code="CD-P7",
             )
         return self.traced.__exit__(kind, value, traceback)
 
@@ -181,10 +185,10 @@ def otherwise() -> AbstractContextManager[None]:
     trace = current()
     last = trace.scope.block.last_op
     if not isinstance(last, scf.IfOp):
-        raise error("expected cute.otherwise right after a cute.when block")
+        raise error("expected cute.otherwise right after a cute.when block", code="CD-P8")
     block = last.false_region.block
     if block.first_op is not block.last_op:
-        raise error("expected one cute.otherwise for a cute.when, got a second one")
+        raise error("expected one cute.otherwise for a cute.when, got a second one", code="CD-P8")
     return Body(_otherwise(block), "cute.otherwise()")
 
 

@@ -26,11 +26,15 @@ def paged(tensor: Tensor, mode: int, table: Tensor, page_size: int) -> Tensor:
     if isinstance(tensor, PagedTensor) or not isinstance(table, Tensor) or table.rank != 2:
         raise error("expected a tensor of pages and a table (entries, pages) of page numbers")
     if table.dtype not in (i32, i64):
-        raise error(f"expected a table of i32 or i64, got {table.dtype.name}")
+        raise error(f"expected a table of i32 or i64, got {table.dtype.name}", code="CD-P3")
     if not 0 < mode < tensor.rank:
-        raise error(f"expected a mode in 1..{tensor.rank - 1} of {tensor.name}, got {mode}")
+        raise error(
+            f"expected a mode in 1..{tensor.rank - 1} of {tensor.name}, got {mode}", code="CD-P4"
+        )
     if not is_page_size(page_size):
-        raise error(f"expected a page size that is a power of two from 8 on, got {page_size}")
+        raise error(
+            f"expected a page size that is a power of two from 8 on, got {page_size}", code="CD-P4"
+        )
     pages = _pages_of(table, page_size)
     return PagedTensor(tensor, mode, pages, pages.all_rows)
 
@@ -100,7 +104,8 @@ class PagedTensor(Tensor):
         """The rows up to `end` - 1 along the paged mode; pages behind are never looked at."""
         if mode != self.mode or not isinstance(first, int) or first != 0:
             raise error(
-                f"expected a slice from 0 on along mode {self.mode} of the paged {self.name}"
+                f"expected a slice from 0 on along mode {self.mode} of the paged {self.name}",
+                code="CD-P14",
             )
         limit = _scalar(end)
         (shorter,) = self.through.once(
@@ -113,7 +118,9 @@ class PagedTensor(Tensor):
         return paged(self, mode, table, page_size)
 
     def __getitem__(self, coords: object) -> Scalar:
-        raise error(f"expected tiles of the paged {self.name}, got single elements of it")
+        raise error(
+            f"expected tiles of the paged {self.name}, got single elements of it", code="CD-P14"
+        )
 
     def view(self, tile: Sequence[int], coords: Sequence[SSAValue]) -> View:
         """The tile at tile coordinates: a part of a page, or pages one after the other."""
@@ -121,11 +128,14 @@ class PagedTensor(Tensor):
         if rows % size and size % rows:
             raise error(
                 f"expected tiles of {self.name} that are whole pages of {size} rows or divide one, "
-                f"got {rows} rows; take a power of two"
+                f"got {rows} rows; take a power of two",
+                code="CD-P14",
             )
         if tile[0] != 0 or tile[self.mode] < 0:
             raise error(
-                f"expected tiles of one entry of the paged {self.name} with a static number of rows"
+                f"expected tiles of one entry of the paged {self.name} with a static number of "
+                "rows",
+                code="CD-P14",
             )
         inside, count = list(tile), max(1, rows // size)
         inside[self.mode] = min(tile[self.mode], size)

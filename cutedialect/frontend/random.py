@@ -31,10 +31,10 @@ def rand(seed: int | Scalar, offset: Tile) -> Tile:
     elements of different places different offsets: `cute.rand(seed, row * columns + column)`.
     """
     if not isinstance(offset, Tile) or offset.dtype != i32:
-        raise error("expected offsets as a tile of i32 (made of cute.coord)")
+        raise error("expected offsets as a tile of i32 (made of cute.coord)", code="CD-P3")
     if isinstance(seed, Scalar):
         if seed.dtype.kind == "f":
-            raise error(f"expected a seed of integers, got {seed.dtype.name}")
+            raise error(f"expected a seed of integers, got {seed.dtype.name}", code="CD-P3")
         key = seed.to(i32).use()
     elif is_number(seed) and hasattr(seed, "__index__"):
         key = current().constant(_signed(int(seed) & _MASK), i32_type)

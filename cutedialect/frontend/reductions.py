@@ -14,7 +14,7 @@ from .trace import current, error
 def _reduce(kind: str, tile: object, mode: int, local: bool = False) -> Tile:
     source = tile.load() if isinstance(tile, View) else tile
     if not isinstance(source, Tile) or len(source.shape) != 2:
-        raise error("expected a tile of rank 2 to reduce")
+        raise error("expected a tile of rank 2 to reduce", code="CD-P2")
     dtype = source.dtype
     if dtype.kind != "f" and dtype.bits < 32:
         source = source.to(i32)
@@ -31,9 +31,11 @@ def reduce(tile: object, mode: int, combine: str) -> Tile:
     order that the schedule fixes, so that equal calls give equal bits.
     """
     if combine not in REDUCTIONS:
-        raise error(f"expected combine to be one of {', '.join(REDUCTIONS)}, got {combine!r}")
+        raise error(
+            f"expected combine to be one of {', '.join(REDUCTIONS)}, got {combine!r}", code="CD-P4"
+        )
     if mode not in (0, 1):
-        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}")
+        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
     return _reduce(combine, tile, mode)
 
 
@@ -72,5 +74,5 @@ def any_(condition: Tile, *, local: bool = False) -> Scalar:
     warpgroups do where they can, else all warps meet at a barrier.
     """
     if not isinstance(condition, Tile) or condition.dtype.bits != 1:
-        raise error("expected a tile of conditions")
+        raise error("expected a tile of conditions", code="CD-P3")
     return Scalar(current().insert(AnyOp(condition.use(), local)).results[0])

@@ -147,19 +147,22 @@ class Scalar:
     def __bool__(self) -> bool:
         raise error(
             "expected a Python bool, got a run-time condition; use `with cute.when(cond):` for if, "
-            "cute.where(cond, a, b), & and | for and and or, cute.minimum and cute.maximum"
+            "cute.where(cond, a, b), & and | for and and or, cute.minimum and cute.maximum",
+            code="CD-P9",
         )
 
     def __float__(self) -> float:
         raise error(
             "expected a Python number, got a run-time scalar; convert it with .to(cute.f32), and "
-            "use cute.exp and the like in the place of Python's math"
+            "use cute.exp and the like in the place of Python's math",
+            code="CD-P9",
         )
 
     def __format__(self, spec: str) -> str:
         raise error(
             "expected a value that is known while the kernel is traced, got a run-time scalar; "
-            'print it with cute.printf("%d", value)'
+            'print it with cute.printf("%d", value)',
+            code="CD-P9",
         )
 
     def __abs__(self) -> Scalar:
@@ -170,7 +173,8 @@ class Scalar:
 
     def __index__(self) -> int:
         raise error(
-            "expected a Python int, got a run-time scalar; use cute.range for run-time trips"
+            "expected a Python int, got a run-time scalar; use cute.range for run-time trips",
+            code="CD-P9",
         )
 
 
@@ -180,14 +184,15 @@ def as_i32(value: object, what: str) -> SSAValue:
         if value.dtype.kind == "f" or value.dtype.bits > 32:
             raise error(
                 f"expected {what} of type i32, got {value.dtype.name}; convert it with "
-                ".to(cute.i32): extents are below 2**31"
+                ".to(cute.i32): extents are below 2**31",
+                code="CD-P3",
             )
         return value.to(i32_dtype).use()
     if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
         raise error(f"expected {what} to be an int or a scalar, got {type(value).__name__}")
     number = operator.index(value)  # pyright: ignore[reportArgumentType]
     if not -(1 << 31) <= number < 1 << 31:
-        raise error(f"expected {what} that i32 holds, got {number}")
+        raise error(f"expected {what} that i32 holds, got {number}", code="CD-P4")
     return current().constant(number, i32)
 
 
@@ -198,7 +203,8 @@ def as_condition(value: object, what: str) -> SSAValue:
     if isinstance(value, bool | np.bool_):
         raise error(
             f"expected {what} to be a run-time condition, got {value}, known while the kernel is "
-            "traced; use Python's if"
+            "traced; use Python's if",
+            code="CD-P9",
         )
     got = value.dtype.name if isinstance(value, Scalar) else type(value).__name__
-    raise error(f"expected {what} to be a run-time condition, got {got}")
+    raise error(f"expected {what} to be a run-time condition, got {got}", code="CD-P3")

@@ -28,9 +28,9 @@ def top_k(tile: object, k: int) -> tuple[Tile, Tile]:
     source = _loaded(tile)
     rows, columns = source.shape
     if isinstance(k, bool) or not isinstance(k, int) or not 0 < k <= columns:
-        raise error(f"expected k in 1..{columns}, got {k!r}")
+        raise error(f"expected k in 1..{columns}, got {k!r}", code="CD-P4")
     if source.dtype.kind != "f":
-        raise error(f"expected a tile of floats, got {source.dtype.name}")
+        raise error(f"expected a tile of floats, got {source.dtype.name}", code="CD-P3")
     values, places = full((rows, k), 0.0, source.dtype), full((rows, k), 0, i32)
     rest = source
     for number in range(k):
@@ -51,5 +51,5 @@ def _largest(source: Tile, mode: int) -> tuple[Tile, Tile]:
 def _loaded(tile: object) -> Tile:
     source = tile.load() if isinstance(tile, View) else tile
     if not isinstance(source, Tile) or len(source.shape) != 2:
-        raise error("expected a tile of rank 2")
+        raise error("expected a tile of rank 2", code="CD-P2")
     return source

@@ -93,7 +93,9 @@ class Tensor:
         bounds: beyond `end` loads give 0 and stores write nothing.
         """
         if not 0 <= mode < self.rank:
-            raise error(f"expected a mode in 0..{self.rank - 1} of {self.name}, got {mode}")
+            raise error(
+                f"expected a mode in 0..{self.rank - 1} of {self.name}, got {mode}", code="CD-P4"
+            )
         bounds = as_i32(first, "the start of a slice"), as_i32(end, "the end of a slice")
         return Tensor(current().insert(SliceOp(self.value, mode, *bounds)).results[0], self.name)
 
@@ -124,13 +126,17 @@ class Tensor:
         if len(given) != self.rank:
             raise error(
                 f"expected one coordinate for each of the {self.rank} modes of {self.name}, "
-                f"got {len(given)}"
+                f"got {len(given)}",
+                code="CD-P2",
             )
         values = [as_i32(each, "a coordinate") for each in given]
         return Scalar(current().insert(ReadOp(self.value, values)).results[0])
 
     def __iter__(self):
-        raise error(f"expected tiles or single elements of {self.name}, got iteration over it")
+        raise error(
+            f"expected tiles or single elements of {self.name}, got iteration over it",
+            code="CD-P10",
+        )
 
 
 class View:
@@ -160,7 +166,9 @@ class View:
     def T(self) -> View:
         """The tile with its two modes exchanged; a vector becomes a row."""
         if len(self.shape) > 2:
-            raise error(f"expected a tile of rank 1 or 2 to transpose, got shape {self.shape}")
+            raise error(
+                f"expected a tile of rank 1 or 2 to transpose, got shape {self.shape}", code="CD-P2"
+            )
         turned = current().insert(TransposeOp(self.use())).results[0]
         last = max(1, len(self.shape) - 1)
         return View(turned, self.tensor, {last - mode: at for mode, at in self.origins.items()})
@@ -217,7 +225,10 @@ class Views:
         return self.tensor.view(self.tile, coords)
 
     def __iter__(self):
-        raise error("expected `for k in cute.range(x.tiles): x[k]`, got iteration over x itself")
+        raise error(
+            "expected `for k in cute.range(x.tiles): x[k]`, got iteration over x itself",
+            code="CD-P10",
+        )
 
 
 def _i32() -> IntegerType:
@@ -261,7 +272,8 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
     tile, coord = tuple(tile), tuple(coord)
     if not 0 < len(tile) <= tensor.rank:
         raise error(
-            f"expected a tile of 1 to {tensor.rank} modes for {tensor.name}, got {len(tile)}"
+            f"expected a tile of 1 to {tensor.rank} modes for {tensor.name}, got {len(tile)}",
+            code="CD-P2",
         )
     batch = tensor.rank - len(tile)
     extents: list[int] = [0] * batch
@@ -269,12 +281,15 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
         if extent is None and not isinstance(tensor.memref.shape[batch + position], int):
             raise error(
                 f"expected a static extent of mode {batch + position} of {tensor.name} for a tile "
-                "extent of None, got a run-time one; give the extent"
+                "extent of None, got a run-time one; give the extent",
+                code="CD-P4",
             )
         extents.append(-1 if extent is None else as_extent(extent))
     wanted = sum(extent >= 0 for extent in extents)
     if len(coord) != wanted:
-        raise error(f"expected {wanted} coordinates for {tensor.name}, got {len(coord)}")
+        raise error(
+            f"expected {wanted} coordinates for {tensor.name}, got {len(coord)}", code="CD-P2"
+        )
     values: list[SSAValue | None] = []
     open_mode: int | None = None
     given = iter(coord)
@@ -282,7 +297,7 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
         at = 0 if extent < 0 else next(given)
         if at is None:
             if open_mode is not None:
-                raise error("expected at most one coordinate of None")
+                raise error("expected at most one coordinate of None", code="CD-P4")
             open_mode = mode
             values.append(None)
         else:
@@ -298,7 +313,7 @@ def as_extent(extent: object) -> int:
         raise error(f"expected tile extents to be ints or None, got {type(extent).__name__}")
     number = operator.index(extent)  # pyright: ignore[reportArgumentType]
     if number <= 0:
-        raise error(f"expected positive tile extents, got {number}")
+        raise error(f"expected positive tile extents, got {number}", code="CD-P4")
     return number
 
 
@@ -359,7 +374,8 @@ class Tile:
         if promote(mine, theirs) != mine and not is_rounded:
             raise error(
                 f"expected a value that a tile of {mine.name} holds, got one of {theirs.name}; "
-                f"convert it with .to(cute.{mine.name})"
+                f"convert it with .to(cute.{mine.name})",
+                code="CD-P3",
             )
 
     def to(self, dtype: object) -> Tile:
@@ -499,10 +515,15 @@ class Tile:
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        raise error("expected a Python bool, got a tile; use cute.where for elementwise choices")
+        raise error(
+            "expected a Python bool, got a tile; use cute.where for elementwise choices",
+            code="CD-P9",
+        )
 
     def __format__(self, spec: str) -> str:
-        raise error("expected a value that is known while the kernel is traced, got a tile")
+        raise error(
+            "expected a value that is known while the kernel is traced, got a tile", code="CD-P9"
+        )
 
     def __abs__(self) -> Tile:
         from .functions import abs_
@@ -510,14 +531,14 @@ class Tile:
         return abs_(self)
 
     def __iter__(self):
-        raise error("expected whole-tile operations, got iteration over a tile")
+        raise error("expected whole-tile operations, got iteration over a tile", code="CD-P10")
 
 
 def as_matrix(value: View | Tile) -> View | Tile:
     """A vector (n,) as the column (n,1); a matrix as it is."""
     rank = len(value.shape)
     if rank not in (1, 2):
-        raise error(f"expected a tile of rank 1 or 2, got shape {value.shape}")
+        raise error(f"expected a tile of rank 1 or 2, got shape {value.shape}", code="CD-P2")
     return value.T.T if rank == 1 else value
 
 
@@ -562,7 +583,10 @@ def broadcast_shape(*shapes: tuple[int, ...]) -> tuple[int, ...]:
         wide = {extent for extent in extents if extent != 1}
         if len(wide) > 1:
             shown = " and ".join(map(str, shapes))
-            raise error(f"expected tiles whose modes agree (aligned from the left), got {shown}")
+            raise error(
+                f"expected tiles whose modes agree (aligned from the left), got {shown}",
+                code="CD-P2",
+            )
         result.append(wide.pop() if wide else 1)
     return tuple(result)
 

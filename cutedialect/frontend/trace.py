@@ -46,7 +46,12 @@ TRACING = "trace_body"
 
 
 class TraceError(CompileError):
-    """A kernel that the language cannot express, at the user's line."""
+    """A kernel that the language cannot express, at the user's line. Its code is of the family
+    CD-P, of which CD-P1 says no more than that something has the wrong kind.
+    """
+
+    def __init__(self, message: str, *, code: str = "CD-P1", location: str | None = None) -> None:
+        super().__init__(message, code=code, location=location)
 
 
 @dataclass
@@ -106,7 +111,8 @@ class Trace:
         if not scope.open:
             raise error(
                 f"expected a value that lives here, got {what} made inside {scope.what}; keep "
-                "state in a tile made before it (cute.zeros) and use .assign or +="
+                "state in a tile made before it (cute.zeros) and use .assign or +=",
+                code="CD-P5",
             )
 
 
@@ -131,7 +137,9 @@ _traces = _Traces()
 def current() -> Trace:
     """The trace in progress; outside of a kernel, an error."""
     if not _traces.stack:
-        raise TraceError("expected a call inside a @cute.kernel function, got one outside")
+        raise TraceError(
+            "expected a call inside a @cute.kernel function, got one outside", code="CD-P11"
+        )
     return _traces.stack[-1]
 
 
@@ -188,8 +196,10 @@ def location() -> LocationAttr:
     )
 
 
-def error(message: str) -> TraceError:
-    """A TraceError at the user's line."""
+def error(message: str, code: str = "CD-P1") -> TraceError:
+    """A TraceError at the user's line; what `python -m cutedialect explain` says of its code is in
+    cutedialect/explanations.
+    """
     frame = user_frame()
-    failure = TraceError(message, location=f"{frame.f_code.co_filename}:{frame.f_lineno}")
-    return failure
+    where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    return TraceError(message, code=code, location=where)

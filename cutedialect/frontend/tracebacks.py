@@ -1,12 +1,15 @@
 """What a traceback shows of an error that this package raises, or that a program raises while it is
 traced: the caller, the entry point, and the program's own lines, without the frames between them.
-CUTEDIALECT_DEBUG=1 shows all.
+CUTEDIALECT_DEBUG=1 shows all. An error of the arguments gets the code of its page, which a
+traceback names below the message.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from cutedialect import environment
@@ -21,7 +24,10 @@ def concise(error: Exception) -> Exception:
     """The error to raise at an entry point: a mistake of the user with a short traceback, anything
     else, which is a fault of ours, as it is.
     """
-    if environment.debug() or not _is_for_user(error):
+    if not _is_for_user(error):
+        return error
+    _explain(error)
+    if environment.debug():
         return error
     frames: list[TracebackType] = []
     here = error.__traceback__
@@ -34,6 +40,39 @@ def concise(error: Exception) -> Exception:
         shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
     error.__cause__, error.__suppress_context__ = None, True
     return error.with_traceback(shown)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Give errors of a call's arguments their codes."""
+    try:
+        yield
+    except (TypeError, ValueError, RuntimeError) as error:
+        if _is_for_user(error):
+            _explain(error)
+        raise
+
+
+# Of errors of this package that are Python's own classes; subclasses have a code themselves.
+_CODES = ((TypeError, "CD-K1"), (ValueError, "CD-K2"), (RuntimeError, "CD-DEVICE"))
+
+
+def _explain(error: Exception) -> None:
+    """Give an error of the arguments a code, and name its page where tracebacks show notes."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not last.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        return  # raised by a user's function
+    code = getattr(error, "code", None)
+    if code is None:
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+        if code is None:
+            return
+        error.code = code  # type: ignore[attr-defined]
+    note = f"python -m cutedialect explain {code}"
+    if note not in getattr(error, "__notes__", ()):
+        error.add_note(note)
 
 
 def _is_for_user(error: Exception) -> bool:

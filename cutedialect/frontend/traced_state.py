@@ -50,7 +50,8 @@ class StateBefore:
                 raise error(
                     f"expected '{name}' to have a value whether or not the condition holds, got "
                     "one under it only; the body of a condition is always traced: choose with "
-                    "cute.where(condition, a, b)"
+                    "cute.where(condition, a, b)",
+                    code="CD-P6",
                 )
             return
         old = before[name]
@@ -61,7 +62,8 @@ class StateBefore:
             raise error(
                 f"expected '{name}' to keep its value across the {where}, got it rebound in the "
                 f"body; use {name}.assign(...) or {name} += ... on a tile made by cute.zeros or "
-                "cute.full"
+                "cute.full",
+                code="CD-P6",
             )
         if is_live(frame, name):
             raise self._refusal(name, "rebound")
@@ -71,12 +73,14 @@ class StateBefore:
             return error(
                 f"expected '{name}' to be the same in every trip of the loop, got it {how} in the "
                 "body, which is traced once for all trips; count with the loop's index, or "
-                f"{_IN_TILES}"
+                f"{_IN_TILES}",
+                code="CD-P6",
             )
         return error(
             f"expected '{name}' to be the same whether or not the condition holds, got it {how} "
             "under it; the body of a condition is always traced: choose with "
-            f"cute.where(condition, a, b), or {_IN_TILES}"
+            f"cute.where(condition, a, b), or {_IN_TILES}",
+            code="CD-P6",
         )
 
 

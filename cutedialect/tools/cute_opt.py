@@ -194,7 +194,7 @@ class CuteOpt:
             yield f"{name}{spec}\n    {summary}\n"
 
     def _report(self, diagnostic: Diagnostic) -> None:
-        self.stderr.write(diagnostic.render(self.sources))
+        self.stderr.write(diagnostic.render(self.sources, environment.color(self.stderr)))
 
 
 class _Chunk:

@@ -25,6 +25,8 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from cutedialect.remarks import Remark
 
+from .styles import styled
+
 Severity = Literal["error", "warning", "remark", "note"]
 
 
@@ -52,15 +54,23 @@ class Diagnostic:
     width: int = 1
     notes: tuple[Diagnostic, ...] = ()
 
-    def render(self, sources: Mapping[str, str]) -> str:
+    def render(self, sources: Mapping[str, str], color: bool = False) -> str:
         """The text for a terminal, ending in a newline. `sources` maps file names to texts; a file
         that is not among them is read from disk if it can be.
         """
         where = "<unknown>:0:0" if self.position is None else str(self.position)
-        lines = [f"{where}: {self.severity}: {self.message}"]
+        severity, message = f"{self.severity}:", self.message
+        if color:
+            where, message = styled(where, "text"), styled(message, "text")
+            severity = styled(severity, self.severity)
+        lines = [f"{where}: {severity} {message}"]
         if self.position is not None:
-            lines += _underlined(self.position, self.width, sources)
-        return "\n".join(lines) + "\n" + "".join(note.render(sources) for note in self.notes)
+            underlined = _underlined(self.position, self.width, sources)
+            if color and underlined:
+                underlined[-1] = styled(underlined[-1], "caret")
+            lines += underlined
+        notes = "".join(note.render(sources, color) for note in self.notes)
+        return "\n".join(lines) + "\n" + notes
 
 
 class ReportedError(Exception):

@@ -50,6 +50,8 @@ _VERSIONED = {
 class DriverError(RuntimeError):
     """A call of the driver that did not succeed; `status` is its CUresult."""
 
+    code = "CD-DEVICE"
+
     def __init__(self, function: str, status: int, name: str) -> None:
         super().__init__(f"expected {function} to succeed, got {name} ({status})")
         self.status = status

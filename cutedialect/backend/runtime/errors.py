@@ -63,6 +63,8 @@ class KernelAssertionError(AssertionError):
     name, `cta` the number of the CTA in which it failed first.
     """
 
+    code = "CD-ASSERT"
+
     def __init__(self, message: str, *, location: str | None, kernel: str, cta: int) -> None:
         super().__init__(message)
         self.message = message
@@ -72,4 +74,4 @@ class KernelAssertionError(AssertionError):
 
     def __str__(self) -> str:
         where = f"{self.location}: " if self.location is not None else ""
-        return f"{where}error[CD-ASSERT]: {self.message} (kernel '{self.kernel}', CTA {self.cta})"
+        return f"{where}error[{self.code}]: {self.message} (kernel '{self.kernel}', CTA {self.cta})"

@@ -31,9 +31,13 @@ _POLL = 1e-4
 class NoDeviceError(RuntimeError):
     """There is no CUDA device, or no CuPy, to time kernels with."""
 
+    code = "CD-DEVICE"
+
 
 class DeviceLostError(RuntimeError):
     """A kernel left the device unusable for this process, or does not end."""
+
+    code = "CD-DEVICE"
 
 
 class Timer(Protocol):
