@@ -30,7 +30,7 @@ from .gemm_scales import BLOCK, check_tile, number_of, scale_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
-from .library.gemm_schedules import Problem, choose_schedule
+from .library.gemm_schedules import Problem, choose_schedule, warpgroups
 from .ready_call import ReadyCall
 from .tracebacks import explained
 
@@ -90,8 +90,9 @@ def gemm(
     the transposed view of DeepGEMM's (N / 128, K / 128). In all of them strides are free, 128 rows
     of a or single columns of b may have blocks too, and batch dimensions broadcast.
 
-    With fast_accum the tensor cores sum fp8 products over all of K, on Hopper to some 13 bits; with
-    fast_accum=False every 128 of K are added up in f32 registers. Block scales always do.
+    With fast_accum the tensor cores may sum fp8 products over all of K, on Hopper to some 13 bits;
+    small tiles with K > 1024 add up every 128 or 256 of K in f32 registers all the same, since that
+    costs no time there. With fast_accum=False every 128 of K always are, and with block scales.
 
     precision: of f32 operands "tf32", the default: they are rounded to 10 bits of mantissa and the
     products summed in f32, so that an element is off by up to 2^-10 of the sum of the magnitudes of
@@ -547,9 +548,29 @@ class GemmCall:
             "acc_dtype": self.acc_dtype,
             "epilogue_dtype": self.epilogue_dtype,
             "swapped": self.swapped,
-            "promotes": self.promotes,
+            "promotes": self.promotes or self._promotes_freely(tile, schedule, arch, specs),
             "spans": tuple(spans),
         }
+
+    def _promotes_freely(
+        self,
+        tile: tuple[int, ...],
+        schedule: Schedule | None,
+        arch: str,
+        specs: Sequence[TensorSpec] | None,
+    ) -> bool:
+        """Whether fp8 sums leave the tensor cores after each trip, though they need not: where the
+        depth is long, and a thread has so few that it adds them while memory is waited for.
+        """
+        if (
+            self.a.dtype not in _EIGHT_BIT_FLOATS
+            or schedule is None
+            or schedule.tile is None
+            or (self.k is not None and self.k <= _LONG_SUM)
+            or not self.takes_wgmma(arch, specs)
+        ):
+            return False
+        return tile[0] * tile[1] <= _FREELY_PROMOTED * 128 * warpgroups(schedule)
 
     def _blocks(self) -> tuple[int, int, int]:
         """What the extents of a tile whose products are promoted have to divide, 0 for any."""
@@ -613,8 +634,12 @@ def _pitch(operand: Operand, spec: TensorSpec) -> int:
 
 # Bytes of a line of the cache.
 _PITCH = 128
-# Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup).
+# Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup), and
+# those that are without being asked, of sums that are longer: up to there tensor cores lose no more
+# than rounding the result to bf16 does.
 _MOST_PROMOTED = 96
+_FREELY_PROMOTED = 32
+_LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = 4
 # What a run-time extent counts as.
 _LARGE = 4096

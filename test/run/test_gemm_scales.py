@@ -288,6 +288,28 @@ def test_fast_sums_keep_fewer_bits_than_promoted_ones():
     assert np.all(fast < exact)
 
 
+@pytest.mark.parametrize(
+    ("options", "is_exact"),
+    [
+        ({}, True),
+        ({"fast_accum": False}, True),
+        ({"schedule": "tile = (64,128,128), stages = 2"}, False),
+    ],
+    ids=["default", "promoted", "large tile"],
+)
+def test_long_sums_of_small_tiles_are_promoted(options, is_exact):
+    """By default the error of few rows with a long K is that of a result in bf16, though all of K
+    in the tensor cores would lose several times as much.
+    """
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(shape).astype(E4M3) for shape in ((16, 7168), (7168, 40)))
+    got = run(a, in_columns(b), arch="sm_90a", **options)
+    exact = a.astype("f8") @ b.astype("f8")
+    found = np.abs(got.astype("f8") - exact).max()
+    rounded = np.abs((wide(a) @ wide(b)).astype(BF16).astype("f8") - exact).max()
+    assert (found <= 2 * rounded) == is_exact
+
+
 @pytest.mark.parametrize("scales", ["none", "one", "rows", "blocks"])
 def test_random_error_is_that_of_the_precision(scales):
     """At most twice the error of numpy's f32 from operands of the same precision."""

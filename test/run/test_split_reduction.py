@@ -2,6 +2,7 @@
 everything behind the product once.
 """
 
+import re
 from functools import partial
 
 import ml_dtypes
@@ -55,6 +56,18 @@ def test_what_follows_the_product_is_done_once(mode):
     wanted = 2 * product(a, b) - c + bias
     np.testing.assert_array_equal(aux, wanted)
     np.testing.assert_array_equal(got, np.maximum(wanted, 0))
+
+
+@pytest.mark.parametrize("arch", TILES)
+@pytest.mark.parametrize("mode", ["split", "stream"])
+def test_parts_are_kept_in_vectors(mode, arch):
+    """Threads keep and take 16 bytes at once, those of a warp next to each other."""
+    a, b = (cute.TensorSpec((256, 256), "f16") for _ in range(2))
+    kernel = cute.compile(cute.gemm, a, b, arch=arch, schedule=f"{TILES[arch]}, {MODES[mode]}")
+    for op in ("ld.global.", "st.global."):
+        parts = re.findall(rf"{re.escape(op)}(\S+)\s.*%f", kernel.ptx)
+        assert parts
+        assert set(parts) == {"v4.b32"}
 
 
 @pytest.mark.parametrize(("parts", "scheduler"), [(2, "single"), (7, "persistent")])

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i32
@@ -48,8 +47,9 @@ from cutedialect.passes.tile.launch_arguments import add_argument
 from cutedialect.schedule import Schedule
 
 _ALIGNMENT = 16
-# Accumulators in the layout of an MMA atom have two neighboring columns in a thread.
-_NEIGHBORS = 2
+# Elements that a thread has next to each other where sums are kept.
+_NEIGHBORS = 4
+_COUNTERS = MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((Dyn(),), (1,)))
 
 Scalars = Callable[[ScalarBuilder, SSAValue], SSAValue]
 
@@ -206,9 +206,9 @@ def share_reduction(
         op = op.next_op
     counters = add_argument(
         kernel,
-        MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((Dyn(),), (1,))),
+        _COUNTERS,
         "arrivals",
-        lambda launch: _workspace(launch, share.counters, (), i32, True),
+        lambda launch: _workspace(launch, share.counters, _COUNTERS, True),
     )
     partials = [
         add_argument(
@@ -218,8 +218,7 @@ def share_reduction(
             lambda launch, value=value: _workspace(
                 launch,
                 share.counters if atomic else share.slots,
-                _shape(value),
-                _element(value),
+                _partials_type(value),
                 atomic,
             ),
         )
@@ -367,7 +366,7 @@ def _slot(
 ) -> SSAValue:
     """The tile of the workspace with this number."""
     zero = build.constant(0)
-    tile = [0, *_shape(accumulator)]
+    tile = [0, -1, -1]
     return build.insert(LocalTileOp(partials, tile, [slot, zero, zero])).results[0]
 
 
@@ -380,22 +379,32 @@ def _direct(accumulator: SSAValue) -> UniversalCopyType:
 
 def _partials_type(accumulator: SSAValue) -> MemRefType:
     rows, columns = _shape(accumulator)
-    layout = Layout((Dyn(), rows, columns), (rows * columns, columns, 1))
+    down, along = _in_vectors(rows, columns)
+    layout = Layout((Dyn(), down.shape, along.shape), (rows * columns, down.stride, along.stride))
     return MemRefType.get(_element(accumulator), "gmem", _ALIGNMENT, layout)
+
+
+def _in_vectors(rows: int, columns: int) -> tuple[Layout, Layout]:
+    """Rows and columns of a tile that lies as threads hold it: in the layouts of MMA atoms a thread
+    has two neighboring columns of a row and of the eighth one below, which are 16 bytes here, and
+    those of a warp follow each other.
+    """
+    if rows % 16 or columns % 8:
+        return Layout(rows, columns), Layout(columns, 1)
+    return (
+        Layout((8, 2, rows // 16), (16, 2, 16 * columns)),
+        Layout((2, 4, columns // 8), (1, 4, 128)),
+    )
 
 
 def _workspace(
     launch: LaunchOp,
     count: Callable[[ScalarBuilder, LaunchOp], SSAValue],
-    shape: tuple[int, ...],
-    element: Attribute,
+    type_: MemRefType,
     zeroed: bool,
 ) -> WorkspaceOp:
-    """Host part: so many tiles of a shape, in front of a launch."""
+    """Host part: so many tiles or counters of a tensor's type, in front of a launch."""
     build = ScalarBuilder(InsertPoint.before(launch), launch)
-    strides = tuple(prod(shape[i:]) for i in range(len(shape) + 1))
-    layout = Layout((Dyn(), *shape), strides)
-    type_ = MemRefType.get(element, "gmem", _ALIGNMENT, layout)
     return WorkspaceOp([count(build, launch)], type_, zeroed)
 
 

@@ -3,7 +3,7 @@
 
 // BLESSED ORDERED
 // ORDERED: builtin.module attributes {cute.arch = "sm_80"} {
-// ORDERED-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">) attributes {schedule = #cute.schedule<"warps = (2,2), stages = 4, roles = uniform, scheduler = single, raster = 8, split_k = 4, epilogue = direct">, threads = 128 : i32} {
+// ORDERED-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">) attributes {schedule = #cute.schedule<"warps = (2,2), stages = 4, roles = uniform, scheduler = single, raster = 8, split_k = 4, epilogue = direct">, threads = 128 : i32} {
 // ORDERED-NEXT:     %0 = cute.block_idx x
 // ORDERED-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // ORDERED-NEXT:     %2 = arith.constant 64 : i32
@@ -69,8 +69,8 @@
 // ORDERED-NEXT:     %57 = arith.muli %8, %7 overflow<nsw> : i32
 // ORDERED-NEXT:     %58 = arith.addi %57, %9 overflow<nsw> : i32
 // ORDERED-NEXT:     %59 = arith.constant 0 : i32
-// ORDERED-NEXT:     %60 = cute.local_tile %partials, [*, 64, 64], (%58, %59, %59) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
-// ORDERED-NEXT:     cute.copy %29, %60 {atom = !cute_nvgpu.atom.universal_copy<f32, 64 b>} : !cute.fragment<f32, "(64,64)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
+// ORDERED-NEXT:     %60 = cute.local_tile %partials, [*, _, _], (%58, %59, %59) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
+// ORDERED-NEXT:     cute.copy %29, %60 {atom = !cute_nvgpu.atom.universal_copy<f32, 128 b>} : !cute.fragment<f32, "(64,64)"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
 // ORDERED-NEXT:     %61 = cute.last_arrival %arrivals[%8] of %7 : !cute.memref<i32, gmem, align<16>, "(?):(1)">
 // ORDERED-NEXT:     scf.if %61 {
 // ORDERED-NEXT:       %62 = arith.constant 0.000000e+00 : f32
@@ -81,8 +81,8 @@
 // ORDERED-NEXT:         %66 = arith.muli %8, %7 overflow<nsw> : i32
 // ORDERED-NEXT:         %67 = arith.addi %66, %65 overflow<nsw> : i32
 // ORDERED-NEXT:         %68 = arith.constant 0 : i32
-// ORDERED-NEXT:         %69 = cute.local_tile %partials, [*, 64, 64], (%67, %68, %68) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
-// ORDERED-NEXT:         %70 = cute.load %69 : !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)"> -> !cute.fragment<f32, "(64,64)">
+// ORDERED-NEXT:         %69 = cute.local_tile %partials, [*, _, _], (%67, %68, %68) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
+// ORDERED-NEXT:         %70 = cute.load %69 : !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))"> -> !cute.fragment<f32, "(64,64)">
 // ORDERED-NEXT:         %71 = cute.map (%72 = %29 : !cute.fragment<f32, "(64,64)">, %73 = %70 : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f32, "(64,64)"> {
 // ORDERED-NEXT:           %74 = arith.addf %72, %73 : f32
 // ORDERED-NEXT:           cute.yield %74 : f32
@@ -131,8 +131,8 @@
 // ORDERED-NEXT:     %23 = arith.muli %19, %22 overflow<nsw> : i32
 // ORDERED-NEXT:     %24 = arith.constant 4 : i32
 // ORDERED-NEXT:     %25 = arith.muli %23, %24 overflow<nsw> : i32
-// ORDERED-NEXT:     %partials = cute.workspace(%25) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
-// ORDERED-NEXT:     cute.launch @gemm grid(%9, %0, %0) args(%A, %B, %D, %alpha, %arrivals, %partials) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute.memref<i32, gmem, align<16>, "(?):(1)">, !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
+// ORDERED-NEXT:     %partials = cute.workspace(%25) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
+// ORDERED-NEXT:     cute.launch @gemm grid(%9, %0, %0) args(%A, %B, %D, %alpha, %arrivals, %partials) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute.memref<i32, gmem, align<16>, "(?):(1)">, !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
 // ORDERED-NEXT:     func.return
 // ORDERED-NEXT:   }
 // ORDERED-NEXT: }
@@ -140,7 +140,7 @@
 
 // BLESSED ATOMIC
 // ATOMIC: builtin.module attributes {cute.arch = "sm_80"} {
-// ATOMIC-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">) attributes {schedule = #cute.schedule<"warps = (2,2), stages = 4, roles = uniform, scheduler = single, raster = 8, split_k = 4, reduction = atomic, epilogue = direct">, threads = 128 : i32} {
+// ATOMIC-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">) attributes {schedule = #cute.schedule<"warps = (2,2), stages = 4, roles = uniform, scheduler = single, raster = 8, split_k = 4, reduction = atomic, epilogue = direct">, threads = 128 : i32} {
 // ATOMIC-NEXT:     %0 = cute.block_idx x
 // ATOMIC-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // ATOMIC-NEXT:     %2 = arith.constant 64 : i32
@@ -204,19 +204,19 @@
 // ATOMIC-NEXT:       cute.gemm %A_1, %56, %29 : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})">, !cute.fragment<f32, "(64,64)">
 // ATOMIC-NEXT:     }
 // ATOMIC-NEXT:     %57 = arith.constant 0 : i32
-// ATOMIC-NEXT:     %58 = cute.local_tile %partials, [*, 64, 64], (%8, %57, %57) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
-// ATOMIC-NEXT:     cute.atomic "add", %29, %58 : !cute.fragment<f32, "(64,64)">, !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
+// ATOMIC-NEXT:     %58 = cute.local_tile %partials, [*, _, _], (%8, %57, %57) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
+// ATOMIC-NEXT:     cute.atomic "add", %29, %58 : !cute.fragment<f32, "(64,64)">, !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
 // ATOMIC-NEXT:     %59 = cute.last_arrival %arrivals[%8] of %7 : !cute.memref<i32, gmem, align<16>, "(?):(1)">
 // ATOMIC-NEXT:     scf.if %59 {
 // ATOMIC-NEXT:       %60 = arith.constant 0 : i32
-// ATOMIC-NEXT:       %61 = cute.local_tile %partials, [*, 64, 64], (%8, %60, %60) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
-// ATOMIC-NEXT:       %62 = cute.load %61 : !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)"> -> !cute.fragment<f32, "(64,64)">
+// ATOMIC-NEXT:       %61 = cute.local_tile %partials, [*, _, _], (%8, %60, %60) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
+// ATOMIC-NEXT:       %62 = cute.load %61 : !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))"> -> !cute.fragment<f32, "(64,64)">
 // ATOMIC-NEXT:       cute.copy %62, %29 : !cute.fragment<f32, "(64,64)"> -> !cute.fragment<f32, "(64,64)">
 // ATOMIC-NEXT:       %63 = cute.map (%64 = %62 : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f32, "(64,64)"> {
 // ATOMIC-NEXT:         %65 = arith.constant 0.000000e+00 : f32
 // ATOMIC-NEXT:         cute.yield %65 : f32
 // ATOMIC-NEXT:       }
-// ATOMIC-NEXT:       cute.copy %63, %61 {atom = !cute_nvgpu.atom.universal_copy<f32, 64 b>} : !cute.fragment<f32, "(64,64)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
+// ATOMIC-NEXT:       cute.copy %63, %61 {atom = !cute_nvgpu.atom.universal_copy<f32, 128 b>} : !cute.fragment<f32, "(64,64)"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
 // ATOMIC-NEXT:       %66 = cute.map (%67 = %29 : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f16, "(64,64)"> {
 // ATOMIC-NEXT:         %68 = arith.mulf %67, %alpha : f32
 // ATOMIC-NEXT:         %69 = arith.truncf %68 : f32 to f16
@@ -257,8 +257,8 @@
 // ATOMIC-NEXT:     %21 = arith.constant 64 : i32
 // ATOMIC-NEXT:     %22 = arith.ceildivsi %20, %21 : i32
 // ATOMIC-NEXT:     %23 = arith.muli %19, %22 overflow<nsw> : i32
-// ATOMIC-NEXT:     %partials = cute.workspace(%23) zeroed : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
-// ATOMIC-NEXT:     cute.launch @gemm grid(%9, %0, %0) args(%A, %B, %D, %alpha, %arrivals, %partials) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute.memref<i32, gmem, align<16>, "(?):(1)">, !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
+// ATOMIC-NEXT:     %partials = cute.workspace(%23) zeroed : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
+// ATOMIC-NEXT:     cute.launch @gemm grid(%9, %0, %0) args(%A, %B, %D, %alpha, %arrivals, %partials) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute.memref<i32, gmem, align<16>, "(?):(1)">, !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
 // ATOMIC-NEXT:     func.return
 // ATOMIC-NEXT:   }
 // ATOMIC-NEXT: }

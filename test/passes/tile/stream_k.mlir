@@ -2,7 +2,7 @@
 
 // BLESSED STREAM
 // STREAM: builtin.module attributes {cute.arch = "sm_80"} {
-// STREAM-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">) attributes {schedule = #cute.schedule<"warps = (2,2), stages = 4, roles = uniform, scheduler = stream, raster = 8, epilogue = direct">, threads = 128 : i32} {
+// STREAM-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32, %arrivals: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %partials: !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">) attributes {schedule = #cute.schedule<"warps = (2,2), stages = 4, roles = uniform, scheduler = stream, raster = 8, epilogue = direct">, threads = 128 : i32} {
 // STREAM-NEXT:     %0 = cute.block_idx x
 // STREAM-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // STREAM-NEXT:     %2 = arith.constant 64 : i32
@@ -121,8 +121,8 @@
 // STREAM-NEXT:         %109 = arith.addi %106, %106 overflow<nsw> : i32
 // STREAM-NEXT:         %110 = arith.addi %109, %108 overflow<nsw> : i32
 // STREAM-NEXT:         %111 = arith.constant 0 : i32
-// STREAM-NEXT:         %112 = cute.local_tile %partials, [*, 64, 64], (%110, %111, %111) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
-// STREAM-NEXT:         cute.copy %85, %112 {atom = !cute_nvgpu.atom.universal_copy<f32, 64 b>} : !cute.fragment<f32, "(64,64)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
+// STREAM-NEXT:         %112 = cute.local_tile %partials, [*, _, _], (%110, %111, %111) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
+// STREAM-NEXT:         cute.copy %85, %112 {atom = !cute_nvgpu.atom.universal_copy<f32, 128 b>} : !cute.fragment<f32, "(64,64)"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
 // STREAM-NEXT:       } else {
 // STREAM-NEXT:       }
 // STREAM-NEXT:       %113 = cute.last_arrival %arrivals[%46] of %58 : !cute.memref<i32, gmem, align<16>, "(?):(1)">
@@ -141,8 +141,8 @@
 // STREAM-NEXT:             %123 = arith.addi %120, %120 overflow<nsw> : i32
 // STREAM-NEXT:             %124 = arith.addi %123, %122 overflow<nsw> : i32
 // STREAM-NEXT:             %125 = arith.constant 0 : i32
-// STREAM-NEXT:             %126 = cute.local_tile %partials, [*, 64, 64], (%124, %125, %125) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)">
-// STREAM-NEXT:             %127 = cute.load %126 : !cute.memref<f32, gmem, align<16>, "(64,64):(64,1)"> -> !cute.fragment<f32, "(64,64)">
+// STREAM-NEXT:             %126 = cute.local_tile %partials, [*, _, _], (%124, %125, %125) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))"> -> !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))">
+// STREAM-NEXT:             %127 = cute.load %126 : !cute.memref<f32, gmem, align<16>, "((8,2,4),(2,4,8)):((16,2,1024),(1,4,128))"> -> !cute.fragment<f32, "(64,64)">
 // STREAM-NEXT:             %128 = cute.map (%129 = %85 : !cute.fragment<f32, "(64,64)">, %130 = %127 : !cute.fragment<f32, "(64,64)">) -> !cute.fragment<f32, "(64,64)"> {
 // STREAM-NEXT:               %131 = arith.addf %129, %130 : f32
 // STREAM-NEXT:               cute.yield %131 : f32
@@ -182,8 +182,8 @@
 // STREAM-NEXT:     %12 = arith.minsi %11, %8 : i32
 // STREAM-NEXT:     %arrivals = cute.workspace(%12) zeroed : !cute.memref<i32, gmem, align<16>, "(?):(1)">
 // STREAM-NEXT:     %13 = arith.addi %12, %12 overflow<nsw> : i32
-// STREAM-NEXT:     %partials = cute.workspace(%13) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
-// STREAM-NEXT:     cute.launch @gemm grid(%12, %0, %0) args(%A, %B, %D, %alpha, %arrivals, %partials) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute.memref<i32, gmem, align<16>, "(?):(1)">, !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">
+// STREAM-NEXT:     %partials = cute.workspace(%13) : !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
+// STREAM-NEXT:     cute.launch @gemm grid(%12, %0, %0) args(%A, %B, %D, %alpha, %arrivals, %partials) {threads = 128 : i32} : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, f32, !cute.memref<i32, gmem, align<16>, "(?):(1)">, !cute.memref<f32, gmem, align<16>, "(?,(8,2,4),(2,4,8)):(4096,(16,2,1024),(1,4,128))">
 // STREAM-NEXT:     func.return
 // STREAM-NEXT:   }
 // STREAM-NEXT: }
