@@ -160,11 +160,15 @@ def _box(body: Body, map: SSAValue, coords: Sequence[SSAValue]) -> str:
     return f"[{body.values[map]}, {{{shown}}}]"
 
 
-def _endings(body: Body, multicast: SSAValue | None, policy: SSAValue | None) -> tuple[str, str]:
+def _endings(
+    body: Body, multicast: SSAValue | None, policy: SSAValue | None, pair: bool = False
+) -> tuple[str, str]:
     """The modifiers and the operands of what a copy may have besides."""
     modifiers = operands = ""
     if multicast is not None:
         modifiers, operands = ".multicast::cluster", f", {body.register(multicast)}"
+    if pair:
+        modifiers += ".cta_group::2"
     if policy is not None:
         modifiers += ".L2::cache_hint"
         operands += f", {body.register(policy)}"
@@ -174,7 +178,7 @@ def _endings(body: Body, multicast: SSAValue | None, policy: SSAValue | None) ->
 def _tma_load(body: Body, op: TmaLoadOp) -> None:
     dst = address(body.register(op.dst), op.dst_offset.value.data)
     barrier = address(body.register(op.barrier), op.barrier_offset.value.data)
-    modifiers, operands = _endings(body, op.multicast, op.policy)
+    modifiers, operands = _endings(body, op.multicast, op.policy, op.pair is not None)
     body.lines.append(
         f"\t{body.guard(op.pred)}cp.async.bulk.tensor.{len(op.coords)}d.shared::cluster.global.tile"
         f".mbarrier::complete_tx::bytes{modifiers} {dst}, {_box(body, op.map, op.coords)}, "

@@ -52,7 +52,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     WidenCopyType,
 )
-from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType
+from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import ALL, Effects, unit_of
 
 from .attributes import LayoutAttr, check, with_attributes
@@ -150,7 +150,10 @@ class CopyOp(IRDLOperation):
         return Effects(reads, (self.destination,), unit_of(self.atom))
 
     def verify_(self) -> None:
-        same_tile(self.source.type, self.destination.type)
+        if isinstance(self.atom, TmaLoadType) and self.atom.is_paired:
+            self._check_half()
+        else:
+            same_tile(self.source.type, self.destination.type)
         if self.mask is not None:
             self._check_mask(self.mask.type)
         if isinstance(self.atom, WidenCopyType):
@@ -178,6 +181,16 @@ class CopyOp(IRDLOperation):
                 "expected no tensor map with a bulk copy (TMA atoms take one), got one",
             )
             self.atom.check_tiles(self.source.type, self.destination.type)
+
+    def _check_half(self) -> None:
+        """Each CTA of a pair keeps half of the rows; before the roles part it has both."""
+        whole, mine = shape_of(self.source.type), shape_of(self.destination.type)
+        check(
+            len(whole) == len(mine) == 2
+            and whole[1] == mine[1]
+            and whole[0] in (mine[0], 2 * mine[0]),  # pyright: ignore[reportOperatorIssue]
+            f"expected a tile or half of its rows in shared memory, got {whole} -> {mine}",
+        )
 
     def _check_mask(self, mask: Attribute) -> None:
         source, destination = self.source.type, self.destination.type
@@ -277,7 +290,9 @@ class GemmOp(IRDLOperation):
             f"expected tiles of rank 2, got shapes {a}, {b} and {c}",
         )
         check(
-            _fit(a[0], c[0]) and _fit(b[0], c[1]) and _fit(a[1], b[1]),
+            _fit(a[0], c[0])
+            and (_fit(b[0], c[1]) or self._is_half(b[0], c[1]))
+            and _fit(a[1], b[1]),
             f"expected a (M,K), b (N,K) and acc (M,N), got {a}, {b} and {c}",
         )
         if self.asked is not None:
@@ -303,6 +318,11 @@ class GemmOp(IRDLOperation):
                 f"expected operands of the atom's types {_names(atom)}, got {_names(elements)}",
             )
             self.atom.entry(_arch_of(self))
+
+    def _is_half(self, mine: object, whole: object) -> bool:
+        """Whether a CTA of a pair holds its half of B's rows, and the other CTA the other."""
+        is_paired = isinstance(self.atom, Sm100MmaType) and self.atom.cta_group == 2
+        return is_paired and isinstance(mine, int) and 2 * mine == whole
 
 
 def _space(type_: Attribute) -> str:

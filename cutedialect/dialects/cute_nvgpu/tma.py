@@ -141,8 +141,10 @@ class TmaLoadType(CopyType):
     """`cp.async.bulk.tensor` into shared memory: `!cute_nvgpu.atom.tma_load<f16>`.
 
     With `multicast = n:s`, CTAs whose cluster ranks differ by multiples of s (n of them) want the
-    same tile: each loads one n-th of it for all of them. `cache = evict_first` (or `evict_last`,
-    `normal`) tells L2 how long to keep what is read (PTX ISA 9.7.9.18).
+    same tile: each loads one n-th of it for all of them. With `pair`, the two CTAs of a pair (ranks
+    2i and 2i + 1) share the tile: each keeps its half of the rows, of which the CTAs of a multicast
+    load their parts, and a multiply of the pair reads both (PTX ISA 9.7.16.5). `cache = evict_first`
+    (or `evict_last`, `normal`) tells L2 how long to keep what is read (PTX ISA 9.7.9.18).
     """
 
     name = "cute_nvgpu.atom.tma_load"
@@ -154,8 +156,9 @@ class TmaLoadType(CopyType):
         element: Attribute,
         multicast: tuple[int, int] | None = None,
         cache: str | None = None,
+        pair: bool = False,
     ) -> TmaLoadType:
-        return cls((element, multicast, cache))
+        return cls((element, multicast, cache, pair))
 
     @property
     def element(self) -> Attribute:
@@ -171,29 +174,39 @@ class TmaLoadType(CopyType):
         """L2 hint; None leaves it to the hardware."""
         return self.data[2]
 
+    @property
+    def is_paired(self) -> bool:
+        """Whether each CTA of a pair keeps half of the tile."""
+        return self.data[3]
+
     def entry_name(self, rank: int) -> str:
         return f"tma_load_{rank}d{'_multicast' if self.multicast else ''}"
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
-        multicast, cache = None, None
+        multicast, cache, pair = None, None, False
         with parser.in_angle_brackets():
             element = parser.parse_type()
             while parser.parse_optional_punctuation(","):
                 if parser.parse_optional_keyword("cache"):
                     cache = parse_cache(parser)
                     continue
+                if parser.parse_optional_keyword("pair"):
+                    pair = True
+                    continue
                 parse_key(parser, "multicast")
                 extent = parser.parse_integer(allow_boolean=False, allow_negative=False)
                 parser.parse_punctuation(":")
                 multicast = extent, parser.parse_integer(allow_boolean=False)
-        return element, multicast, cache
+        return element, multicast, cache, pair
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.element)
             if self.multicast is not None:
                 printer.print_string(f", multicast = {self.multicast[0]}:{self.multicast[1]}")
+            if self.is_paired:
+                printer.print_string(", pair")
             if self.cache is not None:
                 printer.print_string(f", cache = {self.cache}")
 

@@ -42,7 +42,10 @@ def verify_ring(create: CreateOp) -> None:
     ):
         if not _verbs(create, kind):
             raise VerifyException(f"expected {verb}, got none")
-    _verify_peers(create, 1 if kernel.cluster is None else kernel.cluster.value.data)
+    cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
+    if create.is_paired and cluster % 2:
+        raise VerifyException(f"expected a cluster of CTA pairs, got {cluster} CTAs")
+    _verify_peers(create, cluster)
     _verify_producers(create)
     _verify_consumers(create)
     _verify_rounds(create)
@@ -105,6 +108,8 @@ def _verify_consumers(create: CreateOp) -> None:
                 f"'{role.role.data}'"
             )
     names = {f"'{role.role.data}'": count for role, count in counts.items()}
+    if create.is_paired and "tcgen05" in create.kinds:
+        ctas = 2
     _compare("consumers", "warps that release a stage", got, names, ctas)
 
 
@@ -177,7 +182,8 @@ def _verify_rounds(create: CreateOp) -> None:
             if _signals(copy.barrier, create):
                 signaling.append(copy)
         counted.update(signaling)
-        expected = sum(_tile_bytes(copy) for copy in signaling)
+        ctas = 2 if create.is_paired else 1
+        expected = ctas * sum(_tile_bytes(copy) for copy in signaling)
         got = 0 if create.bytes is None else create.bytes.value.data
         if expected != got:
             raise VerifyException(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, UnitAttr, i32, i64
 from xdsl.ir import Data, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
@@ -91,7 +91,10 @@ class CreateOp(IRDLOperation):
     thread arrives for TMA, every thread when its `cp.async` are done, one lane of each warp for
     ordinary stores, and for `tcgen05` the commit behind the multiplies into tensor memory. `peers`
     lists groups `n, s` of CTAs of the cluster (n ranks, s apart) that write to each other's stages:
-    a stage is released in all of them.
+    a stage is released in all of them. A ring with `pair` is one of two CTAs (ranks 2i and 2i + 1)
+    whose multiplies the even one issues: operands of both signal the full barrier of the even one,
+    which expects the bytes of both, and a commit releases them in both; a commit fills an
+    accumulator in the even one, whose readers pass it on, and the readers of both release it there.
 
     Example:
 
@@ -99,6 +102,7 @@ class CreateOp(IRDLOperation):
           %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
           %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
           %r = pipeline.create {kind = "tma+cp_async", producers = 129 : i32, consumers = 8 : i32, bytes = 16384 : i32} : !pipeline.ring<4>
+          %t = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<2>
         }
     """
 
@@ -108,6 +112,7 @@ class CreateOp(IRDLOperation):
     consumers = opt_prop_def(IntegerAttr)
     bytes = opt_prop_def(IntegerAttr)
     peers = opt_prop_def(DenseArrayBase)
+    pair = opt_prop_def(UnitAttr)
     ring = result_def(RingType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($ring)"
@@ -120,6 +125,7 @@ class CreateOp(IRDLOperation):
         consumers: int | None = None,
         bytes: int | None = None,
         peers: tuple[tuple[int, int], ...] = (),
+        pair: bool = False,
     ) -> None:
         def number(value: int | None) -> IntegerAttr | None:
             return None if value is None else IntegerAttr(value, i32)
@@ -132,6 +138,7 @@ class CreateOp(IRDLOperation):
                 "consumers": number(consumers),
                 "bytes": number(bytes),
                 "peers": DenseArrayBase.from_list(i64, flat) if flat else None,
+                "pair": UnitAttr() if pair else None,
             },
             result_types=[RingType(stages)],
         )
@@ -140,6 +147,11 @@ class CreateOp(IRDLOperation):
     def has_barriers(self) -> bool:
         """Whether its stages have mbarriers: producer and consumer are different warps."""
         return self.producers is not None
+
+    @property
+    def is_paired(self) -> bool:
+        """Whether two CTAs share the barriers of its stages."""
+        return self.pair is not None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -180,6 +192,10 @@ class CreateOp(IRDLOperation):
         if self.bytes is not None and not 1 <= self.bytes.value.data < 1 << 20:
             raise VerifyException(
                 f"expected 1 to {(1 << 20) - 1} bytes for each stage, got {self.bytes.value.data}"
+            )
+        if self.is_paired and self.kind.data not in ("tma", "tcgen05"):
+            raise VerifyException(
+                f"expected kind tma or tcgen05 of a ring of a CTA pair, got {self.kind.data}"
             )
         if self.peers is not None and len(self.peers.get_values()) % 2:
             raise VerifyException(

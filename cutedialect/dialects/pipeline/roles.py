@@ -30,7 +30,8 @@ class RoleOp(IRDLOperation):
     With `registers`, the warpgroup changes its registers for each thread to that number before
     (PTX ISA 9.7.19.5); all roles in one warpgroup say the same. With `elect` the role has one warp,
     and one thread of it runs the body. With `instances` the warps are that many teams of neighbors;
-    each runs the body by itself, with threads, barriers and scratch memory of its own.
+    each runs the body by itself, with threads, barriers and scratch memory of its own. With `pair`
+    only the even CTA of a pair has the role, which it plays for both.
 
     Example:
 
@@ -56,6 +57,7 @@ class RoleOp(IRDLOperation):
     registers = opt_prop_def(IntegerAttr)
     elect = opt_prop_def(UnitAttr)
     instances = opt_prop_def(IntegerAttr)
+    pair = opt_prop_def(UnitAttr)
     body = region_def("single_block")
     traits = traits_def(NoTerminator(), MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
@@ -70,6 +72,7 @@ class RoleOp(IRDLOperation):
         registers: int | None = None,
         elect: bool = False,
         instances: int = 1,
+        pair: bool = False,
     ) -> None:
         super().__init__(
             properties={
@@ -79,6 +82,7 @@ class RoleOp(IRDLOperation):
                 "registers": None if registers is None else IntegerAttr(registers, i32),
                 "elect": UnitAttr() if elect else None,
                 "instances": IntegerAttr(instances, i32) if instances > 1 else None,
+                "pair": UnitAttr() if pair else None,
             },
             regions=[body if isinstance(body, Region) else Region(body)],
         )

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, UnitAttr
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     opt_operand_def,
@@ -45,7 +46,9 @@ class TmaLoadOp(IRDLOperation):
     ISA 9.7.9.25.5.2).
 
     `multicast` is a mask of the cluster's CTAs: each gets the box and the signal at the same
-    offsets as the issuing one. `policy` is an L2 policy, as `ptx.createpolicy` makes.
+    offsets as the issuing one. `policy` is an L2 policy, as `ptx.createpolicy` makes. With `pair`
+    the barrier is in the CTA itself or in the other one of its pair, as the address says
+    (`.cta_group::2`).
 
     Example:
 
@@ -69,8 +72,9 @@ class TmaLoadOp(IRDLOperation):
     pred = opt_operand_def(PRED)
     dst_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
     barrier_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    pair = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "` ` `[` $dst (`+` $dst_offset^)? `]` `,` $map `[` $coords `]` `,` "
         "`[` $barrier (`+` $barrier_offset^)? `]` (`multicast` $multicast^)? (`policy` $policy^)? "
@@ -88,12 +92,14 @@ class TmaLoadOp(IRDLOperation):
         multicast: SSAValue | None = None,
         policy: SSAValue | None = None,
         pred: SSAValue | None = None,
+        pair: bool = False,
     ) -> None:
         super().__init__(
             operands=[map, dst, barrier, list(coords), multicast, policy, pred],
             properties={
                 "dst_offset": integer(dst_offset),
                 "barrier_offset": integer(barrier_offset),
+                "pair": UnitAttr() if pair else None,
             },
         )
 

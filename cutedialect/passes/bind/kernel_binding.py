@@ -28,6 +28,7 @@ from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.mma_choice import BoundMma
+from cutedialect.passes.bind.multiply_pairs import half_type
 from cutedialect.passes.bind.smem_layouts import staging_layout
 from cutedialect.passes.bind.tensor_maps import (
     TensorMaps,
@@ -107,13 +108,19 @@ class KernelBinding:
         return op
 
     def tensor_map(
-        self, tile: SSAValue, buffer: SSAValue, share: int, element: Attribute | None = None
+        self,
+        tile: SSAValue,
+        buffer: SSAValue,
+        share: int,
+        element: Attribute | None = None,
+        is_half: bool = False,
     ) -> SSAValue | None:
-        """The tensor map for copies between a tile in gmem and its buffer; where there is none,
-        `unmapped` says why.
+        """The tensor map for copies between a tile in gmem and its buffer, or the half of it that a
+        CTA of a pair keeps; where there is none, `unmapped` says why.
         """
         type_, staged = part_of(tile), buffer.type
         assert isinstance(staged, MemRefType)
+        staged = half_type(staged) if is_half else staged
         found = tile_of_tensor(tile)
         contiguous = contiguous_mode(type_)
         box = None
@@ -124,7 +131,7 @@ class KernelBinding:
         elif contiguous is None:
             self.unmapped = "no mode of the tile is contiguous"
         else:
-            box = box_of(type_.shape, staged.modes, contiguous, share)
+            box = box_of(staged.shape, staged.modes, contiguous, share)
             if box is None or box[contiguous] * type_.bits % 128:
                 self.unmapped = f"no box with lines of 16 bytes divides the tile {type_.shape}"
             elif not takes_boxes(found, box, contiguous):

@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
-from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05, tcgen05_of
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, TransposeOp, element_bits
 from cutedialect.dialects.element_names import element_name, operand_name
@@ -82,8 +82,12 @@ def _named(op: GemmOp, atom: MmaAtom, arch: str, has_load_role: bool) -> MmaAtom
         )
     if isinstance(atom, Tcgen05Atom):
         why = _not_tcgen05(op, (_GROUP, 1), arch, has_load_role)
+        if atom.cta_group == 2 and not atom.scale:
+            # What each of the two CTAs does; `multiply_pairs.py` puts them together.
+            m, n, k = atom.shape_mnk
+            atom = tcgen05_of(*names, (m // 2, n, k))
         if not why and atom not in find_tcgen05(*names, arch):
-            why = "expected one that a single CTA issues, without scales of blocks"
+            why = "expected one without scales of blocks"
         if why:
             raise ValueError(f"{atom.name}: {why}")
     elif isinstance(atom, WgmmaAtom):

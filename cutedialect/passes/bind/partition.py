@@ -74,6 +74,12 @@ from cutedialect.passes.bind.mma_choice import (
     shapes_of,
     untransposed,
 )
+from cutedialect.passes.bind.multiply_pairs import (
+    PAIR,
+    is_paired,
+    pair_multiplies,
+    paired_type,
+)
 from cutedialect.passes.bind.result_stores import ResultStores, staging_atom
 from cutedialect.passes.bind.smem_layouts import staging_layout, with_order
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, move_accumulator
@@ -134,6 +140,7 @@ class _Partition(KernelBinding):
         for op in list(self.kernel.body.block.walk()):
             if isinstance(op, GemmOp):
                 self._choose_atom(op, inference)
+        pair_multiplies(self.atoms, self.schedule)
         layouts = inference.run()
         for value, layout in layouts.items():
             assert isinstance(value.type, FragmentType)
@@ -351,8 +358,12 @@ class _Partition(KernelBinding):
             if found.is_turned == is_turned:
                 return found.buffer
             return self.insert(TransposeOp(found.buffer), op).results[0]
-        major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
-        buffer = self._smem(type_, major, op)
+        atom = self.atoms[op].atom
+        if value is op.b and isinstance(atom, Tcgen05Atom) and atom.cta_group == 2:
+            buffer = self._half_in_each(op, value)
+        else:
+            major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
+            buffer = self._smem(type_, major, op)
         buffer.name_hint = f"s{value.name_hint or ''}"
         place = _once(value, op)
         self._copy_to_smem(value, buffer, place)
@@ -360,6 +371,13 @@ class _Partition(KernelBinding):
         assert copy is not None
         self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, copy)
         return buffer
+
+    def _half_in_each(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """A new buffer for a tile of which each CTA of a pair keeps half of the rows."""
+        smem = paired_type(op, value)
+        alloc = AllocSmemOp(smem)
+        alloc.attributes[PAIR] = UnitAttr()
+        return self.insert_top(alloc, op).results[0]
 
     def _serves(self, found: Staged, op: GemmOp, is_turned: bool) -> bool:
         """Whether a tile that was staged for one multiply is there for another one too; elements of
@@ -498,6 +516,16 @@ class _Partition(KernelBinding):
     ) -> bool:
         """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
         group = sharing(source, self.schedule.cluster or (1, 1))
+        alloc = buffer.owner
+        if isinstance(alloc, AllocSmemOp) and is_paired(alloc):
+            assert group is not None
+            pairs = group[0] // 2
+            described = self.tensor_map(source, buffer, pairs, element, is_half=True)
+            if described is None:
+                raise PassFailedException(before, f"expected halves by TMA, got {self.unmapped}")
+            atom = TmaLoadType.get(_element(source), (pairs, 2) if pairs > 1 else None, pair=True)
+            self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
+            return True
         described = self.tensor_map(source, buffer, group[0] if group is not None else 1, element)
         if described is None and group is not None:
             group = None

@@ -136,7 +136,7 @@ def tensor_layout(shape: tuple[int, int], atom: Tcgen05Atom) -> Layout:
     """
     rows, columns = shape
     inner = atom.c_tmem_layout[0]
-    blocks = rows // atom.shape_mnk[0]
+    blocks = rows // (atom.shape_mnk[0] // atom.cta_group)
     if blocks == 1:
         return Layout((inner.shape, columns), (inner.stride, 1))
     return Layout(((inner.shape, blocks), columns), ((inner.stride, columns), 1))

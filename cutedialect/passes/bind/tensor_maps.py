@@ -25,6 +25,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     SliceOp,
     SubviewOp,
+    TileIndexOp,
     TransposeOp,
     transposed_type,
 )
@@ -290,7 +291,7 @@ def box_of(
 
 def sharing(tile: SSAValue, cluster: tuple[int, int]) -> tuple[int, int] | None:
     """(CTAs, step between their ranks) of the CTAs in a cluster that want the same tile."""
-    reached = _cluster_modes(tile)
+    reached = cluster_modes(tile)
     if reached is None:
         return None
     free = [mode for mode in (0, 1) if mode not in reached and cluster[mode] > 1]
@@ -301,7 +302,7 @@ def sharing(tile: SSAValue, cluster: tuple[int, int]) -> tuple[int, int] | None:
     return (cluster[0], 1) if free[0] == 0 else (cluster[1], cluster[0])
 
 
-def _cluster_modes(value: SSAValue) -> set[int] | None:
+def cluster_modes(value: SSAValue) -> set[int] | None:
     """Modes of the cluster that a value depends on; None when it depends on the CTA otherwise."""
     reached: set[int] = set()
     seen: set[SSAValue] = set()
@@ -318,6 +319,10 @@ def _cluster_modes(value: SSAValue) -> set[int] | None:
             continue
         op = each.owner
         assert isinstance(op, Operation)
+        if isinstance(op, TileIndexOp):
+            # Before cute-tile places it: the last two of its coordinates are along M and N.
+            reached.update({2: {0}, 1: {1}}.get(len(op.results) - op.results.index(each), ()))
+            continue
         mode = op.attributes.get(CLUSTER_MODE)
         if isinstance(mode, IntegerAttr):
             reached.add(mode.value.data)

@@ -45,11 +45,12 @@ Handler = Callable[["KernelLowering", Any], None]
 
 @dataclass
 class TensorPlan:
-    """Columns of tensor memory that are taken, the place in shared memory where the address of the
-    first one is, that address, and the addresses of tiles in it.
+    """Columns of tensor memory that are taken, by how many CTAs together, the place in shared
+    memory where the address of the first one is, that address, and the addresses of tiles in it.
     """
 
     used: int = 0
+    group: int = 1
     slot: int = 0
     base: Scalar = 0
     tiles: dict[SSAValue, Scalar] = field(default_factory=dict)

@@ -65,7 +65,7 @@ def initialize(context: Context, rings: Sequence[Ring], maps: Sequence[SSAValue]
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     context.by_one_thread(make)
-    if any(ring.op.peer_groups for ring in rings):
+    if any(ring.op.peer_groups or ring.op.is_paired for ring in rings):
         # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
         builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
         builder.emit(ptx.ClusterWaitOp("aligned"))
@@ -136,6 +136,24 @@ def wait_full(context: Context, ring: Ring, state: State) -> None:
     wait(context.builder, ring.full, state)
     if "tcgen05" in ring.op.kinds:
         context.builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
+        if ring.op.is_paired:
+            _pass_on(context, ring, state)
+
+
+def _pass_on(context: Context, ring: Ring, state: State) -> None:
+    """The even CTA of a pair tells the odd one that a stage is full. A multicast of the commit does
+    where it covers a multiply, which one behind another commit, or a loop without trips, does not.
+    """
+    builder = context.builder
+    rank = builder.special("cluster_ctarank")
+    address, offset = barrier(builder, ring.full, state)
+
+    def arrive() -> None:
+        builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
+        other = builder.mapped(address, builder.pure("add.s32", rank, 1))
+        builder.emit(ptx.MbarrierArriveOp(other, offset, cluster=True))
+
+    context.when(_leads(builder), lambda: context.by_one_thread(arrive))
 
 
 def wait(builder: ScalarBuilder, first: int, state: State) -> None:
@@ -159,14 +177,27 @@ def acquire(context: Context, ring: Ring, state: State) -> None:
         def expect() -> None:
             builder.emit(ptx.MbarrierExpectTxOp(address, size, offset))
 
-        context.by_one_thread(expect)
+        if ring.op.is_paired:
+            context.when(_leads(builder), lambda: context.by_one_thread(expect))
+        else:
+            context.by_one_thread(expect)
+
+
+def leading_rank(builder: ScalarBuilder) -> Scalar:
+    """The even CTA of a pair, which multiplies for both."""
+    return builder.pure("and.b32", builder.special("cluster_ctarank"), ~1)
+
+
+def _leads(builder: ScalarBuilder) -> Scalar:
+    odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
+    return builder.pure("setp.eq.s32", odd, 0)
 
 
 def drain(context: Context, ring: Ring, state: State) -> None:
     """Wait until every stage is empty: others arrive at these barriers, so the CTA has to outlive
     the last of them. All CTAs of a cluster fill equally many stages.
     """
-    if not ring.op.peer_groups:
+    if not (ring.op.peer_groups or ring.op.is_paired):
         return
     builder = context.builder
     body = Block(arg_types=[ptx.reg("b32")])
@@ -183,8 +214,10 @@ def commit(context: Context, ring: Ring, state: State) -> None:
     when its copies are done. TMA says it by itself.
     """
     if "tcgen05" in ring.op.kinds:
-        address, offset = barrier(context.builder, ring.full, state)
-        context.builder.emit(ptx.Tcgen05CommitOp(address, offset))
+        builder = context.builder
+        address, offset = barrier(builder, ring.full, state)
+        group = 2 if ring.op.is_paired else 1
+        builder.emit(ptx.Tcgen05CommitOp(address, offset, group))
     if "threads" in ring.op.kinds:
         _arrive(context, ring.full, state, ())
     if "cp_async" in ring.op.kinds:
@@ -198,25 +231,36 @@ def release(
     """A stage was read: one lane of each warp arrives, here or in every CTA that writes it."""
     if "tcgen05" in ring.op.kinds:
         context.builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-    _arrive(context, ring.empty, state, ring.op.peer_groups, back, condition)
+    _arrive(
+        context, ring.empty, state, ring.op.peer_groups, back, condition, leads=ring.op.is_paired
+    )
 
 
 def release_by_commit(context: Context, ring: Ring, state: State, condition: Scalar = True) -> None:
     """The tensor core releases a stage that it has read, here and in every CTA that writes it."""
     builder = context.builder
     address, offset = barrier(builder, ring.empty, state)
-    mask: SSAValue | None = None
-    if ring.op.peer_groups:
-        rank = builder.special("cluster_ctarank")
-        bits: Scalar = 0
-        for extent, step in ring.op.peer_groups:
-            mine = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
-            base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", mine, step))
-            pattern = sum(1 << i * step for i in range(extent))
-            bits = builder.pure("or.b32", bits, builder.pure("shl.b32", pattern, base))
-        mask = builder.value(builder.pure("cvt.u16.u32", bits), "b16")
     guard = None if condition is True else builder.value(condition, "pred")
-    builder.emit(ptx.Tcgen05CommitOp(address, offset, 1, mask, guard))
+    group, mask = _signaled(builder, ring)
+    builder.emit(ptx.Tcgen05CommitOp(address, offset, group, mask, guard))
+
+
+def _signaled(builder: ScalarBuilder, ring: Ring) -> tuple[int, SSAValue | None]:
+    """(CTA group, mask of the cluster's CTAs) of a commit: those that write the ring's stages."""
+    group = 2 if ring.op.is_paired else 1
+    if not ring.op.peer_groups and group == 1:
+        return group, None
+    rank = builder.special("cluster_ctarank")
+    bits: Scalar = 0
+    if group == 2:
+        bits = builder.pure("shl.b32", 3, rank)
+    for extent, step in ring.op.peer_groups:
+        mine = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
+        base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", mine, step))
+        # The CTAs of a pair are neighbors, and each is in a group of its own.
+        pattern = sum(2**group - 1 << i * step for i in range(extent))
+        bits = builder.pure("or.b32", bits, builder.pure("shl.b32", pattern, base))
+    return group, builder.value(builder.pure("cvt.u16.u32", bits), "b16")
 
 
 def _arrive(
@@ -226,7 +270,11 @@ def _arrive(
     peers: Sequence[tuple[int, int]],
     back: int = 0,
     condition: Scalar = True,
+    leads: bool = False,
 ) -> None:
+    """One lane of each warp arrives at the barrier of a stage: in this CTA and its peers, or in the
+    leading CTA of the pair.
+    """
     builder = context.builder
     stage, _ = place(builder, state)
     if back:
@@ -247,6 +295,8 @@ def _arrive(
     if peers:
         count = 1 + sum(extent - 1 for extent, _ in peers)
         base = builder.mapped(base, _peer(builder, lane, peers))
+    elif leads:
+        base = builder.mapped(base, leading_rank(builder))
     pred = builder.both(condition, builder.pure("setp.lt.s32", lane, count))
     guard = None if pred is True else builder.value(pred, "pred")
     builder.emit(
@@ -254,7 +304,7 @@ def _arrive(
             builder.value(builder.total([base, at]), "b32"),
             first,
             pred=guard,
-            cluster=bool(peers),
+            cluster=bool(peers) or leads,
         )
     )
 

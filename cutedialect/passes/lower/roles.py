@@ -62,6 +62,9 @@ def _branch(
             builder.at(role)
             span = role.warp_range
             inside = _within(builder, warp, span, start, stop)
+            if role.pair is not None:
+                odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
+                inside = builder.both(inside, builder.pure("setp.eq.s32", odd, 0))
             context.when(inside, lambda role=role: _run(context, role, warp, body))
 
     def elsewhere() -> None:

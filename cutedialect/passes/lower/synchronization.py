@@ -18,6 +18,7 @@ from .rings import (
     commit,
     drain,
     initialize,
+    leading_rank,
     make_ring,
     make_state,
     place,
@@ -57,6 +58,7 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     roles = [each for each in block.ops if isinstance(each, pipeline.RoleOp)]
     self.done.update(roles)
     used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
+    self.tensor.group = 2 if any(role.pair is not None for role in roles) else 1
     tensor_memory.begin(self)
     initialize(self.context, list(self.rings.values()), used)
     tensor_memory.ready(self)
@@ -87,8 +89,11 @@ def _advance(self: KernelLowering, op: pipeline.AdvanceOp) -> None:
 
 
 def _full_barrier(self: KernelLowering, op: pipeline.BarrierOp) -> None:
-    state = self.states[op.state]
-    self.barriers[op.barrier] = ring_barrier(self.builder, self.rings[op.ring].full, state)
+    ring, state = self.rings[op.ring], self.states[op.state]
+    address, offset = ring_barrier(self.builder, ring.full, state)
+    if ring.op.is_paired:
+        address = self.builder.mapped(address, leading_rank(self.builder))
+    self.barriers[op.barrier] = address, offset
 
 
 def _acquire(self: KernelLowering, op: pipeline.ProducerAcquireOp) -> None:

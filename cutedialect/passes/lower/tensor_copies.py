@@ -28,27 +28,33 @@ def load_boxes(
     described: TmaDescriptorType,
     atom: TmaLoadType,
     barrier: tuple[SSAValue, int],
+    is_paired: bool = False,
 ) -> None:
-    """Start the loads of a tile, or of this CTA's part of it."""
+    """Start the loads of a tile, or of this CTA's part of it. Of a tile that a CTA pair shares, the
+    target is the half that the CTA keeps.
+    """
     builder = context.builder
     box = _box(op, source, described)
+    rank = builder.special("cluster_ctarank")
+    half: Scalar = 0
+    if atom.is_paired:
+        half = builder.pure("mul.lo.s32", builder.pure("and.b32", rank, 1), target.shape[0])
     place: Scalar = 0
     mask = None
     sliced = None
     if atom.multicast is not None:
         extent, step = atom.multicast
         sliced = _sliced_mode(op, target, box, extent)
-        rank = builder.special("cluster_ctarank")
         place = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
         builder.assume_nonnegative(place)
         base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", place, step))
         pattern = sum(1 << (i * step) for i in range(extent))
         wide = builder.pure("shl.b32", pattern, base)
         mask = builder.value(builder.pure("cvt.u16.u32", wide), "b16")
-        counts = [e // b for e, b in zip(source.shape, box, strict=True)]
+        counts = [e // b for e, b in zip(target.shape, box, strict=True)]
         counts[sliced] //= extent
     else:
-        counts = [e // b for e, b in zip(source.shape, box, strict=True)]
+        counts = [e // b for e, b in zip(target.shape, box, strict=True)]
     address, immediate = tile_address(builder, target)
     policy = l2_policy(builder, atom.cache)
     for at in _starts(counts, box):
@@ -60,6 +66,8 @@ def load_boxes(
                 "add.s32", builder.pure("mul.lo.s32", place, length), at[sliced]
             )
             shift = builder.pure("mul.lo.s32", place, _offset(target, sliced, length))
+        if half != 0:
+            moved[0] = builder.total([half, moved[0]])
         coords = _coordinates(builder, source, moved)
         builder.emit(
             ptx.TmaLoadOp(
@@ -71,6 +79,7 @@ def load_boxes(
                 barrier_offset=barrier[1],
                 multicast=mask,
                 policy=policy,
+                pair=is_paired,
             )
         )
 

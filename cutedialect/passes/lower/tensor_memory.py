@@ -42,8 +42,8 @@ def begin(self: KernelLowering) -> None:
 
     def take() -> None:
         base = builder.smem_base()
-        builder.emit(ptx.TmemAllocOp(base, allocation(plan.used), 1, plan.slot))
-        builder.emit(ptx.TmemRelinquishOp(1))
+        builder.emit(ptx.TmemAllocOp(base, allocation(plan.used), plan.group, plan.slot))
+        builder.emit(ptx.TmemRelinquishOp(plan.group))
 
     self.context.when(builder.pure("setp.eq.s32", builder.warp_index(), 0), take)
 
@@ -74,12 +74,18 @@ def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
         return
     builder = self.builder
     builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-    self.context.barrier()
+    if plan.group == 2:
+        # A pair gives its columns back together, so that the other CTA has read them too; threads
+        # that have exited count as arrived (PTX ISA 9.7.13.3).
+        builder.emit(ptx.ClusterArriveOp())
+        builder.emit(ptx.ClusterWaitOp())
+    else:
+        self.context.barrier()
     builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
 
     def give_back() -> None:
         base = builder.value(plan.base, "b32")
-        builder.emit(ptx.TmemDeallocOp(base, allocation(plan.used), 1))
+        builder.emit(ptx.TmemDeallocOp(base, allocation(plan.used), plan.group))
 
     self.context.when(builder.pure("setp.eq.s32", self.context.warp_index(), 0), give_back)
 
@@ -133,17 +139,19 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
         raise fail(op, "expected one thread to issue tcgen05.mma (a role with elect)")
     atom = type_.entry(context.arch)
     am, an, ak = atom.shape_mnk
+    # What this CTA has of each product of a pair.
+    rows, columns = am // atom.cta_group, an // atom.cta_group
     acc = op.acc.type
     assert isinstance(acc, cute.MemRefType)
     m, n = acc.shape
     assert isinstance(m, int)
     assert isinstance(n, int)
-    a, a_major, a_table = operand_descriptor(context, op.a, self.view(op, op.a), am, ak)
-    b, b_major, b_table = operand_descriptor(context, op.b, self.view(op, op.b), an, ak)
+    a, a_major, a_table = operand_descriptor(context, op.a, self.view(op, op.a), rows, ak)
+    b, b_major, b_table = operand_descriptor(context, op.b, self.view(op, op.b), columns, ak)
     order = [
         (k, row, column)
         for k in range(len(a_table[0]))
-        for row in range(m // am)
+        for row in range(m // rows)
         for column in range(n // an)
     ]
     keeps: Scalar = True if op.keeps is None else self.scalars[op.keeps]
@@ -155,7 +163,7 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
             a,
             b,
             atom.descriptor(a_major=a_major, b_major=b_major),
-            [acc.layout(row * am, column * an) for _, row, column in order],
+            [acc.layout(row * rows, column * an) for _, row, column in order],
             [a_table[row][k] for k, row, _ in order],
             [b_table[column][k] for k, _, column in order],
             enable=starts,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from cutedialect.dialects import cute, cute_nvgpu, ptx
+from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import (
     BulkLoadType,
     BulkStoreType,
@@ -39,8 +39,10 @@ def _load_tile(self: KernelLowering, op: cute.CopyOp) -> None:
         return
     assert isinstance(op.atom, TmaLoadType)
     map_, described = _map_of(self, op)
+    full = op.barrier.owner
+    is_paired = isinstance(full, pipeline.BarrierOp) and self.rings[full.ring].op.is_paired
     for source, target in pieces(self, op, op.source, op.destination):
-        load_boxes(self.context, op, source, target, map_, described, op.atom, barrier)
+        load_boxes(self.context, op, source, target, map_, described, op.atom, barrier, is_paired)
 
 
 def _map_of(self: KernelLowering, op: cute.CopyOp):

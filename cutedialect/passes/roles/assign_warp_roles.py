@@ -217,6 +217,12 @@ def is_elected(role: str, warps: int) -> bool:
     return (is_loading(role) and warps == 1) or role == MULTIPLY
 
 
+def is_of_pair(op: Operation) -> bool:
+    """Whether an op is a multiply of a CTA pair."""
+    atom = op.atom if isinstance(op, GemmOp) else None
+    return isinstance(atom, Sm100MmaType) and atom.cta_group == 2
+
+
 def is_loading(role: str) -> bool:
     """Whether a role brings tiles from global memory."""
     return role == LOAD or role.startswith(f"{LOAD}_")

@@ -21,6 +21,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
 )
 from cutedialect.dialects.effects import Unit, effects_of
+from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 
 RESERVED_BYTES = 2048
 """What barriers and the places where threads meet take at most."""
@@ -29,9 +30,11 @@ LEAST_RESERVED_BYTES = 1024
 
 
 def buffer_bytes(alloc: AllocSmemOp) -> int:
-    """Bytes of a buffer in shared memory."""
+    """Bytes of a buffer in shared memory of one CTA."""
     type_ = alloc.result.type
     assert isinstance(type_, MemRefType)
+    if is_paired(alloc):
+        type_ = half_type(type_)
     return type_.bits // 8 * prod(type_.shape)  # pyright: ignore[reportArgumentType]
 
 

@@ -40,7 +40,7 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.layout import Layout
-from cutedialect.passes.roles.assign_warp_roles import MAIN, MULTIPLY, Role
+from cutedialect.passes.roles.assign_warp_roles import MAIN, MULTIPLY, Role, is_of_pair
 from cutedialect.passes.synchronize.ring_edges import depth
 
 
@@ -64,7 +64,9 @@ def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], mo
     stages = most if depth(block) else 1
     reader = next(role for role in roles if role.name == MAIN)
     teams = reader.instances if depth(block) else 1
-    create = CreateOp("tcgen05", stages, 1, reader.warps // teams)
+    pairs = any(is_of_pair(op) for op in multiplies)
+    arriving = reader.warps // teams * (2 if pairs else 1)
+    create = CreateOp("tcgen05", stages, 1, arriving, pair=pairs)
     create.location = alloc.location
     type_ = alloc.result.type
     assert isinstance(type_, MemRefType)

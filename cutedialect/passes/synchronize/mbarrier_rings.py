@@ -26,6 +26,7 @@ from cutedialect.dialects.cute import (
     CopyOp,
     GemmOp,
     KernelOp,
+    MemRefType,
     StageOp,
 )
 from cutedialect.dialects.cute_nvgpu import (
@@ -51,8 +52,9 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
+from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.assign_warp_roles import MAIN, Role
+from cutedialect.passes.roles.assign_warp_roles import MAIN, Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import buffer_bytes, room
 from cutedialect.passes.synchronize.accumulator_rings import insert_accumulator_rings
 from cutedialect.passes.synchronize.multiply_groups import (
@@ -279,11 +281,12 @@ def _insert_ring(
     released = 1 + sum(extent - 1 for extent, _ in peers)
     loader = next(role for role in roles if role.name == edge.producer)
     filled = _filled(edge, loader.warps)
+    pairs = any(is_of_pair(op) for reader in edge.readers for op in reader.walk())
     total = sum(
         buffer_bytes(alloc)
         for alloc, writer in zip(edge.buffers, edge.writers, strict=True)
         if isinstance(writer.atom, TmaLoadType)
-    )
+    ) * (2 if pairs else 1)
     # Of instances that take turns with work items, one reads a stage.
     teams = reader.instances if depth(edge.block) else 1
     create = CreateOp(
@@ -293,12 +296,17 @@ def _insert_ring(
         reader.warps // teams * released,
         total or None,
         peers,
+        pairs,
     )
     first = kernel.body.block.first_op
     assert first is not None
     rings: dict[AllocSmemOp, SSAValue] = {}
     for alloc in edge.buffers:
-        ring = AllocSmemOp(ring_type(alloc.result.type, stages))
+        type_ = alloc.result.type
+        if is_paired(alloc):
+            assert isinstance(type_, MemRefType)
+            type_ = half_type(type_)
+        ring = AllocSmemOp(ring_type(type_, stages))
         ring.location = alloc.location
         ring.result.name_hint = alloc.result.name_hint
         kernel.body.block.insert_op_before(ring, alloc)

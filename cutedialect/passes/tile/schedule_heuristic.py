@@ -25,6 +25,7 @@ from cutedialect.passes.bind.mma_choice import (
     takes_tcgen05,
     takes_wgmma,
 )
+from cutedialect.passes.bind.multiply_pairs import multiplies_in_pairs
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_maps import (
     box_of,
@@ -143,8 +144,9 @@ def _multiplying(
         )
         return None
     prepared = () if is_tensor else (True,)
+    halved = is_tensor and multiplies_in_pairs(gemms, warps, arch, given)
     stage, once = (
-        sum(_stage_bytes(gemms, once, is_prepared) for is_prepared in (False, *prepared))
+        sum(_stage_bytes(gemms, once, is_prepared, halved) for is_prepared in (False, *prepared))
         for once in (False, True)
     )
     meeting = _MEETING_BYTES if _is_chained(gemms) else 0
@@ -295,14 +297,18 @@ def _bytes(type_: Attribute, element: Attribute | None = None) -> int:
     return size
 
 
-def _stage_bytes(gemms: list[GemmOp], once: bool = False, prepared: bool | None = None) -> int:
+def _stage_bytes(
+    gemms: list[GemmOp], once: bool = False, prepared: bool | None = None, halved: bool = False
+) -> int:
     """Bytes of all operands in one stage as they are multiplied; an operand that multiplies share
     is there once. With `once`, of the operands that stay while a loop runs. Where warpgroups
-    multiply, of those as they are loaded, or of the second copies of those that are `prepared`.
+    multiply, of those as they are loaded, or of the second copies of those that are `prepared`. Of
+    a B that is `halved`, each CTA of a pair has half.
     """
     operands = {tile: gemm for gemm in gemms for tile in (gemm.a, gemm.b)}
     return sum(
         _bytes(tile.type, None if prepared is False else multiplied_element(gemm, tile))
+        // (2 if halved and tile is gemm.b else 1)
         for tile, gemm in operands.items()
         if _is_outside(tile, gemm) == once and (_is_prepared(gemm, tile) or not prepared)
     )

@@ -199,6 +199,16 @@ def test_constants_as_operands(lines):
     assert made[7] == "bar.sync 1, 32;"
 
 
+def test_a_load_that_signals_the_other_cta_of_a_pair(body):
+    ops = """
+    %zero = ptx.imm 0 : b32
+    %mask = ptx.imm 3 : b16
+    ptx.tma.load [%s], %A[%zero], [%s] multicast %mask {pair} : !ptx.tensor_map
+    """
+    made = body(ops, "%s: b32, %A: tensor_map", "sm_100f")
+    assert ".multicast::cluster.cta_group::2 [%r0]" in made[-1]
+
+
 def test_elect_and_mapa(body):
     assert body("%p = ptx.elect\n%there = ptx.mapa %s, %x", "%s: b32, %x: b32", "sm_90a") == [
         "elect.sync _|%p0, 0xffffffff;",

@@ -225,3 +225,11 @@ cute.kernel @gemm_negates_what_it_has_not(%a: !cute.memref<f16, gmem, align<16>,
   // expected-error @+1 {{expected negate = a or b or ab before an atom is bound, got c}}
   cute.gemm %a, %a, %acc {negate = "c"} : !cute.memref<f16, gmem, align<16>, "(16,16):(16,1)">, !cute.memref<f16, gmem, align<16>, "(16,16):(16,1)">, !cute.fragment<f32, "(16,16)">
 }
+
+// -----
+
+cute.kernel @a_quarter_for_each_cta_of_a_pair(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (16,64), S<3,4,3>>) {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(16,64):(64,1)">
+  // expected-error @+1 {{expected a tile or half of its rows in shared memory, got (64, 64) -> (16, 64)}}
+  cute.copy %a, %s tma %t : !cute_nvgpu.tma_descriptor<f16, (16,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_load<f16, pair>} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(16,64):(64,1)">
+}

@@ -593,3 +593,58 @@ cute.kernel @buffer_of_other_stages(%a: !cute.memref<f16, gmem, align<16>, "(64,
     pipeline.advance %c : !pipeline.state<2>
   }
 }
+
+// -----
+
+cute.kernel @a_pair_without_a_cluster(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) attributes {threads = 256 : i32} {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)">
+  // expected-error @+1 {{expected a cluster of CTA pairs, got 1 CTAs}}
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 16384 : i32, pair} : !pipeline.ring<2>
+  pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, elect} {
+    %p = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.producer_acquire %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    %b = pipeline.barrier %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    %i = pipeline.index %p : !pipeline.state<2>
+    %d = cute.stage %s[%i] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    cute.copy %a, %d tma %t : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> signal %b : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16>} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    pipeline.producer_commit %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %p : !pipeline.state<2>
+  }
+  pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
+    %c = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.consumer_wait %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.consumer_release %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %c : !pipeline.state<2>
+  }
+}
+
+// -----
+
+cute.kernel @bytes_of_one_cta_of_a_pair(%a: !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)">, %t: !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>>) attributes {threads = 256 : i32, cluster = 2 : i32} {
+  %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)">
+  // expected-error @+1 {{expected 16384 bytes for each stage, as 1 copies by TMA bring, got 8192}}
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8192 : i32, pair} : !pipeline.ring<2>
+  pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, elect} {
+    %p = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.producer_acquire %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    %b = pipeline.barrier %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    %i = pipeline.index %p : !pipeline.state<2>
+    %d = cute.stage %s[%i] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    cute.copy %a, %d tma %t : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> signal %b : !pipeline.barrier {atom = !cute_nvgpu.atom.tma_load<f16>} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    pipeline.producer_commit %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %p : !pipeline.state<2>
+  }
+  pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
+    %c = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.consumer_wait %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.consumer_release %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %c : !pipeline.state<2>
+  }
+}
+
+// -----
+
+cute.kernel @threads_fill_for_a_pair() {
+  // expected-error @+1 {{expected kind tma or tcgen05 of a ring of a CTA pair, got threads}}
+  %q = pipeline.create {kind = "threads", producers = 1 : i32, consumers = 4 : i32, pair} : !pipeline.ring<2>
+}

@@ -1,0 +1,219 @@
+"""Multiplies of CTA pairs (`tcgen05.mma.cta_group::2`): two CTAs of a cluster that lie one below
+the other multiply their tiles at once. Each loads its own rows of A and half of the B that they
+share, and the even one issues for both.
+
+    A (256,K) = rows of CTA 0, rows of CTA 1     B (N,K) = half of CTA 0, half of CTA 1
+
+Until `cute-synchronize` each CTA loads and multiplies its whole tile; a buffer of B with `pair` has
+the halves one behind the other, and each CTA will keep one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.atoms import MmaAtom
+from cutedialect.atoms.matrix_descriptor import matrix_descriptor
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_atom, tcgen05_of
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    GemmOp,
+    KernelOp,
+    MemRefType,
+    element_bits,
+)
+from cutedialect.layout import Layout, Swizzle
+from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
+from cutedialect.passes.bind.mma_choice import BoundMma, bind_mma, multiplied_element, untransposed
+from cutedialect.passes.bind.smem_layouts import staging_layout
+from cutedialect.passes.bind.tensor_maps import (
+    box_of,
+    cluster_modes,
+    has_tensor_map,
+    is_joined,
+    takes_boxes,
+    tile_of_tensor,
+)
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.synchronize.memory_views import expression_of
+from cutedialect.schedule import Schedule
+
+PAIR = "pair"
+"""On the buffer of a tile of which each CTA of a pair keeps half of the rows."""
+# Rows of a product in each CTA: all lanes of tensor memory.
+_ROWS = 128
+# Where boxes start in shared memory (PTX ISA 5.5).
+_BOX_ALIGNMENT = 128
+
+
+def pair_atom(op: GemmOp, atom: Tcgen05Atom) -> Tcgen05Atom:
+    """The atom of a CTA pair that multiplies what one CTA does with `atom`; ValueError that says
+    why for none.
+    """
+    (m, n), (_, depth) = _shape(op.acc), _shape(op.a)
+    if m % _ROWS:
+        raise ValueError(f"each CTA of a pair multiplies {_ROWS} rows at once, got {m}")
+    paired = tcgen05_of(*atom.types[:3], (2 * _ROWS, n, atom.shape_mnk[2]), 2)
+    layout, swizzle, _ = half_layout(op, op.b)
+    bits = element_bits(multiplied_element(op, op.b))
+    described = matrix_descriptor(layout, swizzle, bits, unit="tcgen05")
+    if described.major == "MN" and not paired.transposes[1]:
+        raise ValueError(f"no half of {n}x{depth} that is contiguous along N")
+    return paired
+
+
+def pair_multiplies(atoms: dict[GemmOp, BoundMma], schedule: Schedule) -> None:
+    """Let CTA pairs multiply where the cluster has pairs, and no atom of one CTA is asked for."""
+    cluster = schedule.cluster or (1, 1)
+    names = {op: op.asked or schedule.atom for op in atoms}
+    asked = [tcgen05_atom(name) for name in names.values() if name and "tcgen05" in name]
+    must = any(atom.cta_group == 2 for atom in asked)
+    if not must and (
+        asked
+        or cluster[0] % 2
+        or not any(isinstance(bound.atom, Tcgen05Atom) for bound in atoms.values())
+    ):
+        return
+    first = next(iter(atoms))
+    try:
+        paired = paired_atoms({op: bound.atom for op, bound in atoms.items()}, cluster)
+    except ValueError as error:
+        if must:
+            raise PassFailedException(first, f"no multiply of a CTA pair: {error}") from error
+        remark("cute-partition", first, f"no multiplies of CTA pairs: {error}")
+        return
+    for op, atom in paired.items():
+        if names[op] not in (None, atom.name):
+            raise PassFailedException(op, f"expected {atom.name} here, got {names[op]}")
+        atoms[op] = replace(atoms[op], atom=atom)
+
+
+def paired_type(op: GemmOp, tile: SSAValue) -> MemRefType:
+    """The buffer of a tile of which each CTA of a pair keeps half of the rows."""
+    layout, swizzle, alignment = half_layout(op, tile)
+    alignment = max(alignment, _BOX_ALIGNMENT)
+    element = multiplied_element(op, tile)
+    whole = both_halves(layout, alignment * 8 // element_bits(element))
+    return MemRefType.get(element, "smem", alignment, whole, swizzle)
+
+
+def half_layout(op: GemmOp, tile: SSAValue) -> tuple[Layout, Swizzle | None, int]:
+    """(layout, swizzle, alignment) of half of an operand's rows in shared memory."""
+    type_ = tile.type
+    assert isinstance(type_, MemRefType)
+    rows, depth = _shape(tile)
+    bits = element_bits(multiplied_element(op, tile))
+    return staging_layout((rows // 2, depth), operand_major(type_), bits)
+
+
+def both_halves(layout: Layout, repeat: int) -> Layout:
+    """A tile whose two halves of rows have a layout each and lie one behind the other, at a
+    multiple of `repeat` elements.
+
+    >>> print(both_halves(Layout((32, 64), (64, 1)), 512))
+    ((32,2),64):((64,2048),1)
+    """
+    rows, depth = layout
+    step = -(-layout.size() // repeat) * repeat
+    return Layout(((rows.shape, 2), depth.shape), ((rows.stride, step), depth.stride))
+
+
+def half_type(type_: MemRefType) -> MemRefType:
+    """The half that a CTA keeps of a buffer with `pair`."""
+    rows, depth = type_.layout
+    (inner, _), (stride, _) = rows.shape, rows.stride  # pyright: ignore[reportGeneralTypeIssues]
+    return type_.with_layout(Layout((inner, depth.shape), (stride, depth.stride)))
+
+
+def is_paired(alloc: AllocSmemOp) -> bool:
+    """Whether each CTA of a pair keeps half of a buffer."""
+    return PAIR in alloc.attributes
+
+
+def paired_atoms(
+    atoms: Mapping[GemmOp, MmaAtom], cluster: tuple[int, int]
+) -> dict[GemmOp, Tcgen05Atom]:
+    """The atoms with which CTA pairs do all multiplies of a kernel, which has them in order;
+    ValueError that says why for none.
+    """
+    paired: dict[GemmOp, Tcgen05Atom] = {}
+    for op, atom in atoms.items():
+        if not isinstance(atom, Tcgen05Atom):
+            raise ValueError(f"one of its multiplies takes {atom.name}")
+        paired[op] = pair_atom(op, atom)
+    if why := _why_alone(list(atoms), cluster):
+        raise ValueError(why)
+    return paired
+
+
+def multiplies_in_pairs(
+    gemms: Sequence[GemmOp], warps: tuple[int, int], arch: str, schedule: Schedule
+) -> bool:
+    """Whether CTA pairs will do the multiplies of a kernel with a schedule, before it is bound."""
+    names = {op.asked or schedule.atom for op in gemms}
+    if any(name and tcgen05_atom(name).cta_group == 1 for name in names):
+        return False
+    bound = {op: bind_mma(op, warps, arch, op.asked or schedule.atom) for op in gemms}
+    try:
+        atoms = {op: each.atom for op, each in bound.items() if each is not None}
+        return len(paired_atoms(atoms, schedule.cluster or (1, 1))) == len(gemms)
+    except ValueError:
+        return False
+
+
+def _why_alone(gemms: list[GemmOp], cluster: tuple[int, int]) -> str:
+    if cluster[0] % 2:
+        return f"expected an even number of CTAs along M in a cluster, got {cluster}"
+    sides = [{expression_of(untransposed(tile)[0]) for tile in side}
+             for side in ([op.a for op in gemms], [op.b for op in gemms])]  # fmt: skip
+    if sides[0] & sides[1]:
+        return "a tile is an operand of A and of B, and a pair shares B alone"
+    for op in gemms:
+        for name, tile, wanted in (("A", op.a, True), ("B", op.b, False)):
+            reached = cluster_modes(tile)
+            if reached is None or (0 in reached) is not wanted:
+                return f"expected {'a tile' if wanted else 'the same tile'} of {name} for each CTA"
+            if why := _why_no_boxes(tile, cluster, is_half=not wanted):
+                return f"{name} does not come by TMA{why}"
+        around = op.parent_op()
+        while around is not None and not isinstance(around, KernelOp):
+            if any(cluster_modes(value) != set() for value in _control(around)):
+                return "control around it differs between the CTAs of a pair"
+            around = around.parent_op()
+    return ""
+
+
+def _control(op: Operation) -> list[SSAValue]:
+    """The values that decide how often a region runs."""
+    if isinstance(op, scf.ForOp):
+        return [op.lb, op.ub, op.step]
+    return list(op.operands)
+
+
+def _why_no_boxes(tile: SSAValue, cluster: tuple[int, int], is_half: bool) -> str:
+    type_, found = tile.type, tile_of_tensor(tile)
+    assert isinstance(type_, MemRefType)
+    if found is None or is_joined(tile) or not has_tensor_map(found.tensor.type):  # pyright: ignore[reportArgumentType]
+        return ": it has no tensor map"
+    contiguous = contiguous_mode(type_)
+    assert contiguous is not None
+    rows, depth = _shape(tile)
+    shape = (rows // 2, depth) if is_half else (rows, depth)
+    layout, _, _ = staging_layout(shape, operand_major(type_), type_.bits)
+    share = cluster[0] // 2 if is_half else cluster[1]
+    box = box_of(shape, layout.shape, contiguous, share)  # pyright: ignore[reportArgumentType]
+    if box is None or box[contiguous] * type_.bits % 128:
+        return f": {share} CTAs share no boxes of {shape[0]}x{shape[1]}"
+    if not takes_boxes(found, box, contiguous):
+        return ": boxes of a slice lie along its rows"
+    return ""
+
+
+def _shape(value: SSAValue) -> tuple[int, int]:
+    rows, columns = value.type.shape  # pyright: ignore[reportAttributeAccessIssue]
+    return rows, columns
