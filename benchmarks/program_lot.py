@@ -289,7 +289,6 @@ class _Lot(LotOfViews):
                 small = self.clipped(lot.choice(registers))
                 b, _ = self.view(("n", "n"), operand, of_slice=True)
                 self.say(f"cute.gemm({small.name}, {b}, {acc.name})")
-                self.clipped(acc)
                 return
         depth = self.ragged(self.extents["k"], 1)
         a, _ = self.view(("m", "k"), operand, depth)

@@ -180,3 +180,25 @@ def test_elements_of_a_stored_tensor_are_refused():
     x = np.zeros((8, 8), np.int32)
     with pytest.raises(cute.CompileError, match="does not store to"):
         cute.compile(follow, x, x.copy(), arch="sm_80")
+
+
+@pytest.mark.parametrize("arch", TARGETS)
+def test_stores_are_not_gathered_across_a_load_of_what_they_store(arch):
+    """Two stores of one shape go together, but for a load of the first one's tile between them."""
+
+    @cute.kernel
+    def beside(X, W, Y, Z):
+        i, j = cute.tile_index(Z, (64, 32))
+        x = cute.local_tile(X, (64, 32), (i, j)).load()
+        acc = cute.zeros((64, 32), cute.f32)
+        cute.gemm(x, cute.local_tile(W, (32, 32), (0, j)), acc)
+        y = cute.local_tile(Y, (64, 32), (i, j))
+        cute.copy(x, y)
+        cute.copy(y.load().to(cute.i32) + acc.to(cute.i32), cute.local_tile(Z, (64, 32), (i, j)))
+
+    rng = np.random.default_rng(5)
+    x, w = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((64, 32), (32, 32)))
+    y, z = np.full((64, 32), 7, np.float16), np.zeros((64, 32), np.int32)
+    beside(x, w, y, z, arch=arch, backend="emulator")
+    assert np.array_equal(y, x)
+    assert np.array_equal(z, x.astype(np.int32) + x.astype(np.int32) @ w.astype(np.int32))

@@ -400,8 +400,8 @@ def staging_atom(binding: KernelBinding, source: FragmentType, contiguous: int) 
 
 
 def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
-    """Whether a store can wait for `op`, which follows it: both store tiles of one shape, and
-    between them registers and memory stay as they are.
+    """Whether the stores of a group can wait for `op`, which follows them: all store tiles of one
+    shape, and nothing between them changes registers or memory, or reads what they store.
     """
     last = group[-1]
     if last.mask is not None:
@@ -414,8 +414,9 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
     while between is not op:
         assert between is not None
         if isinstance(between, LoadOp):
-            if not all(_is_apart(between.source, store.destination) for store in group):
-                return False
+            tensor = _tensor_of(between.source)
+            if tensor is None or tensor in [_tensor_of(store.destination) for store in group]:
+                return False  # It may read what was stored.
         elif not (isinstance(between, MapOp) or is_side_effect_free(between)):
             return False
         between = between.next_op
