@@ -160,8 +160,8 @@ def test_a_shared_operand_is_read_until_the_last_warpgroup_has_waited():
 wgmma.commit_group.sync.aligned;
 FIRST wgmma.wait_group.sync.aligned 0;
 bar.sync 1;
-add.u32 %r15, %r2, %r0;
-@%p1 st.shared.b32 [%r15], %r10;
+add.u32 %r15, %r2, %r0; setp.eq.u32 %p4, %r1, 0;
+@%p4 st.shared.b32 [%r15], %r10;
 SECOND wgmma.wait_group.sync.aligned 0;
 {mma(E, "%dc")}
 wgmma.commit_group.sync.aligned;

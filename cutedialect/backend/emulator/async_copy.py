@@ -30,6 +30,7 @@ class _Copy:
     width: int
     group: Array
     sequence: int
+    line: int
 
 
 class AsyncCopies:
@@ -43,7 +44,9 @@ class AsyncCopies:
     def pending(self) -> bool:
         return bool(self._pending)
 
-    def issue(self, lanes: Lanes, target: Array, source: Array, used: Array, width: int) -> None:
+    def issue(
+        self, lanes: Lanes, target: Array, source: Array, used: Array, width: int, line: int
+    ) -> None:
         """Arrays are one entry a lane. Bounds and alignment have been checked. ``source`` may be a
         view of a register, so it is copied.
         """
@@ -51,7 +54,7 @@ class AsyncCopies:
         group = self._committed[lanes.sel].copy()
         self.issued += 1
         self._pending.append(
-            _Copy(lanes.index, target, source.copy(), used, width, group, self.issued)
+            _Copy(lanes.index, target, source.copy(), used, width, group, self.issued, line)
         )
 
     def commit(self, lanes: Lanes) -> None:
@@ -92,23 +95,28 @@ class AsyncCopies:
         for copy in self._pending:
             due = copy.group < limit[copy.lanes]
             if due.all():
-                self._land(copy.lanes, copy.target, copy.source, copy.used, copy.width)
+                self._land(copy.lanes, copy.target, copy.source, copy.used, copy.width, copy.line)
             elif not due.any():
                 keep.append(copy)
             else:
                 self._land(
-                    copy.lanes[due], copy.target[due], copy.source[due], copy.used[due], copy.width
-                )
+                    copy.lanes[due], copy.target[due], copy.source[due], copy.used[due], copy.width,
+                    copy.line,
+                )  # fmt: skip
                 rest = ~due
                 keep.append(
                     _Copy(
                         copy.lanes[rest], copy.target[rest], copy.source[rest], copy.used[rest],
-                        copy.width, copy.group[rest], copy.sequence,
+                        copy.width, copy.group[rest], copy.sequence, copy.line,
                     )
                 )  # fmt: skip
         self._pending = keep
 
-    def _land(self, lanes: Array, target: Array, source: Array, used: Array, width: int) -> None:
+    def _land(
+        self, lanes: Array, target: Array, source: Array, used: Array, width: int, line: int
+    ) -> None:
+        if self._machine.races is not None:
+            self._machine.races.end_copy(line, lanes >> 5, target, width)
         if self._machine.ordering is not None:
             self._machine.stamp(Lanes.of(lanes, self._machine.total), target, width)
         shared, memory = self._machine.shared, self._machine.global_memory

@@ -40,6 +40,7 @@ from .module import (
     Variable,
 )  # fmt: skip
 from .ordering import Ordering, concerns
+from .races import Races
 from .register_pool import RegisterPool
 from .registers import Register
 from .report import SharedAccess
@@ -96,10 +97,14 @@ class Machine:
         self._local: BankedMemory | None = None
         self._frames: BankedMemory | None = None
         self.local_shift = 0
-        # Clocks of who knows of whose writes, where a kernel needs them; for each 4 bytes of shared
-        # memory the stamp of the last ordinary store.
+        # Clocks of who knows of whose writes, where there is more than one warp or an asynchronous
+        # unit; for each 4 bytes of shared memory the stamp of the last ordinary store.
         opcodes = {ins.opcode for ins in image.module.code}
-        self.ordering = Ordering(self) if any(map(concerns, opcodes)) else None
+        needed = self.warps > 1 or any(map(concerns, opcodes))
+        self.ordering = Ordering(self) if needed else None
+        self.races = None
+        if self.ordering is not None and self.warps * self.cluster_size > 1:
+            self.races = Races(self, self.ordering)
         self._stamps: Array = None
         if self.ordering is not None:
             self._stamps = np.zeros(len(self.shared.data) // 4, np.uint32)

@@ -68,6 +68,8 @@ class Transfers:
         shared.refuse(
             load.chunks, IN_FLIGHT | LOADING | READING | BARRIER, f"{_name(load.ins)} to", "CD-B6"
         )
+        if self._machine.races is not None and len(load.chunks):
+            self._machine.races.overwrite(load.ins, load.lane >> 5, load.chunks)
         shared.words(CHUNK)[1][load.chunks] = np.uint32(LOADING * 0x01010101)
         self._loads.append(load)
 
@@ -106,6 +108,8 @@ class Transfers:
             words[load.chunks] = data.reshape(-1).view(np.uint32).reshape(-1, 4)
             shadow[load.chunks] = 0
             machine.unstamp(load.chunks)
+            if machine.races is not None:
+                machine.races.forget(load.chunks)
         if load.source is not None:
             machine.shared.end_read(load.source)
 

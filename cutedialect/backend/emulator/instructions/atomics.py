@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import EmulatorError
 from ..lanes import Array, Lanes, where
 from ..module import Instruction, Operand, Sink, Vector
+from ..races import warps_of
 from ..types import STORAGE, TYPES, ScalarType
 from .compare import flush
 from .load_store import drop_hints, resolve, take_space
@@ -200,6 +201,11 @@ def _atomic(ins: Instruction, machine: Machine) -> Step:
                 ftz = type.name == "f32" and place == "global"
                 combine = _combine(name, type, ftz)
                 cells = _Cells(machine, place, part, at, width)
+                if machine.races is not None:
+                    note = machine.races.write_shared
+                    if place == "global":
+                        note = machine.races.write_global
+                    note(ins, warps_of(part), cells.keys, width, atomic=True)
                 old[mask] = apply(cells, combine, dtype, b[mask], c[mask])
                 if place != "global":
                     machine.stamp(part, cells.keys, width)

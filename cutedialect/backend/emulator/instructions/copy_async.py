@@ -10,6 +10,7 @@ import numpy as np
 from ..bank_conflicts import wavefronts
 from ..lanes import Array, Lanes
 from ..module import Imm, Instruction, Reg
+from ..races import warps_of
 from ..transfers import Load
 from ..types import TYPES
 from .load_store import resolve, take_space
@@ -79,7 +80,12 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
         group = lanes.index >> (3 if width == 16 else 4 if width == 8 else 5)
         group = group - group[0]
         machine.count_shared(ins, wavefronts(at, group, width, int(group[-1]) + 1))
-        machine.copies.issue(lanes, at, origin, used, width)
+        if machine.races is not None:
+            warps = warps_of(lanes)
+            if touched.any():
+                machine.races.read_global(ins, warps[touched], origin[touched], 4)
+            machine.races.begin_copy(ins, warps, at, width)
+        machine.copies.issue(lanes, at, origin, used, width, ins.line)
 
     return step
 

@@ -70,6 +70,9 @@ def _ldmatrix(ins: Instruction, machine: Machine) -> Step:
     def run(lanes: Lanes) -> None:
         machine.demand(sources, lanes, "an address")
         at = _rows(ins, machine, count, ins.operands[1], lanes, read, "read")
+        if machine.races is not None:
+            rows = np.repeat(lanes.warps, len(at) // len(lanes.warps))
+            machine.races.read_shared(ins, rows, at, 16)
         words, poison = machine.shared.load(at, 16)
         words = words.reshape(-1, count, 8, 4)
         if transposed:
@@ -110,6 +113,9 @@ def _stmatrix(ins: Instruction, machine: Machine) -> Step:
         if transposed:
             words = _transpose(words.view(np.uint16)).view(np.uint32)
         machine.progress = True
+        if machine.races is not None:
+            rows = np.repeat(lanes.warps, len(at) // len(lanes.warps))
+            machine.races.write_shared(ins, rows, at, 16, words.reshape(-1, 4))
         machine.shared.store(at, words.reshape(-1, 4), 16)
         machine.stamp_rows(lanes, at)
         if any(r.poison is not None and r.poisoned(lanes) is not None for r in registers):

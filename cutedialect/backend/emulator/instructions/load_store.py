@@ -14,6 +14,7 @@ from ..errors import EmulatorError
 from ..lanes import Array, Lanes
 from ..memory import LOCAL_WINDOW, PARAM_BASE, SHARED_WINDOW
 from ..module import Address, Imm, Instruction, Modifiers, Operand, Reg, Sink, Sym, Vector
+from ..races import warps_of
 from ..registers import Register
 from ..types import STORAGE, TYPES
 from .registry import instruction
@@ -97,10 +98,14 @@ def count_access(
 
 
 class Access:
-    """Loads and stores of one instruction in one space, ``width`` bytes a lane."""
+    """Loads and stores of one instruction in one space, ``width`` bytes a lane. Volatile, relaxed
+    and stronger ones are flags: they order others, and race with none of their kind."""
 
-    def __init__(self, ins: Instruction, machine: Machine, space: str, width: int) -> None:
+    def __init__(
+        self, ins: Instruction, machine: Machine, space: str, width: int, is_flag: bool = False
+    ) -> None:
         self.ins = ins
+        self.is_flag = is_flag
         self.machine = machine
         self.space = space
         self.width = width
@@ -111,10 +116,12 @@ class Access:
         if self.space == "shared":
             at = machine.shared.offsets(addresses, machine.lane_cta[lanes.sel], width, "read")
             count_access(machine, self.ins, lanes, at, width)
+            self._note_read(lanes, at)
             return machine.shared.load(at, width)
         if self.space == "cluster":
             owner, addresses = machine.clusters.owners(lanes, addresses)
             at = machine.shared.offsets(addresses, owner, width, "read")
+            self._note_read(lanes, at)
             return machine.shared.load(at, width)
         if self.space == "local":
             at = machine.local.offsets(addresses, lanes.index, width, "read")
@@ -129,7 +136,15 @@ class Access:
             "const": machine.image.const_memory,
             "param": machine.image.param_memory,
         }[self.space]
-        return memory.load(addresses, width), None
+        words = memory.load(addresses, width)
+        if self.space == "global" and machine.races is not None and not self.is_flag:
+            machine.races.read_global(self.ins, warps_of(lanes), addresses, width)
+        return words, None
+
+    def _note_read(self, lanes: Lanes, at: Array) -> None:
+        races = self.machine.races
+        if races is not None and not self.is_flag:
+            races.read_shared(self.ins, warps_of(lanes), at, self.width)
 
     def _load_generic(self, lanes: Lanes, addresses: Array) -> tuple[Array, Array]:
         parts = self.machine.spaces(addresses)
@@ -163,6 +178,11 @@ class Access:
             raise EmulatorError(f"write to .{self.space} memory, which is read-only", code="CD-I1")
         if self.space == "global":
             machine.progress = True
+            machine.global_memory.check(addresses, width, "write")
+            if machine.races is not None:
+                machine.races.write_global(
+                    self.ins, warps_of(lanes), addresses, width, words, self.is_flag
+                )
             machine.global_memory.store(addresses, words, width)
             return
         if self.space == "shared":
@@ -178,6 +198,8 @@ class Access:
         at = memory.offsets(addresses, owner, width, "write")
         if self.space == "shared":
             count_access(machine, self.ins, lanes, at, width)
+        if memory is machine.shared and machine.races is not None:
+            machine.races.write_shared(self.ins, warps_of(lanes), at, width, words, self.is_flag)
         memory.store(at, words, width)
         if memory is machine.shared:
             machine.stamp(lanes, at, width)
@@ -185,7 +207,7 @@ class Access:
             memory.poison(at, poison)
 
     def _in(self, space: str) -> Access:
-        return Access(self.ins, self.machine, space, self.width)
+        return Access(self.ins, self.machine, space, self.width, self.is_flag)
 
 
 def split_words(words: Array, bits: int, count: int) -> Array:
@@ -258,7 +280,7 @@ def _ld(ins: Instruction, machine: Machine) -> Step:
     writes = [machine.write(ins, e, stored, wide=True) for e in elements]
     targets = [None if isinstance(e, Sink) else machine.register(e) for e in elements]  # type: ignore[arg-type]
     width = count * type.bytes
-    access = Access(ins, machine, space, width)
+    access = Access(ins, machine, space, width, polls)
     total = machine.total
     operand = ins.operands[1]
     if space == "param" and isinstance(operand, Address) and isinstance(operand.base, Sym):
@@ -343,7 +365,7 @@ def _st(ins: Instruction, machine: Machine) -> Step:
     origins = [machine.sources(e) for e in elements]
     everything = [r for found in origins for r in found]
     width = count * type.bytes
-    access = Access(ins, machine, space, width)
+    access = Access(ins, machine, space, width, flags)
     raw = STORAGE[type.bits] if type.bits < 128 else None
 
     def step(lanes: Lanes) -> None:

@@ -1,0 +1,351 @@
+"""Races inside of a cluster: two accesses by different warps, one of them a write, that no barrier,
+mbarrier or flag orders. Threads of the emulator step together, so that a missing barrier changes no
+number here; what tells of it are the clocks of `ordering.py`.
+
+Every granule of shared and global memory keeps who wrote it last and two of those who have read
+it since, as stamps of their warps' clocks. A reader has to know of the write, a writer of the write
+and of the readers. Accesses of different clusters are not compared, atomics and flags not with each
+other; two warps may write the same value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from .errors import EmulatorError
+from .lanes import Array, Lanes, where
+from .memory import Allocation
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .module import Instruction
+    from .ordering import Ordering
+
+# An entry is, from the lowest bit on: a stamp (32 bits), a cluster's number + 1 (12), the PTX line
+# (19), and whether the access was atomic.
+_STAMP = np.uint64(0xFFFF_FFFF)
+_CLUSTER, _CLUSTERS = np.uint64(32), np.uint64(0xFFF)
+_LINE, _LINES = np.uint64(44), np.uint64(0x7_FFFF)
+_ATOMIC = np.uint64(63)
+_COLUMN, _TIME = np.uint64(0x1FF), np.uint64(9)
+# Entries that are kept of a memory at most; what is larger goes unwatched.
+_MOST_ENTRIES = 1 << 25
+
+_ACCESS = re.compile(r"(ld|ldu|st|atom|red|ldmatrix|stmatrix|cp\.async\.c[ag])\.")
+_WIDTH = re.compile(r"\.(?:bf|[bsuf])(\d+)(x2)?$")
+_VECTOR = re.compile(r"\.v([248])\.")
+
+
+def granule(opcodes: set[str], space: str) -> int:
+    """Bytes of the smallest access to a space, by ordinary instructions that may name it."""
+    found = 16
+    for opcode in opcodes:
+        kind = _ACCESS.match(opcode)
+        width = _WIDTH.search(opcode)
+        others = {"shared", "global", "local", "param", "const"} - {space}
+        if kind is None or (space not in opcode and any(f".{each}" in opcode for each in others)):
+            continue
+        if kind[1].startswith("cp"):
+            found = min(found, 4)
+        elif width is not None and not kind[1].endswith("matrix"):
+            vector = _VECTOR.search(opcode)
+            count = int(vector[1]) if vector and kind[1] in ("ld", "st") else 1
+            bits = int(width[1]) * (2 if width[2] else 1)
+            found = min(found, max(1, count * bits // 8))
+    return found
+
+
+class _Cells:
+    """The granules of one range of memory: its last writer, and two readers since."""
+
+    def __init__(self, count: int) -> None:
+        self.writer = np.zeros(count, np.uint64)
+        self.readers = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+
+
+class Races:
+    def __init__(self, machine: Machine, ordering: Ordering) -> None:
+        self._machine = machine
+        self._ordering = ordering
+        opcodes = {ins.opcode for ins in machine.module.code}
+        self._shared_granule = granule(opcodes, "shared")
+        self._global_granule = granule(opcodes, "global")
+        count = len(machine.shared.data) // self._shared_granule
+        self._shared = _Cells(count) if count <= _MOST_ENTRIES else None
+        self._global: dict[int, tuple[Allocation, _Cells]] = {}
+        self._cluster = (np.arange(len(ordering.state)) // ordering.per_cluster + 1).astype(
+            np.uint64
+        ) & _CLUSTERS  # fmt: skip
+
+    # Shared memory: offsets into the shared data.
+
+    def read_shared(self, ins: Instruction, warps: Array, at: Array, width: int) -> None:
+        """Each of `warps` reads `width` bytes at its offset."""
+        if self._shared is not None:
+            places = _granules(at, width, self._shared_granule)
+            self._read(self._shared, ins, warps, places, None)
+
+    def write_shared(
+        self,
+        ins: Instruction,
+        warps: Array,
+        at: Array,
+        width: int,
+        words: Array = None,
+        atomic: bool = False,
+    ) -> None:
+        """Each of `warps` writes `width` bytes at its offset, `words` where they are known."""
+        if self._shared is None:
+            return
+        places = _granules(at, width, self._shared_granule)
+        equal = None
+        if words is not None:
+            equal = _equal(self._machine.shared.words(width)[0][at // width], words)
+        self._write(self._shared, ins, warps, places, None, atomic, equal, at, words)
+
+    def overwrite(self, ins: Instruction, warp: int, chunks: Array) -> None:
+        """A thread of a warp begins a bulk copy into chunks of 16 bytes."""
+        if self._shared is not None:
+            places = _granules(chunks * 16, 16, self._shared_granule)
+            warps = np.full(len(chunks), warp)
+            self._demand(self._shared, ins, warps, places, None, False, None)
+
+    def forget(self, chunks: Array) -> None:
+        """A bulk copy has replaced the chunks: whoever waits for it knows of it."""
+        if self._shared is not None:
+            places = _granules(chunks * 16, 16, self._shared_granule)
+            for entries in (self._shared.writer, *self._shared.readers):
+                entries[places] = 0
+
+    def begin_copy(self, ins: Instruction, warps: Array, at: Array, width: int) -> None:
+        """Each of `warps` begins a `cp.async` to its offset."""
+        if self._shared is not None:
+            places = _granules(at, width, self._shared_granule)
+            self._demand(self._shared, ins, warps, places, None, False, None)
+
+    def end_copy(self, line: int, warps: Array, at: Array, width: int) -> None:
+        """The copies have landed, and `warps` know of it."""
+        if self._shared is not None:
+            places = _granules(at, width, self._shared_granule)
+            self._shared.writer[places] = self._entries(line, warps, False, places)
+            for readers in self._shared.readers:
+                readers[places] = 0
+
+    # Global memory: addresses.
+
+    def read_global(self, ins: Instruction, warps: Array, addresses: Array, width: int) -> None:
+        for allocation, cells, mask in self._ranges(addresses):
+            if cells is not None:
+                at = self._within(allocation, addresses if mask is None else addresses[mask], width)
+                self._read(cells, ins, warps if mask is None else warps[mask], at, allocation)
+
+    def write_global(
+        self,
+        ins: Instruction,
+        warps: Array,
+        addresses: Array,
+        width: int,
+        words: Array = None,
+        atomic: bool = False,
+    ) -> None:
+        for allocation, cells, mask in self._ranges(addresses):
+            if cells is None:
+                continue
+            at = addresses if mask is None else addresses[mask]
+            mine = None if words is None else words if mask is None else words[mask]
+            equal = None
+            if mine is not None:
+                equal = _equal(self._machine.global_memory.load(at, width), mine)
+                self._machine.global_memory.read_bytes -= width * len(at)
+            places = self._within(allocation, at, width)
+            writers = warps if mask is None else warps[mask]
+            self._write(cells, ins, writers, places, allocation, atomic, equal, at, mine)
+
+    def _ranges(self, addresses: Array) -> list[tuple[Allocation, _Cells | None, Array]]:
+        """The allocations that addresses lie in, their cells, and which addresses those are."""
+        memory = self._machine.global_memory
+        found: list[tuple[Allocation, _Cells | None, Array]] = []
+        low, high = int(addresses.min()), int(addresses.max())
+        allocation = memory.find(low, 1)
+        if allocation is not None and high < allocation.end:
+            return [(allocation, self._cells(allocation), None)]
+        rest = np.ones(len(addresses), np.bool_)
+        while rest.any():
+            allocation = memory.find(int(addresses[np.argmax(rest)]), 1)
+            if allocation is None:
+                break  # The access itself is about to be refused.
+            mask = rest & (addresses >= np.uint64(allocation.base)) & (
+                addresses < np.uint64(allocation.end))  # fmt: skip
+            found.append((allocation, self._cells(allocation), mask))
+            rest &= ~mask
+        return found
+
+    def _cells(self, allocation: Allocation) -> _Cells | None:
+        made = self._global.get(id(allocation))
+        if made is None:
+            count = allocation.size // self._global_granule + 2
+            if not allocation.writable or count > _MOST_ENTRIES:
+                return None
+            made = self._global[id(allocation)] = allocation, _Cells(count)
+        return made[1]
+
+    def _within(self, allocation: Allocation, addresses: Array, width: int) -> Array:
+        first = allocation.base // self._global_granule * self._global_granule
+        offsets = (addresses - np.uint64(first)).astype(np.int64)
+        return _granules(offsets, width, self._global_granule)
+
+    # Both.
+
+    def _entries(self, line: int, warps: Array, atomic: bool, places: Array) -> Array:
+        head = np.uint64(min(line, int(_LINES))) << _LINE | np.uint64(atomic) << _ATOMIC
+        made = (self._cluster[warps] << _CLUSTER) | self._ordering.stamp[warps] | head
+        return np.broadcast_to(made if places.ndim == 1 else made[:, None], places.shape)
+
+    def _unordered(self, warps: Array, entries: Array) -> Array:
+        """Where the access of an entry is one of the same cluster that a warp does not know of."""
+        stamps = entries & _STAMP
+        column = (stamps & _COLUMN).astype(np.intp)
+        rows = warps if entries.ndim == 1 else warps[:, None]
+        hidden = self._ordering.known[rows, column] < (stamps >> _TIME).astype(np.int64)
+        if not hidden.any():
+            return hidden
+        return hidden & (entries >> _CLUSTER & _CLUSTERS == self._cluster[rows])
+
+    def _read(
+        self,
+        cells: _Cells,
+        ins: Instruction,
+        warps: Array,
+        places: Array,
+        allocation: Allocation | None,
+    ) -> None:
+        written = cells.writer[places]
+        if written.any():
+            bad = self._unordered(warps, written)
+            if bad.any():
+                self._refuse(ins, "reads", warps, places, written, bad, "wrote", allocation)
+        first, second = cells.readers
+        mine = self._entries(ins.line, warps, False, places)
+        before = first[places]
+        if before.any():
+            kept = self._unordered(warps, before)
+            if kept.any():
+                second[places[kept]] = before[kept]
+        first[places] = mine
+        beside = first[places] != mine
+        if beside.any():
+            # Of those that read in this very step, one of another warp.
+            second[places[beside]] = mine[beside]
+
+    def _demand(
+        self,
+        cells: _Cells,
+        ins: Instruction,
+        warps: Array,
+        places: Array,
+        allocation: Allocation | None,
+        atomic: bool,
+        equal: Array,
+    ) -> None:
+        """A race unless who writes knows of the last write and of the reads since; `equal` are
+        those who write what is there.
+        """
+        written = cells.writer[places]
+        if written.any():
+            bad = self._unordered(warps, written)
+            if atomic:
+                bad &= written >> _ATOMIC == 0
+            if equal is not None:
+                bad &= ~(equal if bad.ndim == 1 else equal[:, None])
+            if bad.any():
+                self._refuse(ins, "writes", warps, places, written, bad, "wrote", allocation)
+        for readers in cells.readers:
+            read = readers[places]
+            if read.any():
+                bad = self._unordered(warps, read)
+                if bad.any():
+                    self._refuse(ins, "writes", warps, places, read, bad, "read", allocation)
+
+    def _write(
+        self,
+        cells: _Cells,
+        ins: Instruction,
+        warps: Array,
+        places: Array,
+        allocation: Allocation | None,
+        atomic: bool,
+        equal: Array,
+        at: Array,
+        words: Array,
+    ) -> None:
+        self._demand(cells, ins, warps, places, allocation, atomic, equal)
+        mine = self._entries(ins.line, warps, atomic, places)
+        cells.writer[places] = mine
+        for readers in cells.readers:
+            readers[places] = 0
+        if atomic:
+            return
+        others = cells.writer[places]
+        beside = (others != mine) & (others >> _CLUSTER & _CLUSTERS == mine >> _CLUSTER & _CLUSTERS)
+        if beside.any() and not _agree(at, words):
+            self._refuse(ins, "writes", warps, places, others, beside, "wrote", allocation)
+
+    def _refuse(
+        self,
+        ins: Instruction,
+        verb: str,
+        warps: Array,
+        places: Array,
+        entries: Array,
+        bad: Array,
+        before: str,
+        allocation: Allocation | None,
+    ) -> NoReturn:
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        warp, entry = int(warps[at[0]]), int(entries[at])
+        place = int(places[at])
+        if allocation is None:
+            where_ = self._machine.describe_shared(place * self._shared_granule)
+        else:
+            base = allocation.base // self._global_granule * self._global_granule
+            offset = max(0, base + place * self._global_granule - allocation.base)
+            where_ = f"{allocation.name} + {offset}"
+        mine = self._ordering.describe(warp, int(self._ordering.column[warp]))
+        other = self._ordering.describe(warp, entry & int(_COLUMN))
+        line = entry >> int(_LINE) & int(_LINES)
+        raise EmulatorError(
+            f"race: {mine} {verb} {where_}, which {other} {before} at PTX line {line}, and nothing "
+            f"orders the two: expected a barrier between them",
+            code="CD-I5",
+        )
+
+
+def _granules(at: Array, width: int, size: int) -> Array:
+    """The granules of accesses of `width` bytes: one each, or a row of them."""
+    first = at // size
+    if width <= size:
+        return first
+    return first[:, None] + np.arange(width // size)
+
+
+def _equal(old: Array, new: Array) -> Array:
+    same = old == new
+    return same if same.ndim == 1 else same.all(axis=1)
+
+
+def _agree(at: Array, words: Array) -> bool:
+    """Whether accesses to the same place write the same."""
+    if words is None:
+        return False
+    order = np.argsort(at, kind="stable")
+    same = at[order][1:] == at[order][:-1]
+    equal = _equal(words[order][1:], words[order][:-1])
+    return bool(where(same, equal, True).all())
+
+
+def warps_of(lanes: Lanes) -> Array:
+    """The warp of each lane."""
+    return lanes.index >> 5
