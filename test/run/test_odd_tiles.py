@@ -95,3 +95,20 @@ def test_conversions_of_fewer_elements_than_a_register_holds(rows, wide, target)
     y = np.zeros((rows + 1, 14), dtype.numpy)
     program(x, y, dtype=dtype, arch=target, backend="emulator")
     np.testing.assert_array_equal(y, x)
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a"])
+@pytest.mark.parametrize("warps", ["(2,2)", "(2,4)", "(4,2)"])
+def test_warps_that_share_the_columns_of_uneven_blocks(warps, target) -> None:
+    """No line of 128 bytes divides the columns of a tile: each warp's columns begin at a block of
+    the layout in shared memory all the same, of operands, of results, and between multiplies.
+    """
+    rng = np.random.default_rng([ord(warps[1]), int(target[3:5])])
+    columns = int(rng.choice([80, 96, 160, 48])) * (2 if warps == "(2,4)" else 1)
+    m, n, k = 130, columns + 8, 72
+    a, b = (rng.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    schedule = f"tile = (128,{columns},32), warps = {warps}"
+    got = cute.gemm(a, b, arch=target, backend="emulator", schedule=schedule)
+    np.testing.assert_array_equal(got, a @ b)
+    turned = cute.gemm(np.asfortranarray(a), b, arch=target, backend="emulator", schedule=schedule)
+    np.testing.assert_array_equal(turned, a @ b)

@@ -157,7 +157,7 @@ class KernelBinding:
             # Conditions have no place in memory: they go as bytes.
             bytes_ = self.converted(self._bytes_of(value, before), tv, before)
             return self._conditions_of(bytes_, before)
-        layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits)
+        layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits, have, tv)
         smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
         # Warpgroups that exchange values among themselves meet alone, in a buffer that only such
         # as divide the tile in the same way use.

@@ -262,6 +262,8 @@ def _not_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: boo
         return f"it multiplies {rows} rows by {depth} of the depth at once, got {got}"
     if not has_load_role:
         return "its operands come from a role that loads, got a schedule with roles = uniform"
+    if warps[0] % _GROUP == 0 and not _wgmma(op, warps, arch):
+        return f"{warps[0]}x{warps[1]} warps cut through blocks of an operand in shared memory"
     return (
         f"expected whole warpgroups of {rows} rows each, got {warps[0]}x{warps[1]} warps on "
         f"{_shape(op.acc)[0]} rows"
@@ -270,9 +272,11 @@ def _not_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: boo
 
 def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]:
     """The warpgroup atoms whose operands can be brought where they are read, widest first."""
-    if warps[0] % _GROUP or not (_feeds_wgmma(op, op.b) or needs_transposing(op, op.b)):
+    groups, columns = warps[0] // _GROUP, warps[1]
+    if warps[0] % _GROUP or not (_feeds_wgmma(op, op.b, columns) or needs_transposing(op, op.b)):
         return ()
-    if not (_stays_in_registers(op) or _feeds_wgmma(op, op.a) or needs_transposing(op, op.a)):
+    feeds_a = _feeds_wgmma(op, op.a, groups) or needs_transposing(op, op.a)
+    if not (_stays_in_registers(op) or feeds_a):
         return ()
     try:
         found = find_wgmma(*_names(op), arch)
@@ -371,17 +375,18 @@ def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
     return contiguous_mode(type_) == 0 and rows % 32 == 0 and depth % 32 == 0
 
 
-def _feeds_wgmma(op: GemmOp, value: SSAValue) -> bool:
-    return _feeds(op, value, "wgmma")
+def _feeds_wgmma(op: GemmOp, value: SSAValue, parts: int = 1) -> bool:
+    return _feeds(op, value, "wgmma", parts)
 
 
-def _feeds(op: GemmOp, value: SSAValue, unit: str) -> bool:
-    """Whether a tile has a layout in shared memory that the descriptors of a unit describe.
-    Register tiles of 16 bits are written there, line by line as a thread holds them.
+def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
+    """Whether a tile has a layout in shared memory that the descriptors of a unit describe, and so
+    many equal parts of its rows too. Register tiles of 16 bits are written there, line by line as a
+    thread holds them.
     """
-    type_ = value.type
+    type_, is_turned = value.type, False
     if isinstance(type_, FragmentType):
-        tile, _ = untransposed(value)
+        tile, is_turned = untransposed(value)
         shape, major, bits = _shape(tile), 1, type_.bits
         if bits != 16 or len(shape) != 2:
             return False
@@ -390,12 +395,25 @@ def _feeds(op: GemmOp, value: SSAValue, unit: str) -> bool:
         bits = element_bits(multiplied_element(op, value))
     else:
         return False
-    layout, swizzle, _ = staging_layout(shape, major, bits)
+    layout, swizzle, _ = staging_layout(shape, major, bits, *parts_of_rows(shape, parts, is_turned))
     try:
         matrix_descriptor(layout, swizzle, bits, unit=unit)
     except ValueError:
         return False
-    return True
+    # A part starts where a block of the layout does.
+    assert isinstance(layout.shape, tuple)
+    rows = layout.shape[is_turned]
+    return not isinstance(rows, tuple) or shape[is_turned] // parts % rows[0] == 0  # pyright: ignore[reportOperatorIssue]
+
+
+def parts_of_rows(shape: tuple[int, ...], parts: int, is_turned: bool) -> tuple[Layout, ...]:
+    """Where equal parts of the rows of an operand start, one for each warpgroup; rows are the
+    second mode of an operand whose tile `is_turned`.
+    """
+    if parts == 1 or len(shape) != 2:
+        return ()
+    step = shape[0] * (shape[1] // parts) if is_turned else shape[0] // parts
+    return (Layout((parts, 1), (step, 0)),)
 
 
 def untransposed(tile: SSAValue) -> tuple[SSAValue, bool]:

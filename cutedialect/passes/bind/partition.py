@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import Float32Type, FloatTF32Type, ModuleOp, StringAttr, UnitAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import Float32Type, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 from xdsl.utils.exceptions import PassFailedException
@@ -21,14 +21,12 @@ from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
-    AllocSmemOp,
     AtomicOp,
     CopyOp,
     ExtractOp,
     FragmentType,
     GemmOp,
     KernelOp,
-    LayoutAttr,
     LoadOp,
     MapOp,
     MemRefType,
@@ -36,29 +34,22 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     SubviewOp,
     TransposeOp,
-    element_bits,
     transposed_tv,
 )
 from cutedialect.dialects.cute_nvgpu import (
     LdsmType,
-    SimtAsyncCopyType,
     Sm80MmaType,
     Sm90MmaType,
     Sm100MmaType,
-    TmaLoadType,
-    TransposeCopyType,
     UniversalCopyType,
-    WidenCopyType,
 )
 from cutedialect.dialects.effects import written_by
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.early_loads import load_early
-from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.layout_inference import (
     LayoutInference,
     coalesced_for,
     contiguous_mode,
-    operand_major,
     takes_async_copy,
     vector_bytes,
 )
@@ -70,23 +61,16 @@ from cutedialect.passes.bind.mma_choice import (
     grids_that_divide,
     multiplied_element,
     needs_transposing,
-    needs_widening,
     shapes_of,
-    untransposed,
 )
 from cutedialect.passes.bind.multiply_pairs import (
-    PAIR,
-    is_paired,
     pair_multiplies,
-    paired_type,
 )
-from cutedialect.passes.bind.result_stores import ResultStores, staging_atom
-from cutedialect.passes.bind.smem_layouts import staging_layout, with_order
+from cutedialect.passes.bind.result_stores import ResultStores
+from cutedialect.passes.bind.staged_operands import StagedOperands
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, move_accumulator
 from cutedialect.passes.bind.tensor_maps import (
     is_joined,
-    part_of,
-    sharing,
 )
 from cutedialect.passes.bind.tensor_reductions import as_store, reduces_by_tma
 from cutedialect.passes.bind.thread_layouts import (
@@ -96,9 +80,7 @@ from cutedialect.passes.bind.thread_layouts import (
     reordered,
 )
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.assign_warp_roles import PREPARING_WARPS
-from cutedialect.passes.synchronize.memory_hazards import OPERAND
-from cutedialect.passes.synchronize.memory_views import expression_of, root_of
+from cutedialect.passes.synchronize.memory_views import root_of
 
 # Warps of a warpgroup.
 _GROUP = 4
@@ -129,7 +111,7 @@ class PartitionPass(ModulePass):
                 _Partition(kernel, self.arch).run()
 
 
-class _Partition(KernelBinding):
+class _Partition(StagedOperands):
     """The pass on one kernel."""
 
     def run(self) -> None:
@@ -282,15 +264,15 @@ class _Partition(KernelBinding):
         atom = bound.atom
         elements = _multiplied_elements(op)
         if isinstance(atom, Tcgen05Atom):
-            a, b = self._stage(op, op.a), self._stage(op, op.b)
+            a, b = self.stage(op, op.a), self.stage(op, op.b)
             type_ = Sm100MmaType.get(atom.shape_mnk, *elements, atom.cta_group)
             self.atoms[self.insert(GemmOp(a, b, op.acc, type_), op)] = bound  # pyright: ignore[reportArgumentType]
         elif isinstance(atom, WgmmaAtom):
             order = self._order(op, atom)
             a, b = (
-                self._put_in_smem(op, value)
+                self.put_in_smem(op, value)
                 if goes_through_smem(op, value)
-                else self._descriptor_operand(op, value, order if value is op.b else None)
+                else self.descriptor_operand(op, value, order if value is op.b else None)
                 for value in (op.a, op.b)
             )
             where = "smem"
@@ -301,29 +283,10 @@ class _Partition(KernelBinding):
             type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where, negate, kind=atom.kind)
             self.insert(GemmOp(a, b, op.acc, type_), op)
         else:
-            a, b = self._stage_widened(op, op.a), self._stage_widened(op, op.b)
+            a, b = self.stage_widened(op, op.a), self.stage_widened(op, op.b)
             self._bind_warp_gemm(op, bound, a, b)
         op.detach()
         op.erase()
-
-    def _put_in_smem(self, op: GemmOp, value: SSAValue) -> SSAValue:
-        """A register tile in shared memory, where descriptors find it."""
-        tile, is_turned = untransposed(value)
-        type_ = tile.type
-        assert isinstance(type_, FragmentType)
-        layout, swizzle, alignment = staging_layout(type_.shape, 1, type_.bits)
-        smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
-        alloc = AllocSmemOp(smem)
-        alloc.attributes[OPERAND] = UnitAttr()
-        buffer = self.insert_top(alloc, op).results[0]
-        # As soon as the tile is there: a multiply that takes it from registers may be next.
-        made = tile.owner
-        follows = isinstance(made, MapOp) and made.parent is op.parent and made.next_op is not None
-        self.insert(
-            CopyOp(tile, buffer, atom=staging_atom(self, type_, 1)),
-            made.next_op if follows else op,  # pyright: ignore[reportArgumentType]
-        )
-        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
 
     def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""
@@ -344,198 +307,6 @@ class _Partition(KernelBinding):
                 # No form of mma.sync changes signs; both of them at once change nothing.
                 parts[0] = self.negated(parts[0], op)
             self.insert(GemmOp(parts[0], parts[1], op.acc, type_), op)
-
-    def _stage(self, op: GemmOp, value: SSAValue) -> SSAValue:
-        """Bring an operand tile from global memory into swizzled shared memory."""
-        type_ = value.type
-        if not (isinstance(type_, MemRefType) and type_.space == "gmem"):
-            return value
-        if self.dependences.reads_stored(op, value):
-            return self._stage_stored(op, value)
-        tile, is_turned = untransposed(value)
-        found = self.staged.get(expression_of(tile))
-        if found is not None and (found.value is value or self._serves(found, op, is_turned)):
-            if found.is_turned == is_turned:
-                return found.buffer
-            return self.insert(TransposeOp(found.buffer), op).results[0]
-        atom = self.atoms[op].atom
-        if value is op.b and isinstance(atom, Tcgen05Atom) and atom.cta_group == 2:
-            buffer = self._half_in_each(op, value)
-        else:
-            major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
-            buffer = self._smem(type_, major, op)
-        buffer.name_hint = f"s{value.name_hint or ''}"
-        place = _once(value, op)
-        self._copy_to_smem(value, buffer, place)
-        copy = place.prev_op
-        assert copy is not None
-        self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, copy)
-        return buffer
-
-    def _half_in_each(self, op: GemmOp, value: SSAValue) -> SSAValue:
-        """A new buffer for a tile of which each CTA of a pair keeps half of the rows."""
-        smem = paired_type(op, value)
-        alloc = AllocSmemOp(smem)
-        alloc.attributes[PAIR] = UnitAttr()
-        return self.insert_top(alloc, op).results[0]
-
-    def _serves(self, found: Staged, op: GemmOp, is_turned: bool) -> bool:
-        """Whether a tile that was staged for one multiply is there for another one too; elements of
-        16 bits are read in either direction.
-        """
-        block = found.copy.parent
-        assert block is not None
-        if block.find_ancestor_op_in_block(op) is None:
-            return False
-        return found.is_turned == is_turned or element_bits(_element(found.buffer)) == 16
-
-    def _stage_stored(self, op: GemmOp, value: SSAValue) -> SSAValue:
-        """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
-        type_ = value.type
-        assert isinstance(type_, MemRefType)
-        if self.is_specialized:
-            raise PassFailedException(
-                op,
-                "expected operands that the kernel does not store itself in the role plan "
-                f"'{self.schedule.roles}', whose loading warps run ahead of the stores; take "
-                "roles = uniform",
-            )
-        buffer = self._smem(type_, contiguous_mode(type_), op)
-        buffer.name_hint = f"s{value.name_hint or ''}"
-        self._copy_to_smem(value, buffer, op)
-        return buffer
-
-    def _descriptor_operand(
-        self, op: GemmOp, value: SSAValue, order: Layout | None = None
-    ) -> SSAValue:
-        """An operand where descriptors find it: staged, and converted or transposed where it has to
-        be, with its depth in an order.
-        """
-        staged = self._stage(op, value)
-        transposes = needs_transposing(op, value)
-        if staged is value or not (transposes or needs_widening(op, value)):
-            return staged
-        element = multiplied_element(op, value)
-        if (value, element, order) in self.prepared:
-            return self.prepared[value, element, order]
-        type_ = value.type
-        assert isinstance(type_, MemRefType)
-        if transposes:
-            buffer = self._smem(type_, 1, op, order)
-            copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
-        else:
-            buffer = self._smem(type_, operand_major(type_), op, element=element)
-            tv = LayoutAttr(coalesced_for(staged.type, 32 * PREPARING_WARPS))  # pyright: ignore[reportArgumentType]
-            copy = CopyOp(staged, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
-        buffer.name_hint = f"{'t' if transposes else 'w'}{value.name_hint or ''}"
-        self.insert(copy, _once(value, op))
-        self.prepared[value, element, order] = buffer
-        return buffer
-
-    def _stage_widened(self, op: GemmOp, value: SSAValue) -> SSAValue:
-        """An operand in shared memory as `mma.sync` reads it: converted on its way there."""
-        element = multiplied_element(op, value)
-        if not needs_widening(op, value):
-            return self._stage(op, value)
-        is_stored = self.dependences.reads_stored(op, value)
-        if not is_stored and (value, element, None) in self.prepared:
-            return self.prepared[value, element, None]
-        type_ = value.type
-        assert isinstance(type_, MemRefType)
-        buffer = self._smem(type_, contiguous_mode(type_), op, element=element)
-        buffer.name_hint = f"s{value.name_hint or ''}"
-        tv = LayoutAttr(coalesced_for(part_of(value), self.threads))
-        copy = CopyOp(value, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
-        self.insert(copy, op if is_stored else _once(value, op))
-        if not is_stored:
-            self.prepared[value, element, None] = buffer
-        return buffer
-
-    def _smem(
-        self,
-        type_: MemRefType,
-        contiguous: int | None,
-        like: Operation,
-        order: Layout | None = None,
-        element: Attribute | None = None,
-    ) -> SSAValue:
-        """A new buffer for a tile, swizzled for the mode that is contiguous; `order` is that of
-        the depth in it, `element` its own element type.
-        """
-        element = element or type_.element
-        layout, swizzle, alignment = staging_layout(type_.shape, contiguous, element_bits(element))
-        if order is not None:
-            layout = with_order(layout, order)
-        if self.is_specialized:
-            # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
-            alignment = max(alignment, 128)
-        smem = MemRefType.get(element, "smem", alignment, layout, swizzle)
-        return self.insert_top(AllocSmemOp(smem), like).results[0]
-
-    def _copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
-        type_ = part_of(source)
-        # Tensor cores would cut f32 operands off where loads can round them.
-        rounded = None
-        if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
-            rounded = FloatTF32Type()
-        if self.is_specialized and self._load_by_tma(source, buffer, before, rounded):
-            return
-        # A warpgroup loads beside those that multiply, or the whole CTA.
-        tv = coalesced_for(type_, self._loading_threads() if self.is_specialized else self.threads)
-        width = vector_bytes(type_)
-        if takes_async_copy(type_, self.arch) and rounded is None:
-            cache = "global" if width == 16 else "always"
-            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
-            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
-            return
-        atom = UniversalCopyType.get(rounded or type_.element, width * 8)
-        is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
-        if self.is_specialized or is_joined(source) or is_plain_target:
-            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
-            return
-        fragment = FragmentType.get(type_.element, type_.shape, tv)
-        loaded = self.insert(LoadOp(source, fragment), before).results[0]
-        self.insert(CopyOp(loaded, buffer, atom=atom), before)
-
-    def _loading_threads(self) -> int:
-        """Those of a warpgroup, some of whose warps may have to transpose or convert operands."""
-        shares = any(
-            isinstance(self.atoms[op].atom, WgmmaAtom)
-            and (needs_transposing(op, tile) or needs_widening(op, tile))
-            for op in self.atoms
-            for tile in (op.a, op.b)
-        )
-        return 32 * (_GROUP - PREPARING_WARPS if shares else _GROUP)
-
-    def _load_by_tma(
-        self,
-        source: SSAValue,
-        buffer: SSAValue,
-        before: Operation,
-        element: Attribute | None = None,
-    ) -> bool:
-        """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
-        group = sharing(source, self.schedule.cluster or (1, 1))
-        alloc = buffer.owner
-        if isinstance(alloc, AllocSmemOp) and is_paired(alloc):
-            assert group is not None
-            pairs = group[0] // 2
-            described = self.tensor_map(source, buffer, pairs, element, is_half=True)
-            if described is None:
-                raise PassFailedException(before, f"expected halves by TMA, got {self.unmapped}")
-            atom = TmaLoadType.get(_element(source), (pairs, 2) if pairs > 1 else None, pair=True)
-            self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
-            return True
-        described = self.tensor_map(source, buffer, group[0] if group is not None else 1, element)
-        if described is None and group is not None:
-            group = None
-            described = self.tensor_map(source, buffer, 1, element)
-        if described is None:
-            remark(PartitionPass.name, before, f"TMA not taken for a load: {self.unmapped}")
-            return False
-        atom = TmaLoadType.get(_element(source), group)
-        self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
-        return True
 
     def _fragment(
         self, op: GemmOp, bound: BoundMma, which: str, value: SSAValue, k: int, step: int
@@ -608,9 +379,9 @@ class _Partition(KernelBinding):
         takes_copies = not is_stored and takes_async_copy(source, self.arch)
         if self.is_specialized and not self.atoms and takes_copies:
             # Where no operands want the shared memory, tiles come through it ahead of their use.
-            buffer = self._smem(source, contiguous_mode(source), op)
+            buffer = self.new_buffer(source, contiguous_mode(source), op)
             buffer.name_hint = f"s{op.source.name_hint or ''}"
-            self._copy_to_smem(op.source, buffer, op)
+            self.copy_to_smem(op.source, buffer, op)
             op.operands[0] = buffer
             op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
             return
@@ -637,15 +408,6 @@ class _Partition(KernelBinding):
             loaded = self.insert(LoadOp(op.source, fragment), op)
             loaded.attributes["atom"] = op.properties["atom"]
             op.operands[0] = loaded.results[0]
-
-
-def _once(tile: SSAValue, reader: Operation) -> Operation:
-    """The op around `reader` before which a tile is copied once for all trips of the loops between:
-    the reader itself, or what holds it in the block that makes the tile.
-    """
-    block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
-    outer = None if block is None else block.find_ancestor_op_in_block(reader)
-    return reader if outer is None else outer
 
 
 def _check_whole(op: LoadOp | CopyOp) -> None:

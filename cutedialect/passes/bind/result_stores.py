@@ -285,7 +285,10 @@ class ResultStores:
         part = (source.shape[0], chunk)
         if binding.atoms and min(part) == 1:  # pyright: ignore[reportArgumentType]
             return
-        layout, swizzle, alignment = staging_layout(part, contiguous, source.bits)  # pyright: ignore[reportArgumentType]
+        written = _part(op.source, chunk)
+        assert written is not None
+        assert written.tv is not None
+        layout, swizzle, alignment = staging_layout(part, contiguous, source.bits, written.tv)  # pyright: ignore[reportArgumentType]
         smem = MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
         buffer = AllocSmemOp(smem)
         view = SubviewOp(op.destination, (0, 0), part)  # pyright: ignore[reportArgumentType]

@@ -6,7 +6,14 @@ Rows of the contiguous mode are cut into blocks of 128, 64 or 32 bytes, the span
 
 from __future__ import annotations
 
-from cutedialect.layout import Layout, Swizzle, coalesce, composition, right_inverse
+from cutedialect.layout import (
+    Layout,
+    Swizzle,
+    coalesce,
+    composition,
+    flatten,
+    right_inverse,
+)
 
 _SPAN = 128
 # What the swizzles span.
@@ -17,9 +24,10 @@ _ALIGNMENT = 128
 
 
 def staging_layout(
-    shape: tuple[int, ...], contiguous: int | None, bits: int
+    shape: tuple[int, ...], contiguous: int | None, bits: int, *tvs: Layout
 ) -> tuple[Layout, Swizzle | None, int]:
-    """(layout, swizzle of byte addresses, alignment in bytes) of a tile in shared memory.
+    """(layout, swizzle of byte addresses, alignment in bytes) of a tile in shared memory; where
+    threads write or read it as `tvs` say, of blocks that none of their steps crosses.
 
     >>> layout, swizzle, alignment = staging_layout((128, 32), 1, 16)
     >>> print(layout, swizzle, alignment)
@@ -30,6 +38,9 @@ def staging_layout(
     (64,(32,3)):(32,(1,2048)) S<2,4,3> 512
     >>> print(*staging_layout((2, 24), 1, 32))
     (2,24):(24,1) None 128
+    >>> halves = Layout(((4, 8, 4, 2), (2, 2, 5)), ((128, 1, 16, 2560), (64, 8, 512)))
+    >>> print(*staging_layout((64, 80), 1, 16, halves))
+    (64,(8,10)):(8,(1,512)) None 128
     """
     mode = 0 if contiguous is None else contiguous
     if len(shape) == 1:
@@ -40,6 +51,10 @@ def staging_layout(
     if row > _SPAN or row & (row - 1):
         # Blocks start where TMA may write (PTX ISA 5.5): few short lines stay in one row.
         found = (line for line in _LINES if row % line == 0 and line * across % _ALIGNMENT == 0)
+        if tvs:
+            steps = [step for tv in tvs for step in _steps(tv, shape, mode)]
+            whole = (*found, *((_CHUNK,) if row % _CHUNK == 0 else ()))
+            found = (line for line in whole if all(_stays(line * 8 // bits, *of) for of in steps))
         line = next(found, row)
         block, row = line * 8 // bits, line
     inner: object = along
@@ -54,6 +69,22 @@ def staging_layout(
         return layout, None, _SPAN
     bits_swizzled = chunks.bit_length() - 1
     return layout, Swizzle(bits_swizzled, 4, 3), 1 << (bits_swizzled + 7)
+
+
+def _steps(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[int, int]]:
+    """(extent, step) of the modes of threads and values that move along a mode of a tile."""
+    rows = shape[0]
+    pairs = zip(flatten(tv.shape), flatten(tv.stride), strict=True)
+    moved = [(extent, stride // rows if mode else stride % rows) for extent, stride in pairs]  # pyright: ignore[reportOperatorIssue]
+    return [(extent, step) for extent, step in moved if step and extent > 1]  # pyright: ignore[reportReturnType, reportOperatorIssue]
+
+
+def _stays(block: int, extent: int, step: int) -> bool:
+    """Whether steps go from block to block, or stay inside of one until whole blocks are done."""
+    if step % block == 0:
+        return True
+    room = block // step
+    return block % step == 0 and (room % extent == 0 or extent % room == 0)
 
 
 def with_order(layout: Layout, order: Layout) -> Layout:

@@ -19,6 +19,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.passes.bind.layout_inference import contiguous_mode, takes_async_copy
 from cutedialect.passes.bind.mma_choice import (
+    bind_mma,
     multiplied_element,
     needs_transposing,
     needs_widening,
@@ -98,7 +99,7 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
     if gemms:
         acc = gemms[0].acc.type
         assert isinstance(acc, FragmentType)
-        choices["warps"] = (
+        warps = (
             _row_warps(acc.shape)
             if _is_chained(gemms)
             else _thread_warps(
@@ -107,6 +108,7 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
                 _copied_values(gemms, arch),
             )
         )
+        choices["warps"] = _dividing(gemms, warps, given, arch)
         choices["stages"] = _stages(gemms, arch)
     else:
         residence = residence_of(kernel)
@@ -333,6 +335,20 @@ def _is_chained(gemms: list[GemmOp]) -> bool:
 def _row_warps(tile: tuple[int, ...]) -> tuple[int, int]:
     """Warps on rows alone, 16 each: a row's results and the operand made of them stay in a warp."""
     return max(1, min(_MOST_WARPS, tile[0] // 16)), 1
+
+
+def _dividing(
+    gemms: list[GemmOp], warps: tuple[int, int], given: Schedule, arch: str
+) -> tuple[int, int]:
+    """`warps`, or fewer: as many as have a grid on the tile of every multiply."""
+    for halves in range(warps[0].bit_length()):
+        fewer = max(1, warps[0] >> halves), warps[1]
+        try:
+            if all(bind_mma(op, fewer, arch, given.atom, False) for op in gemms):
+                return fewer
+        except ValueError:
+            break
+    return warps
 
 
 def _stages(gemms: list[GemmOp], arch: str) -> int:

@@ -1,0 +1,335 @@
+"""Operands of multiplies in shared memory: which buffer a tile gets there, shared by the multiplies
+that read it, and the copy that brings it, by TMA, `cp.async` or through registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import Float32Type, FloatTF32Type, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.atoms import target
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    CopyOp,
+    FragmentType,
+    GemmOp,
+    LayoutAttr,
+    LoadOp,
+    MapOp,
+    MemRefType,
+    TransposeOp,
+    element_bits,
+    transposed_tv,
+)
+from cutedialect.dialects.cute_nvgpu import (
+    SimtAsyncCopyType,
+    TmaLoadType,
+    TransposeCopyType,
+    UniversalCopyType,
+    WidenCopyType,
+)
+from cutedialect.layout import Layout
+from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
+from cutedialect.passes.bind.layout_inference import (
+    coalesced_for,
+    contiguous_mode,
+    operand_major,
+    takes_async_copy,
+    vector_bytes,
+)
+from cutedialect.passes.bind.mma_choice import (
+    multiplied_element,
+    needs_transposing,
+    needs_widening,
+    parts_of_rows,
+    untransposed,
+)
+from cutedialect.passes.bind.multiply_pairs import (
+    PAIR,
+    is_paired,
+    paired_type,
+)
+from cutedialect.passes.bind.result_stores import staging_atom
+from cutedialect.passes.bind.smem_layouts import staging_layout, with_order
+from cutedialect.passes.bind.tensor_maps import (
+    is_joined,
+    part_of,
+    sharing,
+)
+from cutedialect.passes.bind.thread_layouts import (
+    mma_operand,
+)
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.assign_warp_roles import PREPARING_WARPS
+from cutedialect.passes.synchronize.memory_hazards import OPERAND
+from cutedialect.passes.synchronize.memory_views import expression_of
+
+# Warps of a warpgroup.
+_GROUP = 4
+
+
+class StagedOperands(KernelBinding):
+    """A kernel whose operands are staged while its tiles are bound."""
+
+    def put_in_smem(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """A register tile in shared memory, where descriptors find it."""
+        tile, is_turned = untransposed(value)
+        type_ = tile.type
+        assert isinstance(type_, FragmentType)
+        assert type_.tv is not None
+        parts = parts_of_rows(type_.shape, self.atoms[op].units[value is op.b], is_turned)
+        layout, swizzle, alignment = staging_layout(type_.shape, 1, type_.bits, type_.tv, *parts)
+        smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
+        alloc = AllocSmemOp(smem)
+        alloc.attributes[OPERAND] = UnitAttr()
+        buffer = self.insert_top(alloc, op).results[0]
+        # As soon as the tile is there: a multiply that takes it from registers may be next.
+        made = tile.owner
+        follows = isinstance(made, MapOp) and made.parent is op.parent and made.next_op is not None
+        self.insert(
+            CopyOp(tile, buffer, atom=staging_atom(self, type_, 1)),
+            made.next_op if follows else op,  # pyright: ignore[reportArgumentType]
+        )
+        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
+
+    def stage(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """Bring an operand tile from global memory into swizzled shared memory."""
+        type_ = value.type
+        if not (isinstance(type_, MemRefType) and type_.space == "gmem"):
+            return value
+        if self.dependences.reads_stored(op, value):
+            return self._stage_stored(op, value)
+        tile, is_turned = untransposed(value)
+        found = self.staged.get(expression_of(tile))
+        if found is not None and (found.value is value or self._serves(found, op, is_turned)):
+            if found.is_turned == is_turned:
+                return found.buffer
+            return self.insert(TransposeOp(found.buffer), op).results[0]
+        atom = self.atoms[op].atom
+        if value is op.b and isinstance(atom, Tcgen05Atom) and atom.cta_group == 2:
+            buffer = self._half_in_each(op, value)
+        else:
+            major = operand_major(type_) if self.is_specialized else contiguous_mode(type_)
+            buffer = self.new_buffer(type_, major, op, tvs=self._readers(tile, is_turned))
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        place = _once(value, op)
+        self.copy_to_smem(value, buffer, place)
+        copy = place.prev_op
+        assert copy is not None
+        self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, copy)
+        return buffer
+
+    def _half_in_each(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """A new buffer for a tile of which each CTA of a pair keeps half of the rows."""
+        smem = paired_type(op, value)
+        alloc = AllocSmemOp(smem)
+        alloc.attributes[PAIR] = UnitAttr()
+        return self.insert_top(alloc, op).results[0]
+
+    def _readers(self, tile: SSAValue, is_turned: bool) -> list[Layout]:
+        """How the warps of all multiplies of a tile, or of its transpose, bring it to registers,
+        and where warpgroups start to read it.
+        """
+        found: list[Layout] = []
+        for op, bound in self.atoms.items():
+            for which, value, units in zip("ab", (op.a, op.b), bound.units, strict=True):
+                other, turns = untransposed(value)
+                if expression_of(other) != expression_of(tile):
+                    continue
+                shape = _shape(value)
+                if isinstance(bound.atom, WgmmaAtom):
+                    found += parts_of_rows(
+                        shape[::-1] if turns != is_turned else shape, units, turns != is_turned
+                    )
+                elif not isinstance(bound.atom, Tcgen05Atom):
+                    tv = mma_operand(bound.atom, which, shape, bound.warps)  # pyright: ignore[reportArgumentType]
+                    found.append(tv if turns == is_turned else transposed_tv(tv, shape))
+        return found
+
+    def _serves(self, found: Staged, op: GemmOp, is_turned: bool) -> bool:
+        """Whether a tile that was staged for one multiply is there for another one too; elements of
+        16 bits are read in either direction.
+        """
+        block = found.copy.parent
+        assert block is not None
+        if block.find_ancestor_op_in_block(op) is None:
+            return False
+        return found.is_turned == is_turned or element_bits(_element(found.buffer)) == 16
+
+    def _stage_stored(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        if self.is_specialized:
+            raise PassFailedException(
+                op,
+                "expected operands that the kernel does not store itself in the role plan "
+                f"'{self.schedule.roles}', whose loading warps run ahead of the stores; take "
+                "roles = uniform",
+            )
+        tvs = self._readers(*untransposed(value))
+        buffer = self.new_buffer(type_, contiguous_mode(type_), op, tvs=tvs)
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        self.copy_to_smem(value, buffer, op)
+        return buffer
+
+    def descriptor_operand(
+        self, op: GemmOp, value: SSAValue, order: Layout | None = None
+    ) -> SSAValue:
+        """An operand where descriptors find it: staged, and converted or transposed where it has to
+        be, with its depth in an order.
+        """
+        staged = self.stage(op, value)
+        transposes = needs_transposing(op, value)
+        if staged is value or not (transposes or needs_widening(op, value)):
+            return staged
+        element = multiplied_element(op, value)
+        if (value, element, order) in self.prepared:
+            return self.prepared[value, element, order]
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        if transposes:
+            buffer = self.new_buffer(type_, 1, op, order)
+            copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
+        else:
+            buffer = self.new_buffer(type_, operand_major(type_), op, element=element)
+            tv = LayoutAttr(coalesced_for(staged.type, 32 * PREPARING_WARPS))  # pyright: ignore[reportArgumentType]
+            copy = CopyOp(staged, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
+        buffer.name_hint = f"{'t' if transposes else 'w'}{value.name_hint or ''}"
+        self.insert(copy, _once(value, op))
+        self.prepared[value, element, order] = buffer
+        return buffer
+
+    def stage_widened(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """An operand in shared memory as `mma.sync` reads it: converted on its way there."""
+        element = multiplied_element(op, value)
+        if not needs_widening(op, value):
+            return self.stage(op, value)
+        is_stored = self.dependences.reads_stored(op, value)
+        if not is_stored and (value, element, None) in self.prepared:
+            return self.prepared[value, element, None]
+        type_ = value.type
+        assert isinstance(type_, MemRefType)
+        tvs = self._readers(*untransposed(value))
+        buffer = self.new_buffer(type_, contiguous_mode(type_), op, element=element, tvs=tvs)
+        buffer.name_hint = f"s{value.name_hint or ''}"
+        tv = LayoutAttr(coalesced_for(part_of(value), self.threads))
+        copy = CopyOp(value, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
+        self.insert(copy, op if is_stored else _once(value, op))
+        if not is_stored:
+            self.prepared[value, element, None] = buffer
+        return buffer
+
+    def new_buffer(
+        self,
+        type_: MemRefType,
+        contiguous: int | None,
+        like: Operation,
+        order: Layout | None = None,
+        element: Attribute | None = None,
+        tvs: Sequence[Layout] = (),
+    ) -> SSAValue:
+        """A new buffer for a tile, swizzled for the mode that is contiguous; `order` is that of
+        the depth in it, `element` its own element type, `tvs` say how threads read it.
+        """
+        element = element or type_.element
+        bits = element_bits(element)
+        layout, swizzle, alignment = staging_layout(type_.shape, contiguous, bits, *tvs)
+        if order is not None:
+            layout = with_order(layout, order)
+        if self.is_specialized:
+            # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
+            alignment = max(alignment, 128)
+        smem = MemRefType.get(element, "smem", alignment, layout, swizzle)
+        return self.insert_top(AllocSmemOp(smem), like).results[0]
+
+    def copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
+        type_ = part_of(source)
+        # Tensor cores would cut f32 operands off where loads can round them.
+        rounded = None
+        if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
+            rounded = FloatTF32Type()
+        if self.is_specialized and self._load_by_tma(source, buffer, before, rounded):
+            return
+        # A warpgroup loads beside those that multiply, or the whole CTA.
+        tv = coalesced_for(type_, self._loading_threads() if self.is_specialized else self.threads)
+        width = vector_bytes(type_)
+        if takes_async_copy(type_, self.arch) and rounded is None:
+            cache = "global" if width == 16 else "always"
+            atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
+            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
+            return
+        atom = UniversalCopyType.get(rounded or type_.element, width * 8)
+        is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
+        if self.is_specialized or is_joined(source) or is_plain_target:
+            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
+            return
+        fragment = FragmentType.get(type_.element, type_.shape, tv)
+        loaded = self.insert(LoadOp(source, fragment), before).results[0]
+        self.insert(CopyOp(loaded, buffer, atom=atom), before)
+
+    def _loading_threads(self) -> int:
+        """Those of a warpgroup, some of whose warps may have to transpose or convert operands."""
+        shares = any(
+            isinstance(self.atoms[op].atom, WgmmaAtom)
+            and (needs_transposing(op, tile) or needs_widening(op, tile))
+            for op in self.atoms
+            for tile in (op.a, op.b)
+        )
+        return 32 * (_GROUP - PREPARING_WARPS if shares else _GROUP)
+
+    def _load_by_tma(
+        self,
+        source: SSAValue,
+        buffer: SSAValue,
+        before: Operation,
+        element: Attribute | None = None,
+    ) -> bool:
+        """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
+        group = sharing(source, self.schedule.cluster or (1, 1))
+        alloc = buffer.owner
+        if isinstance(alloc, AllocSmemOp) and is_paired(alloc):
+            assert group is not None
+            pairs = group[0] // 2
+            described = self.tensor_map(source, buffer, pairs, element, is_half=True)
+            if described is None:
+                raise PassFailedException(before, f"expected halves by TMA, got {self.unmapped}")
+            atom = TmaLoadType.get(_element(source), (pairs, 2) if pairs > 1 else None, pair=True)
+            self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
+            return True
+        described = self.tensor_map(source, buffer, group[0] if group is not None else 1, element)
+        if described is None and group is not None:
+            group = None
+            described = self.tensor_map(source, buffer, 1, element)
+        if described is None:
+            remark("cute-partition", before, f"TMA not taken for a load: {self.unmapped}")
+            return False
+        atom = TmaLoadType.get(_element(source), group)
+        self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
+        return True
+
+
+def _once(tile: SSAValue, reader: Operation) -> Operation:
+    """The op around `reader` before which a tile is copied once for all trips of the loops between:
+    the reader itself, or what holds it in the block that makes the tile.
+    """
+    block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
+    outer = None if block is None else block.find_ancestor_op_in_block(reader)
+    return reader if outer is None else outer
+
+
+def _element(value: SSAValue) -> Attribute:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.element
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    assert isinstance(type_, MemRefType | FragmentType)
+    return type_.shape
