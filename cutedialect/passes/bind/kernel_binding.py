@@ -131,7 +131,8 @@ class KernelBinding:
         elif contiguous is None:
             self.unmapped = "no mode of the tile is contiguous"
         else:
-            box = box_of(staged.shape, staged.modes, contiguous, share)
+            shape = staged.shape if is_half else type_.shape
+            box = box_of(shape, staged.modes, contiguous, share)
             if box is None or box[contiguous] * type_.bits % 128:
                 self.unmapped = f"no box with lines of 16 bytes divides the tile {type_.shape}"
             elif not takes_boxes(found, box, contiguous):
