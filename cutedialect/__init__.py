@@ -8,15 +8,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
+if TYPE_CHECKING:  # the same names for type checkers; a test compares the three lists
     from cutedialect.backend.emulator import EmulatorError as EmulatorError
+    from cutedialect.backend.emulator import Report as Report
     from cutedialect.backend.runtime.cuda import synchronize as synchronize
     from cutedialect.backend.runtime.errors import CompileError as CompileError
     from cutedialect.backend.runtime.errors import KernelAssertionError as KernelAssertionError
+    from cutedialect.backend.runtime.kernel import Kernel as Kernel
+    from cutedialect.choices import Activation as Activation
+    from cutedialect.choices import Arch as Arch
+    from cutedialect.choices import Backend as Backend
+    from cutedialect.choices import Roles as Roles
     from cutedialect.frontend import exact as exact
     from cutedialect.frontend.attention import attention as attention
     from cutedialect.frontend.autotune import autotune as autotune
     from cutedialect.frontend.autotuned import autotuned as autotuned
+    from cutedialect.frontend.dtypes import DType as DType
     from cutedialect.frontend.dtypes import bf16 as bf16
     from cutedialect.frontend.dtypes import e4m3 as e4m3
     from cutedialect.frontend.dtypes import e5m2 as e5m2
@@ -60,10 +67,12 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.functions import where as where
     from cutedialect.frontend.functions import zeros as zeros
     from cutedialect.frontend.gemm import gemm as gemm
+    from cutedialect.frontend.group import Group as Group
     from cutedialect.frontend.grouped_gemm import grouped_gemm as grouped_gemm
     from cutedialect.frontend.host import host as host
     from cutedialect.frontend.host import launch as launch
     from cutedialect.frontend.host import workspace as workspace
+    from cutedialect.frontend.kernel import KernelFunction as KernelFunction
     from cutedialect.frontend.kernel import TensorSpec as TensorSpec
     from cutedialect.frontend.kernel import kernel as kernel
     from cutedialect.frontend.launch import compile as compile
@@ -78,27 +87,139 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the two
     from cutedialect.frontend.reductions import reduce as reduce
     from cutedialect.frontend.reductions import row_max as row_max
     from cutedialect.frontend.reductions import row_sum as row_sum
+    from cutedialect.frontend.scalar import Scalar as Scalar
     from cutedialect.frontend.selection import argmax as argmax
     from cutedialect.frontend.selection import top_k as top_k
+    from cutedialect.frontend.tile import Tensor as Tensor
+    from cutedialect.frontend.tile import Tile as Tile
+    from cutedialect.frontend.tile import View as View
+    from cutedialect.frontend.tile import Views as Views
     from cutedialect.frontend.tile import local_tile as local_tile
     from cutedialect.layout import ComposedLayout as ComposedLayout
     from cutedialect.layout import Layout as Layout
     from cutedialect.layout import LayoutError as LayoutError
     from cutedialect.layout import Swizzle as Swizzle
+    from cutedialect.remarks import Remark as Remark
     from cutedialect.schedule import Schedule as Schedule
+    from cutedialect.schedule import ScheduleError as ScheduleError
 
 __version__ = "0.1.0"
 
+__all__ = [
+    "Activation",
+    "Arch",
+    "Backend",
+    "CompileError",
+    "ComposedLayout",
+    "DType",
+    "EmulatorError",
+    "Group",
+    "Kernel",
+    "KernelAssertionError",
+    "KernelFunction",
+    "Layout",
+    "LayoutError",
+    "Remark",
+    "Report",
+    "Roles",
+    "Scalar",
+    "Schedule",
+    "ScheduleError",
+    "Swizzle",
+    "Tensor",
+    "TensorSpec",
+    "Tile",
+    "View",
+    "Views",
+    "abs",
+    "any",
+    "argmax",
+    "assert_",
+    "atomic_add",
+    "attention",
+    "autotune",
+    "autotuned",
+    "bf16",
+    "column_max",
+    "column_sum",
+    "column_vector",
+    "compile",
+    "coord",
+    "copy",
+    "dump",
+    "e4m3",
+    "e5m2",
+    "erf",
+    "exact",
+    "exp",
+    "exp2",
+    "f16",
+    "f32",
+    "f64",
+    "full",
+    "gelu",
+    "gemm",
+    "grouped_gemm",
+    "host",
+    "i1",
+    "i8",
+    "i32",
+    "i64",
+    "inf",
+    "kernel",
+    "launch",
+    "load",
+    "local_tile",
+    "log",
+    "log2",
+    "map",
+    "maximum",
+    "minimum",
+    "otherwise",
+    "printf",
+    "rand",
+    "range",
+    "reciprocal",
+    "reduce",
+    "relu",
+    "row_max",
+    "row_sum",
+    "row_vector",
+    "rsqrt",
+    "search",
+    "sigmoid",
+    "silu",
+    "sqrt",
+    "synchronize",
+    "tanh",
+    "tile_index",
+    "top_k",
+    "u8",
+    "when",
+    "where",
+    "workspace",
+    "zeros",
+]
+
 # Module to the public names that it defines; a name in Python's way has another spelling inside.
 _PUBLIC = {
-    "cutedialect.backend.emulator": ("EmulatorError",),
+    "cutedialect.backend.emulator": (
+        "EmulatorError",
+        "Report",
+    ),
     "cutedialect.backend.runtime.cuda": ("synchronize",),
-    "cutedialect.backend.runtime.errors": ("CompileError", "KernelAssertionError"),
+    "cutedialect.backend.runtime.errors": (
+        "CompileError",
+        "KernelAssertionError",
+    ),
+    "cutedialect.backend.runtime.kernel": ("Kernel",),
+    "cutedialect.choices": ("Activation", "Arch", "Backend", "Roles"),
     "cutedialect.frontend": ("exact",),
     "cutedialect.frontend.attention": ("attention",),
     "cutedialect.frontend.autotune": ("autotune",),
     "cutedialect.frontend.autotuned": ("autotuned",),
     "cutedialect.frontend.dtypes": (
+        "DType",
         "bf16",
         "e4m3",
         "e5m2",
@@ -145,13 +266,22 @@ _PUBLIC = {
         "zeros",
     ),
     "cutedialect.frontend.gemm": ("gemm",),
+    "cutedialect.frontend.group": ("Group",),
     "cutedialect.frontend.grouped_gemm": ("grouped_gemm",),
-    "cutedialect.frontend.host": ("host", "launch", "workspace"),
+    "cutedialect.frontend.host": (
+        "host",
+        "launch",
+        "workspace",
+    ),
     "cutedialect.frontend.kernel": (
+        "KernelFunction",
         "TensorSpec",
         "kernel",
     ),
-    "cutedialect.frontend.launch": ("compile", "dump"),
+    "cutedialect.frontend.launch": (
+        "compile",
+        "dump",
+    ),
     "cutedialect.frontend.loops": (
         "otherwise",
         "range",
@@ -166,15 +296,29 @@ _PUBLIC = {
         "row_max",
         "row_sum",
     ),
-    "cutedialect.frontend.selection": ("argmax", "top_k"),
-    "cutedialect.frontend.tile": ("local_tile",),
+    "cutedialect.frontend.scalar": ("Scalar",),
+    "cutedialect.frontend.selection": (
+        "argmax",
+        "top_k",
+    ),
+    "cutedialect.frontend.tile": (
+        "Tensor",
+        "Tile",
+        "View",
+        "Views",
+        "local_tile",
+    ),
     "cutedialect.layout": (
         "ComposedLayout",
         "Layout",
         "LayoutError",
         "Swizzle",
     ),
-    "cutedialect.schedule": ("Schedule",),
+    "cutedialect.remarks": ("Remark",),
+    "cutedialect.schedule": (
+        "Schedule",
+        "ScheduleError",
+    ),
 }
 _INSIDE = {"abs": "abs_", "any": "any_", "map": "map_", "range": "range_"}
 _EXPORTS = {name: module for module, names in _PUBLIC.items() for name in names}

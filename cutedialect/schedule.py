@@ -8,12 +8,40 @@ from __future__ import annotations
 import ast
 import difflib
 from dataclasses import dataclass, fields
+from typing import Any, TypedDict, Unpack, get_args
+
+from cutedialect.choices import Epilogue, Order, Overlap, Reduction, Roles, Scheduler, Switch
 
 
 class ScheduleError(ValueError):
     """A schedule that names an unknown field or gives a field an impossible value."""
 
     code = "CD-SCHEDULE"
+
+
+class Choices(TypedDict, total=False):
+    """The fields of a schedule, as keywords."""
+
+    tile: tuple[int, ...] | None
+    warps: tuple[int, int] | None
+    cluster: tuple[int, int] | None
+    stages: int | None
+    atom: str | None
+    roles: Roles | None
+    instances: int | None
+    ctas: int | None
+    registers: tuple[int, int] | None
+    scheduler: Scheduler | None
+    raster: int | None
+    order: Order | None
+    overlap: Overlap | None
+    overlap_tiles: Switch | None
+    split_loops: Switch | None
+    split_loads: Switch | None
+    swap_ab: Switch | None
+    split_k: int | None
+    reduction: Reduction | None
+    epilogue: Epilogue | None
 
 
 @dataclass(frozen=True, init=False)
@@ -64,23 +92,23 @@ class Schedule:
     cluster: tuple[int, int] | None = None
     stages: int | None = None
     atom: str | None = None
-    roles: str | None = None
+    roles: Roles | None = None
     instances: int | None = None
     ctas: int | None = None
     registers: tuple[int, int] | None = None
-    scheduler: str | None = None
+    scheduler: Scheduler | None = None
     raster: int | None = None
-    order: str | None = None
-    overlap: str | None = None
-    overlap_tiles: str | None = None
-    split_loops: str | None = None
-    split_loads: str | None = None
-    swap_ab: str | None = None
+    order: Order | None = None
+    overlap: Overlap | None = None
+    overlap_tiles: Switch | None = None
+    split_loops: Switch | None = None
+    split_loads: Switch | None = None
+    swap_ab: Switch | None = None
     split_k: int | None = None
-    reduction: str | None = None
-    epilogue: str | None = None
+    reduction: Reduction | None = None
+    epilogue: Epilogue | None = None
 
-    def __init__(self, **choices: object) -> None:
+    def __init__(self, **choices: Unpack[Choices]) -> None:
         known = {field.name for field in fields(Schedule)}
         for name, value in choices.items():
             if name not in known:
@@ -122,7 +150,7 @@ class Schedule:
         body = text.strip()
         if body.startswith("#cute.schedule<") and body.endswith(">"):
             body = body[len("#cute.schedule<") : -1].strip().strip('"')
-        choices: dict[str, object] = {}
+        choices: dict[str, Any] = {}
         for part in _split(body):
             name, equals, value = part.partition("=")
             if not equals:
@@ -143,7 +171,7 @@ class Schedule:
         return replace_set(self, {k: v for k, v in chosen.items() if v is not None})
 
 
-def replace_set(schedule: Schedule, choices: dict[str, object]) -> Schedule:
+def replace_set(schedule: Schedule, choices: dict[str, Any]) -> Schedule:
     """`schedule` with `choices` on top."""
     base = {f.name: getattr(schedule, f.name) for f in fields(schedule)}
     return Schedule(**{k: v for k, v in (base | choices).items() if v is not None})
@@ -152,16 +180,16 @@ def replace_set(schedule: Schedule, choices: dict[str, object]) -> Schedule:
 _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
 _COUNTS = {"stages": 12, "instances": 3, "ctas": 32, "raster": 64, "split_k": 256}
 _WORDS = {
-    "roles": ("uniform", "specialized", "alternate"),
-    "scheduler": ("single", "persistent", "dynamic", "stream"),
-    "reduction": ("ordered", "atomic"),
-    "order": ("columns", "snake", "hilbert", "sections"),
-    "overlap": ("no", "yes", "turns"),
-    "overlap_tiles": ("no", "yes"),
-    "split_loops": ("no", "yes"),
-    "split_loads": ("no", "yes"),
-    "swap_ab": ("no", "yes"),
-    "epilogue": ("direct", "smem", "tma"),
+    "roles": get_args(Roles),
+    "scheduler": get_args(Scheduler),
+    "reduction": get_args(Reduction),
+    "order": get_args(Order),
+    "overlap": get_args(Overlap),
+    "overlap_tiles": get_args(Switch),
+    "split_loops": get_args(Switch),
+    "split_loads": get_args(Switch),
+    "swap_ab": get_args(Switch),
+    "epilogue": get_args(Epilogue),
 }
 
 

@@ -16,6 +16,7 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
+from cutedialect.choices import Arch, Backend
 from cutedialect.schedule import Schedule
 
 from .attention_operands import (
@@ -83,9 +84,9 @@ def attention(
     return_lse: bool = False,
     out: Any = None,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
     stream: Any = None,
 ) -> Any:
     """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
@@ -174,9 +175,9 @@ def compile_attention(
     return_lse: bool = False,
     out: Any = None,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> Kernel:
     """The kernel of `attention` for arrays or `TensorSpec`s, without running it."""
     scores = causal, scale, window, softcap

@@ -62,17 +62,17 @@ class DType:
         return f"cute.{self.name}"
 
 
-f16 = DType("f16", "f", 16)
-bf16 = DType("bf16", "f", 16)
-f32 = DType("f32", "f", 32)
-f64 = DType("f64", "f", 64)
-e4m3 = DType("e4m3", "f", 8)
-e5m2 = DType("e5m2", "f", 8)
-i8 = DType("i8", "i", 8)
-u8 = DType("u8", "u", 8)
-i32 = DType("i32", "i", 32)
-i64 = DType("i64", "i", 64)
-i1 = DType("i1", "b", 1)
+f16: DType = DType("f16", "f", 16)
+bf16: DType = DType("bf16", "f", 16)
+f32: DType = DType("f32", "f", 32)
+f64: DType = DType("f64", "f", 64)
+e4m3: DType = DType("e4m3", "f", 8)
+e5m2: DType = DType("e5m2", "f", 8)
+i8: DType = DType("i8", "i", 8)
+u8: DType = DType("u8", "u", 8)
+i32: DType = DType("i32", "i", 32)
+i64: DType = DType("i64", "i", 64)
+i1: DType = DType("i1", "b", 1)
 
 ALL = (f16, bf16, f32, f64, e4m3, e5m2, i8, u8, i32, i64, i1)
 _BY_NAME = {dtype.name: dtype for dtype in ALL}

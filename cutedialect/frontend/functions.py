@@ -59,7 +59,7 @@ from .trace import current, error
 # Names that a program takes from here, made elsewhere.
 __all__ = ("any_", "column_max", "column_sum", "row_max", "row_sum")
 
-inf = math.inf
+inf: float = math.inf
 # A tile or a scalar, and the same again.
 Elements = TypeVar("Elements", Tile, Scalar)
 
@@ -447,14 +447,14 @@ def _unary(name: str) -> _Unary:
     return cast(_Unary, function)
 
 
-exp = _unary("exp")
-exp2 = _unary("exp2")
-log = _unary("log")
-log2 = _unary("log2")
-sqrt = _unary("sqrt")
-rsqrt = _unary("rsqrt")
-tanh = _unary("tanh")
-abs_ = _unary("abs")
+exp: _Unary = _unary("exp")
+exp2: _Unary = _unary("exp2")
+log: _Unary = _unary("log")
+log2: _Unary = _unary("log2")
+sqrt: _Unary = _unary("sqrt")
+rsqrt: _Unary = _unary("rsqrt")
+tanh: _Unary = _unary("tanh")
+abs_: _Unary = _unary("abs")
 
 
 @overload

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from cutedialect.backend.runtime.arrays import array_looks
 from cutedialect.backend.runtime.driver import gpu_available
@@ -21,6 +21,7 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
+from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.schedule import Schedule
 
 from .captured import exact
@@ -34,6 +35,9 @@ from .library.gemm_schedules import Problem, choose_schedule, warpgroups
 from .ready_call import ReadyCall
 from .tracebacks import explained
 
+if TYPE_CHECKING:
+    from .tile import Tile, View
+
 _ACCUMULATORS = {
     "f16": (f32, f16),
     "bf16": (f32,),
@@ -46,6 +50,43 @@ _INTEGER = (i8, u8)
 _EIGHT_BIT_FLOATS = (e4m3, e5m2)
 
 
+@overload
+def gemm(
+    a: Tile | View,
+    b: Tile | View,
+    acc: Tile,
+    *,
+    atom: str | None = None,
+    negate: Literal["a", "b", "ab"] | None = None,
+) -> None: ...
+
+
+@overload
+def gemm(
+    a: Any,
+    b: Any,
+    acc: None = None,
+    *,
+    c: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    bias: Any = None,
+    activation: Activation | Callable[..., Any] | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    acc_dtype: object = None,
+    fast_accum: bool = True,
+    precision: Precision | None = None,
+    aux: Any = None,
+    out: Any = None,
+    out_dtype: object = None,
+    arch: Arch | None = None,
+    schedule: Schedule | str | None = None,
+    backend: Backend = "auto",
+    stream: Any = None,
+) -> Any: ...
+
+
 @opaque("call cutedialect.torch.gemm, a custom operator")
 def gemm(
     a: Any,
@@ -56,21 +97,21 @@ def gemm(
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: Any = None,
-    activation: str | Callable[..., Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
     scale_a: Any = None,
     scale_b: Any = None,
     acc_dtype: object = None,
     fast_accum: bool = True,
-    precision: str | None = None,
+    precision: Precision | None = None,
     aux: Any = None,
     out: Any = None,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
     stream: Any = None,
     atom: str | None = None,
-    negate: str | None = None,
+    negate: Literal["a", "b", "ab"] | None = None,
 ) -> Any:
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
 
@@ -205,19 +246,19 @@ def compile_gemm(
     *,
     c: Any = None,
     bias: Any = None,
-    activation: str | Callable[..., Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
     acc_dtype: object = None,
     out_dtype: object = None,
     out: Any = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
     alpha: float = 1.0,
     beta: float = 0.0,
     scale_a: Any = None,
     scale_b: Any = None,
     fast_accum: bool = True,
-    precision: str | None = None,
+    precision: Precision | None = None,
     aux: Any = None,
 ) -> Kernel:
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
@@ -644,7 +685,7 @@ _LEAST_TRANSPOSED_ALIGN = 4
 # What a run-time extent counts as.
 _LARGE = 4096
 _MMA_NAMES = {"f32": "tf32", "i8": "s8"}
-_ACTIVATIONS = ("relu", "gelu", "silu")
+_ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 
 
 def program_of(activation: object) -> Any:

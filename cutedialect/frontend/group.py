@@ -6,6 +6,8 @@ is the tensor with this number.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects.cute import GroupSizeOp, GroupType, MemberOp, MemRefType
@@ -40,7 +42,7 @@ class Group:
         member = current().insert(MemberOp(self.value, at), self.name).results[0]
         return Tensor(member, self.name)
 
-    def __iter__(self):
+    def __iter__(self) -> NoReturn:
         raise error(
             f"expected `{self.name}[i]` for a number i, got iteration over {self.name}",
             code="CD-P10",

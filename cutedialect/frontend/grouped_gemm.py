@@ -19,6 +19,7 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
+from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.schedule import Schedule
 
 from .captured import exact
@@ -40,7 +41,7 @@ def grouped_gemm(
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: Sequence[Any] | None = None,
-    activation: str | Callable[..., Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
     scale_a: Sequence[Any] | float | None = None,
     scale_b: Sequence[Any] | float | None = None,
     acc_dtype: object = None,
@@ -48,9 +49,9 @@ def grouped_gemm(
     aux: Sequence[Any] | None = None,
     out: Sequence[Any] | None = None,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
     stream: Any = None,
 ) -> list[Any]:
     """activation(alpha A B + beta C + bias) for each a (M, K) of `as_` and b (K, N) of `bs`.
@@ -121,7 +122,7 @@ def compile_grouped_gemm(
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: Sequence[Any] | None = None,
-    activation: str | Callable[..., Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
     scale_a: Sequence[Any] | float | None = None,
     scale_b: Sequence[Any] | float | None = None,
     acc_dtype: object = None,
@@ -129,9 +130,9 @@ def compile_grouped_gemm(
     aux: Sequence[Any] | None = None,
     out: Sequence[Any] | None = None,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> Kernel:
     """The kernel of `grouped_gemm` for lists of arrays or `TensorSpec`s, without running it."""
     is_scaled = scale_a is not None or scale_b is not None

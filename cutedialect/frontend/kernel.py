@@ -12,9 +12,10 @@ import re
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, get_args, overload
 
 from cutedialect.backend.runtime.torch_tensors import opaque
+from cutedialect.choices import Spills
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
@@ -127,21 +128,21 @@ Spec = TensorSpec | ScalarSpec | GroupSpec | None
 # What a call takes beside the arguments of the program.
 OPTIONS = ("arch", "schedule", "backend", "stream", "spills")
 # What may become of a kernel whose registers spill.
-SPILLS = ("refuse", "warn", "allow")
+SPILLS: tuple[Spills, ...] = get_args(Spills)
 
 
 class KernelFunction:
     """A decorated tile program; calling it compiles (or finds) a kernel and runs it."""
 
     def __init__(
-        self, function: Callable[..., None], in_bounds: bool = False, spills: str = "warn"
+        self, function: Callable[..., None], in_bounds: bool = False, spills: Spills = "warn"
     ) -> None:
         _check_function(function)
         functools.update_wrapper(self, function)
         self.function = function
         self.in_bounds = in_bounds
-        self.spills = checked_spills(spills)
-        self.signature = inspect.signature(function)
+        self.spills: Spills = checked_spills(spills)
+        self.signature: inspect.Signature = inspect.signature(function)
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise TypeError(f"expected named parameters of {self.__name__}, got {parameter}")
@@ -152,7 +153,7 @@ class KernelFunction:
                 )
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         # Names of the run-time parameters, in order.
-        self.parameters = tuple(
+        self.parameters: tuple[str, ...] = tuple(
             name for name, each in self.signature.parameters.items() if each.kind in kinds
         )
 
@@ -236,12 +237,12 @@ def kernel(function: Callable[..., None]) -> KernelFunction: ...
 
 @overload
 def kernel(
-    *, in_bounds: bool = False, spills: str = "warn"
+    *, in_bounds: bool = False, spills: Spills = "warn"
 ) -> Callable[[Callable[..., None]], KernelFunction]: ...
 
 
 def kernel(
-    function: Callable[..., None] | None = None, *, in_bounds: bool = False, spills: str = "warn"
+    function: Callable[..., None] | None = None, *, in_bounds: bool = False, spills: Spills = "warn"
 ) -> KernelFunction | Callable[[Callable[..., None]], KernelFunction]:
     """Make a Python function a tile program.
 
@@ -261,11 +262,12 @@ def kernel(
     return KernelFunction(function, in_bounds, spills)
 
 
-def checked_spills(spills: object) -> str:
+def checked_spills(spills: object) -> Spills:
     """What a program or a call says about spills."""
-    if spills not in SPILLS:
-        raise ValueError(f"expected spills to be one of {', '.join(SPILLS)}, got {spills!r}")
-    return str(spills)
+    for each in SPILLS:
+        if spills == each:
+            return each
+    raise ValueError(f"expected spills to be one of {', '.join(SPILLS)}, got {spills!r}")
 
 
 _BY_POSITION = inspect.Parameter.POSITIONAL_ONLY

@@ -19,6 +19,7 @@ from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
 from cutedialect.backend.runtime.written_files import write_files
+from cutedialect.choices import Arch, Backend
 from cutedialect.remarks import collecting
 from cutedialect.schedule import Schedule
 
@@ -390,11 +391,20 @@ def _divisor(limit: int, value: int) -> int:
     return limit
 
 
-def compile(op: object, *args: object, **options: Any) -> Kernel:
+def compile(
+    op: object,
+    *args: object,
+    arch: Arch | None = None,
+    schedule: Schedule | str | None = None,
+    backend: Backend = "auto",
+    **options: Any,
+) -> Kernel:
     """Compile without running: `op` is a `@cute.kernel` function, `args` are arrays or specs.
 
     Options: arch, schedule, backend, and the program's compile-time parameters. No GPU needed.
     """
+    given = {"arch": arch, "schedule": schedule, "backend": backend}
+    options |= {name: value for name, value in given.items() if value not in (None, "auto")}
     try:
         return _compile_op(op, args, options)
     except Exception as error:

@@ -26,8 +26,10 @@ def is_live(frame: FrameType, name: str) -> bool:
 
 def is_at_loop(frame: FrameType) -> bool:
     """Whether a frame takes an iterator for a `for` statement, rather than in a call or for a
-    comprehension.
+    comprehension; a generator expression may have the bytecode of a `for`.
     """
+    if frame.f_code.co_name == "<genexpr>":
+        return False
     instructions = _instructions(frame.f_code)
     offsets = [each.offset for each in instructions]
     here = bisect_right(offsets, frame.f_lasti) - 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
@@ -132,7 +132,7 @@ class Tensor:
         values = [as_i32(each, "a coordinate") for each in given]
         return Scalar(current().insert(ReadOp(self.value, values)).results[0])
 
-    def __iter__(self):
+    def __iter__(self) -> NoReturn:
         raise error(
             f"expected tiles or single elements of {self.name}, got iteration over it",
             code="CD-P10",
@@ -145,7 +145,7 @@ class View:
     def __init__(self, value: SSAValue, tensor: Tensor, origins: dict[int, Scalar]) -> None:
         self.value = value
         self.tensor = tensor
-        self.scope = current().scope
+        self.scope: Scope = current().scope
         # Element coordinate of the tile's origin along each mode of the tile.
         self.origins = origins
 
@@ -193,10 +193,10 @@ class Views:
         self, tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue | None], mode: int
     ) -> None:
         self.tensor = tensor
-        self.tile = tuple(tile)
-        self.coords = tuple(coords)
+        self.tile: tuple[int, ...] = tuple(tile)
+        self.coords: tuple[SSAValue | None, ...] = tuple(coords)
         self.mode = mode
-        self.scope = current().scope
+        self.scope: Scope = current().scope
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -224,7 +224,7 @@ class Views:
         coords = [at if coord is None else coord for coord in self.coords]
         return self.tensor.view(self.tile, coords)
 
-    def __iter__(self):
+    def __iter__(self) -> NoReturn:
         raise error(
             "expected `for k in cute.range(x.tiles): x[k]`, got iteration over x itself",
             code="CD-P10",
@@ -328,7 +328,7 @@ class Tile:
     def __init__(self, value: SSAValue, mutable: bool = False, scope: Scope | None = None) -> None:
         self.value = value
         self.mutable = mutable
-        self.scope = scope or current().scope
+        self.scope: Scope = scope or current().scope
 
     @property
     def fragment(self) -> FragmentType:
@@ -512,7 +512,8 @@ class Tile:
     def __ge__(self, other: object) -> Tile:
         return self._binary("ge", other)
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        return id(self)
 
     def __bool__(self) -> bool:
         raise error(
@@ -530,7 +531,7 @@ class Tile:
 
         return abs_(self)
 
-    def __iter__(self):
+    def __iter__(self) -> NoReturn:
         raise error("expected whole-tile operations, got iteration over a tile", code="CD-P10")
 
 

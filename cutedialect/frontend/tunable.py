@@ -19,7 +19,7 @@ from .launch import compile_kernel, spec_of
 from .tuned_options import Candidate, Options
 
 # Choices that are varied one at a time, around what the heuristic takes.
-_VARIED: dict[str, tuple[object, ...]] = {
+_VARIED: dict[str, tuple[Any, ...]] = {
     "stages": (1, 2, 3, 4, 5, 6, 8),
     "warps": ((2, 1), (4, 1), (8, 1), (2, 2), (4, 2)),
     "raster": (1, 4, 8, 16, 32),

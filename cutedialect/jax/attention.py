@@ -8,6 +8,7 @@ from typing import Any
 import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
+from cutedialect.choices import Arch, Backend
 from cutedialect.frontend.attention import attention as direct_attention
 from cutedialect.frontend.dtypes import as_dtype, bf16, f32
 from cutedialect.schedule import Schedule
@@ -45,9 +46,9 @@ def attention(
     scale_v: jax.Array | float | None = None,
     return_lse: bool = False,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> jax.Array | tuple[jax.Array, jax.Array]:
     """`cute.attention` under jit and vmap: softmax(scale Q K^T) V of q (B, H, Sq, D), k
     (B, Hk, Sk, D) and v (B, Hk, Sk, Dv), and with `return_lse` (B, H, Sq) of f32.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
+from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.frontend.dtypes import as_dtype, bf16, f16, f32, f64
 from cutedialect.frontend.gemm import gemm as direct_gemm
 from cutedialect.frontend.gemm import result_dtype
@@ -44,13 +45,13 @@ class Options(NamedTuple):
     beta: float = 0.0
     factor_a: float | None = None
     factor_b: float | None = None
-    activation: str | Callable[..., Any] | None = None
+    activation: Activation | Callable[..., Any] | None = None
     acc_dtype: str | None = None
     fast_accum: bool = True
     out_dtype: str | None = None
-    arch: str | None = None
+    arch: Arch | None = None
     schedule: str | None = None
-    backend: str = "auto"
+    backend: Backend = "auto"
 
     def keywords(self, scale_a: Any, scale_b: Any) -> dict[str, Any]:
         """The options of `cute.gemm`; scales that are numbers stand in for arrays."""
@@ -72,15 +73,15 @@ def gemm(
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: jax.Array | None = None,
-    activation: str | Callable[..., Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
     scale_a: jax.Array | float | None = None,
     scale_b: jax.Array | float | None = None,
     acc_dtype: object = None,
     fast_accum: bool = True,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> jax.Array:
     """`cute.gemm` under jit, grad and vmap: activation(alpha A B + beta C + bias) of a (..., M, K)
     and b (..., K, N), with gradients (reverse mode) for a, b, c and bias of f16, bf16, f32 (as

@@ -9,6 +9,7 @@ from typing import Any
 import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
+from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.frontend.dtypes import as_dtype
 from cutedialect.frontend.gemm import result_dtype
 from cutedialect.frontend.grouped_gemm import grouped_gemm as direct_grouped_gemm
@@ -37,13 +38,13 @@ def grouped_gemm(
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: Sequence[jax.Array] | None = None,
-    activation: str | Callable[..., Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
     acc_dtype: object = None,
     fast_accum: bool = True,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> list[jax.Array]:
     """`cute.grouped_gemm` under jit, grad and vmap: a result for each a (M, K) of `as_` and b
     (K, N) of `bs`, in one launch, with gradients for all lists where `activation` is None or

@@ -83,10 +83,20 @@ class Dyn:
     def __rmod__(self, other: Any) -> Any:
         return Dyn(1, self.bits) if other else 0
 
-    def _compare(self, other: object) -> NoReturn:
+    def _refuse(self, other: object) -> NoReturn:
         raise LayoutError(f"expected static values to compare, got {self} and {other}")
 
-    __lt__ = __le__ = __gt__ = __ge__ = _compare
+    def __lt__(self, other: object) -> NoReturn:
+        self._refuse(other)
+
+    def __le__(self, other: object) -> NoReturn:
+        self._refuse(other)
+
+    def __gt__(self, other: object) -> NoReturn:
+        self._refuse(other)
+
+    def __ge__(self, other: object) -> NoReturn:
+        self._refuse(other)
 
 
 class ScaledBasis:

@@ -19,7 +19,8 @@ import cutedialect
 from cutedialect import environment
 
 if TYPE_CHECKING:
-    from cutedialect.backend.runtime.kernel import Backend, Kernel
+    from cutedialect.backend.runtime.kernel import Kernel
+    from cutedialect.choices import Backend
 
 _PACKAGES = ("xdsl", "numpy", "ml_dtypes", "cupy-cuda12x", "cupy-cuda13x", "torch", "jax")
 _EXTENT, _ARCH = 64, "sm_80"

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from cutedialect.choices import Arch, Backend
 from cutedialect.frontend.attention import attention as direct_attention
 from cutedialect.schedule import Schedule
 
@@ -58,9 +59,9 @@ def attention(
     return_lse: bool = False,
     out: torch.Tensor | None = None,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """`cute.attention` as torch sees it: softmax(scale Q K^T) V of q (B, H, Sq, D), k
     (B, Hk, Sk, D) and v (B, Hk, Sk, Dv), on torch's current stream; `lse` is (B, H, Sq) of f32.
@@ -109,8 +110,8 @@ def _call(
     softcap: float | None = None, lengths: Any = None, q_offsets: Any = None,
     k_offsets: Any = None, block_table: Any = None, scale_q: Any = None, scale_k: Any = None,
     scale_v: Any = None, factor_q: float | None = None, factor_k: float | None = None,
-    factor_v: float | None = None, out_dtype: Any = None, arch: str | None = None,
-    schedule: str | None = None, backend: str = "auto", *, out: Any = None,
+    factor_v: float | None = None, out_dtype: Any = None, arch: Arch | None = None,
+    schedule: str | None = None, backend: Backend = "auto", *, out: Any = None,
     return_lse: bool = False,
 ) -> Any:  # fmt: skip
     check_deterministic(schedule)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.frontend.gemm import gemm as direct_gemm
 from cutedialect.frontend.gemm import result_dtype
 from cutedialect.schedule import Schedule
@@ -50,7 +51,7 @@ def gemm(
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: torch.Tensor | None = None,
-    activation: str | Callable[..., Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
     scale_a: torch.Tensor | float | None = None,
     scale_b: torch.Tensor | float | None = None,
     acc_dtype: object = None,
@@ -58,9 +59,9 @@ def gemm(
     aux: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> torch.Tensor:
     """`cute.gemm` as torch sees it: activation(alpha A B + beta C + bias) of a (..., M, K) and
     b (..., K, N), with gradients for a, b, c and bias of f16, bf16, f32 (as tf32) and f64.
@@ -111,7 +112,7 @@ def gemm(
             )
     made = out
     if made is None:
-        made = _fake_gemm(a, b, *options)
+        made = _fake_gemm(a, b, *options)  # pyright: ignore[reportArgumentType]
     operators.gemm_out(made, aux, a, b, *options)
     return made
 
@@ -126,9 +127,9 @@ def _split(scale: torch.Tensor | float | None) -> tuple[torch.Tensor | None, flo
 def _run(
     a: Any, b: Any, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
     factor_a: float | None = None, factor_b: float | None = None, alpha: float = 1.0,
-    beta: float = 0.0, activation: str | None = None, acc_dtype: Any = None,
-    fast_accum: bool = True, out_dtype: Any = None, arch: str | None = None,
-    schedule: str | None = None, backend: str = "auto", *, out: Any = None, aux: Any = None,
+    beta: float = 0.0, activation: Activation | None = None, acc_dtype: Any = None,
+    fast_accum: bool = True, out_dtype: Any = None, arch: Arch | None = None,
+    schedule: str | None = None, backend: Backend = "auto", *, out: Any = None, aux: Any = None,
 ) -> Any:  # fmt: skip
     check_deterministic(schedule)
     return direct_gemm(
@@ -152,7 +153,7 @@ def _run_out(out: Any, aux: Any, a: Any, b: Any, *options: Any) -> None:
 def _fake_gemm(
     a: Any, b: Any, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
     factor_a: float | None = None, factor_b: float | None = None, alpha: float = 1.0,
-    beta: float = 0.0, activation: str | None = None, acc_dtype: Any = None,
+    beta: float = 0.0, activation: Activation | None = None, acc_dtype: Any = None,
     fast_accum: bool = True, out_dtype: Any = None, *rest: Any,
 ) -> Any:  # fmt: skip
     """A result of the right shape and type, of any contents."""
@@ -301,7 +302,7 @@ def product_gradients(
     return of_a, of_b
 
 
-def _product(one: Any, other: Any, like: Any, *, alpha: float, arch: Any, backend: str) -> Any:
+def _product(one: Any, other: Any, like: Any, *, alpha: float, arch: Any, backend: Backend) -> Any:
     """A product in the shape of `like`; sums over dimensions that `like` broadcasts are of f32."""
     batch = torch.broadcast_shapes(one.shape[:-2], other.shape[:-2])
     is_summed = tuple(batch) != tuple(like.shape[:-2])

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.frontend.grouped_gemm import grouped_gemm as direct_grouped_gemm
 from cutedialect.schedule import Schedule
 
@@ -42,7 +43,7 @@ def grouped_gemm(
     alpha: float = 1.0,
     beta: float = 0.0,
     bias: _Tensors | None = None,
-    activation: str | Callable[..., Any] | None = None,
+    activation: Activation | Callable[..., Any] | None = None,
     scale_a: _Tensors | float | None = None,
     scale_b: _Tensors | float | None = None,
     acc_dtype: object = None,
@@ -50,9 +51,9 @@ def grouped_gemm(
     aux: _Tensors | None = None,
     out: _Tensors | None = None,
     out_dtype: object = None,
-    arch: str | None = None,
+    arch: Arch | None = None,
     schedule: Schedule | str | None = None,
-    backend: str = "auto",
+    backend: Backend = "auto",
 ) -> list[torch.Tensor]:
     """`cute.grouped_gemm` as torch sees it, with gradients for the tensors of `as_`, `bs`, `c` and
     `bias`, of f16, bf16, f32 (as tf32) and f64, for activations None and "relu".
@@ -100,9 +101,9 @@ def _split(scale: _Tensors | float | None) -> tuple[_Tensors | None, float | Non
 def _run(
     as_: Any, bs: Any, c: Any = None, bias: Any = None, scale_a: Any = None, scale_b: Any = None,
     factor_a: float | None = None, factor_b: float | None = None, alpha: float = 1.0,
-    beta: float = 0.0, activation: str | None = None, acc_dtype: Any = None,
-    fast_accum: bool = True, out_dtype: Any = None, arch: str | None = None,
-    schedule: str | None = None, backend: str = "auto",
+    beta: float = 0.0, activation: Activation | None = None, acc_dtype: Any = None,
+    fast_accum: bool = True, out_dtype: Any = None, arch: Arch | None = None,
+    schedule: str | None = None, backend: Backend = "auto",
 ) -> Any:  # fmt: skip
     check_deterministic(schedule)
     return direct_grouped_gemm(

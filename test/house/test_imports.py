@@ -17,7 +17,9 @@ PACKAGE = ROOT / "cutedialect"
 ALLOWED = {
     "layout": {"layout"},
     "atoms": {"atoms", "layout"},
-    "schedule": {"schedule", "layout", "atoms"},
+    "choices": set(),
+    "explanations": {"explanations"},
+    "schedule": {"schedule", "choices", "layout", "atoms"},
     "environment": set(),
     "remarks": set(),
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
@@ -31,7 +33,7 @@ ALLOWED = {
     },
     "backend/runtime": {
         "backend/runtime", "backend/emulator", "backend/interpreter", "atoms", "layout",
-        "environment", "schedule", "remarks", "version", "numpy", "ml_dtypes",
+        "environment", "choices", "schedule", "remarks", "version", "numpy", "ml_dtypes",
     },
     "universe": {"dialects", "passes", "tools", "xdsl"},
 }  # fmt: skip
@@ -188,7 +190,16 @@ def test_type_checkers_see_the_same_names():
         for name in line.names
     }
     inside = cutedialect._INSIDE
+    assert sorted(cutedialect.__all__) == sorted(cutedialect._EXPORTS)
     assert seen == {
         (name, f"{module}.{inside.get(name, name)}")
         for name, module in cutedialect._EXPORTS.items()
     }
+
+
+def test_the_type_of_targets_lists_them():
+    from typing import get_args
+
+    from cutedialect import atoms, choices
+
+    assert get_args(choices.Arch) == atoms.targets()

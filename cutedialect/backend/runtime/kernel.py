@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from cutedialect import environment
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
@@ -29,13 +29,13 @@ from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import GroupParameter, ScalarParameter, Signature
 from cutedialect.backend.runtime.streams import stream_handle
 from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
+from cutedialect.choices import Backend
 from cutedialect.remarks import Remark
 
 _REMEMBERED = 1024
 # The alignment in bytes up to which the look of an array tells that of its address.
 _LOOKED_AT = 16
 
-Backend = Literal["auto", "emulator", "interpreter", "cuda"]
 # Those that need host memory.
 _ON_HOST = ("emulator", "interpreter")
 

@@ -7,6 +7,7 @@ of a tile that the threads of a CTA hold together in registers.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Data, TypeAttribute
@@ -34,7 +35,7 @@ def element_bits(element: Attribute) -> int:
 
 
 @irdl_attr_definition
-class MemRefType(Data[tuple], TypeAttribute):
+class MemRefType(Data[tuple[Any, ...]], TypeAttribute):
     """A tensor in memory.
 
     `!cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">`: element type, memory space,
@@ -86,18 +87,18 @@ class MemRefType(Data[tuple], TypeAttribute):
         return len(self.modes)
 
     @property
-    def modes(self) -> tuple:
+    def modes(self) -> tuple[Any, ...]:
         """Shape of each top-level mode; a mode may be nested."""
         shape = self.layout.shape
         return shape if isinstance(shape, tuple) else (shape,)
 
     @property
-    def shape(self) -> tuple:
+    def shape(self) -> tuple[Any, ...]:
         """Extent of each top-level mode: an int, or a dynamic leaf."""
         return tuple(product(mode) if isinstance(mode, tuple) else mode for mode in self.modes)
 
     @property
-    def stride(self) -> tuple:
+    def stride(self) -> tuple[Any, ...]:
         stride = self.layout.stride
         return stride if isinstance(stride, tuple) else (stride,)
 
@@ -111,7 +112,7 @@ class MemRefType(Data[tuple], TypeAttribute):
         )
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple:
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Any, ...]:
         with parser.in_angle_brackets():
             element = parser.parse_type()
             parser.parse_punctuation(",")
@@ -185,7 +186,7 @@ def _memref_problem(value: tuple) -> str | None:
 
 
 @irdl_attr_definition
-class FragmentType(Data[tuple], TypeAttribute):
+class FragmentType(Data[tuple[Any, ...]], TypeAttribute):
     """A register tile that the threads of a CTA hold together.
 
     `!cute.fragment<f32, "(128,128)">` says only the shape (tile level);
@@ -197,7 +198,9 @@ class FragmentType(Data[tuple], TypeAttribute):
     name = "cute.fragment"
 
     @classmethod
-    def get(cls, element: Attribute, shape: tuple[int, ...], tv: Layout | None = None):
+    def get(
+        cls, element: Attribute, shape: tuple[int, ...], tv: Layout | None = None
+    ) -> FragmentType:
         return cls((element, tuple(shape), tv))
 
     @property
@@ -235,7 +238,7 @@ class FragmentType(Data[tuple], TypeAttribute):
         return FragmentType.get(self.element, self.shape, tv)
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple:
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Any, ...]:
         with parser.in_angle_brackets():
             start = parser.pos
             element = parser.parse_type()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cutedialect.atoms import target
+from cutedialect.choices import Overlap
 from cutedialect.schedule import Schedule
 
 _WARPGROUP_TARGETS = ("sm_90a",)
@@ -163,7 +164,7 @@ def meets_at(work: AttentionWork, chosen: Schedule) -> int:
     return _MEETING_BLOCKS if work.has_window and chosen.overlap_tiles == "yes" else 0
 
 
-def _overlap(work: AttentionWork, bq: int) -> str:
+def _overlap(work: AttentionWork, bq: int) -> Overlap:
     """How tiles of so many rows overlap the second multiply, if registers suffice for an operand
     that waits for the next trip: an output of 256 columns takes half of them, threads that load
     take others.

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from cutedialect.choices import Switch
 from cutedialect.schedule import Schedule
 
 # (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
@@ -183,13 +184,14 @@ def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
         Schedule(tile=(*tile, line), cluster=(1, 1), roles="alternate", swap_ab="no")
         for tile in _ALTERNATE
     ]
+    others: tuple[tuple[tuple[tuple[int, int], ...], int, Switch], ...] = (
+        (_DEEP, 2, "no"),
+        (_SWAPPED, 1, "yes"),
+        (_SWAPPED_DEEP, 2, "yes"),
+    )
     listed += [
         Schedule(tile=(*tile, lines * line), cluster=(1, 1), roles="specialized", swap_ab=swap)
-        for tiles, lines, swap in (
-            (_DEEP, 2, "no"),
-            (_SWAPPED, 1, "yes"),
-            (_SWAPPED_DEEP, 2, "yes"),
-        )
+        for tiles, lines, swap in others
         for tile in tiles
     ]
     return tuple(listed)
