@@ -18,15 +18,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import IsTerminator
+from xdsl.ir import Block, Operation
+from xdsl.traits import IsTerminator, is_side_effect_free
 
-from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, KernelOp
+from cutedialect.dialects.cute import AllocSmemOp, FragmentType, GemmOp
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import Unit, effects_of
-from cutedialect.passes.roles.assign_warp_roles import MAIN
-from cutedialect.passes.synchronize.ring_edges import is_load, is_preparing
+from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.synchronize.ring_edges import reads
 
 # Groups at work when another one starts: each holds accumulators and A in registers, and one beside
 # the new one keeps the tensor cores busy.
@@ -56,13 +55,12 @@ class MultiplyGroups:
         return self.waits.get(reader, reader)
 
 
-def group_multiplies(kernel: KernelOp, stages: Mapping[Block, int]) -> MultiplyGroups:
-    """Group the multiplies of a kernel and insert their waits; `stages` are those of the rings that
-    are filled in each block.
+def group_multiplies(part: Block, staged: Mapping[AllocSmemOp, int], found: MultiplyGroups) -> None:
+    """Group the multiplies of a role and insert their waits; `staged` says of buffers that other
+    roles fill the ring of more than one stage that each belongs to.
     """
-    found = MultiplyGroups()
     runs: list[list[GemmOp]] = []
-    for op in kernel.body.block.walk():
+    for op in part.walk():
         if isinstance(op, GemmOp) and is_warpgroup_multiply(op):
             if runs and _follows(runs[-1][-1], op):
                 runs[-1].append(op)
@@ -72,18 +70,17 @@ def group_multiplies(kernel: KernelOp, stages: Mapping[Block, int]) -> MultiplyG
     for run in runs:
         block = run[0].parent
         assert block is not None
-        loop = _accumulating_loop(run) if stages.get(block, 1) > 1 else None
+        loop = _accumulating_loop(run, staged)
         if loop is None:
             blocks.setdefault(block, []).extend(_group(each) for each in _by_accumulator(run))
             continue
         wait = WgmmaWaitOp(1)
-        _insert_after(wait, _group(run).commit)
-        _insert_after(WgmmaWaitOp(0), loop)
+        insert_after(_group(run).commit, wait)
+        insert_after(loop, WgmmaWaitOp(0))
         found.waits |= dict.fromkeys(run, wait)
         found.trailing.add(wait)
     for block, groups in blocks.items():
         _insert_waits(block, groups, found)
-    return found
 
 
 def _by_accumulator(run: Sequence[GemmOp]) -> list[list[GemmOp]]:
@@ -100,8 +97,8 @@ def _by_accumulator(run: Sequence[GemmOp]) -> list[list[GemmOp]]:
 def _group(gemms: list[GemmOp]) -> _Group:
     """Multiplies between a fence and a commit."""
     fence, commit = WgmmaFenceOp(), WgmmaCommitOp()
-    _insert_before(fence, gemms[0])
-    _insert_after(commit, gemms[-1])
+    insert_before(gemms[0], fence)
+    insert_after(gemms[-1], commit)
     return _Group(gemms, fence, commit)
 
 
@@ -131,16 +128,16 @@ def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups)
     end, wait = block.last_op, WgmmaWaitOp(0)
     assert end is not None
     if end.has_trait(IsTerminator):
-        _insert_before(wait, end)
+        insert_before(end, wait)
     else:
-        _insert_after(wait, end)
+        insert_after(end, wait)
     _complete(wait, working, found)
 
 
 def _wait(
     wait: WgmmaWaitOp, op: Operation, groups: Sequence[_Group], found: MultiplyGroups
 ) -> None:
-    _insert_before(wait, op)
+    insert_before(op, wait)
     _complete(wait, groups, found)
 
 
@@ -170,12 +167,14 @@ def _needs(op: Operation, group: _Group) -> bool:
     return any(is_warpgroup_multiply(inner) for inner in op.walk() if inner is not op)
 
 
-def _accumulating_loop(run: Sequence[GemmOp]) -> scf.ForOp | None:
+def _accumulating_loop(
+    run: Sequence[GemmOp], staged: Mapping[AllocSmemOp, int]
+) -> scf.ForOp | None:
     """The loop that holds these multiplies, if nothing else in it touches their accumulators: the
     group of one trip may then be at work while the next one starts.
     """
     loop = run[0].parent_op()
-    if not isinstance(loop, scf.ForOp) or not all(_is_staged(gemm) for gemm in run):
+    if not isinstance(loop, scf.ForOp) or not all(_is_staged(gemm, staged) for gemm in run):
         return None
     for gemm in run:
         for use in gemm.acc.uses:
@@ -185,45 +184,22 @@ def _accumulating_loop(run: Sequence[GemmOp]) -> scf.ForOp | None:
     return None if others else loop
 
 
-def _is_staged(gemm: GemmOp) -> bool:
-    """Whether both operands are buffers that another role fills in the same block."""
+def _is_staged(gemm: GemmOp, staged: Mapping[AllocSmemOp, int]) -> bool:
+    """Whether both operands are buffers that another role fills for the same trip."""
     return all(
         isinstance(value.owner, AllocSmemOp)
-        and any(
-            use.operation.parent is gemm.parent
-            and (is_load(use.operation) or _fills_prepared(use.operation, value))
-            for use in value.uses
-        )
+        and value.owner in staged
+        and reads(gemm, staged[value.owner])
         for value in (gemm.a, gemm.b)
     )
 
 
-def _fills_prepared(op: Operation, buffer: SSAValue) -> bool:
-    return isinstance(op, CopyOp) and is_preparing(op) and op.destination is buffer
-
-
 def _follows(one: Operation, other: Operation) -> bool:
-    """Whether only copies by another role and pure ops stand between two ops of a block."""
+    """Whether only pure ops on numbers stand between two ops of a block."""
     op = one.next_op
     while op is not None and op is not other:
-        role = op.attributes.get("role")
-        if isinstance(role, StringAttr) and role.data == MAIN:
+        values = (*op.operands, *op.results)
+        if not is_side_effect_free(op) or any(isinstance(v.type, FragmentType) for v in values):
             return False
         op = op.next_op
     return op is other
-
-
-def _insert_before(op: Operation, place: Operation) -> None:
-    op.location = place.location
-    op.attributes["role"] = StringAttr(MAIN)
-    block = place.parent
-    assert block is not None
-    block.insert_op_before(op, place)
-
-
-def _insert_after(op: Operation, place: Operation) -> None:
-    op.location = place.location
-    op.attributes["role"] = StringAttr(MAIN)
-    block = place.parent
-    assert block is not None
-    block.insert_op_after(op, place)

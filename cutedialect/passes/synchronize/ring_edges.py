@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i64
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
@@ -20,6 +20,9 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import TransposeCopyType, WidenCopyType
 
+FILLS = "fills"
+READS = "reads"
+"""The attributes of ops that fill a ring, and of those that read some: their numbers."""
 MAIN = "main"
 """The role that computes; of whatever has no role of its own."""
 
@@ -114,3 +117,31 @@ def depth(block: Block) -> int:
         around += 1
         op = op.parent_op()
     return around
+
+
+def mark_reader(op: Operation, number: int) -> None:
+    """Say that an op reads a ring."""
+    given = op.attributes.get(READS)
+    numbers = given.get_values() if isinstance(given, DenseArrayBase) else ()
+    op.attributes[READS] = DenseArrayBase.from_list(i64, [*numbers, number])
+
+
+def fills(op: Operation, number: int) -> bool:
+    """Whether an op fills a ring."""
+    given = op.attributes.get(FILLS)
+    return isinstance(given, IntegerAttr) and given.value.data == number
+
+
+def reads(op: Operation, number: int) -> bool:
+    """Whether an op reads a ring, or holds what does."""
+    given = op.attributes.get(READS)
+    return isinstance(given, DenseArrayBase) and number in given.get_values()
+
+
+def reading_sites(block: Block, number: int) -> list[list[Operation]]:
+    """The ops that read a ring in each place where a trip does, the innermost place first."""
+    found: dict[Block, list[Operation]] = {}
+    for op in block.walk():
+        if reads(op, number) and op.parent is not None:
+            found.setdefault(op.parent, []).append(op)
+    return sorted(found.values(), key=lambda ops: depth(ops[0].parent), reverse=True)  # pyright: ignore[reportArgumentType]

@@ -26,7 +26,8 @@ from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.passes.roles.alternate_instances import alternate_instances
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.split_roles import split_roles
-from cutedialect.passes.synchronize.mbarrier_rings import insert_rings
+from cutedialect.passes.synchronize.accumulator_rings import insert_accumulator_rings
+from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
 from cutedialect.passes.tile.work_loops import share_claims
@@ -48,8 +49,10 @@ class SynchronizePass(ModulePass):
                 MemoryHazards(kernel.body.block).synchronize()
                 continue
             stages = kernel.schedule.data.stages if kernel.schedule is not None else None
-            insert_rings(kernel, roles, stages or 2)
+            rings = plan_rings(kernel, stages or 2)
+            insert_accumulator_rings(kernel, roles)
             split_roles(kernel, roles)
+            insert_rings(kernel, roles, rings)
             share_claims(kernel)
             for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
                 narrow_meetings(role)

@@ -1,0 +1,25 @@
+"""Inserting ops beside another one, whose location they take."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+
+
+def insert_before(place: Operation, *ops: Operation) -> None:
+    """Insert ops in front of another one, in their order."""
+    block = place.parent
+    assert block is not None
+    for op in ops:
+        op.location = op.location or place.location
+        block.insert_op_before(op, place)
+
+
+def insert_after(place: Operation, *ops: Operation) -> None:
+    """Insert ops behind another one, in their order."""
+    block = place.parent
+    assert block is not None
+    last = place
+    for op in ops:
+        op.location = op.location or place.location
+        block.insert_op_after(op, last)
+        last = op

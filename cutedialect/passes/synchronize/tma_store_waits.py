@@ -1,0 +1,175 @@
+"""The part of `cute-synchronize` for results that leave through shared memory: threads write a
+buffer, TMA stores it, and the next write waits until it has been read.
+
+    copy y, s; copy s, g {tma}; copy z, s; copy s, h {tma}
+    =>
+    wait until s has been read; meet; copy y, s; fence; meet; copy s, g; commit; ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Block
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, CopyOp, KernelOp, StageOp
+from cutedialect.dialects.cute_nvgpu import (
+    ProxyFenceOp,
+    TmaStoreCommitOp,
+    TmaStoreType,
+    TmaStoreWaitOp,
+)
+from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.synchronize.ring_buffers import ring_type
+
+
+def complete_stores(kernel: KernelOp, part: Block) -> None:
+    """Let what threads of a role write to shared memory, and TMA stores, be fenced, and waited for
+    before it is written again.
+
+    Buffers that are filled one after the other and then stored take one step. Buffers of an even
+    number of steps have two stages that take turns: before the threads meet for a step, the storing
+    one waits until the step before has been read. Where `cute-overlap` hides what precedes the
+    first step, two steps become one that fills both stages, behind one wait. Elsewhere the sooner
+    the first of them leaves the better.
+    """
+    assert kernel.schedule is not None
+    at_once = kernel.schedule.data.overlaps_multiplies
+    blocks = [_store_steps(block) for block in _blocks_of(part)]
+    buffers: dict[AllocSmemOp, list[_StoreStep]] = {}
+    for step in [step for steps in blocks for step in steps]:
+        for writer in step.writers:
+            assert isinstance(writer.destination.owner, AllocSmemOp)
+            buffers.setdefault(writer.destination.owner, []).append(step)
+    take_turns = {alloc for alloc, used in buffers.items() if len(used) % 2 == 0}
+    for alloc in take_turns:
+        copies = [
+            (writer, store)
+            for step in buffers[alloc]
+            for writer, store in zip(step.writers, step.stores, strict=True)
+            if writer.destination is alloc.result
+        ]
+        _take_turns(kernel, alloc, copies)
+    for steps in blocks:
+        asked: set[int | None] = set()
+        stored: set[AllocSmemOp] = set()
+        for step in _joined(steps, take_turns) if at_once else steps:
+            first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
+            warps = step.warps
+            read = TmaStoreWaitOp(0, True, warps)
+            if not at_once and step.buffers <= take_turns:
+                insert_after(last, ProxyFenceOp(), read, BarrierOp(warps))
+            else:
+                if not at_once or warps not in asked or step.buffers & stored:
+                    insert_before(first, read, BarrierOp(warps))
+                    asked.add(warps)
+                insert_after(last, ProxyFenceOp(), BarrierOp(warps))
+            insert_after(store, TmaStoreCommitOp(warps))
+            stored |= step.buffers
+    for warps in dict.fromkeys(step.warps for steps in blocks for step in steps):
+        assert part.last_op is not None
+        insert_after(part.last_op, TmaStoreWaitOp(0, True, warps))
+
+
+def _joined(steps: Sequence[_StoreStep], staged: set[AllocSmemOp]) -> list[_StoreStep]:
+    """The steps of a block, of which two that fill the stages of the same buffers after each other
+    become one: all writes, then all stores.
+    """
+    found: list[_StoreStep] = []
+    for step in steps:
+        last = found[-1] if found else None
+        if (
+            last is None
+            or last.buffers != step.buffers
+            or not step.buffers <= staged
+            or len(last.writers) > len(last.buffers)
+        ):
+            found.append(step)
+            continue
+        for store in last.stores:
+            store.detach()
+            block = step.stores[0].parent
+            assert block is not None
+            block.insert_op_before(store, step.stores[0])
+        found[-1] = _StoreStep(last.writers + step.writers, last.stores + step.stores, step.buffers)
+    return found
+
+
+@dataclass
+class _StoreStep:
+    """Buffers that threads write, and the TMA stores of each, in the same order."""
+
+    writers: list[CopyOp]
+    stores: list[CopyOp]
+    buffers: set[AllocSmemOp]
+
+    @property
+    def warps(self) -> int | None:
+        atom = self.stores[0].atom
+        assert isinstance(atom, TmaStoreType)
+        return atom.warps
+
+
+def _store_steps(block: Block) -> list[_StoreStep]:
+    """The steps of a block: writes of buffers up to the first store, and the stores up to the next
+    write.
+    """
+    stored = {
+        op.source
+        for op in block.ops
+        if isinstance(op, CopyOp) and isinstance(op.atom, TmaStoreType)
+    }
+    steps: list[_StoreStep] = []
+    for op in block.ops:
+        if not isinstance(op, CopyOp):
+            continue
+        if op.destination in stored:
+            alloc = op.destination.owner
+            assert isinstance(alloc, AllocSmemOp)
+            if not steps or steps[-1].stores:
+                steps.append(_StoreStep([], [], set()))
+            steps[-1].writers.append(op)
+            steps[-1].buffers.add(alloc)
+        elif isinstance(op.atom, TmaStoreType):
+            if not steps:
+                raise PassFailedException(op, "expected a write of the buffer that TMA stores")
+            steps[-1].stores.append(op)
+    for step in steps:
+        written = [writer.destination for writer in step.writers]
+        if written != [store.source for store in step.stores] or len(step.buffers) != len(written):
+            raise PassFailedException(
+                step.writers[0], "expected one TMA store after each write of its buffer"
+            )
+    return steps
+
+
+def _blocks_of(part: Block) -> list[Block]:
+    """The blocks in which tiles are stored by TMA."""
+    found = [
+        op.parent
+        for op in part.walk()
+        if isinstance(op, CopyOp) and isinstance(op.atom, TmaStoreType)
+    ]
+    return list(dict.fromkeys(block for block in found if block is not None))
+
+
+def _take_turns(
+    kernel: KernelOp, alloc: AllocSmemOp, copies: Sequence[tuple[CopyOp, CopyOp]]
+) -> None:
+    """Let the steps use two stages of a buffer, one after the other."""
+    ring = AllocSmemOp(ring_type(alloc.result.type, 2))
+    ring.location = alloc.location
+    ring.result.name_hint = alloc.result.name_hint
+    kernel.body.block.insert_op_before(ring, alloc)
+    for turn, (writer, store) in enumerate(copies):
+        index = arith.ConstantOp(IntegerAttr(turn % 2, i32))
+        stage = StageOp(ring.result, index.result)
+        insert_before(writer, index, stage)
+        writer.operands[1] = stage.result
+        store.operands[0] = stage.result
+    alloc.detach()
+    alloc.erase()
