@@ -20,7 +20,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from cutedialect.dialects.cute import MemRefType
+from cutedialect.dialects.cute import FragmentType, MemRefType
 from cutedialect.dialects.effects import ORDERS, Effects
 
 from .rings import RingType, StateType, check_state
@@ -218,11 +218,12 @@ def _demand_beside(state: SSAValue | None, kind: type[Operation], what: str) -> 
 
 @irdl_op_definition
 class CompleteOp(IRDLOperation):
-    """What was copied into some tiles of shared memory is there for all threads that read it.
+    """What was copied into some tiles of shared memory, or multiplied into register tiles, is there
+    for all threads that read it.
 
     It does nothing to a program that is run op by op: a schedule puts it where waiting costs
-    least, and `cute-synchronize` makes of it what the copies before it need (a wait for their
-    groups, a barrier).
+    least, and `cute-synchronize` makes of it what the copies and multiplies before it need (a wait
+    for their groups, a barrier).
 
     Example:
 
@@ -233,7 +234,7 @@ class CompleteOp(IRDLOperation):
     """
 
     name = "pipeline.complete"
-    tiles = var_operand_def(MemRefType)
+    tiles = var_operand_def(MemRefType | FragmentType)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = "$tiles attr-dict `:` type($tiles)"
 

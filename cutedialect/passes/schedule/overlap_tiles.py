@@ -48,10 +48,10 @@ from cutedialect.dialects.effects import used_by, written_by
 from cutedialect.dialects.pipeline import TurnPassOp, TurnWaitOp
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.split_roles import sweep
-from cutedialect.passes.schedule.overlap import last_written
 from cutedialect.passes.schedule.shadows import use_shadows
 from cutedialect.passes.schedule.shared_meetings import share_meetings
 from cutedialect.passes.schedule.walked_tiles import Tile, body_of, tile_parts
+from cutedialect.passes.synchronize.multiply_groups import last_written
 
 # What is computed from one carried number rather than carried.
 _QUICK = (
@@ -80,6 +80,8 @@ class OverlapTilesPass(ModulePass):
             if not isinstance(kernel, KernelOp) or kernel.schedule is None:
                 continue
             if kernel.schedule.data.overlap_tiles != "yes":
+                if kernel.schedule.data.overlaps_multiplies:
+                    use_shadows(kernel)
                 continue
             loops = [each for each in kernel.walk() if isinstance(each, scf.ForOp | scf.WhileOp)]
             if not any(tile_parts(loop) is not None for loop in loops):

@@ -42,6 +42,7 @@ from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.resource_plan import LEAST_RESERVED_BYTES, room, stages_of_results
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
+from cutedialect.passes.schedule.multiply_chains import schedule_chains
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_buffers import ring_type, stage_of
 from cutedialect.passes.synchronize.ring_edges import depth, edges_of
@@ -73,6 +74,8 @@ class ScheduleLoopsPass(ModulePass):
                 deepest = max((depth(edge.block) for edge in edges), default=0)
                 filled = [edge for edge in edges if depth(edge.block) == deepest]
                 self._fit(kernel, [each for edge in filled for each in edge.buffers], stages)
+                if kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies:
+                    schedule_chains(kernel)
                 continue
             loops = _filled_loops(kernel)
             buffers = [writer.destination.owner for _, writers in loops for writer in writers]

@@ -1,5 +1,5 @@
 """Shadows of multiplies: what a role does behind its last multiply of a tile, and what does not
-need the result, comes before the wait for it. A step of `cute-overlap`.
+need the result, comes before the wait for it. A step of `cute-overlap-tiles`.
 
     o += p v; wait; part = f(total); meet until stores have been read; write o * part
     =>

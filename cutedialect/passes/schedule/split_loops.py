@@ -9,8 +9,8 @@ one loop for each case, in which the branch is decided.
 
 A condition counts if it compares sums with a multiple of the loop's index, so that it changes once
 along the loop, or if it joins such conditions by `or` or by `and` so that at most some first and
-some last trips differ from those between. It comes behind `cute-overlap`: the first trip and the
-last multiply that a skewed loop has around it are there once for all of its parts, and the role
+some last trips differ from those between. It comes behind `cute-synchronize`: the first trip and
+the last multiply that a skewed loop has around it are there once for all of its parts, and the role
 that loads keeps one loop.
 """
 

@@ -1,6 +1,6 @@
-"""The parts of a loop that computes tile after tile, each with a loop that `cute-overlap` has
-skewed: what comes before the first block, the first multiply, the loop, the last second multiply,
-and what comes behind that. A loop that cannot be taken apart like this has none.
+"""The parts of a loop that computes tile after tile, each with a loop of two stages: what comes
+before the first block, the first multiply, the loop, the last second multiply, and what comes
+behind that. A loop that cannot be taken apart like this has none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from cutedialect.dialects.pipeline import (
     TurnWaitOp,
 )
 from cutedialect.dialects.pipeline.roles import role_of
-from cutedialect.passes.schedule.overlap import behind, is_plain
+from cutedialect.passes.schedule.multiply_chains import behind, is_plain
 
 _RING_STEPS = (
     AdvanceOp,
@@ -321,8 +321,8 @@ def _parts(
     if made not in rest or not all(is_plain(op) for op in rest):
         return None
     assert isinstance(made, Operation)
-    late = behind(rest, made, {acc})
-    late_rest = behind(late, None, {acc})
+    late = behind(rest, [made], {acc})
+    late_rest = behind(late, [], {acc})
     operand = [op for op in late if op not in late_rest]
     if stores[0] not in operand:
         return None

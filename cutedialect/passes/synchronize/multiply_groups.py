@@ -18,18 +18,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator, is_side_effect_free
 
-from cutedialect.dialects.cute import AllocSmemOp, FragmentType, GemmOp
+from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, MapOp, MemRefType
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
-from cutedialect.dialects.effects import Unit, effects_of
+from cutedialect.dialects.effects import Unit, effects_of, written
+from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_edges import reads
 
 # Groups at work when another one starts: each holds accumulators and A in registers, and one beside
 # the new one keeps the tensor cores busy.
 _MOST_AT_WORK = 2
+# Values of a thread that cost little to hold on to.
+_FEW = 8
 
 
 @dataclass
@@ -81,6 +85,10 @@ def group_multiplies(part: Block, staged: Mapping[AllocSmemOp, int], found: Mult
         found.trailing.add(wait)
     for block, groups in blocks.items():
         _insert_waits(block, groups, found)
+    for op in [each for each in part.walk() if isinstance(each, CompleteOp)]:
+        if any(isinstance(tile.type, FragmentType) for tile in op.tiles):
+            op.detach()
+            op.erase()
 
 
 def _by_accumulator(run: Sequence[GemmOp]) -> list[list[GemmOp]]:
@@ -118,7 +126,8 @@ def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups)
             needed.append(len(working) - _MOST_AT_WORK)
         if needed:
             last = max(needed)
-            _wait(WgmmaWaitOp(len(working) - 1 - last), op, working[: last + 1], found)
+            pins = _computed_before(op) if isinstance(op, CompleteOp) else ()
+            _wait(WgmmaWaitOp(len(working) - 1 - last, pins), op, working[: last + 1], found)
             del working[: last + 1]
         if op in begins:
             working.append(begins[op])
@@ -132,6 +141,38 @@ def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups)
     else:
         insert_after(end, wait)
     _complete(wait, working, found)
+
+
+def _computed_before(op: Operation) -> list[SSAValue]:
+    """What is computed between an issue and a completion: the assembler moves a wait up past it
+    unless the wait takes some of it. Few registers will do; else what is kept behind the wait.
+    """
+    between: list[Operation] = []
+    before = op.prev_op
+    while before is not None and not isinstance(before, WgmmaWaitOp | WgmmaCommitOp):
+        between.insert(0, before)
+        before = before.prev_op
+    if few := last_written(between):
+        return few
+    found: list[SSAValue] = []
+    after = op.next_op
+    while after is not None:
+        made = after.source.owner if isinstance(after, CopyOp) else None
+        if isinstance(made, MapOp) and made in between:
+            found.append(made.result)
+        after = after.next_op
+    return found
+
+
+def last_written(ops: Sequence[Operation]) -> list[SSAValue]:
+    """Small register tiles that stay: all else is computed on the way to them."""
+    kept = [value for op in ops for value in written(op) if value.owner not in ops]
+    return list(dict.fromkeys(value for value in kept if _is_small(value)))
+
+
+def _is_small(value: SSAValue) -> bool:
+    type_ = value.type
+    return isinstance(type_, FragmentType) and type_.bits == 32 and type_.values <= _FEW
 
 
 def _wait(
@@ -162,9 +203,16 @@ def _needs(op: Operation, group: _Group) -> bool:
             if inner.a in accumulators or inner.b in accumulators:
                 return True
             continue
-        if registers & set(inner.operands) or read & set(effects_of(inner).writes):
+        if registers & set(inner.operands):
+            return True
+        changed = {root_of(value) for value in effects_of(inner).writes if _in_memory(value)}
+        if not changed.isdisjoint(root_of(value) for value in read if _in_memory(value)):
             return True
     return any(is_warpgroup_multiply(inner) for inner in op.walk() if inner is not op)
+
+
+def _in_memory(value: SSAValue) -> bool:
+    return isinstance(value.type, MemRefType)
 
 
 def _accumulating_loop(

@@ -26,6 +26,7 @@ from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.passes.roles.alternate_instances import alternate_instances
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.split_roles import split_roles
+from cutedialect.passes.schedule.expand_stages import expand_stages, take_turns
 from cutedialect.passes.synchronize.accumulator_rings import insert_accumulator_rings
 from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
@@ -52,7 +53,12 @@ class SynchronizePass(ModulePass):
             rings = plan_rings(kernel, stages or 2)
             insert_accumulator_rings(kernel, roles)
             split_roles(kernel, roles)
+            parts = [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]
+            for part in parts:
+                expand_stages(part)
             insert_rings(kernel, roles, rings)
+            for part in parts:
+                take_turns(part)
             share_claims(kernel)
             for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
                 narrow_meetings(role)

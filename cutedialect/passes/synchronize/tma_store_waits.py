@@ -33,9 +33,9 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
 
     Buffers that are filled one after the other and then stored take one step. Buffers of an even
     number of steps have two stages that take turns: before the threads meet for a step, the storing
-    one waits until the step before has been read. Where `cute-overlap` hides what precedes the
-    first step, two steps become one that fills both stages, behind one wait. Elsewhere the sooner
-    the first of them leaves the better.
+    one waits until the step before has been read. Where multiplies overlap and hide what precedes
+    the first step, two steps become one that fills both stages, behind one wait. Elsewhere the
+    sooner the first of them leaves the better.
     """
     assert kernel.schedule is not None
     at_once = kernel.schedule.data.overlaps_multiplies

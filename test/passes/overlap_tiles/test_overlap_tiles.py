@@ -120,7 +120,7 @@ def test_tiles_come_one_after_the_other_where_loads_wait_for_who_asks():
         schedule = f"scheduler = dynamic, split_loads = no, overlap_tiles = {choice}"
         options = {"arch": "sm_90a", "causal": True, "backend": "emulator"}
         found.append(cute.compile(cute.attention, *specs, schedule=schedule, **options))
-    assert "pipeline.receive" in found[0].stages["cute-overlap"]
+    assert "pipeline.receive" in found[0].stages["cute-overlap-tiles"]
     assert found[0].ptx == found[1].ptx
 
 

@@ -33,7 +33,7 @@ MARKS = re.compile(
 
 @pytest.mark.usefixtures("looks_first")
 def test_the_second_multiply_stands_between_the_first_and_its_wait():
-    text = main_role(compiled(), "cute-overlap")
+    text = main_role(compiled(), "cute-overlap-tiles")
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
     softmax = ['reduce "max"', 'reduce "add"']
     first = ["smem", "wgmma_commit", "wgmma_wait {pending = 0", *softmax, "truncf"]
@@ -47,7 +47,7 @@ def test_the_first_trip_and_the_others_take_their_sides_of_a_branch():
     """What is tried but in the first trip is ready before the second multiply is waited for, as is
     what takes its place if it does not hold.
     """
-    text = main_role(compiled(), "cute-overlap")
+    text = main_role(compiled(), "cute-overlap-tiles")
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
     exact = ['reduce "max"', 'reduce "add"', "truncf"]
     first = ["smem", "wgmma_commit", "wgmma_wait {pending = 0", *exact]
@@ -60,7 +60,7 @@ def test_the_first_trip_and_the_others_take_their_sides_of_a_branch():
 
 def test_without_it_the_loop_stays():
     kernel = compiled("no")
-    assert kernel.stages["cute-overlap"] == kernel.stages["cute-synchronize"]
+    assert kernel.stages["cute-overlap-tiles"] == kernel.stages["cute-synchronize"]
 
 
 def give_the_same_bits(heads, rows, keys, tile, *overlaps):
@@ -118,7 +118,7 @@ def chained(Q, K, V, out, least, *, tile=(64, 64)):
 def test_a_loop_is_skewed_whatever_its_branches_ask_for():
     specs = [cute.TensorSpec((None, 64), each) for each in (*3 * [cute.f16], cute.f32)]
     kernel = cute.compile(chained, *specs, 0, arch="sm_90a", schedule="overlap = yes")
-    text = main_role(kernel, "cute-overlap")
+    text = main_role(kernel, "cute-overlap-tiles")
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
     trip = ["scf.for", "smem", "wgmma_commit", "rmem", "wgmma_commit", "wgmma_wait {pending = 1"]
     assert found[found.index("truncf") + 1 :][: len(trip)] == trip
@@ -138,7 +138,7 @@ def test_a_branch_inside_of_another_may_ask_for_the_first_trip(keys, least):
 
 
 def test_turns_are_for_several_warpgroups():
-    text = main_role(compiled("turns"), "cute-overlap")
+    text = main_role(compiled("turns"), "cute-overlap-tiles")
     steps = re.findall(r"pipeline\.turn_\w+ \{[^}]*\}|scf\.for|rmem|wgmma_fence", text)
     around = ["pipeline.turn_pass {warps = 4 : i32, outside}", "scf.for"]
     assert steps[:2] == around
@@ -149,14 +149,16 @@ def test_turns_are_for_several_warpgroups():
     assert steps[at + 1 : at + 5] == inside
     q, k = np.zeros((1, 1, 64, 64), np.float16), np.zeros((1, 1, 128, 64), np.float16)
     alone = cute.compile(cute.attention, q, k, k, arch="sm_90a", schedule="overlap = turns")
-    assert "turn_" not in alone.stages["cute-overlap"]
+    assert "turn_" not in alone.stages["cute-overlap-tiles"]
 
 
 def test_a_kernel_with_one_multiply_is_left_alone():
     specs = [cute.TensorSpec((None, None), cute.f16)] * 2
     kernel = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap = yes")
     # But for the meeting of those that store, which moves (see test_shadows.py).
-    lines = [kernel.stages[stage].splitlines() for stage in ("cute-synchronize", "cute-overlap")]
+    lines = [
+        kernel.stages[stage].splitlines() for stage in ("cute-synchronize", "cute-overlap-tiles")
+    ]
     assert sorted(lines[0]) == sorted(lines[1])
 
 

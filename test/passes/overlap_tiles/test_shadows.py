@@ -27,7 +27,9 @@ STORES = ["stsm", "stsm", "fence_proxy_async", "cute.barrier", "tma %tout", "tma
 def marks(schedule="overlap = turns", **masks):
     specs = [cute.TensorSpec((2, 4, None, 128), cute.bf16)] * 3
     kernel = cute.compile(cute.attention, *specs, arch="sm_90a", schedule=schedule, **masks)
-    text = kernel.stages["cute-overlap"].split('pipeline.role "main"')[1].split("func.func")[0]
+    text = (
+        kernel.stages["cute-overlap-tiles"].split('pipeline.role "main"')[1].split("func.func")[0]
+    )
     text = text[text.rindex("a = rmem") :]
     return [mark.group() for mark in MARKS.finditer(text)]
 

@@ -1,0 +1,141 @@
+"""The trips of a loop: the ops of the first one and of any other, of branches on which it is one
+side, and the attributes that say in which trip of the scheduled loop, and where in it, an op runs.
+
+    for j { s = q k[j] {stage = 0, order = 0}; o += s v[j] {stage = 1, order = 1}; ... }
+
+An op of stage 1 runs one trip later than those of stage 0, and ops run in the order of the numbers,
+equal ones in that of the program. The module still means its ops one after the other: a role of
+which some ops have stage 1 gets its loop rewritten (`expand_stages.py`) once it is alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Operation, Region, SSAValue
+
+from cutedialect.dialects.cute import FragmentType, MemRefType
+from cutedialect.dialects.effects import used_by, written_by
+from cutedialect.passes.synchronize.memory_views import root_of
+
+STAGE = "stage"
+ORDER = "order"
+# What a comparison of the loop's index with its first value says of the first trip and of no other.
+_FIRST = {"eq": True, "ne": False, "sle": True, "sgt": False}
+
+
+def trip_of(loop: scf.ForOp, is_first: bool) -> list[Operation]:
+    """The ops of a loop's first trip, or of any other: of branches on which it is one side."""
+    found: list[Operation] = []
+    for op in loop.body.block.ops:
+        says = _asks_for_first(op, loop)
+        if says is None:
+            found.append(op)
+        else:
+            found += inside(op.regions[0 if says == is_first else 1])
+    return [op for op in found if not isinstance(op, scf.YieldOp)]
+
+
+def inside(region: Region) -> Iterator[Operation]:
+    """The ops of a region, not those inside of them."""
+    for block in region.blocks:
+        yield from block.ops
+
+
+def _asks_for_first(op: Operation, loop: scf.ForOp) -> bool | None:
+    """What the condition of a branch is in a loop's first trip, if it is the opposite in others."""
+    made = op.cond.owner if isinstance(op, scf.IfOp) and not op.results else None
+    if not isinstance(made, arith.CmpiOp) or made.lhs is not loop.body.block.args[0]:
+        return None
+    kind = arith.CMPI_COMPARISON_OPERATIONS[made.predicate.value.data]
+    return _FIRST.get(kind) if _equal(made.rhs, loop.lb) else None
+
+
+def _equal(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two values are known to be the same number."""
+    made = one.owner, other.owner
+    if isinstance(made[0], arith.ConstantOp) and isinstance(made[1], arith.ConstantOp):
+        return made[0].value == made[1].value
+    return one is other
+
+
+def set_place(op: Operation, stage: int, order: int) -> None:
+    """Say when an op of a loop runs."""
+    op.attributes[STAGE] = IntegerAttr(stage, i32)
+    op.attributes[ORDER] = IntegerAttr(order, i32)
+
+
+def clear_place(op: Operation) -> None:
+    """Let an op run where it stands."""
+    op.attributes.pop(STAGE, None)
+    op.attributes.pop(ORDER, None)
+
+
+def producers_of(
+    ops: Sequence[Operation], trip: Sequence[Operation]
+) -> tuple[list[Operation], list[SSAValue]]:
+    """What some ops of a trip take from its others: those that make numbers and views, in program
+    order, and the register tiles.
+    """
+    inner, own = set(trip), set(ops)
+    found: set[Operation] = set()
+    tiles: list[SSAValue] = []
+    pending = [value for op in ops for each in op.walk() for value in each.operands]
+    while pending:
+        value = pending.pop(0)
+        made = value.owner
+        if not isinstance(made, Operation) or made not in inner or made in own:
+            continue
+        if isinstance(value.type, FragmentType):
+            if value not in tiles:
+                tiles.append(value)
+        elif made not in found:
+            found.add(made)
+            pending += made.operands
+    return [op for op in trip if op in found], tiles
+
+
+def stage_of(op: Operation) -> int:
+    """How many trips late an op runs: 0 where nothing says it."""
+    return _number(op, STAGE) or 0
+
+
+def order_of(op: Operation) -> int | None:
+    """Where in its trip an op runs; None where nothing says it."""
+    return _number(op, ORDER)
+
+
+def _number(op: Operation, name: str) -> int | None:
+    given = op.attributes.get(name)
+    return given.value.data if isinstance(given, IntegerAttr) else None
+
+
+def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
+    """Two ops of a trip, the second of which depends on the first and would run before it: in
+    their own trip, or the first in the trip that follows. None if every dependence is kept.
+
+    An edge from u to v over d trips asks for stage(v) + d > stage(u), or that both are equal and u
+    stands first. Tiles that the trip makes are new in each trip, so only those from outside of it
+    are edges from one trip to the next.
+    """
+    made = {value for op in ops for inner in op.walk() for value in inner.results}
+    used = [_roots(used_by(op)) for op in ops]
+    changed = [_roots(written_by(op)) for op in ops]
+    keys = [(order_of(op) or 0, at) for at, op in enumerate(ops)]
+    for i, u in enumerate(ops):
+        for j, v in enumerate(ops):
+            shared = (changed[i] & used[j]) | (used[i] & changed[j])
+            later = stage_of(v) - stage_of(u)
+            depends = j > i and (shared or not used[j].isdisjoint(u.results))
+            if depends and (later < 0 or (later == 0 and keys[i] > keys[j])):
+                return u, v
+            if shared - made and (later < -1 or (later == -1 and keys[i] > keys[j])):
+                return u, v
+    return None
+
+
+def _roots(values: set[SSAValue]) -> set[SSAValue]:
+    """Values, and the buffers or tensors that views are of."""
+    return values | {root_of(each) for each in values if isinstance(each.type, MemRefType)}
