@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.passes import defer_sums
+from cutedialect.passes.bind import defer_sums
 from cutedialect.tools.cute_opt import CuteOpt
 
 TENSOR = '!cute.memref<f32, gmem, align<16>, "(?,?):(?{i64 div=4},1)">'

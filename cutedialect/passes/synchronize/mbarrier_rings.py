@@ -52,7 +52,7 @@ from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
-from cutedialect.passes.roles.resource_plan import buffer_bytes, room
+from cutedialect.passes.roles.resource_plan import buffer_bytes, room, stages_of_results
 from cutedialect.passes.synchronize.multiply_groups import (
     MultiplyGroups,
     group_multiplies,
@@ -91,7 +91,8 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     given = {edge.block: stages if depth(edge.block) == deepest else 1 for edge in edges}
     waiting = [edge for edge in edges if 0 < depth(edge.block) < deepest]
     more = sum(buffer_bytes(alloc) for edge in waiting for alloc in edge.buffers)
-    left = room(kernel, [(a, given[e.block]) for e in edges for a in e.buffers])
+    staged = [(alloc, given[edge.block]) for edge in edges for alloc in edge.buffers]
+    left = room(kernel, [*stages_of_results(kernel).items(), *staged])
     if left >= more:
         given |= {edge.block: 2 for edge in waiting}
     elif waiting:
@@ -123,6 +124,9 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring])
         complete_stores(kernel, part.body.block)
     for ring in rings:
         _insert_ring(kernel, ring, roles, parts, groups)
+    for op in kernel.body.block.walk():
+        op.attributes.pop(FILLS, None)
+        op.attributes.pop(READS, None)
 
 
 def _insert_ring(
