@@ -41,7 +41,7 @@ from cutedialect.passes.schedule.trips import (
     trip_of,
     wrong_order,
 )
-from cutedialect.passes.synchronize.ring_edges import READS
+from cutedialect.passes.synchronize.ring_edges import READS, numbers_of, read_early
 
 _GROUP = 4
 
@@ -102,6 +102,9 @@ class _Expansion:
         self.first = sorted(first, key=lambda op: _order(_issue(op, first)))
         trip = trip_of(loop, False)
         self.late = [op for op in trip if stage_of(op)]
+        late = {number for op in self.late for number in numbers_of(op)}
+        for op in {*first, *trip} - {*self.late}:
+            read_early(op, late)
         self.numbers, tiles = producers_of(self.late, trip)
         self.trip = sorted(trip, key=_order)
         self.kept = {tile: self._version(tile) for tile in tiles}

@@ -68,15 +68,17 @@ TURNS = "turns"
 _FIRST, _LAST, _AHEAD, _FIRST_DONE, _BESIDE, _LAST_DONE, _TAIL, _BEHIND = range(8)
 
 
-def schedule_chains(kernel: KernelOp) -> None:
-    """Give the ops of a kernel's loops of chained multiplies a stage and an order."""
+def schedule_chains(kernel: KernelOp, stages: int) -> None:
+    """Give the ops of a kernel's loops of chained multiplies a stage and an order; the rings that
+    other roles fill have so many stages.
+    """
     assert kernel.schedule is not None
     for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
         if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
             # Who has written places for the ops of a loop keeps them.
             continue
         try:
-            first, other = (_chain(_own(trip_of(loop, at)), loop) for at in (True, False))
+            first, other = (_chain(_own(trip_of(loop, at)), loop, stages) for at in (True, False))
         except _DeclinedError as declined:
             remark("cute-schedule-loops", declined.op, f"multiplies not overlapped: {declined}")
             continue
@@ -156,7 +158,7 @@ def _own(ops: Sequence[Operation]) -> list[Operation]:
     ]
 
 
-def _chain(body: list[Operation], loop: scf.ForOp) -> _Chain | None:
+def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None:
     """The parts of a trip with chained multiplies; None for a loop with fewer than two.
 
     Raises `_DeclinedError` for a trip that cannot be taken apart.
@@ -181,7 +183,7 @@ def _chain(body: list[Operation], loop: scf.ForOp) -> _Chain | None:
     if any(op in before for op in made):
         raise _DeclinedError(last, "its operands do not depend on the first multiply")
     rest = [op for op in body[at + 1 :] if op not in late]
-    stored = {root_of(each) for each in written_by(loop) if isinstance(each.type, MemRefType)}
+    stored = {root_of(each) for each in written_by(loop) if _in_memory(each)}
     for op in (*rest, *tail):
         if not is_warpgroup_multiply(op) and not (is_plain(op) or _is_local(op, stored)):
             raise _DeclinedError(op, f"{op.name} is more than arithmetic on registers")
@@ -189,6 +191,10 @@ def _chain(body: list[Operation], loop: scf.ForOp) -> _Chain | None:
     for op in numbers:
         if not is_side_effect_free(op):
             raise _DeclinedError(op, f"what comes a trip later takes the result of {op.name}")
+    if stages < 2 and _read(late) & _read(rest + before) & _filled(loop):
+        raise _DeclinedError(
+            last, "it reads a tile with earlier ones, and one stage holds no trip but one"
+        )
     # Buffers that the last multiplies read are written when these are done.
     buffers = {root_of(b) for gemm in lasts for b in (gemm.a, gemm.b) if _in_memory(b)}
     changed = {acc, *written_by(*tail), *buffers}
@@ -208,6 +214,16 @@ def _chain(body: list[Operation], loop: scf.ForOp) -> _Chain | None:
         tuple(beside),
         tuple(behind_),
     )
+
+
+def _read(ops: Sequence[Operation]) -> set[SSAValue]:
+    """The buffers and tensors that ops read."""
+    return {root_of(value) for value in used_by(*ops) if _in_memory(value)}
+
+
+def _filled(loop: scf.ForOp) -> set[SSAValue]:
+    """The buffers that a trip fills."""
+    return {root_of(value) for value in written_by(loop) if _in_memory(value)}
 
 
 def _in_memory(value: SSAValue) -> bool:

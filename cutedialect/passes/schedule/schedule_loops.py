@@ -73,9 +73,11 @@ class ScheduleLoopsPass(ModulePass):
                 edges = edges_of(kernel)
                 deepest = max((depth(edge.block) for edge in edges), default=0)
                 filled = [edge for edge in edges if depth(edge.block) == deepest]
-                self._fit(kernel, [each for edge in filled for each in edge.buffers], stages)
+                fitting = self._fit(
+                    kernel, [each for edge in filled for each in edge.buffers], stages
+                )
                 if kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies:
-                    schedule_chains(kernel)
+                    schedule_chains(kernel, fitting)
                 continue
             loops = _filled_loops(kernel)
             buffers = [writer.destination.owner for _, writers in loops for writer in writers]

@@ -26,6 +26,8 @@ from cutedialect.dialects.cute import (
     KernelOp,
     MemRefType,
     StageOp,
+    SubviewOp,
+    TransposeOp,
 )
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
@@ -53,6 +55,7 @@ from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import buffer_bytes, room, stages_of_results
+from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.multiply_groups import (
     MultiplyGroups,
     group_multiplies,
@@ -62,6 +65,7 @@ from cutedialect.passes.synchronize.ring_buffers import ring_type
 from cutedialect.passes.synchronize.ring_edges import (
     FILLS,
     READS,
+    READS_EARLY,
     Edge,
     depth,
     edges_of,
@@ -127,6 +131,7 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring])
     for op in kernel.body.block.walk():
         op.attributes.pop(FILLS, None)
         op.attributes.pop(READS, None)
+        op.attributes.pop(READS_EARLY, None)
 
 
 def _insert_ring(
@@ -192,6 +197,13 @@ def _insert_ring(
     _load(writers, create, producer, buffers, is_async)
     for site in sites:
         _use(site, create, consumer, buffers, groups)
+    early = reading_sites(reading, ring.number, READS_EARLY)
+    if early:
+        # It goes ahead of the one that releases.
+        ahead = StateOp("consumer", create.ring)
+        insert_after(consumer, ahead)
+        for site in early:
+            _use(site, create, ahead, buffers, groups, releases=False)
     for alloc in edge.buffers:
         alloc.detach()
         alloc.erase()
@@ -255,18 +267,36 @@ def _load(
         writer.erase()
 
 
+def _with_views(
+    readers: Sequence[Operation], buffers: Mapping[SSAValue, SSAValue]
+) -> set[Operation]:
+    """Ops, those inside of them, and the views of buffers through which they read these."""
+    found = {inner for op in readers for inner in op.walk()}
+    pending = list(found)
+    while pending:
+        for value in pending.pop().operands:
+            made = value.owner
+            is_view = isinstance(made, SubviewOp | TransposeOp) and root_of(value) in buffers
+            if is_view and made not in found:
+                found.add(made)
+                pending.append(made)
+    return found
+
+
 def _use(
     readers: Sequence[Operation],
     create: CreateOp,
     state: StateOp,
     buffers: Mapping[SSAValue, SSAValue],
     groups: MultiplyGroups,
+    releases: bool = True,
 ) -> None:
     ring = create.ring
     index = IndexOp(state.state)
     block = readers[0].parent
     assert block is not None
-    start = readers[0]
+    reading = _with_views(readers, buffers)
+    start = min((op for op in reading if op.parent is block), key=block.get_operation_index)
     if is_warpgroup_multiply(start) and not isinstance(start.prev_op, WgmmaFenceOp):
         # Behind a wait, the assembler wants the multiplies that follow to begin anew (C7519).
         insert_before(start, WgmmaFenceOp())
@@ -279,12 +309,13 @@ def _use(
     for buffer, whole in buffers.items():
         stage = StageOp(whole, index.index)
         insert_before(start, stage)
-        buffer.replace_uses_with_if(
-            stage.result, lambda use: block.find_ancestor_op_in_block(use.operation) is not None
-        )
+        buffer.replace_uses_with_if(stage.result, lambda use: use.operation in reading)
     # What multiplies read is free when their group is done.
     end = max(map(groups.end_of, readers), key=block.get_operation_index)
     advance = AdvanceOp(state.state)
+    if not releases:
+        insert_after(end, advance)
+        return
     if isinstance(end, GemmOp) and isinstance(end.atom, Sm100MmaType):
         release = ConsumerReleaseOp(ring, state.state, commits=True)
         insert_after(end, release, advance)

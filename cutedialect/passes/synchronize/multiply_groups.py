@@ -27,7 +27,7 @@ from cutedialect.dialects.effects import Unit, effects_of, written
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.synchronize.memory_views import root_of
-from cutedialect.passes.synchronize.ring_edges import reads
+from cutedialect.passes.synchronize.ring_edges import numbers_of
 
 # Groups at work when another one starts: each holds accumulators and A in registers, and one beside
 # the new one keeps the tensor cores busy.
@@ -237,7 +237,7 @@ def _is_staged(gemm: GemmOp, staged: Mapping[AllocSmemOp, int]) -> bool:
     return all(
         isinstance(value.owner, AllocSmemOp)
         and value.owner in staged
-        and reads(gemm, staged[value.owner])
+        and staged[value.owner] in numbers_of(gemm)
         for value in (gemm.a, gemm.b)
     )
 

@@ -23,6 +23,8 @@ from cutedialect.dialects.cute_nvgpu import TransposeCopyType, WidenCopyType
 FILLS = "fills"
 READS = "reads"
 """The attributes of ops that fill a ring, and of those that read some: their numbers."""
+READS_EARLY = "reads_early"
+"""The same of ops behind which others still read the trip's stage, while the next trip runs."""
 MAIN = "main"
 """The role that computes; of whatever has no role of its own."""
 
@@ -121,9 +123,7 @@ def depth(block: Block) -> int:
 
 def mark_reader(op: Operation, number: int) -> None:
     """Say that an op reads a ring."""
-    given = op.attributes.get(READS)
-    numbers = given.get_values() if isinstance(given, DenseArrayBase) else ()
-    op.attributes[READS] = DenseArrayBase.from_list(i64, [*numbers, number])
+    op.attributes[READS] = DenseArrayBase.from_list(i64, [*numbers_of(op), number])
 
 
 def fills(op: Operation, number: int) -> bool:
@@ -132,16 +132,27 @@ def fills(op: Operation, number: int) -> bool:
     return isinstance(given, IntegerAttr) and given.value.data == number
 
 
-def reads(op: Operation, number: int) -> bool:
-    """Whether an op reads a ring, or holds what does."""
-    given = op.attributes.get(READS)
-    return isinstance(given, DenseArrayBase) and number in given.get_values()
+def numbers_of(op: Operation, name: str = READS) -> tuple[int, ...]:
+    """The rings that an op reads, or that what it holds does."""
+    given = op.attributes.get(name)
+    values = given.get_values() if isinstance(given, DenseArrayBase) else ()
+    return tuple(each for each in values if isinstance(each, int))
 
 
-def reading_sites(block: Block, number: int) -> list[list[Operation]]:
+def read_early(op: Operation, numbers: set[int]) -> None:
+    """Say of some rings that an op reads them while others of its trip are still to read them."""
+    mine = numbers_of(op)
+    if numbers & {*mine}:
+        rest = [each for each in mine if each not in numbers]
+        early = [each for each in mine if each in numbers]
+        op.attributes[READS] = DenseArrayBase.from_list(i64, rest)
+        op.attributes[READS_EARLY] = DenseArrayBase.from_list(i64, early)
+
+
+def reading_sites(block: Block, number: int, name: str = READS) -> list[list[Operation]]:
     """The ops that read a ring in each place where a trip does, the innermost place first."""
     found: dict[Block, list[Operation]] = {}
     for op in block.walk():
-        if reads(op, number) and op.parent is not None:
+        if number in numbers_of(op, name) and op.parent is not None:
             found.setdefault(op.parent, []).append(op)
     return sorted(found.values(), key=lambda ops: depth(ops[0].parent), reverse=True)  # pyright: ignore[reportArgumentType]
