@@ -10,7 +10,7 @@ FRAMEWORKS ?= torch jax
 RUNTIME := $(VENV)/.installed-runtime
 DEV     := $(VENV)/.installed-dev
 
-.PHONY: demo test test-all test-frameworks lint format clean
+.PHONY: demo test test-all test-frameworks lint types package format clean
 
 demo: $(RUNTIME)
 	$(PY) examples/gemm.py
@@ -34,6 +34,14 @@ lint: $(DEV)
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m pyright
+
+# The types of everything public, and a user's strict program, against the checkout.
+types: $(DEV)
+	PYTHONPATH=$(CURDIR) .ci/types $(CURDIR)/$(PY)
+
+# The wheel in dist/, and README, tutorial, doctor and types in an environment that has it alone.
+package:
+	PYTHON=$(PYTHON) .ci/package
 
 format: $(DEV)
 	$(PY) -m ruff check --fix .

@@ -10,6 +10,7 @@ import functools
 import itertools
 import random
 import types
+import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -221,8 +222,12 @@ def _iterator_state(value: Any) -> State:
     if isinstance(value, types.GeneratorType):
         frame = value.gi_frame
         return () if frame is None else (frame.f_lasti, *frame.f_locals.values())
+    if isinstance(value, itertools.count | itertools.repeat):
+        return (repr(value),)
     try:
-        parts = value.__reduce__()
+        with warnings.catch_warnings():  # those of itertools cannot be pickled from Python 3.14 on
+            warnings.simplefilter("ignore", DeprecationWarning)
+            parts = value.__reduce__()
     except (TypeError, AttributeError):
         return (repr(value),)
     flat: list[object] = []

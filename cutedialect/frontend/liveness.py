@@ -47,7 +47,11 @@ def _liveness(code: CodeType) -> tuple[tuple[int, ...], tuple[frozenset[str], ..
     """The offsets of the instructions, and the names that may be read behind each of them."""
     instructions = _instructions(code)
     offsets = tuple(each.offset for each in instructions)
-    facts = [_reads_and_writes(each) for each in instructions]
+    given_back = _given_back(instructions, offsets)
+    facts = [
+        _reads_and_writes(each, given_back.get(index, ()))
+        for index, each in enumerate(instructions)
+    ]
     successors = [_successors(each, index, offsets) for index, each in enumerate(instructions)]
     before = [frozenset[str]() for _ in instructions]
     behind = list(before)
@@ -79,13 +83,52 @@ def _successors(
     return follow
 
 
-def _reads_and_writes(instruction: dis.Instruction) -> tuple[frozenset[str], frozenset[str]]:
+def _given_back(
+    instructions: tuple[dis.Instruction, ...], offsets: tuple[int, ...]
+) -> dict[int, tuple[str, ...]]:
+    """The stores by which a comprehension gives names back that it had put aside: from Python 3.12
+    on it is part of the function (PEP 709), whose names its own ones hide.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    names: list[str] = []
+    for each in instructions:
+        if each.opname == _ASIDE:
+            names.append(each.argval)
+        elif each.opname == "FOR_ITER" and names:
+            at = bisect_left(offsets, each.argval)
+            while names and at < len(instructions):
+                store = instructions[at]
+                if store.opname.startswith("STORE_FAST"):
+                    value = store.argval
+                    stored = value if isinstance(value, tuple) else (value,)
+                    found[at] = tuple(name for name in stored if name in names)
+                    names = [name for name in names if name not in stored]
+                elif store.opname not in _AT_THE_END:
+                    break
+                at += 1
+            names = []
+    return found
+
+
+# Puts a name aside, and what may stand between a comprehension's loop and its stores.
+_ASIDE = "LOAD_FAST_AND_CLEAR"
+_AT_THE_END = ("END_FOR", "POP_TOP", "POP_ITER", "SWAP", "NOP", "CACHE", "EXTENDED_ARG")
+
+
+def _reads_and_writes(
+    instruction: dis.Instruction, given_back: tuple[str, ...]
+) -> tuple[frozenset[str], frozenset[str]]:
     """Local names that an instruction reads and writes; those in pairs come in order."""
     name = instruction.opname
     value = instruction.argval
-    if not any(kind in name for kind in ("_FAST", "_NAME", "_DEREF")):
+    if not any(kind in name for kind in ("_FAST", "_NAME", "_DEREF")) or name == _ASIDE:
         return frozenset(), frozenset()
     names = value if isinstance(value, tuple) else (value,)
+    for each in given_back:
+        first = names.index(each)
+        names = names[:first] + names[first + 1 :]
+    if not names or (given_back and name == "STORE_FAST_LOAD_FAST"):
+        return frozenset(names), frozenset()
     if name == "STORE_FAST_LOAD_FAST":
         # The store comes first: a name that both have is not read from before.
         return frozenset(names[1:]) - {names[0]}, frozenset(names[:1])

@@ -44,13 +44,11 @@ def concise(error: Exception) -> Exception:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Give errors of a call's arguments their codes."""
+    """Do what `concise` does with errors of the body."""
     try:
         yield
-    except (TypeError, ValueError, RuntimeError) as error:
-        if _is_for_user(error):
-            _explain(error)
-        raise
+    except Exception as error:
+        raise concise(error)  # noqa: B904
 
 
 # Of errors of this package that are Python's own classes; subclasses have a code themselves.

@@ -214,7 +214,8 @@ def _header_version() -> tuple[int, int]:
 
     import jax  # pyright: ignore[reportMissingImports]
 
-    text = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
+    header = Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    text = header.read_text(encoding="utf-8")
     found = dict(re.findall(r"#define XLA_FFI_API_(MAJOR|MINOR) (\d+)", text))
     return int(found["MAJOR"]), int(found["MINOR"])
 

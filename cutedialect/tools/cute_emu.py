@@ -156,7 +156,7 @@ def main(argv: list[str] | None = None) -> int:
         return int(stop.code or 0) and 2
     try:
         try:
-            text = Path(options.ptx).read_text()
+            text = Path(options.ptx).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise _UsageError(f"cannot read {options.ptx}: {error}") from None
         arguments = [_argument(i, a.strip()) for i, a in enumerate(options.args)]

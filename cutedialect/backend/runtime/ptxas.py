@@ -205,6 +205,7 @@ def assemble(
                 cwd=folder,
                 capture_output=True,
                 text=True,
+                encoding="utf-8",
                 errors="replace",
                 timeout=TIMEOUT_SECONDS,
                 check=False,
@@ -350,7 +351,12 @@ def _version(path: Path, size: int, mtime_ns: int) -> str:
         return kept.decode()
     try:
         said = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=30, check=False
+            [path, "--version"],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=30,
+            check=False,
         ).stdout
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PtxasNotFoundError(
