@@ -39,6 +39,7 @@ from cutedialect.passes.schedule.trips import (
     producers_of,
     stage_of,
     trip_of,
+    versions_of,
     wrong_order,
 )
 from cutedialect.passes.synchronize.ring_edges import READS, numbers_of, read_early
@@ -105,13 +106,15 @@ class _Expansion:
         late = {number for op in self.late for number in numbers_of(op)}
         for op in {*first, *trip} - {*self.late}:
             read_early(op, late)
-        self.numbers, tiles = producers_of(self.late, trip)
+        self.numbers, _ = producers_of(self.late, trip)
+        tiles = versions_of(trip)
         self.trip = sorted(trip, key=_order)
         self.kept = {tile: self._version(tile) for tile in tiles}
         self.at_once = {
             tile
             for tile in tiles
             if isinstance(tile.owner, Operation)
+            and tile.owner in trip
             and not isinstance(tile.owner, AllocFragmentOp)
             and _order(tile.owner) > self._read_until(tile)
         }
@@ -196,7 +199,7 @@ class _Expansion:
                 self._keep(into, tile, values)
 
     def _keep(self, into: Block, tile: SSAValue, values: Mapping[SSAValue, SSAValue]) -> None:
-        store = CopyOp(values[tile], self.kept[tile].result)
+        store = CopyOp(values.get(tile, tile), self.kept[tile].result)
         store.location = tile.owner.location if isinstance(tile.owner, Operation) else None
         self._add(into, store)
 

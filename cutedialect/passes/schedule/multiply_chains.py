@@ -196,8 +196,8 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
             last, "it reads a tile with earlier ones, and one stage holds no trip but one"
         )
     # Buffers that the last multiplies read are written when these are done.
-    buffers = {root_of(b) for gemm in lasts for b in (gemm.a, gemm.b) if _in_memory(b)}
-    changed = {acc, *written_by(*tail), *buffers}
+    written_here = {root_of(each) for each in written_by(*rest) if _in_memory(each)}
+    changed = {acc, *written_by(*tail), *(_read(lasts) & written_here)}
     quick = [op for op in made if not _is_long(op)]
     behind_ = behind(rest, quick, changed)
     if any(is_warpgroup_multiply(op) for op in behind_):

@@ -112,15 +112,34 @@ def _number(op: Operation, name: str) -> int | None:
     return given.value.data if isinstance(given, IntegerAttr) else None
 
 
+def versions_of(ops: Sequence[Operation]) -> list[SSAValue]:
+    """The register tiles of which late ops of a trip read what the others have left: those that the
+    trip makes, and those from outside that nothing writes behind these reads.
+    """
+    late = [op for op in ops if stage_of(op)]
+    early = [op for op in ops if not stage_of(op)]
+    _, tiles = producers_of(late, ops)
+    read = dict.fromkeys(value for op in late for inner in op.walk() for value in inner.operands)
+    for tile in read:
+        if not isinstance(tile.type, FragmentType) or tile in written_by(*late):
+            continue
+        writers = [ops.index(op) for op in early if tile in written_by(op)]
+        readers = [ops.index(op) for op in late if tile in used_by(op)]
+        if tile not in tiles and writers and max(writers) < min(readers):
+            tiles.append(tile)
+    return tiles
+
+
 def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
     """Two ops of a trip, the second of which depends on the first and would run before it: in
     their own trip, or the first in the trip that follows. None if every dependence is kept.
 
     An edge from u to v over d trips asks for stage(v) + d > stage(u), or that both are equal and u
-    stands first. Tiles that the trip makes are new in each trip, so only those from outside of it
-    are edges from one trip to the next.
+    stands first. Tiles that the trip makes are new in each trip, as are the versions that late ops
+    read, so only other tiles from outside of it are edges from one trip to the next.
     """
     made = {value for op in ops for inner in op.walk() for value in inner.results}
+    made |= {*versions_of(ops)}
     used = [_roots(used_by(op)) for op in ops]
     changed = [_roots(written_by(op)) for op in ops]
     keys = [(order_of(op) or 0, at) for at, op in enumerate(ops)]
