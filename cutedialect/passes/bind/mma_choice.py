@@ -13,19 +13,23 @@ from xdsl.ir import Attribute, SSAValue
 from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05, tcgen05_of
+from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, TransposeOp, element_bits
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.bind.smem_layouts import staging_layout
-from cutedialect.passes.bind.tensor_accumulators import accumulation_of, fits
+from cutedialect.passes.bind.tensor_accumulators import tensor_plan
+from cutedialect.passes.bind.tensor_maps import asks_tiles_around
 from cutedialect.passes.bind.thread_layouts import mma_accumulator, tensor_accumulator
 
 _GROUP = 4
 _LANES = 32
 # Rows of tensor memory, which one warpgroup reads.
 _TENSOR_ROWS = 128
+# Elements of accumulators in registers of a thread beside which it has room for a product.
+_MOST_SUMMED = 128
 
 
 def choose_mma(
@@ -299,11 +303,10 @@ def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: b
         shapes = find_tcgen05(*_names(op), arch)
     except ValueError as error:
         return str(error)
-    if op.negate is not None:
-        return "its operands count with their own signs here"
     for name, value in (("A", op.a), ("B", op.b)):
-        if isinstance(value.type, FragmentType):
-            return f"it reads {name} from shared memory here, got a register tile"
+        if isinstance(value.type, FragmentType) and value.type.bits != 16:
+            bits = value.type.bits
+            return f"a register tile becomes {name} with elements of 16 bits here, got {bits}"
         if needs_widening(op, value):
             return f"{name} would have to be converted in shared memory"
         if not _feeds(op, value, "tcgen05"):
@@ -313,14 +316,25 @@ def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: b
                 f"{_names(op)[0 if value is op.a else 1]}"
             )
     (m, n), depth = _shape(op.acc), _shape(op.a)[1]
+    if not has_load_role:
+        # Another plan's warps: those that would read the results.
+        warps = tensor_warps((m, n))
     if not any(_divides(op, atom, warps) for atom in shapes):
         return f"no shape of it divides the tile {m}x{n}x{depth}"
     if op.acc.type.bits != 32:  # pyright: ignore[reportAttributeAccessIssue]
         return f"accumulators in tensor memory have 32 bits here, got {_names(op)[2]}"
-    if not fits((m, n)):
-        return f"tensor memory does not hold the accumulator, {m}x{n}"
-    if not has_load_role:
-        return "its operands come from a role that loads, got a schedule with roles = uniform"
+    plan = tensor_plan(op)
+    if plan.columns > COLUMNS:
+        return (
+            f"accumulators take at most {COLUMNS} columns of tensor memory, those of the kernel's "
+            f"multiplies {plan.columns}"
+        )
+    values = plan.summed // (_LANES * warps[0] * warps[1])
+    if values > _MOST_SUMMED:
+        return (
+            f"a thread adds to at most {_MOST_SUMMED} elements of accumulators that are changed "
+            f"between multiplies, got {values}"
+        )
     groups = warps[0] // _GROUP
     blocks = max(1, m // _TENSOR_ROWS)
     if warps[0] % _GROUP or blocks % groups or n % (8 * warps[1]):
@@ -328,12 +342,18 @@ def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: b
             f"expected warpgroups that divide blocks of {_TENSOR_ROWS} rows of a result, got "
             f"{warps[0]}x{warps[1]} warps on {m}x{n}"
         )
-    if accumulation_of(op.acc) is None:
-        return (
-            "it accumulates in tensor memory: expected an accumulator that starts from 0 and is "
-            "only multiplied into, in one loop, until it is read"
-        )
+    if asks_tiles_around(op):
+        return "one thread issues it: expected no branch around it that values of tiles decide"
+    if not has_load_role:
+        return "its operands come from a role that loads, got a schedule with roles = uniform"
     return ""
+
+
+def tensor_warps(tile: tuple[int, ...]) -> tuple[int, int]:
+    """The warps that read a tile of tensor memory: one warpgroup, or two where each has whole
+    blocks of its 128 rows.
+    """
+    return (2 * _GROUP if tile[0] % (2 * _TENSOR_ROWS) == 0 else _GROUP), 1
 
 
 def _stays_in_registers(op: GemmOp) -> bool:

@@ -66,6 +66,7 @@ from cutedialect.passes.bind.mma_choice import (
 from cutedialect.passes.bind.multiply_pairs import (
     pair_multiplies,
 )
+from cutedialect.passes.bind.register_sums import sum_in_registers
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.staged_operands import StagedOperands
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, move_accumulator
@@ -116,6 +117,7 @@ class _Partition(StagedOperands):
 
     def run(self) -> None:
         self._check_reads()
+        sum_in_registers(self.kernel, self.schedule, self.arch, self.insert)
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
         inference = LayoutInference(self.kernel, self.threads, self.grid)
@@ -226,6 +228,8 @@ class _Partition(StagedOperands):
         for which, value in (("a", op.a), ("b", op.b)):
             if by_groups and goes_through_smem(op, value):
                 continue
+            if isinstance(bound.atom, Tcgen05Atom):
+                continue
             if isinstance(value.type, FragmentType):
                 inference.anchor(value, self._operand_layout(op, bound, which, value.type))
 
@@ -264,7 +268,12 @@ class _Partition(StagedOperands):
         atom = bound.atom
         elements = _multiplied_elements(op)
         if isinstance(atom, Tcgen05Atom):
-            a, b = self.stage(op, op.a), self.stage(op, op.b)
+            a, b = (
+                self.put_in_smem(op, value)
+                if isinstance(value.type, FragmentType)
+                else self.stage(op, value)
+                for value in (op.a, op.b)
+            )
             type_ = Sm100MmaType.get(atom.shape_mnk, *elements, atom.cta_group)
             self.atoms[self.insert(GemmOp(a, b, op.acc, type_), op)] = bound  # pyright: ignore[reportArgumentType]
         elif isinstance(atom, WgmmaAtom):

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
-from cutedialect.atoms.tmem_layouts import COLUMNS, LANES
+from cutedialect.atoms.tmem_layouts import LANES
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocTmemOp,
@@ -27,6 +28,7 @@ from cutedialect.dialects.cute import (
     FillOp,
     FragmentType,
     GemmOp,
+    KernelOp,
     MemRefType,
     SubviewOp,
 )
@@ -241,6 +243,36 @@ def _load(
     insert(scf.IfOp(ran, [], Region(sides[0]), Region(sides[1])), before)
 
 
-def fits(shape: tuple[int, int]) -> bool:
-    """Whether tensor memory holds a tile."""
-    return columns_needed(shape) <= COLUMNS
+@dataclass(frozen=True)
+class TensorPlan:
+    """What the accumulators of a kernel's multiplies take if all of them are in tensor memory: its
+    columns, one accumulator for each multiply whose own is added to in registers, and the elements
+    of the latter.
+    """
+
+    columns: int
+    summed: int
+
+
+def tensor_plan(op: GemmOp) -> TensorPlan:
+    """The plan of the kernel around a multiply."""
+    kernel = op.parent_op()
+    while kernel is not None and not isinstance(kernel, KernelOp):
+        kernel = kernel.parent_op()
+    gemms = [op] if kernel is None else [each for each in kernel.walk() if isinstance(each, GemmOp)]
+    columns = 0
+    seen: set[SSAValue] = set()
+    summed: dict[SSAValue, int] = {}
+    for each in gemms:
+        type_ = each.acc.type
+        if not isinstance(type_, FragmentType):
+            continue
+        if each.negate is None and accumulation_of(each.acc) is not None:
+            if each.acc in seen:
+                continue
+            seen.add(each.acc)
+        else:
+            summed[each.acc] = prod(type_.shape)
+        rows, wide = type_.shape
+        columns += columns_needed((rows, wide))
+    return TensorPlan(columns, sum(summed.values()))

@@ -160,6 +160,16 @@ def is_exception(op: Operation) -> bool:
     return False
 
 
+def asks_tiles_around(op: Operation) -> bool:
+    """Whether an op stands in a branch that values of tiles decide."""
+    around = op.parent_op()
+    while around is not None and not isinstance(around, KernelOp):
+        if isinstance(around, scf.IfOp) and _asks_tiles(around.cond):
+            return True
+        around = around.parent_op()
+    return False
+
+
 def _asks_tiles(condition: SSAValue) -> bool:
     pending = [condition]
     while pending:

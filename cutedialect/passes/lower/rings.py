@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.pipeline import CreateOp, RingType
+from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, RingType
 
 from .context import Context
 from .scalar_builder import Scalar, ScalarBuilder
@@ -194,10 +194,14 @@ def _leads(builder: ScalarBuilder) -> Scalar:
 
 
 def drain(context: Context, ring: Ring, state: State) -> None:
-    """Wait until every stage is empty: others arrive at these barriers, so the CTA has to outlive
-    the last of them. All CTAs of a cluster fill equally many stages.
+    """Wait until every stage is empty: others, or the tensor core, arrive at these barriers, so the
+    CTA has to outlive the last of them. All CTAs of a cluster fill equally many stages.
     """
-    if not (ring.op.peer_groups or ring.op.is_paired):
+    is_committed = any(
+        isinstance(use.operation, ConsumerReleaseOp) and use.operation.commits is not None
+        for use in ring.op.ring.uses
+    )
+    if not (ring.op.peer_groups or ring.op.is_paired or is_committed):
         return
     builder = context.builder
     body = Block(arg_types=[ptx.reg("b32")])

@@ -45,7 +45,7 @@ from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_buffers import ring_type, stage_of
-from cutedialect.passes.synchronize.ring_edges import depth, edges_of
+from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
 from cutedialect.schedule import Schedule, replace_set
 
 
@@ -73,9 +73,7 @@ class ScheduleLoopsPass(ModulePass):
                 edges = edges_of(kernel)
                 deepest = max((depth(edge.block) for edge in edges), default=0)
                 filled = [edge for edge in edges if depth(edge.block) == deepest]
-                fitting = self._fit(
-                    kernel, [each for edge in filled for each in edge.buffers], stages
-                )
+                fitting = self._fit(kernel, filled, stages)
                 if kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies:
                     schedule_chains(kernel, fitting)
                 continue
@@ -86,12 +84,16 @@ class ScheduleLoopsPass(ModulePass):
                 if stages > 1:
                     _run_ahead(kernel, loop, writers, stages)
 
-    def _fit(self, kernel: KernelOp, buffers: Sequence[AllocSmemOp], stages: int) -> int:
-        """As many stages as shared memory holds, up to those asked for; said in the schedule."""
+    def _fit(
+        self, kernel: KernelOp, buffers: Sequence[AllocSmemOp] | Sequence[Edge], stages: int
+    ) -> int:
+        """As many stages of buffers, or of the rings of edges, as shared memory holds, up to those
+        asked for; said in the schedule.
+        """
         results = stages_of_results(kernel).items()
         fitting = stages
         while fitting > 1:
-            staged = [*results, *((alloc, fitting) for alloc in buffers)]
+            staged = [*results, *(each for of in buffers for each in _staged(of, fitting))]
             if room(kernel, staged, LEAST_RESERVED_BYTES) >= 0:
                 break
             fitting -= 1
@@ -105,6 +107,13 @@ class ScheduleLoopsPass(ModulePass):
             given = replace_set(kernel.schedule.data, {"stages": fitting})
             kernel.properties["schedule"] = ScheduleAttr(given)
         return fitting
+
+
+def _staged(of: AllocSmemOp | Edge, stages: int) -> list[tuple[AllocSmemOp, int]]:
+    """Buffers with their stages."""
+    if isinstance(of, AllocSmemOp):
+        return [(of, stages)]
+    return [(alloc, stages_of(of, stages)) for alloc in of.buffers]
 
 
 def _filled_loops(kernel: KernelOp) -> list[tuple[scf.ForOp, list[CopyOp]]]:

@@ -53,7 +53,7 @@ from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
+from cutedialect.passes.roles.assign_warp_roles import MULTIPLY, Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import buffer_bytes, room, stages_of_results
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.multiply_groups import (
@@ -72,6 +72,7 @@ from cutedialect.passes.synchronize.ring_edges import (
     fills,
     mark_reader,
     reading_sites,
+    stages_of,
 )
 from cutedialect.passes.synchronize.tma_store_waits import complete_stores
 
@@ -95,7 +96,7 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     given = {edge.block: stages if depth(edge.block) == deepest else 1 for edge in edges}
     waiting = [edge for edge in edges if 0 < depth(edge.block) < deepest]
     more = sum(buffer_bytes(alloc) for edge in waiting for alloc in edge.buffers)
-    staged = [(alloc, given[edge.block]) for edge in edges for alloc in edge.buffers]
+    staged = [(a, stages_of(edge, given[edge.block])) for edge in edges for a in edge.buffers]
     left = room(kernel, [*stages_of_results(kernel).items(), *staged])
     if left >= more:
         given |= {edge.block: 2 for edge in waiting}
@@ -107,7 +108,7 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
             f"one takes {more} bytes of shared memory, got {max(left, 0)}",
         )
     rings = [
-        Ring(edge, number, given[edge.block], depth(edge.block))
+        Ring(edge, number, stages_of(edge, given[edge.block]), depth(edge.block))
         for number, edge in enumerate(edges)
     ]
     for ring in rings:
@@ -194,16 +195,17 @@ def _insert_ring(
         assert block.first_op is not None
         block.insert_op_before(state, block.first_op)
     is_async = any(_is_read_by_multiplies(site) for site in sites)
+    commits = edge.consumer == MULTIPLY
     _load(writers, create, producer, buffers, is_async)
     for site in sites:
-        _use(site, create, consumer, buffers, groups)
+        _use(site, create, consumer, buffers, groups, commits)
     early = reading_sites(reading, ring.number, READS_EARLY)
     if early:
         # It goes ahead of the one that releases.
         ahead = StateOp("consumer", create.ring)
         insert_after(consumer, ahead)
         for site in early:
-            _use(site, create, ahead, buffers, groups, releases=False)
+            _use(site, create, ahead, buffers, groups, commits, releases=False)
     for alloc in edge.buffers:
         alloc.detach()
         alloc.erase()
@@ -289,6 +291,7 @@ def _use(
     state: StateOp,
     buffers: Mapping[SSAValue, SSAValue],
     groups: MultiplyGroups,
+    commits: bool,
     releases: bool = True,
 ) -> None:
     ring = create.ring
@@ -316,7 +319,7 @@ def _use(
     if not releases:
         insert_after(end, advance)
         return
-    if isinstance(end, GemmOp) and isinstance(end.atom, Sm100MmaType):
+    if commits:
         release = ConsumerReleaseOp(ring, state.state, commits=True)
         insert_after(end, release, advance)
         return

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     CopyOp,
+    FragmentType,
     KernelOp,
     MemRefType,
     SubviewOp,
@@ -27,6 +28,7 @@ READS_EARLY = "reads_early"
 """The same of ops behind which others still read the trip's stage, while the next trip runs."""
 MAIN = "main"
 """The role that computes; of whatever has no role of its own."""
+_COMPUTED_STAGES = 2
 
 
 @dataclass
@@ -63,14 +65,17 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
     edges: list[Edge] = []
     for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
         alloc = writer.destination.owner
-        if not isinstance(alloc, AllocSmemOp) or not (is_load(writer) or is_preparing(writer)):
+        if not isinstance(alloc, AllocSmemOp):
+            continue
+        if not (is_load(writer) or is_preparing(writer) or crosses(writer)):
             continue
         block = writer.parent
         assert block is not None
         readers = _readers(alloc, writer, block)
         if not readers:
             raise PassFailedException(writer, "expected a reader of what is loaded, got none")
-        edge = Edge([alloc], [writer], readers, block, _role_of(writer), _role_of(readers[0]))
+        consumer = next(iter(_reading_roles(alloc, writer)), _role_of(readers[0]))
+        edge = Edge([alloc], [writer], readers, block, _role_of(writer), consumer)
         for other in [each for each in edges if each.block is block]:
             if other.producer == edge.producer and set(other.readers) & set(edge.readers):
                 edges.remove(other)
@@ -85,6 +90,29 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
                 )
         edges.append(edge)
     return edges
+
+
+def crosses(op: Operation) -> bool:
+    """Whether an op writes a register tile to shared memory for another role to read."""
+    if not isinstance(op, CopyOp) or not isinstance(op.source.type, FragmentType):
+        return False
+    alloc = op.destination.owner
+    if not isinstance(alloc, AllocSmemOp):
+        return False
+    return any(role != _role_of(op) for role in _reading_roles(alloc, op))
+
+
+def _reading_roles(alloc: AllocSmemOp, writer: CopyOp) -> list[str]:
+    """The roles of the ops that read a buffer, each once."""
+    found: dict[str, None] = {}
+    pending = [use.operation for use in alloc.result.uses if use.operation is not writer]
+    while pending:
+        op = pending.pop()
+        if isinstance(op, SubviewOp | TransposeOp):
+            pending += [use.operation for use in op.results[0].uses]
+        elif "role" in op.attributes:
+            found[_role_of(op)] = None
+    return list(found)
 
 
 def _role_of(op: Operation) -> str:
@@ -109,6 +137,13 @@ def _readers(alloc: AllocSmemOp, writer: CopyOp, block: Block) -> list[Operation
             )
         found.add(inside)
     return sorted(found, key=block.get_operation_index)
+
+
+def stages_of(edge: Edge, stages: int) -> int:
+    """Stages of an edge's ring where loads have so many: what a role computes for another one it
+    computes a trip ahead at most.
+    """
+    return min(_COMPUTED_STAGES, stages) if edge.producer == MAIN else stages
 
 
 def depth(block: Block) -> int:

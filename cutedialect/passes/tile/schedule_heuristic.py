@@ -25,6 +25,7 @@ from cutedialect.passes.bind.mma_choice import (
     needs_widening,
     takes_tcgen05,
     takes_wgmma,
+    tensor_warps,
 )
 from cutedialect.passes.bind.multiply_pairs import multiplies_in_pairs
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
@@ -53,10 +54,10 @@ _MOST_COPIED = 64
 _MOST_STAGES = 4
 # A warpgroup multiplies blocks of 64 rows; more stages than this hide no more latency.
 _GROUP_ROWS = 64
-# Rows of tensor memory, which a warpgroup reads.
-_TENSOR_ROWS = 128
 _MOST_RING = 8
 _BARRIER_BYTES = 1024
+# Buffers of what a role computes for the one that multiplies.
+_COMPUTED_STAGES = 2
 # Where threads meet between chained multiplies: reductions, columns that change their layout.
 _MEETING_BYTES = 2048
 _REPEAT = 1024
@@ -130,7 +131,7 @@ def _multiplying(
     acc = gemms[0].acc.type
     assert isinstance(acc, FragmentType)
     teams = _teams(given)
-    warps = given.warps or _tensor_warps(acc.shape)
+    warps = given.warps or tensor_warps(acc.shape)
     is_tensor = all(takes_tcgen05(op, warps, arch, given.atom) for op in gemms)
     if not is_tensor:
         warps = given.warps or _group_warps(acc.shape, teams)
@@ -152,6 +153,8 @@ def _multiplying(
         for once in (False, True)
     )
     meeting = _MEETING_BYTES if _is_chained(gemms) else 0
+    if is_tensor:
+        meeting += _computed_bytes(gemms)
     # Two buffers of what stays while a loop runs, unless the loop is left with one stage.
     plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
     if plan["stages"] == 1:
@@ -270,11 +273,6 @@ def _group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
     return 4, 1
 
 
-def _tensor_warps(tile: tuple[int, ...]) -> tuple[int, int]:
-    """One warpgroup, or two where each has whole blocks of the 128 rows of tensor memory."""
-    return (8 if tile[0] % (2 * _TENSOR_ROWS) == 0 else 4), 1
-
-
 def _staged_result_bytes(kernel: KernelOp) -> int:
     """Shared memory of results that TMA stores: the columns at once, twice where they are even."""
     total = 0
@@ -313,6 +311,15 @@ def _stage_bytes(
         // (2 if halved and tile is gemm.b else 1)
         for tile, gemm in operands.items()
         if _is_outside(tile, gemm) == once and (_is_prepared(gemm, tile) or not prepared)
+    )
+
+
+def _computed_bytes(gemms: list[GemmOp]) -> int:
+    """Shared memory of register tiles that one role computes and another one multiplies."""
+    tiles = {tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, FragmentType)}
+    return sum(
+        _COMPUTED_STAGES * prod(tile.type.shape) * tile.type.bits // 8  # pyright: ignore[reportAttributeAccessIssue]
+        for tile in tiles
     )
 
 

@@ -1,0 +1,69 @@
+"""Accumulators that change between multiplies into tensor memory: the products alone are there, and
+registers add them up.
+
+    gemm a, b, acc
+    =>
+    fill t, 0; gemm a, b, t; copy acc + t, acc
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Block
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    MapOp,
+    YieldOp,
+)
+from cutedialect.passes.bind.mma_choice import takes_tcgen05
+from cutedialect.passes.bind.tensor_accumulators import Insert, accumulation_of
+from cutedialect.schedule import Schedule
+
+
+def sum_in_registers(kernel: KernelOp, schedule: Schedule, arch: str, insert: Insert) -> None:
+    """Give each multiply into tensor memory an accumulator that lives there while it is added
+    to.
+    """
+    if schedule.roles == "uniform" or schedule.warps is None:
+        return
+    for op in list(kernel.body.block.walk()):
+        if not isinstance(op, GemmOp) or not isinstance(op.acc.type, FragmentType):
+            continue
+        stays = op.negate is None and accumulation_of(op.acc) is not None
+        if not stays and takes_tcgen05(op, schedule.warps, arch, op.asked or schedule.atom):
+            _sum(op, insert)
+
+
+def _sum(op: GemmOp, insert: Insert) -> None:
+    """Multiply into a new accumulator, and add the product to the old one."""
+    type_ = op.acc.type
+    assert isinstance(type_, FragmentType)
+    element = type_.element
+    product = insert(AllocFragmentOp(type_), op).results[0]
+    zero: Attribute
+    if isinstance(element, AnyFloat):
+        zero = FloatAttr(0.0, element)
+    else:
+        assert isinstance(element, IntegerType)
+        zero = IntegerAttr(0, element)
+    insert(FillOp(product, insert(arith.ConstantOp(zero), op).results[0]), op)
+    insert(GemmOp(op.a, op.b, product, op.atom), op)
+    body = Block(arg_types=[element, element])
+    old, new = body.args
+    subtracts = op.negate is not None and len(op.negate.data) == 1
+    if isinstance(element, AnyFloat):
+        total = arith.SubfOp(old, new) if subtracts else arith.AddfOp(old, new)
+    else:
+        total = arith.SubiOp(old, new) if subtracts else arith.AddiOp(old, new)
+    body.add_ops([total, YieldOp(total.results[0])])
+    added = insert(MapOp([op.acc, product], type_, body), op).results[0]
+    insert(CopyOp(added, op.acc), op)
+    op.detach()
+    op.erase()

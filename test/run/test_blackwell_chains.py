@@ -1,0 +1,211 @@
+"""Programs of several multiplies for sm_100a: what one role computes from a product another one
+multiplies, through shared memory; accumulators that change between multiplies are added to in
+registers. What tensor memory or registers do not hold takes `mma.sync` and says so.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend import emulator
+
+BF16 = ml_dtypes.bfloat16
+ARCH = {"arch": "sm_100a", "backend": "emulator"}
+
+
+def normal(*shape, dtype=np.float16, seed=0, size=1.0):
+    return (np.random.default_rng(seed).standard_normal(shape) * size).astype(dtype)
+
+
+def integers(*shape, seed=0):
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float16)
+
+
+def attended(q, k, v, precision, causal=False, window=None, softcap=None):
+    """Attention computed in `precision`, what is multiplied and stored in the type of q."""
+    store = (lambda x: x) if precision is np.float64 else lambda x: x.astype(q.dtype)
+    group = q.shape[1] // k.shape[1]
+    q_, k_, v_ = (x.astype(precision) for x in (q, np.repeat(k, group, 1), np.repeat(v, group, 1)))
+    s = q_ @ k_.swapaxes(-1, -2) / precision(np.sqrt(q.shape[-1]))
+    if softcap:
+        s = precision(softcap) * np.tanh(s / precision(softcap))
+    left, right = window or (-1, -1)
+    right = 0 if causal else right
+    rows, keys = q.shape[2], k.shape[2]
+    behind = np.arange(keys)[None] - np.arange(rows)[:, None] - (keys - rows)
+    s = np.where(((right < 0) | (behind <= right)) & ((left < 0) | (behind >= -left)), s, -np.inf)
+    top = s.max(-1, keepdims=True)
+    p = np.exp(s - np.where(np.isinf(top), precision(0), top))
+    total = p.sum(-1, keepdims=True)
+    return store(store(p).astype(precision) @ v_ / np.where(total == 0, precision(1), total))
+
+
+# (batch, heads, heads of keys, rows, keys, head dimensions), element, what hides keys
+CASES = {
+    "odd lengths": ((1, 2, 2, 113, 211, 64, 64), np.float16, {}),
+    "shared heads": ((1, 4, 2, 90, 130, 32, 64), BF16, {"causal": True}),
+    "more rows than keys": ((1, 1, 1, 200, 70, 64, 64), np.float16, {"causal": True}),
+    "a window": ((1, 1, 1, 150, 300, 64, 64), np.float16, {"window": (60, 10)}),
+    "wide": ((1, 1, 1, 130, 150, 128, 128), BF16, {"causal": True}),
+    "other dimensions": ((1, 1, 1, 40, 100, 96, 48), np.float16, {"softcap": 5.0}),
+    "one key": ((1, 1, 1, 129, 1, 64, 64), np.float16, {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attention(case):
+    (b, h, hk, rows, keys, d, dv), dtype, masks = CASES[case]
+    q = normal(b, h, rows, d, dtype=dtype, seed=1)
+    k, v = (normal(b, hk, keys, x, dtype=dtype, seed=x) for x in (d, dv))
+    got = cute.attention(q, k, v, **masks, **ARCH).astype(np.float64)
+    exact = attended(q, k, v, np.float64, **masks)
+    same = attended(q, k, v, np.float32, **masks).astype(np.float64)
+    assert np.abs(got - exact).max() <= 2 * np.abs(same - exact).max() + 1e-7
+    kernel = cute.compile(cute.attention, q, k, v, **masks, **ARCH)
+    assert "tcgen05.mma" in kernel.ptx
+    assert "mma.sync" not in kernel.ptx
+
+
+@pytest.mark.parametrize("trips", [1, 2, 3, 5])
+def test_keys_around_the_stages_of_the_ring(trips, every_stage):
+    """Each stage before synchronization is interpreted, too."""
+    q = normal(1, 1, 128, 32, seed=1)
+    k, v = (normal(1, 1, 64 * trips, 32, seed=seed) for seed in (2, 3))
+    got = cute.attention(q, k, v, schedule="stages = 2", **ARCH)
+    assert np.abs(got - attended(q, k, v, np.float64)).max() < 2e-3
+    assert "cute-partition" in every_stage
+
+
+@cute.kernel
+def gated(X, G, U, W, Y):
+    """Y = (silu(X G) * (X U)) W, columns of the hidden layer in blocks."""
+    m, n = cute.tile_index(Y, (128, 64))
+    x = cute.local_tile(X, (128, 64), (m, None))
+    out = cute.zeros((128, 64), cute.f32)
+    for j in cute.range(cute.local_tile(W, (64, 64), (None, n)).tiles):
+        gate, up = cute.zeros((128, 64), cute.f32), cute.zeros((128, 64), cute.f32)
+        for k in cute.range(x.tiles):
+            cute.gemm(x[k], cute.local_tile(G, (64, 64), (k, j)), gate)
+            cute.gemm(x[k], cute.local_tile(U, (64, 64), (k, j)), up)
+        hidden = (cute.silu(gate) * up).to(X.dtype)
+        cute.gemm(hidden, cute.local_tile(W, (64, 64), (j, n)), out)
+    cute.copy(out.to(Y.dtype), cute.local_tile(Y, (128, 64), (m, n)))
+
+
+@cute.kernel
+def twice(A, B, C, Y):
+    """Y = A B C, and the product in the middle is B of its own square: (A B)^T (A B) C."""
+    m, n = cute.tile_index(Y, (64, 64))
+    first = cute.zeros((64, 64), cute.f32)
+    cute.gemm(cute.local_tile(A, (64, 64), (m, 0)), cute.local_tile(B, (64, 64), (0, 0)), first)
+    p = first.to(A.dtype)
+    square = cute.zeros((64, 64), cute.f32)
+    cute.gemm(p.T, p, square)
+    last = cute.zeros((64, 64), cute.f32)
+    cute.gemm(square.to(A.dtype), cute.local_tile(C, (64, 64), (0, n)), last)
+    cute.copy(last, cute.local_tile(Y, (64, 64), (m, n)))
+
+
+def test_gated_layer():
+    x, g, u = normal(200, 130, seed=1), *(normal(130, 136, seed=s, size=0.1) for s in (2, 3))
+    w, y = normal(136, 64, seed=4, size=0.1), np.zeros((200, 64), np.float16)
+    gated(x, g, u, w, y, **ARCH)
+    gate, up = (x.astype(np.float64) @ each for each in (g, u))
+    hidden = (gate / (1 + np.exp(-gate)) * up).astype(np.float16)
+    assert np.abs(y - hidden.astype(np.float64) @ w).max() < 5e-3
+    assert "mma.sync" not in cute.compile(gated, x, g, u, w, y, **ARCH).ptx
+
+
+def test_operands_of_registers_on_either_side():
+    a, b, c = integers(64, 64, seed=1) // 2, np.eye(64, dtype=np.float16), integers(64, 64, seed=3)
+    y = np.zeros((64, 64), np.float32)
+    twice(a, b, c, y, **ARCH)
+    assert np.array_equal(y, a.astype(np.float64).T @ a @ c)
+    assert "mma.sync" not in cute.compile(twice, a, b, c, y, **ARCH).ptx
+
+
+@cute.kernel
+def fading(A, B, Y):
+    """An accumulator that is halved, and reduced by its own columns, between multiplies."""
+    m, n = cute.tile_index(Y, (128, 64))
+    a, b = cute.local_tile(A, (128, 64), (m, None)), cute.local_tile(B, (64, 64), (None, n))
+    acc = cute.zeros((128, 64), cute.f32)
+    for k in cute.range(a.tiles):
+        with cute.when(k % 2 == 1):
+            acc.assign(acc * 0.5)
+        cute.gemm(a[k], b[k], acc)
+    cute.copy(acc, cute.local_tile(Y, (128, 64), (m, n)))
+
+
+@pytest.mark.parametrize("trips", [0, 1, 2, 3, 6])
+def test_an_accumulator_that_changes_between_multiplies(trips):
+    a, b = integers(256, 64 * trips, seed=1), integers(64 * trips, 128, seed=2)
+    y = np.zeros((256, 128), np.float32)
+    fading(a, b, y, **ARCH)
+    want = np.zeros((256, 128))
+    for k in range(trips):
+        part = slice(64 * k, 64 * k + 64)
+        want = want * (0.5 if k % 2 else 1.0) + a[:, part].astype(np.float64) @ b[part]
+    assert np.array_equal(y, want)
+
+
+@cute.kernel
+def parted(A, B, Y):
+    """A multiply that is not done where the rows of A are all below 0."""
+    m, n = cute.tile_index(Y, (128, 64))
+    a, b = cute.local_tile(A, (128, 64), (m, 0)), cute.local_tile(B, (64, 64), (0, n))
+    acc = cute.zeros((128, 64), cute.f32)
+    with cute.when(cute.any(a.load() >= 0.0)):
+        cute.gemm(a, b, acc)
+    cute.copy(acc, cute.local_tile(Y, (128, 64), (m, n)))
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: (parted, integers(256, 64), integers(64, 64), np.zeros((256, 64), np.float32)),
+         "expected no branch around it that values of tiles decide"),
+        (lambda: (cute.attention, *(normal(1, 1, 128, 256, seed=s) for s in range(3))),
+         "a thread adds to at most 128 elements of accumulators"),
+        (lambda: (cute.attention, *(normal(1, 1, 64, 64).astype(ml_dtypes.float8_e4m3fn),) * 3),
+         "elements of 16 bits here, got 8"),
+    ],
+)  # fmt: skip
+def test_what_is_out_of_reach_takes_another_way_and_says_so(make, why):
+    function, *args = make()
+    kernel = cute.compile(function, *args, **ARCH)
+    assert "tcgen05" not in kernel.ptx
+    assert any(why in each.message for each in kernel.remarks), kernel.remarks
+
+
+def test_more_columns_than_tensor_memory_has():
+    @cute.kernel
+    def wide(A, B, Y):
+        m, _ = cute.tile_index(Y, (128, None))
+        a = cute.local_tile(A, (128, 64), (m, 0))
+        for n in range(5):
+            acc = cute.zeros((128, 128), cute.f32)
+            cute.gemm(a, cute.local_tile(B, (64, 128), (0, n)), acc)
+            cute.copy(acc, cute.local_tile(Y, (128, 128), (m, n)))
+
+    a, b, y = integers(256, 64, seed=1), integers(64, 640, seed=2), np.zeros((256, 640), np.float32)
+    wide(a, b, y, **ARCH)
+    assert np.array_equal(y, a.astype(np.float64) @ b)
+    remarks = cute.compile(wide, a, b, y, **ARCH).remarks
+    assert any("512 columns of tensor memory" in each.message for each in remarks)
+
+
+def test_nothing_is_left_to_note(monkeypatch):
+    original, notes = emulator.launch, []
+
+    def launch(*arguments):
+        report = original(*arguments)
+        notes.extend(report.notes)
+        return report
+
+    monkeypatch.setattr(emulator, "launch", launch)
+    cute.attention(*(normal(1, 2, 200, 64, seed=s) for s in range(3)), causal=True, **ARCH)
+    assert notes == []
