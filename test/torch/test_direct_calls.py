@@ -227,3 +227,47 @@ def test_a_tangent_and_a_trace_are_refused(entry):
             calls_with(dual)[entry]()
     with pytest.raises(NotImplementedError, match=r"expected a call outside of torch\.jit\.trace"):
         torch.jit.trace(lambda a: calls_with(a)[entry](), (A,))
+
+
+def test_a_warm_call_on_a_device_looks_for_what_torch_records():
+    """It repeats a launch for equal looks, and a tensor with a tangent looks like one without."""
+    from types import SimpleNamespace
+
+    from cutedialect.backend.runtime.torch_tensors import recording
+    from cutedialect.backend.runtime.warm_call import WarmCall
+
+    launches = []
+    template = SimpleNamespace(run=lambda *given: launches.append(given))
+    prepared = SimpleNamespace(template=template, stream=lambda: 7)
+    warm = WarmCall(prepared, (0,), lambda array: 64, (), (), None, recording())
+    assert warm.run([A], (), None)
+    assert launches == [((64,), (), 7)]
+    with torch.autograd.forward_ad.dual_level():
+        assert not warm.run([A], (), None)
+    torch.jit.trace(lambda a: (warm.run([A], (), None), a)[1], (A,), check_trace=False)
+    assert len(launches) == 1
+    assert warm.run([A], (), None)
+
+
+def test_a_device_tensor_without_memory_is_left_to_be_refused():
+    from cutedialect.backend.runtime.torch_tensors import torch_reader
+
+    class OnDevice:
+        """As a sparse tensor, or one inside of a transform, is on a device."""
+
+        is_cuda, requires_grad, dtype = True, False, torch.float16
+        shape, device = (4, 4), "cuda:0"
+
+        def is_neg(self):
+            return False
+
+        def stride(self):
+            raise RuntimeError("no strides")
+
+        data_ptr = stride
+
+    reader = torch_reader(OnDevice)
+    tensor = OnDevice()
+    assert reader.pointer(tensor) is None
+    assert reader.key(tensor) is None
+    assert reader.look(tensor) is None

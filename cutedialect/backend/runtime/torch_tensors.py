@@ -67,17 +67,23 @@ def torch_reader(cls: type) -> Reader:
             return None
 
     def key(tensor: Any) -> Any:
-        if not tensor.is_cuda or (tensor.requires_grad and grad_enabled()) or negative(tensor):
+        try:
+            if not tensor.is_cuda or (tensor.requires_grad and grad_enabled()) or negative(tensor):
+                return None
+            return (
+                tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(),
+            )  # fmt: skip
+        except RuntimeError:  # no strides, or no memory
             return None
-        return (
-            tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.get_device(),
-        )  # fmt: skip
 
     return Reader(argument, look, key, _cuda_pointer)
 
 
 def _cuda_pointer(tensor: Any) -> int | None:
-    return tensor.data_ptr() if tensor.is_cuda else None
+    try:
+        return tensor.data_ptr() if tensor.is_cuda else None
+    except RuntimeError:  # no memory
+        return None
 
 
 def opaque(instead: str) -> Callable[[_Call], _Call]:
@@ -167,6 +173,22 @@ def check_modes(values: Sequence[Any]) -> None:
             "expected a call outside of torch.jit.trace, got one inside, which would not record "
             f"the kernel; {_REMEDY}"
         )
+
+
+def recording() -> Callable[[], bool]:
+    """What tells whether `check_modes` has anything to look for: forward-mode differentiation or
+    torch.jit.trace is under way.
+    """
+    torch: Any = sys.modules["torch"]
+    forward: Any = getattr(torch.autograd, "forward_ad", None)
+    tracing = getattr(torch._C, "_get_tracing_state", None)
+    if forward is None or tracing is None:
+        return lambda: False
+
+    def is_recording() -> bool:
+        return forward._current_level >= 0 or tracing() is not None
+
+    return is_recording
 
 
 def mark_written(values: Sequence[Any]) -> None:

@@ -14,7 +14,7 @@ from cutedialect.backend.runtime.buffers import span_bytes
 from cutedialect.backend.runtime.cuda import PreparedCall
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.streams import stream_handle
-from cutedialect.backend.runtime.torch_tensors import is_torch, record_use, version_bump
+from cutedialect.backend.runtime.torch_tensors import is_torch, record_use, recording, version_bump
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class Overlap:
 @dataclass(frozen=True, slots=True)
 class WarmCall:
     """`places` says of which array of the call each address of the kernel is. `bump`, where torch
-    made the arrays, tells it of those at `written`.
+    made the arrays, tells it of those at `written`, and `is_recording` says whether it is at work
+    on more than values (`check_modes`).
     """
 
     prepared: PreparedCall
@@ -42,9 +43,14 @@ class WarmCall:
     overlaps: tuple[Overlap, ...]
     written: tuple[int, ...]
     bump: Callable[[Sequence[Any]], object] | None
+    is_recording: Callable[[], bool] | None = None
 
     def run(self, arrays: Sequence[Any], numbers: tuple[float, ...], stream: Any) -> bool:
-        """Launch; False, with nothing done, where an output may lie on another array."""
+        """Launch; False, with nothing done, where an output may lie on another array, or torch is
+        at work on more than values.
+        """
+        if self.is_recording is not None and self.is_recording():
+            return False
         read = self.read
         pointers: tuple[Any, ...] = tuple([read(arrays[place]) for place in self.places])
         for each in self.overlaps:
@@ -107,8 +113,9 @@ def warm_call(
         if other != one and other in found
     )
     bump = version_bump() if is_torch(given[0]) else None
+    is_recording = recording() if is_torch(given[0]) else None
     stored = [found[place] for place in _written_pointers(kernel)]
-    return WarmCall(prepared, tuple(found), read, overlaps, tuple(stored), bump)
+    return WarmCall(prepared, tuple(found), read, overlaps, tuple(stored), bump, is_recording)
 
 
 def _written_pointers(kernel: Kernel) -> list[int]:
