@@ -140,6 +140,14 @@ class Schedule:
     def __str__(self) -> str:
         return f"#cute.schedule<{self.text()}>"
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """In a notebook: the fields that are set."""
+        from cutedialect.notebook import bundle, table
+
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        chosen = {name: value for name, value in values.items() if value is not None}
+        return bundle(str(self), table(chosen) if chosen else "<i>all left to the heuristic</i>")
+
     @staticmethod
     def parse(text: str) -> Schedule:
         """Read what `text` or `str` gave.

@@ -18,8 +18,9 @@ ALLOWED = {
     "layout": {"layout"},
     "atoms": {"atoms", "layout"},
     "choices": set(),
+    "notebook": set(),
     "explanations": {"explanations"},
-    "schedule": {"schedule", "choices", "layout", "atoms"},
+    "schedule": {"schedule", "choices", "notebook", "layout", "atoms"},
     "environment": set(),
     "remarks": set(),
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
@@ -33,7 +34,8 @@ ALLOWED = {
     },
     "backend/runtime": {
         "backend/runtime", "backend/emulator", "backend/interpreter", "atoms", "layout",
-        "environment", "choices", "schedule", "remarks", "version", "numpy", "ml_dtypes",
+        "environment", "choices", "notebook", "schedule", "remarks", "version", "numpy",
+        "ml_dtypes",
     },
     "universe": {"dialects", "passes", "tools", "xdsl"},
 }  # fmt: skip

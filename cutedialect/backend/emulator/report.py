@@ -6,9 +6,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
+
+# Opcodes that a notebook lists.
+_MOST_OPCODES = 40
 
 
 @dataclass
@@ -67,6 +71,24 @@ class Report:
     def bank_conflicts(self) -> int:
         """Shared-memory wavefronts beyond the minimum, over all lines."""
         return self.wavefronts - self.minimum_wavefronts
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """In a notebook: the same, the instructions by number, and what the kernel printed."""
+        text = str(self)
+        rows = "".join(
+            f"<tr><td><code>{escape(opcode)}</code></td><td>{count:,}</td></tr>"
+            for opcode, count in self.instructions.most_common(_MOST_OPCODES)
+        )
+        left = len(self.instructions) - _MOST_OPCODES
+        if left > 0:
+            rows += f"<tr><td>{left} more in report.instructions</td><td></td></tr>"
+        html = (
+            f"<pre>{escape(text)}</pre><details><summary>warp instructions</summary>"
+            f"<table>{rows}</table></details>"
+        )
+        if self.output:
+            html += f"<details><summary>printed</summary><pre>{escape(self.output)}</pre></details>"
+        return {"text/plain": text, "text/html": html}
 
     def __str__(self) -> str:
         lines = [

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from cutedialect.backend.runtime.cuda import CudaLauncher, PreparedCall
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
+from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.fallback import announce
 from cutedialect.backend.runtime.interpreted import InterpretedLauncher
 from cutedialect.backend.runtime.kept import Kept
@@ -30,6 +32,7 @@ from cutedialect.backend.runtime.signature import GroupParameter, ScalarParamete
 from cutedialect.backend.runtime.streams import stream_handle
 from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
 from cutedialect.choices import Backend
+from cutedialect.notebook import bundle, folded, table
 from cutedialect.remarks import Remark
 
 _REMEMBERED = 1024
@@ -86,6 +89,28 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name} for {self.arch} {self.signature}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """In a notebook: resources, remarks, the IR after each pass, and the PTX."""
+        facts: dict[str, object] = {"target": self.arch, "arguments": self.signature}
+        facts["schedule"] = self.schedule or "of its own"
+        try:
+            taken = self.resources
+        except CompileError as error:
+            facts["resources"] = error.message
+        else:
+            facts["registers"] = f"{taken.registers} a thread, {taken.spills} bytes spilled"
+            facts["shared memory"] = f"{taken.smem:,} bytes"
+            facts["ops of PTX"] = ", ".join(f"{role}: {n}" for role, n in taken.ops.items())
+        remarks = list(map(str, self.remarks))
+        text = [repr(self), *(f"  {name}: {value}" for name, value in facts.items()), *remarks]
+        html = [f"<b>{escape(self.name)}</b>", table(facts)]
+        if remarks:
+            html.append(folded("remarks", "\n".join(remarks), "kernel.remarks"))
+        for name, ir in self.stages.items():
+            html.append(folded(name, ir, f"kernel.stages[{name!r}]"))
+        html.append(folded("PTX", self.ptx, "kernel.ptx"))
+        return bundle("\n".join(text), "".join(html))
 
     @property
     def name(self) -> str:

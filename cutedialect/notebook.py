@@ -1,0 +1,39 @@
+"""What a notebook shows of a kernel or a schedule: tables and folded texts as HTML, beside the
+plain text. A long text is cut, and says where the rest is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+# Lines that a browser shows without a pause.
+_MOST_LINES = 1500
+
+
+def table(rows: Mapping[str, object]) -> str:
+    """Names and values, one below the other."""
+    cells = "".join(
+        f'<tr><th style="text-align:left">{escape(name)}</th>'
+        f'<td style="text-align:left"><code>{escape(str(value))}</code></td></tr>'
+        for name, value in rows.items()
+    )
+    return f"<table>{cells}</table>"
+
+
+def folded(title: str, text: str, whole: str) -> str:
+    """A text under its title, shown at a click; `whole` is the expression that has all of it."""
+    lines = text.rstrip("\n").split("\n")
+    shown = "\n".join(lines[:_MOST_LINES])
+    rest = len(lines) - _MOST_LINES
+    note = f"\n... {rest} more lines in {whole}" if rest > 0 else ""
+    head = f"{escape(title)} ({len(lines)} lines)"
+    return (
+        f"<details><summary>{head}</summary>"
+        f'<pre style="max-height:30em;overflow:auto">{escape(shown + note)}</pre></details>'
+    )
+
+
+def bundle(text: str, html: str) -> dict[str, str]:
+    """Both forms by their MIME types."""
+    return {"text/plain": text, "text/html": html}
