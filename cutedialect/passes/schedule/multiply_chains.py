@@ -58,8 +58,7 @@ from cutedialect.passes.schedule.trips import (
     trip_of,
     wrong_order,
 )
-from cutedialect.passes.synchronize.memory_hazards import OPERAND
-from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.memory_views import root_of, space_of
 from cutedialect.passes.synchronize.multiply_groups import is_warpgroup_multiply
 
 TURNS = "turns"
@@ -282,21 +281,17 @@ def is_plain(op: Operation) -> bool:
 
 def _is_local(op: Operation, stored: set[SSAValue]) -> bool:
     """Whether an op reads a tensor that the loop does not store to, or brings a register tile to
-    the buffer through which multiplies take it: `cute-synchronize` finds what that asks for.
+    memory, maybe to the buffer through which multiplies take it: `cute-synchronize` finds what that
+    asks for.
     """
     if isinstance(op, LoadOp):
         return root_of(op.source) not in stored
     if not isinstance(op, CopyOp):
         return False
     source, target = op.source, op.destination
-    if isinstance(source.type, MemRefType) and isinstance(target.type, FragmentType):
-        return source.type.space == "gmem" and root_of(source) not in stored
-    buffer = root_of(target).owner
-    return (
-        isinstance(source.type, FragmentType)
-        and isinstance(buffer, Operation)
-        and OPERAND in buffer.attributes
-    )
+    if isinstance(target.type, FragmentType):
+        return space_of(source) == "gmem" and root_of(source) not in stored
+    return isinstance(source.type, FragmentType) or space_of(source) == "smem"
 
 
 def behind(

@@ -31,6 +31,7 @@ def drawn(seed):
             "gate": rng.random() < 0.3,
             "branch": rng.choice([None, None, "later", "first", "even"]),
             "rows": rng.random() < 0.4,
+            "stores": rng.random() < 0.2,
         }
         for n in range(count)
     ]
@@ -40,7 +41,7 @@ def drawn(seed):
     out = rng.choice(["sum", "sum", "rows"])
 
     @cute.kernel
-    def chain(Q, K, G, W, Y):
+    def chain(Q, K, G, W, Y, Z):
         i, _ = cute.tile_index(Y, (N, None))
         q = cute.local_tile(Q, (N, N), (i, 0))
         k = cute.local_tile(K, (N, N), (None, 0))
@@ -70,6 +71,8 @@ def drawn(seed):
                     with cute.when(taken[step["branch"]]):
                         s.assign(s - 1.0)
                 x = clip(s)
+                if step["stores"]:
+                    cute.copy(x, cute.local_tile(Z, (N, N), (i, j)))
             if decay == "number":
                 o.assign(clip(o))
             elif decay == "row":
@@ -83,6 +86,7 @@ def drawn(seed):
     def reference(q, k, g, w):
         q, k, g, w = (each.astype(np.float64) for each in (q, k, g, w))
         o, m = np.zeros((len(q), N)), np.zeros((len(q), 1))
+        z = np.zeros((len(q), len(k)))
         for j in range(len(k) // N):
             x, block = None, k[N * j : N * j + N]
             for step in steps:
@@ -103,10 +107,12 @@ def drawn(seed):
                 }[step["branch"]]:  # fmt: skip
                     s = s - 1
                 x = s.clip(-2, 2)
+                if step["stores"]:
+                    z[:, N * j : N * j + N] = x
             if decay is not None:
                 o = o.clip(-2, 2)
                 o = o * m if decay == "row" else o + j if decay == "trip" else o
-        return o + m if out == "rows" else o
+        return (o + m if out == "rows" else o), z
 
     return chain, reference
 
@@ -122,8 +128,10 @@ def check(seed, trips, **schedule):
     data = operands(seed, trips)
     y = np.full((N, N), np.nan, np.float32)
     options = {"schedule": cute.Schedule(**schedule), "spills": "allow"}
-    chain(*data, y, arch="sm_90a", backend="emulator", **options)
-    np.testing.assert_array_equal(y, reference(*data))
+    z = np.zeros((N, N * trips), np.float32)
+    chain(*data, y, z, arch="sm_90a", backend="emulator", **options)
+    for found, expected in zip((y, z), reference(*data), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("seed", range(10))
