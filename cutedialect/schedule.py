@@ -27,7 +27,7 @@ class Choices(TypedDict, total=False):
     cluster: tuple[int, int] | None
     stages: int | None
     atom: str | None
-    roles: Roles | None
+    roles: Roles | str | None
     instances: int | None
     ctas: int | None
     registers: tuple[int, int] | None
@@ -55,7 +55,8 @@ class Schedule:
     atom: name of the MMA atom.
     roles: role plan of `cute-assign-warp-roles`: "uniform", every warp does everything;
         "specialized", a warp that loads and `warps` that compute; "alternate", a warp that loads
-        and `instances` teams of `warps` that take work items in turns (ping-pong).
+        and `instances` teams of `warps` that take work items in turns (ping-pong); or a plan of its
+        own, "(load 1: loads; mma 4 @152: multiplies; main 4 @216: rest)".
     instances: how many teams alternate.
     ctas: how many CTAs an SM is to hold at a time: threads get no more registers than that allows,
         unless some of them would have to live in memory.
@@ -92,7 +93,7 @@ class Schedule:
     cluster: tuple[int, int] | None = None
     stages: int | None = None
     atom: str | None = None
-    roles: Roles | None = None
+    roles: Roles | str | None = None
     instances: int | None = None
     ctas: int | None = None
     registers: tuple[int, int] | None = None
@@ -120,6 +121,11 @@ class Schedule:
             object.__setattr__(self, name, _checked(name, value))
         for name in known - choices.keys():
             object.__setattr__(self, name, None)
+
+    @property
+    def has_load_role(self) -> bool:
+        """Whether some warps load what others compute on."""
+        return self.roles not in (None, "uniform")
 
     @property
     def overlaps_multiplies(self) -> bool:
@@ -218,6 +224,8 @@ def _checked(name: str, value: object) -> object:
                 f"expected {name} to be an int in 1..{_COUNTS[name]}, got {value!r}"
             )
         return value
+    if name == "roles" and isinstance(value, str) and value.startswith("(") and value.endswith(")"):
+        return value  # Rows of a plan (passes/roles/role_plan.py).
     if name in _WORDS and value not in _WORDS[name]:
         near = difflib.get_close_matches(str(value), _WORDS[name], 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""

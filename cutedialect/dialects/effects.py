@@ -32,6 +32,11 @@ class Unit(Enum):
     TCGEN05 = "tcgen05"
     """With a commit of the issuing thread to an mbarrier (PTX ISA 9.7.16.6.2)."""
 
+    @property
+    def takes_one_thread(self) -> bool:
+        """Whether one thread issues all of what others wait for at an mbarrier."""
+        return self in (Unit.TMA_LOAD, Unit.TCGEN05)
+
 
 @dataclass(frozen=True)
 class Effects:
@@ -40,7 +45,7 @@ class Effects:
     `meets` is 0 where threads pass one by one, `ALL` where all of the CTA (or role) wait for each
     other and see what they have written, else the number of neighboring warps that do. `orders`
     marks ops that synchronize, count or talk to others and so keep their place, though they touch
-    no tile.
+    no tile; `by_every_role` those of them that give each role the same numbers.
     """
 
     reads: tuple[SSAValue, ...] = ()
@@ -48,8 +53,11 @@ class Effects:
     unit: Unit = Unit.THREADS
     meets: int = 0
     orders: bool = False
+    by_every_role: bool = False
 
 
+RMEM = "rmem"
+"""The memory space of register tiles."""
 ALL = -1
 """`Effects.meets` of an op at which all threads of the CTA, or of the role, wait for each other."""
 NONE = Effects()
@@ -82,6 +90,26 @@ def effects_of(op: Operation) -> Effects:
     if is_side_effect_free(op):
         return NONE
     raise TypeError(f"expected an op that declares its effects, got {op.name}")
+
+
+def touches_tiles(op: Operation) -> bool:
+    """Whether an op reads or writes tiles, works on registers, or has a place in the order of what
+    happens, so that somebody in particular does it: anybody may compute numbers and views, and
+    control does what stands inside of it.
+    """
+    effects = effects_of(op)
+    return (
+        bool(effects.reads or effects.writes or effects.meets)
+        or (effects.orders and not effects.by_every_role)
+        or any(space_of(value) == RMEM for value in (*op.operands, *op.results))
+    )
+
+
+def space_of(value: SSAValue) -> str | None:
+    """The memory space of a tile (`gmem`, `smem`, `tmem`, `rmem` of register tiles); None of what
+    is no tile.
+    """
+    return getattr(value.type, "space", None)
 
 
 def unit_of(atom: Attribute | None) -> Unit:

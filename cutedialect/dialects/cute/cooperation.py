@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
-from cutedialect.dialects.effects import ALL, ORDERS, Effects
+from cutedialect.dialects.effects import ALL, Effects
 
 from .attributes import check
 from .types import MemRefType
@@ -79,7 +79,7 @@ class ClaimOp(IRDLOperation):
         super().__init__(operands=[counter, total], result_types=[i32])
 
     def effects(self) -> Effects:
-        return ORDERS
+        return Effects(orders=True, by_every_role=True)
 
     def verify_(self) -> None:
         type_ = self.counter.type

@@ -53,7 +53,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WidenCopyType,
 )
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
-from cutedialect.dialects.effects import ALL, Effects, unit_of
+from cutedialect.dialects.effects import ALL, Effects, space_of, unit_of
 
 from .attributes import LayoutAttr, check, with_attributes
 from .types import FragmentType, MemRefType
@@ -171,7 +171,7 @@ class CopyOp(IRDLOperation):
                 "expected a tensor map (tma %t) with a TMA atom, got none",
             )
         if isinstance(self.atom, CopyType):
-            source, destination = _space(self.source.type), _space(self.destination.type)
+            source, destination = space_of(self.source), space_of(self.destination)
             map_ = self.descriptor.type if self.descriptor is not None else None
             rank = len(map_.box) if isinstance(map_, TmaDescriptorType) else 2
             self.atom.entry(source, destination, _arch_of(self), rank)
@@ -307,7 +307,7 @@ class GemmOp(IRDLOperation):
                 f"{self.negate.data}",
             )
         check(
-            self.keeps is None or _space(self.acc.type) == "tmem",
+            self.keeps is None or space_of(self.acc) == "tmem",
             f"expected an accumulator in tensor memory with keeps, got {self.acc.type}",
         )
         if isinstance(self.atom, MmaType):
@@ -323,11 +323,6 @@ class GemmOp(IRDLOperation):
         """Whether a CTA of a pair holds its half of B's rows, and the other CTA the other."""
         is_paired = isinstance(self.atom, Sm100MmaType) and self.atom.cta_group == 2
         return is_paired and isinstance(mine, int) and 2 * mine == whole
-
-
-def _space(type_: Attribute) -> str:
-    """Memory space of one side of a copy; fragments are in registers."""
-    return type_.space if isinstance(type_, MemRefType) else "rmem"
 
 
 def _names(elements: Sequence[Attribute]) -> str:

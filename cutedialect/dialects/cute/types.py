@@ -16,6 +16,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.effects import RMEM
 from cutedialect.layout import Dyn, Layout, Swizzle, coalesce, flatten, product
 from cutedialect.layout import text as layout_text
 
@@ -196,6 +197,7 @@ class FragmentType(Data[tuple[Any, ...]], TypeAttribute):
     """
 
     name = "cute.fragment"
+    space = RMEM
 
     @classmethod
     def get(

@@ -396,7 +396,7 @@ class TmaPrefetchOp(IRDLOperation):
         super().__init__(operands=[tile, descriptor])
 
     def effects(self) -> Effects:
-        return ORDERS
+        return Effects(unit=Unit.TMA_LOAD, orders=True)
 
     def verify_(self) -> None:
         from cutedialect.dialects.cute import MemRefType

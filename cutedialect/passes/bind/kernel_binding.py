@@ -89,7 +89,7 @@ class KernelBinding:
         self.grid = (
             self.warps if self.schedule.roles == "uniform" and is_streaming(kernel) else None
         )
-        self.is_specialized = self.schedule.roles in ("specialized", "alternate")
+        self.is_specialized = self.schedule.has_load_role
         first = kernel.body.block.first_op
         assert first is not None
         self.top = first

@@ -65,7 +65,7 @@ from cutedialect.passes.bind.thread_layouts import (
     mma_operand,
 )
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.assign_warp_roles import PREPARING_WARPS
+from cutedialect.passes.roles.role_plan import PREPARING_WARPS
 from cutedialect.passes.synchronize.memory_hazards import OPERAND
 from cutedialect.passes.synchronize.memory_views import expression_of
 

@@ -1,65 +1,44 @@
 """`cute-assign-warp-roles`: every op that does something gets a role from the plan.
 
-A plan maps kinds of ops to roles, and roles to warps. The plan `uniform` has one role, `main`, held
-by every warp: what Ampere's multistage kernels do. In the plan `specialized` a warpgroup of its own
-loads (`load`), one warp of it where TMA takes every tile and all four where threads copy some, and
-the warps of the schedule do the rest (`main`): together on one tile, which they divide, or, in the
-plan `alternate`, as several teams that take work items in turns. Where multiplies want an operand
-transposed or converted in shared memory, the last warps of the loading warpgroup do that
-(`prepare`). Multiplies into tensor memory have a warp of their own (`mma`), one thread of which
-issues them: the roles that compute only read what they made. Where the innermost loop fills several
-rings by TMA, each ring has a warp that loads it (`load`, `load_1`, ...), so that no tile waits for
-a stage of another's ring. The kernel then lists its roles as `name = [first warp, warps, registers,
+A plan (`role_plan.py`) is rows: which ops a role takes, and its warps. An op has the role of the
+first row that takes it, and the warps of rows that take something are laid out: roles of less than
+a warpgroup share the first one, those of whole warpgroups follow. Where one thread can issue all
+that a role of one warp does, one thread plays it. Where the innermost loop fills several rings by
+TMA, each ring has a warp that loads it (`load`, `load_1`, ...), so that no tile waits for a stage
+of another's ring. Register tiles that cross roles do so through shared memory
+(`crossing_tiles.py`). The kernel then lists its roles as `name = [first warp, warps, registers,
 instances]`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
-from xdsl.dialects import scf
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     i32,
     i64,
 )
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
-from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import (
-    ClaimOp,
-    FragmentType,
-    GemmOp,
-    KernelOp,
-    LaunchOp,
-)
-from cutedialect.dialects.cute_nvgpu import (
-    Sm80MmaType,
-    Sm90MmaType,
-    Sm100MmaType,
-    TmaLoadType,
-    TmaPrefetchOp,
-)
+from cutedialect.dialects.cute import GemmOp, KernelOp, LaunchOp
+from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
+from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles
+from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, settle_owners
 from cutedialect.passes.roles.resource_plan import most_accumulators
-from cutedialect.passes.synchronize.ring_edges import MAIN, depth, edges_of, is_load, is_preparing
+from cutedialect.passes.roles.role_plan import MAIN, RoleRow, is_load, rows_of
+from cutedialect.passes.synchronize.ring_edges import depth, edges_of
 
-PLANS = ("uniform", "specialized", "alternate")
 ROLES = "roles"
 """The kernel's attribute with its roles, where it has more than one."""
-LOAD = "load"
-PREPARE = "prepare"
-MULTIPLY = "mma"
-"""The role of multiplies that one thread issues, into tensor memory."""
-PREPARING_WARPS = 2
-"""The last warps of the loading warpgroup, where operands take a second step in shared memory."""
 _GROUP = 4
 _WARP = 32
 _REGISTER_FILE = 65536
@@ -70,7 +49,7 @@ _BESIDE_ACCUMULATORS = 26
 @dataclass(frozen=True)
 class Role:
     """Warps `first` to `first + warps - 1`, with so many registers for each thread (0: as many as
-    the kernel starts with); `instances` teams of them alternate.
+    the kernel starts with); `instances` teams of them alternate. With `elect` one thread does all.
     """
 
     name: str
@@ -78,6 +57,7 @@ class Role:
     warps: int
     registers: int
     instances: int = 1
+    elect: bool = False
 
 
 def roles_of(kernel: KernelOp) -> tuple[Role, ...]:
@@ -88,8 +68,16 @@ def roles_of(kernel: KernelOp) -> tuple[Role, ...]:
     found: list[Role] = []
     for name, numbers in listed.data.items():
         assert isinstance(numbers, DenseArrayBase)
-        found.append(Role(name, *numbers.get_values()))  # pyright: ignore[reportArgumentType]
+        role = Role(name, *numbers.get_values())  # pyright: ignore[reportArgumentType]
+        elect = role.warps == 1 and _takes_one_thread(_ops_of(kernel, name))
+        found.append(replace(role, elect=elect))
     return tuple(sorted(found, key=lambda role: role.first))
+
+
+def is_of_pair(op: Operation) -> bool:
+    """Whether an op is a multiply of a CTA pair."""
+    atom = op.atom if isinstance(op, GemmOp) else None
+    return isinstance(atom, Sm100MmaType) and atom.cta_group == 2
 
 
 @dataclass(frozen=True)
@@ -102,108 +90,58 @@ class AssignWarpRolesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for kernel in op.ops:
-            if not isinstance(kernel, KernelOp):
-                continue
-            scheduled = kernel.schedule.data.roles if kernel.schedule is not None else None
-            plan = self.plan or scheduled or "uniform"
-            if plan not in PLANS:
-                raise PassFailedException(
-                    kernel, f"expected a role plan ({', '.join(PLANS)}), got '{plan}'"
-                )
-            instances = kernel.schedule.data.instances if kernel.schedule is not None else None
-            if instances is not None and plan != "alternate":
+            if isinstance(kernel, KernelOp):
+                self._assign(op, kernel)
+
+    def _assign(self, module: ModuleOp, kernel: KernelOp) -> None:
+        scheduled = kernel.schedule.data.roles if kernel.schedule is not None else None
+        plan = self.plan or scheduled or "uniform"
+        try:
+            rows = rows_of(plan)
+        except ValueError as error:
+            raise PassFailedException(kernel, str(error)) from error
+        instances = kernel.schedule.data.instances if kernel.schedule is not None else None
+        if instances is not None:
+            if rows[-1].teams == 1:
                 raise PassFailedException(
                     kernel,
                     f"expected the role plan alternate with instances = {instances}, got {plan}",
                 )
-            if plan != "uniform":
-                _list_roles(op, kernel, plan)
-            for inner in kernel.body.block.walk():
-                if _does_something(inner):
-                    role = MAIN if plan == "uniform" else _role_of(inner)
-                    inner.attributes["role"] = StringAttr(role)
-            _part_loads(kernel)
-
-
-def _does_something(op: Operation) -> bool:
-    """Whether an op has an effect or works on a register tile: scalar code is every role's, and so
-    is the next work item.
-    """
-    if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp | ClaimOp):
-        return False
-    values = (*op.operands, *op.results)
-    return not is_side_effect_free(op) or any(
-        isinstance(value.type, FragmentType) for value in values
-    )
-
-
-def _role_of(op: Operation) -> str:
-    """The role of an op in a plan with several."""
-    if is_load(op) or isinstance(op, TmaPrefetchOp):
-        return LOAD
-    if isinstance(op, GemmOp) and isinstance(op.atom, Sm100MmaType):
-        return MULTIPLY
-    return PREPARE if is_preparing(op) else MAIN
-
-
-def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
-    """Give the kernel a warpgroup for loading before those that compute."""
-    if kernel.threads is None or kernel.schedule is None:
-        raise PassFailedException(
-            kernel, "expected a block size and a schedule (run cute-tile first), got none"
-        )
-    instances = kernel.schedule.data.instances or 2 if plan == "alternate" else 1
-    computing = kernel.threads.value.data * instances
-    groups = -(-computing // (_GROUP * _WARP))
-    registers = kernel.schedule.data.registers or (0, 0)
-    used = _GROUP * _WARP * (registers[0] + groups * registers[1])
-    threads = _GROUP * _WARP + computing
-    pool = _entry_registers(threads) * threads
-    if used > pool:
-        raise PassFailedException(
-            kernel,
-            f"expected at most the {pool} registers in a CTA with which {threads} threads start, "
-            f"got {used}: {registers[0]} for each loading thread and {registers[1]} for each of "
-            f"{groups} warpgroups",
-        )
-    for op in kernel.body.block.walk():
-        if isinstance(op, GemmOp) and isinstance(op.atom, Sm80MmaType):
+            rows = (*rows[:-1], replace(rows[-1], teams=instances))
+        for inner in kernel.body.block.walk():
+            if touches_tiles(inner):
+                give(next(row.name for row in rows if row.accepts(inner)), inner)
+        if len(rows) == 1:
+            return
+        if kernel.threads is None or kernel.schedule is None:
             raise PassFailedException(
-                op,
-                f"expected multiplies by warpgroups (wgmma) in the role plan '{plan}', got "
-                "mma.sync; take warps = (4,1) on sm_90a where the operands allow it, or the plan "
-                "uniform",
+                kernel, "expected a block size and a schedule (run cute-tile first), got none"
             )
-        if instances > 1 and _role_of(op) == MULTIPLY:
-            raise PassFailedException(
-                op,
-                "expected the role plan specialized where multiplies accumulate in tensor memory "
-                f"(one warp issues them, and the accumulators alternate), got '{plan}'",
-            )
-    by_threads = any(
-        is_load(op) and not isinstance(op.atom, TmaLoadType)  # pyright: ignore[reportAttributeAccessIssue]
-        for op in kernel.body.block.walk()
-    )
-    preparing = PREPARING_WARPS if any(map(is_preparing, kernel.body.block.walk())) else 0
-    multiplies = any(_role_of(op) == MULTIPLY for op in kernel.body.block.walk())
-    loading = _GROUP - preparing if by_threads else 1
-    roles: dict[str, tuple[int, ...]] = {
-        LOAD: (0, loading, registers[0]),
-        MAIN: (_GROUP, computing // _WARP, registers[1]),
-    }
-    if preparing:
-        roles[PREPARE] = (_GROUP - preparing, preparing, registers[0])
-    if multiplies:
-        # Beside the loading warps where there is room, else behind all others.
-        last = threads // _WARP
-        free = loading + preparing < _GROUP
-        roles[MULTIPLY] = (loading, 1, registers[0]) if free else (last, 1, 0)
-        threads += 0 if free else _WARP
-    if instances > 1:
-        roles[MAIN] += (instances,)
-    _check_accumulators(kernel, threads, registers[1])
+        settle_owners(kernel)
+        cross_tiles(kernel)
+        _list_roles(module, kernel, rows, plan)
+        _part_loads(kernel)
+
+
+def _ops_of(kernel: KernelOp, role: str) -> list[Operation]:
+    return [op for op in kernel.body.block.walk() if role_of(op) == role]
+
+
+def _takes_one_thread(ops: Sequence[Operation]) -> bool:
+    """Whether one thread can issue all that some ops do."""
+    return all(effects_of(op).unit.takes_one_thread for op in ops)
+
+
+def _list_roles(module: ModuleOp, kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> None:
+    """Give each row that takes something its warps, and check what they hold together."""
+    ops = {row.name: _ops_of(kernel, row.name) for row in rows}
+    _check_multiplies(kernel, rows, plan)
+    _check_warps(kernel, rows, ops)
+    roles, threads = _placed(kernel, rows, ops)
+    _check_registers(kernel, roles, threads)
+    _check_accumulators(kernel, threads, roles)
     kernel.attributes[ROLES] = DictionaryAttr(
-        {name: DenseArrayBase.from_list(i64, numbers) for name, numbers in roles.items()}
+        {role.name: _numbers(role) for role in roles.values()}
     )
     count = IntegerAttr(threads, i32)
     kernel.properties["threads"] = count
@@ -212,20 +150,113 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, plan: str) -> None:
             launch.properties["threads"] = count
 
 
-def is_elected(role: str, warps: int) -> bool:
-    """Whether one thread of a role does all of its work."""
-    return (is_loading(role) and warps == 1) or role == MULTIPLY
+def _numbers(role: Role) -> DenseArrayBase:
+    """A role as its kernel lists it."""
+    teams = () if role.instances == 1 else (role.instances,)
+    return DenseArrayBase.from_list(i64, (role.first, role.warps, role.registers, *teams))
 
 
-def is_of_pair(op: Operation) -> bool:
-    """Whether an op is a multiply of a CTA pair."""
-    atom = op.atom if isinstance(op, GemmOp) else None
-    return isinstance(atom, Sm100MmaType) and atom.cta_group == 2
+def _placed(
+    kernel: KernelOp, rows: Sequence[RoleRow], ops: Mapping[str, Sequence[Operation]]
+) -> tuple[dict[str, Role], int]:
+    """The roles with their warps, and the threads of all. The first warpgroup has those of fewer
+    warps, each at a multiple of its number of warps; what finds no room there comes last of all.
+    """
+    assert kernel.threads is not None
+    assert kernel.schedule is not None
+    computing = kernel.threads.value.data // _WARP
+    narrow, wide = kernel.schedule.data.registers or (0, 0)
+    if sum(row.warps is None or row.warps >= _GROUP for row in rows) > 1:
+        # Those of a schedule are for one role that computes.
+        narrow = wide = 0
+    counts = {row: row.teams * (row.warps or computing) for row in rows}
+    small = [
+        row for row in rows if counts[row] < _GROUP and row.warps is not None and ops[row.name]
+    ]
+    free = [True] * _GROUP
+    roles: dict[str, Role] = {}
+    last: list[RoleRow] = []
+    for row in small:
+        count = counts[row]
+        if row.may_grow and not _takes_one_thread(ops[row.name]):
+            others = [o for o in small if o is not row and not _takes_one_thread(ops[o.name])]
+            count = _GROUP - sum(counts[other] for other in others)
+        starts = range(0, _GROUP - count + 1, count)
+        start = next((at for at in starts if all(free[at : at + count])), None)
+        if start is None:
+            last.append(row)
+            continue
+        free[start : start + count] = [False] * count
+        registers = narrow if row.registers is None else row.registers
+        roles[row.name] = Role(row.name, start, count, registers)
+    first = _GROUP
+    for row in rows:
+        if row in small or not (ops[row.name] or row.takes_rest):
+            continue
+        registers = wide if row.registers is None else row.registers
+        roles[row.name] = Role(row.name, first, counts[row], registers, row.teams)
+        first += counts[row]
+    for row in last:
+        roles[row.name] = Role(row.name, first, counts[row], 0)
+        first += counts[row]
+    return roles, first * _WARP
 
 
-def is_loading(role: str) -> bool:
-    """Whether a role brings tiles from global memory."""
-    return role == LOAD or role.startswith(f"{LOAD}_")
+def _check_registers(kernel: KernelOp, roles: Mapping[str, Role], threads: int) -> None:
+    """What warpgroups get of the register file is what they start with, together."""
+    groups = {
+        at // _GROUP: each.registers
+        for each in roles.values()
+        for at in range(each.first, each.first + each.warps)
+    }
+    pool = _entry_registers(threads) * threads
+    used = _GROUP * _WARP * sum(groups.values())
+    if used > pool:
+        shown = ", ".join(f"{each.registers} for {each.name}" for each in roles.values())
+        raise PassFailedException(
+            kernel,
+            f"expected at most the {pool} registers in a CTA with which {threads} threads start, "
+            f"got {used}: of a thread {shown}",
+        )
+
+
+def _check_warps(
+    kernel: KernelOp, rows: Sequence[RoleRow], ops: Mapping[str, Sequence[Operation]]
+) -> None:
+    """Refuse warps that hold register tiles as other ones would."""
+    assert kernel.threads is not None
+    computing = kernel.threads.value.data // _WARP
+    for row in rows:
+        found = next((op for op in ops[row.name] if _holds_tiles(op)), None)
+        if row.warps not in (None, computing) and found is not None:
+            raise PassFailedException(
+                found,
+                f"expected the {computing} warps of the schedule in role '{row.name}', which has "
+                f"tiles in registers, got {row.warps}",
+            )
+
+
+def _holds_tiles(op: Operation) -> bool:
+    return any(space_of(value) == RMEM for value in (*op.operands, *op.results))
+
+
+def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> None:
+    """Refuse multiplies that a plan with several roles cannot have."""
+    teams = {row.name: row.teams for row in rows}
+    for op in kernel.body.block.walk():
+        if isinstance(op, GemmOp) and isinstance(op.atom, Sm80MmaType):
+            raise PassFailedException(
+                op,
+                f"expected multiplies by warpgroups (wgmma) in the role plan '{plan}', got "
+                "mma.sync; take warps = (4,1) on sm_90a where the operands allow it, or the plan "
+                "uniform",
+            )
+        if max(teams.values()) > 1 and effects_of(op).unit is Unit.TCGEN05:
+            raise PassFailedException(
+                op,
+                "expected the role plan specialized where multiplies accumulate in tensor memory "
+                f"(one warp issues them, and the accumulators alternate), got '{plan}'",
+            )
 
 
 def _part_loads(kernel: KernelOp) -> None:
@@ -235,27 +266,27 @@ def _part_loads(kernel: KernelOp) -> None:
     """
     roles = {role.name: role for role in roles_of(kernel)}
     assert kernel.schedule is not None
-    if LOAD not in roles or roles[LOAD].warps > 1 or kernel.schedule.data.split_loads == "no":
+    if kernel.schedule.data.split_loads == "no":
         return
-    edges = [edge for edge in edges_of(kernel) if edge.producer == LOAD]
+    edges = [edge for edge in edges_of(kernel) if is_load(edge.writers[0])]
+    loaders = {edge.producer for edge in edges}
+    if [role.name for role in roles.values() if role.elect] != list(loaders):
+        return
     deepest = max((depth(edge.block) for edge in edges), default=0)
     if sum(depth(edge.block) == deepest for edge in edges) < 2:
         return
-    if MULTIPLY in roles:
-        return
-    warps = _GROUP - (roles[PREPARE].warps if PREPARE in roles else 0)
-    listed = kernel.attributes[ROLES]
-    assert isinstance(listed, DictionaryAttr)
-    data = dict(listed.data)
+    (loader,) = (roles[name] for name in loaders)
+    beside = [role for role in roles.values() if loader.first < role.first < loader.first + _GROUP]
+    warps = _GROUP - sum(role.warps for role in beside)
     for number, edge in enumerate(edges):
         warp = max(0, number - max(0, len(edges) - warps))
-        if not warp:
-            continue
-        name = f"{LOAD}_{warp}"
-        data[name] = DenseArrayBase.from_list(i64, (warp, 1, roles[LOAD].registers))
-        for writer in edge.writers:
-            writer.attributes["role"] = StringAttr(name)
-    kernel.attributes[ROLES] = DictionaryAttr(data)
+        if warp:
+            name = f"{loader.name}_{warp}"
+            roles[name] = replace(loader, name=name, first=loader.first + warp)
+            give(name, *edge.writers)
+    kernel.attributes[ROLES] = DictionaryAttr(
+        {role.name: _numbers(role) for role in roles.values()}
+    )
 
 
 def _entry_registers(threads: int) -> int:
@@ -263,12 +294,11 @@ def _entry_registers(threads: int) -> int:
     return min(255, _REGISTER_FILE // threads) // 8 * 8
 
 
-def _check_accumulators(kernel: KernelOp, threads: int, registers: int) -> None:
+def _check_accumulators(kernel: KernelOp, threads: int, roles: Mapping[str, Role]) -> None:
     """A warpgroup's multiply has to fit what the kernel starts with, and all accumulators what the
     role gets.
     """
     entry = _entry_registers(threads)
-    budget = registers or entry
     for op in kernel.body.block.walk():
         if not isinstance(op, GemmOp) or not isinstance(op.atom, Sm90MmaType):
             continue
@@ -282,8 +312,10 @@ def _check_accumulators(kernel: KernelOp, threads: int, registers: int) -> None:
                 f"starts, got {needed} for {atom.name}; take a narrower tile or fewer warps",
             )
     held, where = most_accumulators(kernel)
+    if where is None:
+        return
+    budget = roles[role_of(where) or MAIN].registers or entry
     if held > budget:
-        assert where is not None
         raise PassFailedException(
             where,
             f"expected accumulators that live at one time in at most {budget} registers of a "

@@ -16,7 +16,7 @@ from xdsl.traits import is_side_effect_free
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, MapOp
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
-from cutedialect.passes.roles.assign_warp_roles import Role, is_elected, is_of_pair
+from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 
 _SHARED = (AllocSmemOp, AllocTmemOp, CreateOp, FenceTensorMapsOp)
 
@@ -36,7 +36,7 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
             role.warps,
             body,
             role.registers or None,
-            elect=is_elected(role.name, role.warps),
+            elect=role.elect,
             instances=role.instances,
             pair=any(map(is_of_pair, body.walk())),
         )

@@ -40,7 +40,8 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.layout import Layout
-from cutedialect.passes.roles.assign_warp_roles import MAIN, MULTIPLY, Role, is_of_pair
+from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
+from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.synchronize.ring_edges import depth
 
 
@@ -62,7 +63,10 @@ def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], mo
     writing = _places(block, multiplies)
     reading = _places(block, readers)
     stages = most if depth(block) else 1
-    reader = next(role for role in roles if role.name == MAIN)
+    writer, reader = (
+        next(role for role in roles if role.name == _role_of(users[0]))
+        for users in (multiplies, readers)
+    )
     teams = reader.instances if depth(block) else 1
     pairs = any(is_of_pair(op) for op in multiplies)
     arriving = reader.warps // teams * (2 if pairs else 1)
@@ -79,13 +83,13 @@ def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], mo
     last = [op for op in top.ops if isinstance(op, AllocSmemOp | AllocTmemOp)][-1]
     producer, consumer = StateOp("producer", create.ring), StateOp("consumer", create.ring)
     top.insert_op_after(create, last)
-    for state, role in ((producer, MULTIPLY), (consumer, MAIN)):
+    for state, role in ((producer, writer.name), (consumer, reader.name)):
         _give(state, alloc, role)
         top.insert_op_after(state, create)
     for role, state, places, users, begin, end in (
-        (MULTIPLY, producer, writing, multiplies, ProducerAcquireOp(create.ring, producer.state),
+        (writer.name, producer, writing, multiplies, ProducerAcquireOp(create.ring, producer.state),
          ProducerCommitOp(create.ring, producer.state)),
-        (MAIN, consumer, reading, readers, ConsumerWaitOp(create.ring, state=consumer.state),
+        (reader.name, consumer, reading, readers, ConsumerWaitOp(create.ring, state=consumer.state),
          ConsumerReleaseOp(create.ring, consumer.state)),
     ):  # fmt: skip
         index = IndexOp(state.state)
@@ -114,6 +118,12 @@ def _users(alloc: AllocTmemOp) -> tuple[list[Operation], list[Operation]]:
         op = use.operation
         (multiplies if isinstance(op, GemmOp) else readers).append(op)
     return multiplies, readers
+
+
+def _role_of(op: Operation) -> str | None:
+    """The role of an op, or of who uses what it shows of a buffer."""
+    users = (use.operation for result in op.results for use in result.uses)
+    return role_of(op) or next((role_of(user) for user in users), None)
 
 
 def _give(op: Operation, like: Operation, role: str) -> None:

@@ -38,6 +38,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WgmmaFenceOp,
     WgmmaWaitOp,
 )
+from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
@@ -53,7 +54,7 @@ from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.assign_warp_roles import MULTIPLY, Role, is_of_pair
+from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import buffer_bytes, room, stages_of_results
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.multiply_groups import (
@@ -195,7 +196,9 @@ def _insert_ring(
         assert block.first_op is not None
         block.insert_op_before(state, block.first_op)
     is_async = any(_is_read_by_multiplies(site) for site in sites)
-    commits = edge.consumer == MULTIPLY
+    commits = any(
+        effects_of(each).unit is Unit.TCGEN05 for site in sites for op in site for each in op.walk()
+    )
     _load(writers, create, producer, buffers, is_async)
     for site in sites:
         _use(site, create, consumer, buffers, groups, commits)

@@ -4,30 +4,29 @@ reads together are one edge, and become one ring.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     CopyOp,
-    FragmentType,
     KernelOp,
-    MemRefType,
     SubviewOp,
     TransposeOp,
 )
-from cutedialect.dialects.cute_nvgpu import TransposeCopyType, WidenCopyType
+from cutedialect.dialects.effects import RMEM, space_of
+from cutedialect.passes.roles.crossing_tiles import role_of
+from cutedialect.passes.roles.role_plan import MAIN
 
 FILLS = "fills"
 READS = "reads"
 """The attributes of ops that fill a ring, and of those that read some: their numbers."""
 READS_EARLY = "reads_early"
 """The same of ops behind which others still read the trip's stage, while the next trip runs."""
-MAIN = "main"
-"""The role that computes; of whatever has no role of its own."""
 _COMPUTED_STAGES = 2
 
 
@@ -42,22 +41,10 @@ class Edge:
     producer: str
     consumer: str
 
-
-def is_preparing(op: Operation) -> bool:
-    """Whether an op brings a tile from shared memory to shared memory, transposed or converted."""
-    return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType | WidenCopyType)
-
-
-def is_load(op: Operation) -> bool:
-    """Whether an op brings a tile from global to shared memory, by whatever atom."""
-    if not isinstance(op, CopyOp):
-        return False
-    source, destination = op.source.type, op.destination.type
-    return (
-        isinstance(source, MemRefType)
-        and isinstance(destination, MemRefType)
-        and (source.space, destination.space) == ("gmem", "smem")
-    )
+    @property
+    def crosses(self) -> bool:
+        """Whether what one role has computed goes to another one."""
+        return all(space_of(writer.source) == RMEM for writer in self.writers)
 
 
 def edges_of(kernel: KernelOp) -> list[Edge]:
@@ -67,15 +54,21 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         alloc = writer.destination.owner
         if not isinstance(alloc, AllocSmemOp):
             continue
-        if not (is_load(writer) or is_preparing(writer) or crosses(writer)):
+        users = _readers(alloc, writer)
+        producer = role_of(writer) or MAIN
+        consumers = {role_of(op) or MAIN for op in users}
+        if consumers == {producer}:
             continue
         block = writer.parent
         assert block is not None
-        readers = _readers(alloc, writer, block)
-        if not readers:
-            raise PassFailedException(writer, "expected a reader of what is loaded, got none")
-        consumer = next(iter(_reading_roles(alloc, writer)), _role_of(readers[0]))
-        edge = Edge([alloc], [writer], readers, block, _role_of(writer), consumer)
+        if len(consumers) != 1:
+            raise PassFailedException(
+                writer,
+                "expected one role to read a tile in shared memory, got "
+                f"{', '.join(sorted(consumers)) or 'none'}",
+            )
+        readers = _places(block, users)
+        edge = Edge([alloc], [writer], readers, block, producer, consumers.pop())
         for other in [each for each in edges if each.block is block]:
             if other.producer == edge.producer and set(other.readers) & set(edge.readers):
                 edges.remove(other)
@@ -92,44 +85,23 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
     return edges
 
 
-def crosses(op: Operation) -> bool:
-    """Whether an op writes a register tile to shared memory for another role to read."""
-    if not isinstance(op, CopyOp) or not isinstance(op.source.type, FragmentType):
-        return False
-    alloc = op.destination.owner
-    if not isinstance(alloc, AllocSmemOp):
-        return False
-    return any(role != _role_of(op) for role in _reading_roles(alloc, op))
-
-
-def _reading_roles(alloc: AllocSmemOp, writer: CopyOp) -> list[str]:
-    """The roles of the ops that read a buffer, each once."""
-    found: dict[str, None] = {}
+def _readers(alloc: AllocSmemOp, writer: CopyOp) -> list[Operation]:
+    """The ops that read a buffer, beside who fills it."""
+    found: list[Operation] = []
     pending = [use.operation for use in alloc.result.uses if use.operation is not writer]
     while pending:
         op = pending.pop()
         if isinstance(op, SubviewOp | TransposeOp):
             pending += [use.operation for use in op.results[0].uses]
-        elif "role" in op.attributes:
-            found[_role_of(op)] = None
-    return list(found)
+        else:
+            found.append(op)
+    return found
 
 
-def _role_of(op: Operation) -> str:
-    """The role that an op was given; control around several ops is the main program's."""
-    given = op.attributes.get("role")
-    return given.data if isinstance(given, StringAttr) else MAIN
-
-
-def _readers(alloc: AllocSmemOp, writer: CopyOp, block: Block) -> list[Operation]:
-    """The ops of `block` that read a buffer, or that hold ops which do."""
+def _places(block: Block, readers: Sequence[Operation]) -> list[Operation]:
+    """The ops of `block` that are some readers, or hold them."""
     found: set[Operation] = set()
-    pending = [use.operation for use in alloc.result.uses if use.operation is not writer]
-    while pending:
-        op = pending.pop()
-        if isinstance(op, SubviewOp | TransposeOp):
-            pending += [use.operation for use in op.results[0].uses]
-            continue
+    for op in readers:
         inside = block.find_ancestor_op_in_block(op)
         if inside is None:
             raise PassFailedException(
@@ -143,7 +115,7 @@ def stages_of(edge: Edge, stages: int) -> int:
     """Stages of an edge's ring where loads have so many: what a role computes for another one it
     computes a trip ahead at most.
     """
-    return min(_COMPUTED_STAGES, stages) if edge.producer == MAIN else stages
+    return min(_COMPUTED_STAGES, stages) if edge.crosses else stages
 
 
 def depth(block: Block) -> int:

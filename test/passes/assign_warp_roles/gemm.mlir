@@ -5,8 +5,8 @@
 // BLESSED CHECK
 // CHECK: builtin.module {
 // CHECK-NEXT:   cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %B: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %D: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %alpha: f32) attributes {schedule = #cute.schedule<"tile = (64,64,32), warps = (2,2), stages = 3, roles = uniform, raster = 8, epilogue = direct">, threads = 128 : i32} {
-// CHECK-NEXT:     %sA = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
-// CHECK-NEXT:     %s = cute.alloc_smem {role = "main"} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
+// CHECK-NEXT:     %sA = cute.alloc_smem : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
+// CHECK-NEXT:     %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
 // CHECK-NEXT:     %0 = cute.block_idx x
 // CHECK-NEXT:     %1 = cute.dim %D, 0 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // CHECK-NEXT:     %2 = arith.constant 64 : i32

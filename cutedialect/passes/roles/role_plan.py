@@ -1,0 +1,130 @@
+"""Role plans as data: which roles a kernel has, which ops each takes, and its warps. A plan is
+text, a row for each role:
+
+    load 1+ @40: loads; mma 4 @152: multiplies; main * @216: rest
+
+that is its name, how many warps it has (`*`: those of the schedule; `1+`: more, up to a warpgroup,
+where threads have to do what it takes; `2x*`: two teams of them, which take work items in turns),
+the registers of its threads (`@`, else those of the schedule), and the kinds of ops that it takes.
+An op has the role of the first row that takes it. Adding a plan is adding a row to `PLANS`; a
+schedule may bring its own, in parentheses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from cutedialect.dialects.cute import CopyOp, GemmOp
+from cutedialect.dialects.cute_nvgpu import TmaPrefetchOp, TransposeCopyType, WidenCopyType
+from cutedialect.dialects.effects import Unit, effects_of, space_of
+
+MAIN = "main"
+"""The role of everything in a kernel without others, and of what no other one takes."""
+PREPARING_WARPS = 2
+"""Warps that transpose or convert operands in shared memory."""
+_BUILT_IN = (
+    f"load 1+: loads; prepare {PREPARING_WARPS}: prepares; mma 1: tensor_multiplies; {MAIN} *: rest"
+)
+PLANS = {
+    # Every warp does everything: what Ampere's multistage kernels do.
+    "uniform": f"{MAIN} *: rest",
+    # Beside the warps that compute: one that loads, or threads of a warpgroup where they copy;
+    # warps that bring operands into a form that tensor cores read; one that issues multiplies into
+    # tensor memory.
+    "specialized": _BUILT_IN,
+    # The same with teams of warps that take work items in turns.
+    "alternate": _BUILT_IN.replace(f"{MAIN} *", f"{MAIN} 2x*"),
+}
+
+
+def is_load(op: Operation) -> bool:
+    """Whether an op brings a tile from global to shared memory, by whatever atom."""
+    return isinstance(op, CopyOp) and (space_of(op.source), space_of(op.destination)) == (
+        "gmem",
+        "smem",
+    )
+
+
+def is_preparing(op: Operation) -> bool:
+    """Whether an op brings a tile from shared memory to shared memory, transposed or converted."""
+    return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType | WidenCopyType)
+
+
+KINDS: dict[str, Callable[[Operation], bool]] = {
+    "loads": lambda op: is_load(op) or isinstance(op, TmaPrefetchOp),
+    "prepares": is_preparing,
+    "multiplies": lambda op: isinstance(op, GemmOp),
+    "tensor_multiplies": lambda op: effects_of(op).unit is Unit.TCGEN05,
+    "rest": lambda op: True,
+}
+"""What a row may take."""
+_ROW = re.compile(
+    r"(?P<name>\w+) (?:(?P<teams>\d+)x)?(?P<warps>\*|\d+)(?P<more>\+)?(?: @(?P<registers>\d+))?"
+    r" ?: ?(?P<kinds>\w+(?: \w+)*)"
+)
+
+
+@dataclass(frozen=True)
+class RoleRow:
+    """One role of a plan; `warps` is None for those of the schedule, `registers` likewise."""
+
+    name: str
+    warps: int | None
+    takes: tuple[str, ...]
+    registers: int | None = None
+    teams: int = 1
+    may_grow: bool = False
+
+    def accepts(self, op: Operation) -> bool:
+        """Whether the row takes an op."""
+        return any(KINDS[kind](op) for kind in self.takes)
+
+    @property
+    def takes_rest(self) -> bool:
+        """Whether the row takes whatever no other one does."""
+        return "rest" in self.takes
+
+
+def rows_of(plan: str) -> tuple[RoleRow, ...]:
+    """The rows of a plan: one of `PLANS` by its name, or rows in parentheses.
+
+    Raises `ValueError` for an unknown name or kind, rows that do not parse, no last row that takes
+    the rest, or several of which none takes loads.
+
+    >>> [row.name for row in rows_of("specialized")]
+    ['load', 'prepare', 'mma', 'main']
+    >>> rows_of("(load 1: loads; main 8 @200: rest)")[1].registers
+    200
+    """
+    text = plan[1:-1] if plan.startswith("(") and plan.endswith(")") else PLANS.get(plan)
+    if text is None:
+        known = ", ".join(PLANS)
+        raise ValueError(f"expected a role plan ({known}) or rows in parentheses, got '{plan}'")
+    rows: list[RoleRow] = []
+    for part in text.split(";"):
+        found = _ROW.fullmatch(part.strip())
+        if found is None:
+            raise ValueError(f"expected 'name warps: kinds' as a role, got '{part.strip()}'")
+        kinds = tuple(found["kinds"].split())
+        if unknown := [kind for kind in kinds if kind not in KINDS]:
+            raise ValueError(
+                f"expected kinds of ops ({', '.join(KINDS)}) for the role {found['name']}, got "
+                f"{unknown[0]}"
+            )
+        warps = None if found["warps"] == "*" else int(found["warps"])
+        registers = None if found["registers"] is None else int(found["registers"])
+        teams, may_grow = int(found["teams"] or 1), found["more"] is not None
+        rows.append(RoleRow(found["name"], warps, kinds, registers, teams, may_grow))
+    rests = [row.name for row in rows if row.takes_rest]
+    if rests != [MAIN] or rows[-1].name != MAIN or len({row.name for row in rows}) < len(rows):
+        raise ValueError(
+            f"expected roles of different names, of which the last, '{MAIN}', takes the rest, got "
+            f"'{text}'"
+        )
+    if len(rows) > 1 and not any("loads" in row.takes for row in rows):
+        raise ValueError(f"expected a role that takes loads, got '{text}'")
+    return tuple(rows)

@@ -1,0 +1,143 @@
+"""Role plans that a schedule brings: multiplies in a role apart from the one that computes between
+them, so that scores, weights and results cross roles through shared memory.
+"""
+
+import re
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.passes.roles import role_plan
+from cutedialect.passes.roles.role_plan import rows_of
+
+APART = "roles = (load 1 @40: loads; mma 4 @216: multiplies; main * @240: rest)"
+
+
+@cute.kernel
+def attended(Q, K, V, L, Y, *, tile=(64, 32)):
+    """Attention of unscaled scores: each block rescales what the blocks before it have given."""
+    bq, bk = tile
+    i, _ = cute.tile_index(Y, (bq, None))
+    q = cute.local_tile(Q, (bq, 64), (i, 0))
+    k, v = (cute.local_tile(X, (bk, 64), (None, 0)) for X in (K, V))
+    y, total = cute.zeros((bq, 64)), cute.zeros((bq,))
+    m = cute.full((bq,), -cute.inf)
+    for j in cute.range(k.tiles):
+        s = cute.zeros((bq, bk))
+        cute.gemm(q, k[j].T, s)
+        s = cute.where(cute.coord(s, 1, j * bk) < K.extent, s, -cute.inf)
+        new = cute.maximum(m, cute.row_max(s))
+        r = cute.exp(m - new)
+        p = cute.exp(s - new)
+        total.assign(total * r + cute.row_sum(p))
+        y.assign(y * r)
+        cute.gemm(p.to(V.dtype), v[j], y)
+        m.assign(new)
+    cute.copy(total, cute.local_tile(L, (bq,), (i,)))
+    cute.copy(y, cute.local_tile(Y, (bq, 64), (i, 0)))
+
+
+def attention(kernel, rng, rows, keys):
+    q, k, v = (rng.standard_normal((n, 64)).astype(np.float16) for n in (rows, keys, keys))
+    total, y = np.zeros(rows, np.float32), np.zeros((rows, 64), np.float32)
+    kernel.launch(q, k, v, total, y)
+    s = q.astype(np.float64) @ k.T
+    p = np.exp(s - s.max(1)[:, None])
+    exact = p @ v / p.sum(1)[:, None]
+    assert np.abs(y / total[:, None] - exact).max() <= 2e-3 * np.abs(exact).max()
+
+
+def compiled(schedule):
+    halves = cute.TensorSpec((None, 64), cute.f16)
+    sums, out = cute.TensorSpec((None,), cute.f32), cute.TensorSpec((None, 64), cute.f32)
+    specs = (halves, halves, halves, sums, out)
+    return cute.compile(attended, *specs, arch="sm_90a", schedule=schedule)
+
+
+def test_scores_and_weights_cross_roles():
+    """Trip counts around the ring's three stages; more work items than CTAs."""
+    kernel, rng = compiled(f"{APART}, stages = 3"), np.random.default_rng(0)
+    for trips in (1, 2, 3, 4, 7):
+        attention(kernel, rng, int(rng.integers(1, 400)), 32 * trips - int(rng.integers(0, 32)))
+
+
+def test_who_does_what():
+    """The role of multiplies has nothing but these and copies; the other one all the rest."""
+    kernel = compiled(APART)
+    assert cute.Schedule.parse(kernel.schedule).text() == kernel.schedule
+    text = kernel.stages["cute-synchronize"]
+    parts = dict(zip(*[iter(re.split(r'pipeline\.role "(\w+)"', text)[1:])] * 2, strict=True))
+    assert set(parts) == {"load", "load_1", "load_2", "mma", "main"}
+    assert parts["mma"].count("cute.gemm") == 2
+    assert not re.search(r"cute\.(map|reduce|load)", parts["mma"])
+    assert "cute.gemm" not in parts["main"]
+    # Scores and, to be rescaled, results go over; weights and rescaled results come back.
+    out = r"cute\.copy [^\n]*: !cute\.fragment<(\w+),[^\n]* -> !cute\.memref<\w+, smem"
+    assert re.findall(out, parts["mma"]) == ["f32"] * 3
+    assert re.findall(out, parts["main"]).count("f16") == 1
+    assert any("more than arithmetic on registers" in each.message for each in kernel.remarks)
+
+
+@pytest.mark.parametrize("activation", ["relu", None])
+def test_an_epilogue_in_a_role_of_its_own(activation):
+    rng = np.random.default_rng(1)
+    for m, n, k in ((300, 200, 72), (64, 64, 0), (1, 8, 32)):
+        a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+        got = cute.gemm(
+            a, b, activation=activation, arch="sm_90a", backend="emulator",
+            schedule=f"{APART}, tile = (64,64,32), stages = 3, warps = (4,1)",
+        )  # fmt: skip
+        want = a.astype(np.float64) @ b.astype(np.float64)
+        assert np.array_equal(got, np.maximum(want, 0) if activation else want)
+
+
+def test_a_plan_is_a_row(monkeypatch):
+    """What a project adds to the table is a plan like any other."""
+    rows = "load 1: loads; tensor_cores 4 @216: multiplies; main * @240: rest"
+    monkeypatch.setitem(role_plan.PLANS, "apart", rows)
+    assert [row.name for row in rows_of("apart")] == ["load", "tensor_cores", "main"]
+    kernel = compiled(f"roles = ({role_plan.PLANS['apart']})")
+    assert 'role "tensor_cores"' in kernel.stages["cute-synchronize"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("load 1: loads; main *: everything", r"expected kinds of ops \(loads, .*got everything"),
+        ("load: loads; main *: rest", "expected 'name warps: kinds' as a role, got 'load: loads'"),
+        ("main *: rest; load 1: loads", "of which the last, 'main', takes the rest"),
+        ("mma 4: multiplies; main *: rest", "expected a role that takes loads"),
+        (
+            "load 1: loads; mma 8 @104: multiplies; main * @152: rest",
+            "expected the 4 warps of the schedule in role 'mma', which has tiles in registers, got",
+        ),
+        (
+            "load 1 @56: loads; mma 4 @232: multiplies; main * @232: rest",
+            "expected at most the 64512 registers in a CTA with which 384 threads start, got 66560",
+        ),
+    ],
+)
+def test_plans_that_cannot_be_are_refused(rows, message):
+    with pytest.raises(cute.CompileError, match=message):
+        compiled(f"roles = ({rows})")
+
+
+def test_a_choice_among_tiles_stays_in_its_role():
+    """A branch that one role decides on its tiles cannot steer another one yet."""
+
+    @cute.kernel
+    def skipping(A, B, C, Y):
+        m, n = cute.tile_index(Y, (64, 64))
+        first, second = cute.zeros((64, 64)), cute.zeros((64, 64))
+        cute.gemm(cute.local_tile(A, (64, 32), (m, 0)), cute.local_tile(B, (32, 64), (0, n)), first)
+        with cute.when(cute.any(first > 0.0)):
+            cute.gemm(first.to(A.dtype), cute.local_tile(C, (64, 64), (0, n)), second)
+        cute.copy(second, cute.local_tile(Y, (64, 64), (m, n)))
+
+    shapes = ((None, 32), (32, None), (64, None))
+    specs = [cute.TensorSpec(shape, cute.f16) for shape in shapes]
+    with pytest.raises(cute.CompileError, match="computed from tiles to stay in their role"):
+        cute.compile(
+            skipping, *specs, cute.TensorSpec((None, None), cute.f32), arch="sm_90a", schedule=APART
+        )
