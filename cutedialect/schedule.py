@@ -10,7 +10,7 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, Unpack, get_args
 
-from cutedialect.choices import Epilogue, Order, Overlap, Reduction, Roles, Scheduler, Switch
+from cutedialect.choices import Epilogue, Loads, Order, Overlap, Reduction, Roles, Scheduler, Switch
 
 
 class ScheduleError(ValueError):
@@ -37,6 +37,7 @@ class Choices(TypedDict, total=False):
     overlap: Overlap | None
     overlap_tiles: Switch | None
     split_loops: Switch | None
+    loads: Loads | None
     split_loads: Switch | None
     swap_ab: Switch | None
     split_k: int | None
@@ -77,6 +78,8 @@ class Schedule:
         result is computed on, where a role computes tile after tile.
     split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
         that take a branch, such as that around a mask.
+    loads: "threads" lets a warpgroup bring operands to shared memory by asynchronous copies of 16
+        bytes where TMA could: rows that begin at odd multiples of 16 bytes come faster so.
     split_loads: "no" lets one thread load what TMA loads in a loop, in the order of the program;
         else each operand with a ring of its own has a loading warp of its own.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
@@ -103,6 +106,7 @@ class Schedule:
     overlap: Overlap | None = None
     overlap_tiles: Switch | None = None
     split_loops: Switch | None = None
+    loads: Loads | None = None
     split_loads: Switch | None = None
     swap_ab: Switch | None = None
     split_k: int | None = None
@@ -201,6 +205,7 @@ _WORDS = {
     "overlap": get_args(Overlap),
     "overlap_tiles": get_args(Switch),
     "split_loops": get_args(Switch),
+    "loads": get_args(Loads),
     "split_loads": get_args(Switch),
     "swap_ab": get_args(Switch),
     "epilogue": get_args(Epilogue),

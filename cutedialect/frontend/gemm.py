@@ -508,6 +508,7 @@ class GemmCall:
         problem = Problem(
             m, n, k, batch, self.a.dtype.bits, self.out_dtype.bits,
             transposed=self._transposed(specs),
+            across=self._across_k(specs),
             align=min(a.align, b.align),
             out_align=out.align,
             pitches=(_pitch(self.a, a), _pitch(self.b, b)),

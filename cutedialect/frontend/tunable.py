@@ -30,6 +30,7 @@ _VARIED: dict[str, tuple[Any, ...]] = {
     "overlap": ("no", "yes", "turns"),
     "overlap_tiles": ("no", "yes"),
     "split_loops": ("no", "yes"),
+    "loads": ("threads",),
     "split_loads": ("no", "yes"),
 }
 

@@ -19,6 +19,7 @@ from cutedialect.frontend.library.gemm_schedules import (
     choose_schedule,
     cycles,
     gemm_schedules,
+    raster_for,
 )
 
 PROCESSORS = 132
@@ -73,11 +74,31 @@ def test_choices_keep_to_the_rules():
             cycles(each, problem)
             for each in listed
             if problem.takes(each) and (each.swap_ab == "no" or problem.m < problem.n)
-            and (each.swap_ab == "no" or (problem.m <= 256 and problem.k > 1))
+            and (each.swap_ab == "no" or (problem.m <= 512 and problem.k > 1))
         )  # fmt: skip
         assert cycles(chosen, problem) <= best
     assert split > 20
     assert swapped > 20
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tile", "cluster", "swap", "raster"),
+    [
+        ((528, 4096, 14336), (128, 160), (1, 1), "no", 8),
+        ((776, 2048, 8192), (128, 128), (1, 1), "no", 8),
+        ((1224, 24576, 1536), (128, 192), (1, 1), "no", 16),
+        ((5992, 1616, 832), (128, 128), (1, 1), "no", 2),
+        ((152, 2560, 2560), (64, 64), (1, 1), "no", 4),
+        ((152, 2560, 2560), (64, 64), (1, 1), "yes", 1),
+        ((136, 8192, 3584), (128, 96), (1, 1), "yes", 1),
+        ((776, 2048, 8192), (128, 128), (1, 2), "no", 1),
+        ((8192, 8192, 8192), (128, 256), (2, 1), "no", 8),
+    ],
+)
+def test_a_panel_of_the_longer_operand_is_shared_by_neighbors(sizes, tile, cluster, swap, raster):
+    """Where all orders read the same, the one that was fastest on an H100, by up to 1.7 times."""
+    schedule = cute.Schedule(tile=(*tile, 64), cluster=cluster, swap_ab=swap)
+    assert raster_for(Problem(*sizes, 1, 16, 16), schedule) == raster
 
 
 @pytest.mark.parametrize(

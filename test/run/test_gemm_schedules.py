@@ -69,6 +69,19 @@ def test_the_list_can_be_read_and_compiled_whole():
         assert 1 <= prod(schedule.cluster) <= 8  # what every device with clusters has
 
 
+@pytest.mark.parametrize("majors", ["TN", *ACROSS])
+@pytest.mark.parametrize("cluster", [(1, 1), (2, 1)])
+def test_threads_load_what_tma_could(cluster, majors):
+    """Rows at odd multiples of 16 bytes, ragged tiles, and no tensor map of an operand."""
+    schedule = cute.Schedule(tile=(128, 64, 64), cluster=cluster, loads="threads", stages=3)
+    a, b = problem(schedule, np.float16, 328, (8, 8), majors)
+    check(a, b, schedule)
+    kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=schedule)
+    assert "cp.async.cg.shared.global" in kernel.ptx
+    assert "cp.async.bulk.tensor.2d.shared" not in kernel.ptx
+    assert kernel.assembly.spill_stores == 0
+
+
 @pytest.mark.parametrize(("schedule", "dtype"), EVERY)
 def test_schedule(schedule, dtype):
     """Compiled as `cute.gemm` compiles it, assembled without a word, run on ragged tiles."""

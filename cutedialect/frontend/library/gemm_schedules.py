@@ -23,20 +23,17 @@ _TILES = {
     (256, 128): ((1, 2),),
     (192, 192): ((1, 2), (1, 1)),
     (192, 160): ((1, 2), (1, 1)),
+    (128, 224): ((2, 1), (1, 1)),
     (128, 192): ((2, 1), (1, 1)),
     (192, 128): ((1, 2), (1, 1)),
-    (128, 160): ((2, 1), (1, 1)),
+    (128, 160): ((1, 1),),
     (128, 128): ((1, 1), (1, 2)),
-    (64, 256): ((1, 1),),
     (128, 96): ((1, 2),),
     (64, 160): ((2, 1),),
     (128, 64): ((1, 1), (1, 2)),
     (64, 128): ((1, 1), (2, 1)),
-    (64, 96): ((1, 1),),
     (64, 64): ((1, 1),),
-    (64, 48): ((1, 1),),
     (64, 32): ((1, 1),),
-    (64, 16): ((1, 1),),
     (64, 8): ((1, 1),),
 }
 # Two warpgroups that take tiles in turns: one stores its results while the other multiplies.
@@ -44,10 +41,13 @@ _ALTERNATE = ((128, 128), (64, 256), (64, 128), (64, 64))
 # Tiles of two lines: half as many waits on barriers, but fewer stages.
 _DEEP = ((64, 128), (64, 112), (64, 96), (64, 64), (64, 48), (64, 16))
 # Tiles of the transposed product, whose columns are the few rows of A, of one line and of two.
-_SWAPPED = ((128, 96), (128, 64), (128, 48), (128, 32), (64, 16))
-_SWAPPED_DEEP = ((128, 96), (128, 64), (64, 96), (64, 64), (64, 32), (64, 16), (64, 8))
+_SWAPPED = (
+    (128, 208), (128, 176), (128, 160), (128, 144), (128, 128), (128, 96), (128, 64), (128, 48),
+    (128, 32), (64, 16),
+)  # fmt: skip
+_SWAPPED_DEEP = ((64, 64), (64, 48), (64, 32), (64, 16), (64, 8))
 # A problem with more rows than this keeps its product as it is.
-_MOST_SWAPPED = 256
+_MOST_SWAPPED = 512
 # Parts of the depth that CTAs share, as many as have this many steps each, and no more of them all
 # than so many for each multiprocessor.
 _PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
@@ -58,47 +58,50 @@ _LINE = 128
 _PROCESSORS = 132
 # Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, and at least. Shared
 # memory meanwhile reads the rows, so many cycles, and takes what is loaded, so many bytes in one.
-_COLUMN, _MULTIPLY = 0.42, 16
-_ROWS_READ, _SHARED_BYTES = 16, 128
+_COLUMN, _MULTIPLY = 0.345, 16.0
+_ROWS_READ, _SHARED_BYTES = 14.1, 128
 # Bytes in a cycle that one multiprocessor gets from L2, and all of them. Rows that begin at
-# multiples of no more than so many bytes take that many times as long.
-_L2_BYTES, _L2_ALL = 109.0, 16200.0
-_PITCHES = {128: 1.0, 64: 1.54, 32: 1.83, 16: 3.29}
+# multiples of no more than so many bytes take that many times as long; operands that are contiguous
+# across the depth take less time, and so many cycles for each step.
+_L2_BYTES, _L2_ALL = 107.0, 13500.0
+_PITCHES = {128: 1.0, 64: 1.62, 32: 1.87, 16: 2.99}
+_ACROSS, _ACROSS_STEP = 0.919, 10.0
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
 _COPIES = {16: (0.0, 0.0), 8: (0.0624, 0.0), 4: (0.0421, 913.0), 2: (0.145, 1030.0)}
-# The exponents with which the parts of a step, and multiprocessors and memory, add up.
-_STEP_NORM, _MEMORY_NORM = 7.64, 2.36
+# The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
+# and memory, add up.
+_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 8.04, 10.0, 2.39
 # Cycles that a step of a lone warpgroup waits, half as many where two take turns; that it waits for
 # the other CTAs of a cluster, alone or beside others; a ring of few stages waits longer.
-_WAIT = 38.9
-_CLUSTER_WAITS = (82.8, 138.0)
-_CLUSTER = 1.043
-_FEW_STAGES, _SHORT_RING = 4, 1.173
+_WAIT = 42.0
+_CLUSTER_WAITS = (81.8, 140.0)
+_CLUSTER = 1.058
+_FEW_STAGES, _SHORT_RING = 4, 1.067
 # Cycles of a tile besides its steps: at least, for each accumulator of a thread, and for each where
 # rows of the output are aligned to less than 16 bytes, or to less than 4.
-_TILE, _VALUE = 36.6, 47.1
+_TILE, _VALUE = 36.8, 40.1
 _NARROW_VALUE, _SINGLE_VALUE = 37.6, 112.0
 # And where CTAs share the tile: in all, for each accumulator, and for each of each part.
-_SHARE, _SHARE_VALUE, _PART_VALUE = 3330.0, 49.7, 42.2
+_SHARE, _SHARE_VALUE, _PART_VALUE = 3010.0, 26.3, 25.2
 # What an estimate with shared tiles has to be better by: it is less certain.
 _SHARED_MARGIN = 1.06
 # The last tile's stores, for each accumulator, where multiplies hide those of the others.
-_LAST_VALUE = 14.8
+_LAST_VALUE = 14.2
 # What of a last wave that is not full is not felt, since CTAs are not in step.
-_STRAGGLERS = 0.115
+_STRAGGLERS = 0.122
 # Cycles of a launch; bytes from memory in one.
-_LAUNCH, _MEMORY_BYTES = 3590.0, 5000.0
+_LAUNCH, _MEMORY_BYTES = 4020.0, 3060.0
 # What is left of the fit for a tile: its steps and ends take so many times as long; the same where
 # two take turns.
 _FACTORS = {
-    (64, 112): 1.057, (128, 256): 1.103, (256, 128): 1.126, (192, 192): 1.222, (192, 160): 1.244,
-    (128, 192): 1.102, (192, 128): 1.198, (128, 160): 1.13, (128, 128): 1.1, (64, 256): 0.908,
-    (128, 96): 1.039, (64, 160): 0.95, (128, 64): 1.016, (64, 128): 0.885, (64, 96): 0.866,
-    (128, 48): 0.875, (128, 32): 1.03, (64, 64): 0.814, (64, 48): 0.893, (64, 32): 0.755,
-    (64, 16): 0.814, (64, 8): 0.736,
+    (64, 8): 0.957, (64, 16): 0.865, (64, 32): 0.877, (64, 48): 0.824, (64, 64): 0.806,
+    (64, 96): 0.776, (64, 112): 0.822, (64, 128): 0.776, (64, 160): 0.864, (128, 32): 1.116,
+    (128, 48): 1.097, (128, 64): 0.949, (128, 96): 0.945, (128, 128): 1.031, (128, 144): 1.068,
+    (128, 160): 1.048, (128, 176): 1.1, (128, 192): 1.042, (128, 208): 1.085, (128, 224): 1.113,
+    (128, 256): 1.13, (192, 128): 1.133, (192, 160): 1.232, (192, 192): 1.235, (256, 128): 1.167,
 }  # fmt: skip
 _ALTERNATE_FACTORS = {
-    (128, 128): 1.025, (64, 256): 1.056, (64, 128): 0.997, (64, 64): 0.965,
+    (64, 64): 0.9, (64, 128): 0.89, (64, 256): 1.047, (128, 128): 0.988,
 }  # fmt: skip
 # Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
 _RING = 226 * 1024
@@ -106,7 +109,8 @@ _CHUNK = 64
 _TRANSPOSED_ROWS = 32
 # By so many fewer accumulators has a thread room where three warpgroups share the registers.
 _FEWER_OF_THREE = 32
-_RASTERS = (2, 4, 8, 16, 32)
+_RASTERS = (1, 2, 4, 8, 16, 32)
+_FEW_COLUMNS = 4
 
 
 @dataclass(frozen=True)
@@ -115,8 +119,9 @@ class Problem:
 
     most_values: accumulators that a thread may hold. blocks: what the rows, columns and depth of a
     tile have to divide, 0 for anything. transposed: whether tiles of A and of B are transposed in
-    shared memory before they are multiplied. align, out_align: bytes, up to 16, of which the rows
-    of the operands and of the output begin at multiples. pitches: the same, up to 128, of A and B.
+    shared memory before they are multiplied. across: whether A and B are contiguous along another
+    dimension than the depth. align, out_align: bytes, up to 16, of which the rows of the operands
+    and of the output begin at multiples. pitches: the same, up to 128, of A and B.
     """
 
     m: int
@@ -128,6 +133,7 @@ class Problem:
     most_values: int = 128
     blocks: tuple[int, int, int] = (0, 0, 0)
     transposed: tuple[bool, bool] = (False, False)
+    across: tuple[bool, bool] = (False, False)
     align: int = 16
     out_align: int = 16
     pitches: tuple[int, int] = (128, 128)
@@ -332,7 +338,10 @@ def _tile_cycles(schedule: Schedule, problem: Problem, parts: int, active: int) 
     """Cycles from one tile, or one of the parts of one, to the next, on so many multiprocessors."""
     assert schedule.tile is not None
     trips = _ceil(_ceil(problem.k, schedule.tile[2]), parts)
-    return trips * _step_cycles(schedule, problem, active) + _end_cycles(schedule, problem)
+    steps = trips * _step_cycles(schedule, problem, active)
+    whole = steps + _end_cycles(schedule, problem)
+    # Of two that take turns one stores while the other multiplies.
+    return _norm(_TEAMS_NORM, steps, whole / 2) if schedule.roles == "alternate" else whole
 
 
 def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
@@ -350,7 +359,11 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         moved = loaded + 2 * again + rows * line + rows // 64 * columns * line
         shared = max(shared, moved / _SHARED_BYTES)
     pitches = problem.pitches[::-1] if schedule.swap_ab == "yes" else problem.pitches
-    a, b = (_PITCHES[max(16, min(128, pitch))] for pitch in pitches)
+    is_across = problem.across[::-1] if schedule.swap_ab == "yes" else problem.across
+    a, b = (
+        _PITCHES[max(16, min(128, pitch))] * (_ACROSS if turned else 1.0)
+        for pitch, turned in zip(pitches, is_across, strict=True)
+    )
     read = (rows * a / along + columns * b / across) * line
     each, step = _COPIES[max(2, min(16, problem.align))]
     found = _norm(
@@ -360,6 +373,7 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         read * (1 / _L2_BYTES + active / _L2_ALL),
         each * loaded + step,
     )
+    found += sum(is_across) * _ACROSS_STEP
     is_alone = warpgroups(schedule) == 1
     if is_alone:
         found += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
@@ -372,16 +386,11 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
 
 
 def _end_cycles(schedule: Schedule, problem: Problem) -> float:
-    """Cycles of a tile besides its steps: none where another warpgroup multiplies meanwhile and TMA
-    stores.
-    """
+    """Cycles of a tile besides its steps."""
     each = _VALUE
     if problem.out_align < 16:
         each += _NARROW_VALUE if problem.out_align >= 4 else _SINGLE_VALUE
-    ends = _TILE + each * _values(schedule)
-    if schedule.roles != "alternate":
-        return ends
-    return 0.0 if problem.out_align >= 16 else ends / 2
+    return _TILE + each * _values(schedule)
 
 
 def _transposed_extents(schedule: Schedule, problem: Problem) -> int:
@@ -398,8 +407,12 @@ def _sides(schedule: Schedule, problem: Problem) -> tuple[bool, bool]:
 
 
 def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
-    """Rows of blocks that are walked together: the fewest (`tall`: the most) for which a wave of
-    tiles, a rectangle as nearly square as it can be, reads hardly more than it must.
+    """Rows of blocks that are walked together, for which a wave of tiles, a rectangle as nearly
+    square as it can be, reads hardly more than it must: the fewest (`tall`: the most) of them.
+
+    Where CTAs of one wave compute all columns, or all rows, each height reads the same. But those
+    that start one after the other share a panel of the longer operand best: then all rows of a wide
+    output are walked together, or one of a tall output, two of one with more than a few columns.
     """
     (height, width), (m, n) = _block(schedule), _extents(schedule, problem)
     assert schedule.cluster is not None
@@ -414,7 +427,13 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
 
     limit = min(map(read, _RASTERS)) * 1.05
     fitting = [raster for raster in _RASTERS if read(raster) <= limit]
-    return fitting[-1] if tall else fitting[0]
+    if tall:
+        return fitting[-1]
+    if schedule.cluster != (1, 1):
+        return fitting[0]
+    if m <= n:
+        return next((raster for raster in fitting if raster >= rows), fitting[0])
+    return next(raster for raster in fitting if raster > 1 or columns <= _FEW_COLUMNS)
 
 
 def _ceil(value: int, step: int) -> int:

@@ -302,6 +302,8 @@ class StagedOperands(KernelBinding):
             atom = TmaLoadType.get(_element(source), (pairs, 2) if pairs > 1 else None, pair=True)
             self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
             return True
+        if self.schedule.loads == "threads" and takes_async_copy(part_of(source), self.arch):
+            return False
         described = self.tensor_map(source, buffer, group[0] if group is not None else 1, element)
         if described is None and group is not None:
             group = None

@@ -168,7 +168,7 @@ def _multiplying(
     registers = _REGISTERS if len(gemms) <= _FEW_MULTIPLIES else _MANY_REGISTERS
     if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
         registers = _PREPARING_REGISTERS
-    if not all(_comes_by_tma(tile) for tile in tiles):
+    if given.loads == "threads" or not all(_comes_by_tma(tile) for tile in tiles):
         registers = _COPYING_REGISTERS
     return plan | {"registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]}
 
