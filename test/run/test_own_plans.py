@@ -79,6 +79,21 @@ def test_who_does_what():
     assert any("more than arithmetic on registers" in each.message for each in kernel.remarks)
 
 
+def test_the_multiplying_role_may_hold_the_result_and_rescale_it():
+    """Factors of rows go over where whole results did, which leave once."""
+    kernel = compiled(APART.replace("multiplies", "multiplies updates"))
+    rng = np.random.default_rng(2)
+    for trips in (1, 2, 5):
+        attention(kernel, rng, int(rng.integers(1, 200)), 32 * trips - int(rng.integers(0, 32)))
+    text = kernel.stages["cute-synchronize"]
+    mma = text.split('pipeline.role "mma"')[1].split("pipeline.role")[0]
+    assert mma.count("cute.map") == 1
+    copies = r"cute\.copy [^\n]*: !cute\.fragment<f32[^\n]* -> !cute\.memref<\w+, smem"
+    loop, _, behind = mma.rpartition("scf.for")[2].partition("\n        }\n")
+    assert len(re.findall(copies, loop)) == 1
+    assert len(re.findall(copies, behind)) == 1
+
+
 @pytest.mark.parametrize("activation", ["relu", None])
 def test_an_epilogue_in_a_role_of_its_own(activation):
     rng = np.random.default_rng(1)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from cutedialect.dialects.cute import CopyOp, GemmOp
+from cutedialect.dialects.cute import CopyOp, GemmOp, MapOp
 from cutedialect.dialects.cute_nvgpu import TmaPrefetchOp, TransposeCopyType, WidenCopyType
 from cutedialect.dialects.effects import Unit, effects_of, space_of
 
@@ -54,10 +54,24 @@ def is_preparing(op: Operation) -> bool:
     return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType | WidenCopyType)
 
 
+def is_update(op: Operation) -> bool:
+    """Whether an op computes what an accumulator of multiplies holds from then on, out of that."""
+    if not isinstance(op, MapOp):
+        return False
+    users = [use.operation for use in op.result.uses]
+    kept = {user.destination for user in users if isinstance(user, CopyOp)}
+    return len(kept) == 1 == len(users) and any(
+        isinstance(use.operation, GemmOp) and use.operation.acc is value
+        for value in kept & {*op.operands}
+        for use in value.uses
+    )
+
+
 KINDS: dict[str, Callable[[Operation], bool]] = {
     "loads": lambda op: is_load(op) or isinstance(op, TmaPrefetchOp),
     "prepares": is_preparing,
     "multiplies": lambda op: isinstance(op, GemmOp),
+    "updates": is_update,
     "tensor_multiplies": lambda op: effects_of(op).unit is Unit.TCGEN05,
     "rest": lambda op: True,
 }
