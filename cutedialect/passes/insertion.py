@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import UnknownLoc
 from xdsl.ir import Operation
 
 
@@ -10,7 +11,7 @@ def insert_before(place: Operation, *ops: Operation) -> None:
     block = place.parent
     assert block is not None
     for op in ops:
-        op.location = op.location or place.location
+        _locate(op, place)
         block.insert_op_before(op, place)
 
 
@@ -20,6 +21,11 @@ def insert_after(place: Operation, *ops: Operation) -> None:
     assert block is not None
     last = place
     for op in ops:
-        op.location = op.location or place.location
+        _locate(op, place)
         block.insert_op_after(op, last)
         last = op
+
+
+def _locate(op: Operation, place: Operation) -> None:
+    if isinstance(op.location, UnknownLoc):
+        op.location = place.location

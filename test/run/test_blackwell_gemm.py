@@ -175,6 +175,19 @@ def test_what_keeps_tensor_memory_away_is_said(options, why):
     assert np.array_equal(run(a, b, **options).astype(np.float64), exact(a, b))
 
 
+def test_a_tile_that_no_tensor_memory_holds_says_so_where_it_spills():
+    """What `mma.sync` does instead has too few registers for a tile of this size."""
+    if not ptxas.candidates():
+        pytest.skip("needs ptxas")
+    a, b = integers((256, 64)), integers((64, 272))
+    kernel = compiled(a, b, schedule="tile = (256,272,64)")
+    with pytest.raises(cute.CompileError) as refused:
+        _ = kernel.cubin
+    assert "512 columns of tensor memory, those of the kernel's multiplies 544" in str(
+        refused.value
+    )
+
+
 def test_instances_that_alternate_are_refused():
     a, b = integers((128, 64)), integers((64, 64))
     with pytest.raises(cute.CompileError, match="expected the role plan specialized"):

@@ -222,7 +222,9 @@ class CudaLauncher:
             described = f"device {device} ({found.device_name(device)})"
             raise RuntimeError(misfit(program.name, program.arch, described, capability))
         try:
-            image = assembled(program.ptx, arch, spills=program.spills).cubin
+            image = assembled(
+                program.ptx, arch, spills=program.spills, remarks=program.remarks
+            ).cubin
         except PtxasNotFoundError:
             # The driver assembles PTX too; it only does not tell what it dropped.
             image = program.ptx.encode() + b"\0"

@@ -143,7 +143,8 @@ class Kernel:
     @cached_property
     def assembly(self) -> Assembly:
         """What ptxas made of the PTX text."""
-        return assembled(self.ptx, self.arch, spills=self.program.spills)
+        program = self.program
+        return assembled(self.ptx, self.arch, spills=program.spills, remarks=program.remarks)
 
     @cached_property
     def stages(self) -> dict[str, str]:

@@ -205,10 +205,16 @@ def read_program(key: str) -> CompiledProgram | None:
 
 
 def assembled(
-    ptx: str, arch: str, *, strict: bool = True, spills: str = "refuse"
+    ptx: str,
+    arch: str,
+    *,
+    strict: bool = True,
+    spills: str = "refuse",
+    remarks: Sequence[Remark] = (),
 ) -> ptxas.Assembly:
     """`ptx` assembled for `arch`, kept under the text without `.file`, `.loc` and comments. With
-    `strict` what it loses is an error, or as `spills` says a remark (`losses`).
+    `strict` what it loses is an error, with what the passes declined as notes, or as `spills` says
+    a remark (`losses`).
     """
     options = ptxas.DEFAULT_OPTIONS
     version = ptxas.version(ptxas.find(arch))
@@ -223,6 +229,7 @@ def assembled(
         cache.write("cubin", key, head + b"\n" + assembly.cubin)
     if strict and (lost := ptxas.loss(assembly, ptx)) is not None:
         if spills == "refuse":
+            lost.notes += tuple(f"{each.pass_name}: {each.message}" for each in remarks)
             raise lost
         _losses[ptx] = Remark("ptxas", lost.message, lost.location)
     return assembly

@@ -1,0 +1,140 @@
+"""Programs for sm_100a from whose synchronized IR one op is missing: each wait, arrival, fence and
+commit that `cute-synchronize` derives is needed, and the emulator names a line of the program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend.emulator import EmulatorError
+from cutedialect.passes.synchronize.synchronize import SynchronizePass
+
+KINDS = (
+    "pipeline.producer_acquire",
+    "pipeline.producer_commit",
+    "pipeline.consumer_wait",
+    "pipeline.consumer_release",
+    "cute_nvgpu.fence_proxy_async",
+)
+# What may be too early only where a ring goes round more often than its stages.
+ROUNDS = 5
+
+
+def integers(*shape):
+    return np.random.default_rng(sum(shape)).integers(-2, 3, shape).astype(np.float16)
+
+
+def product():
+    """(call, result, what it should be) of a multiply whose work items share a CTA."""
+
+    @cute.kernel
+    def kernel(A, B, Y):
+        m, n = cute.tile_index(Y, (128, 64))
+        a, b = cute.local_tile(A, (128, 64), (m, None)), cute.local_tile(B, (64, 64), (None, n))
+        acc = cute.zeros((128, 64), cute.f32)
+        for k in cute.range(a.tiles):
+            cute.gemm(a[k], b[k], acc)
+        cute.copy(acc, cute.local_tile(Y, (128, 64), (m, n)))
+
+    a, b = integers(128 * ROUNDS, 128), integers(128, 320)
+    y = np.zeros((128 * ROUNDS, 320), np.float32)
+    return kernel, (a, b, y), y, a.astype(np.float64) @ b
+
+
+def chain():
+    """The sum of (A[j] B[j]) C[j], halved from block to block."""
+
+    @cute.kernel
+    def kernel(A, B, C, Y):
+        m, n = cute.tile_index(Y, (128, 64))
+        a = cute.local_tile(A, (128, 64), (m, None))
+        b, c = cute.local_tile(B, (64, 64), (0, None)), cute.local_tile(C, (64, 64), (None, n))
+        out = cute.zeros((128, 64), cute.f32)
+        for j in cute.range(c.tiles):
+            mid = cute.zeros((128, 64), cute.f32)
+            cute.gemm(a[j], b[j], mid)
+            out.assign(out * 0.5)
+            cute.gemm(mid.to(A.dtype), c[j], out)
+        cute.copy(out, cute.local_tile(Y, (128, 64), (m, n)))
+
+    a, b, c = (
+        integers(*shape) for shape in ((128, 64 * ROUNDS), (64, 64 * ROUNDS), (64 * ROUNDS, 64))
+    )
+    y = np.zeros((128, 64), np.float32)
+    want = np.zeros((128, 64))
+    for j in range(ROUNDS):
+        part = slice(64 * j, 64 * j + 64)
+        want = want * 0.5 + (a[:, part].astype(np.float64) @ b[:, part]) @ c[part]
+    return kernel, (a, b, c, y), y, want
+
+
+@pytest.fixture(autouse=True)
+def no_disk_cache(monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+
+
+def does_something(op):
+    """Whether a verb of a ring has an instruction: TMA itself says that it has filled a stage."""
+    if op.name not in KINDS:
+        return False
+    is_said = op.name == "pipeline.producer_commit" and op.ring.owner.kind.data == "tma"
+    return not is_said
+
+
+def is_covered(op, program):
+    """Whether other edges order what an op does: in a chain, whoever fills a ring of what is
+    computed has waited for the one who reads it, by what that one computed next.
+    """
+    is_acquire = op.name == "pipeline.producer_acquire"
+    return program is chain and is_acquire and op.ring.owner.kind.data != "tma"
+
+
+def run(program, monkeypatch, number=None):
+    """(name, line, whether it is covered) of each op that is derived, whether the result is right,
+    and the error that there was, with op `number` of them left out.
+    """
+    original, seen = SynchronizePass.apply, []
+
+    def apply(self, ctx, module):
+        original(self, ctx, module)
+        found = [op for op in module.walk() if does_something(op)]
+        seen.extend((op.name, line_of(op), is_covered(op, program)) for op in found)
+        if number is not None:
+            found[number].detach()
+            found[number].erase()
+
+    kernel, args, result, want = program()
+    with monkeypatch.context() as patch:
+        patch.setattr(SynchronizePass, "apply", apply)
+        try:
+            kernel(*args, arch="sm_100a", backend="emulator", schedule="stages = 2")
+        except EmulatorError as error:
+            return seen, False, error
+    return seen, np.array_equal(result, want), None
+
+
+def line_of(op):
+    """The line of this file that an op was traced from."""
+    return int(op.location.line.data)
+
+
+@pytest.mark.parametrize("program", [product, chain])
+def test_each_op_that_is_derived_is_needed(program, monkeypatch):
+    """A fault names the line of what it disturbs, a hang all lines at which threads wait."""
+    seen, is_right, error = run(program, monkeypatch)
+    assert is_right, error
+    assert Counter(name for name, *_ in seen)["pipeline.consumer_wait"] >= 2
+    lines = {line for _, line, _ in seen}
+    for number, (name, line, covered) in enumerate(seen):
+        if covered:
+            continue
+        _, is_right, error = run(program, monkeypatch, number)
+        assert error is not None, (name, line)
+        told = {int(each) for each in re.findall(rf"{Path(__file__).name}:(\d+)", str(error))}
+        assert told & lines, (name, line, error)
