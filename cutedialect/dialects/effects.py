@@ -45,7 +45,11 @@ class Effects:
     `meets` is 0 where threads pass one by one, `ALL` where all of the CTA (or role) wait for each
     other and see what they have written, else the number of neighboring warps that do. `orders`
     marks ops that synchronize, count or talk to others and so keep their place, though they touch
-    no tile; `by_every_role` those of them that give each role the same numbers.
+    no tile; `by_every_role` those of them that give each role the same numbers. `team` is the
+    number of neighboring warps, or `ALL`, that do it together without seeing each other's writes:
+    in an exchange, or by one thread of theirs. Of ops that stand between others and asynchronous
+    work, `closes` names the unit of which they end a group, `completes` that for which they wait;
+    `fences` marks those after which a thread's own accesses are ordered.
     """
 
     reads: tuple[SSAValue, ...] = ()
@@ -54,6 +58,32 @@ class Effects:
     meets: int = 0
     orders: bool = False
     by_every_role: bool = False
+    team: int = 0
+    closes: Unit | None = None
+    completes: Unit | None = None
+    fences: bool = False
+
+    @property
+    def starts_or_publishes(self) -> bool:
+        """Whether the op starts asynchronous work, ends a group of it, or makes writes visible."""
+        starts = self.unit not in (Unit.THREADS, Unit.TMA_LOAD)
+        return starts or self.closes is not None or self.fences
+
+    def stays_within(self, warps: int) -> bool:
+        """Whether so many neighboring warps do the op without others, and without starting what
+        they would have to wait for together.
+        """
+        if self.orders and self.completes is None and self.closes is None and not self.fences:
+            return False
+        return all(0 <= count <= warps for count in (self.meets, self.team)) and self.unit in (
+            Unit.THREADS,
+            Unit.CP_ASYNC,
+            Unit.TMA_STORE,
+        )
+
+    def touches_only(self, *spaces: str) -> bool:
+        """Whether all that the op reads and writes lies in some memory spaces."""
+        return all(space_of(value) in spaces for value in (*self.reads, *self.writes))
 
 
 RMEM = "rmem"
@@ -115,6 +145,13 @@ def space_of(value: SSAValue) -> str | None:
 def unit_of(atom: Attribute | None) -> Unit:
     """The unit that executes copies or multiplies of an atom: threads, if the atom names no other."""
     return getattr(atom, "unit", Unit.THREADS)
+
+
+def team_of(atom: Attribute | None) -> int:
+    """`Effects.team` of copies of an atom: TMA copies are started by one thread of a team."""
+    if unit_of(atom) not in (Unit.TMA_LOAD, Unit.TMA_STORE):
+        return 0
+    return getattr(atom, "warps", None) or ALL
 
 
 def written(op: Operation) -> tuple[SSAValue, ...]:

@@ -42,7 +42,7 @@ from .tile_ops import (
     YieldOp,
     broadcasts,
 )
-from .types import FragmentType, MemRefType, element_bits
+from .types import FragmentType, MemRefType, element_bits, threads_along
 from .views import (
     AllocFragmentOp,
     AllocSmemOp,
@@ -181,6 +181,7 @@ __all__ = [
     "shape_of",
     "slice_type",
     "tensor_type",
+    "threads_along",
     "transposed_tv",
     "transposed_type",
 ]

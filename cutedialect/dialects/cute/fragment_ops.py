@@ -20,7 +20,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
-from cutedialect.dialects.effects import Effects
+from cutedialect.dialects.effects import ALL, Effects
 
 from .attributes import check, with_attributes
 from .types import FragmentType
@@ -208,7 +208,8 @@ class AnyOp(IRDLOperation):
         )
 
     def effects(self) -> Effects:
-        return Effects(reads=(self.source,))
+        team = ALL if self.warps is None else self.warps.value.data
+        return Effects(reads=(self.source,), team=team)
 
     def verify_(self) -> None:
         element = element_of(self.source.type)

@@ -53,10 +53,10 @@ from cutedialect.dialects.cute_nvgpu import (
     WidenCopyType,
 )
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
-from cutedialect.dialects.effects import ALL, Effects, space_of, unit_of
+from cutedialect.dialects.effects import ALL, Effects, space_of, team_of, unit_of
 
 from .attributes import LayoutAttr, check, with_attributes
-from .types import FragmentType, MemRefType
+from .types import FragmentType, MemRefType, threads_along
 from .views import element_of, same_element, same_tile, shape_of
 
 REDUCTIONS = ("add", "max", "min", "mul")
@@ -147,7 +147,8 @@ class CopyOp(IRDLOperation):
 
     def effects(self) -> Effects:
         reads = (self.source,) if self.mask is None else (self.source, self.mask)
-        return Effects(reads, (self.destination,), unit_of(self.atom))
+        unit, team = unit_of(self.atom), team_of(self.atom)
+        return Effects(reads, (self.destination,), unit, team=team)
 
     def verify_(self) -> None:
         if isinstance(self.atom, TmaLoadType) and self.atom.is_paired:
@@ -171,7 +172,7 @@ class CopyOp(IRDLOperation):
                 "expected a tensor map (tma %t) with a TMA atom, got none",
             )
         if isinstance(self.atom, CopyType):
-            source, destination = space_of(self.source), space_of(self.destination)
+            source, destination = (space_of(side) or "" for side in (self.source, self.destination))
             map_ = self.descriptor.type if self.descriptor is not None else None
             rank = len(map_.box) if isinstance(map_, TmaDescriptorType) else 2
             self.atom.entry(source, destination, _arch_of(self), rank)
@@ -567,7 +568,17 @@ class ReduceOp(IRDLOperation):
         )
 
     def effects(self) -> Effects:
-        return Effects(reads=(self.source,))
+        return Effects(reads=(self.source,), team=self._warps())
+
+    def _warps(self) -> int:
+        """The neighboring warps that hold what each result is made of; 0 where threads of one do."""
+        type_ = self.source.type
+        assert isinstance(type_, FragmentType)
+        if self.local is not None or type_.tv is None:
+            return 0
+        along = threads_along(type_.tv, type_.shape, self.mode.value.data)
+        threads = max((divisor * extent for divisor, extent in along), default=1)
+        return 0 if threads <= 32 else -(-threads // 32)
 
     def verify_(self) -> None:
         _verify_word("a reduction", self.kind.data, REDUCTIONS)

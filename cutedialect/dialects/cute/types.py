@@ -297,3 +297,15 @@ def _fragment_problem(value: tuple) -> str | None:
             f"got {coalesce(tv)} with {covered} distinct elements up to coordinate {reach - 1}"
         )
     return None
+
+
+def threads_along(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[int, int]]:
+    """The thread modes that run along a mode of a tile: (threads in front of it, extent)."""
+    found: list[tuple[int, int]] = []
+    threads = 1
+    for extent, stride in zip(flatten(tv[0].shape), flatten(tv[0].stride), strict=True):
+        along = 0 if 0 < stride < shape[0] or len(shape) == 1 else 1
+        if extent > 1 and stride and along == mode:
+            found.append((threads, extent))
+        threads *= extent
+    return found

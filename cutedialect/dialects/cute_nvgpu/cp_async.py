@@ -12,7 +12,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
-from cutedialect.dialects.effects import ORDERS, Effects
+from cutedialect.dialects.effects import Effects, Unit
 
 from .syntax import expect
 
@@ -36,7 +36,7 @@ class CpAsyncCommitOp(IRDLOperation):
         super().__init__()
 
     def effects(self) -> Effects:
-        return ORDERS
+        return Effects(orders=True, closes=Unit.CP_ASYNC)
 
 
 @irdl_op_definition
@@ -61,7 +61,7 @@ class CpAsyncWaitOp(IRDLOperation):
         super().__init__(properties={"pending": IntegerAttr(pending, i32)})
 
     def effects(self) -> Effects:
-        return ORDERS
+        return Effects(orders=True, completes=Unit.CP_ASYNC)
 
     def verify_(self) -> None:
         pending = self.pending.value.data

@@ -27,7 +27,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tensor_map import REDUCTIONS, check_reduction
-from cutedialect.dialects.effects import ORDERS, Effects, Unit
+from cutedialect.dialects.effects import ALL, ORDERS, Effects, Unit
 from cutedialect.dialects.element_names import element_name
 from cutedialect.layout import Swizzle
 
@@ -430,7 +430,8 @@ class TmaStoreCommitOp(IRDLOperation):
         super().__init__(properties={"warps": None if warps is None else IntegerAttr(warps, i32)})
 
     def effects(self) -> Effects:
-        return ORDERS
+        team = self.warps.value.data if self.warps is not None else ALL
+        return Effects(orders=True, team=team, closes=Unit.TMA_STORE)
 
 
 @irdl_op_definition
@@ -465,7 +466,8 @@ class TmaStoreWaitOp(IRDLOperation):
         )
 
     def effects(self) -> Effects:
-        return ORDERS
+        team = self.warps.value.data if self.warps is not None else ALL
+        return Effects(orders=True, team=team, completes=Unit.TMA_STORE)
 
 
 @irdl_op_definition
@@ -487,7 +489,7 @@ class ProxyFenceOp(IRDLOperation):
         super().__init__()
 
     def effects(self) -> Effects:
-        return ORDERS
+        return Effects(orders=True, fences=True)
 
 
 @irdl_op_definition

@@ -16,7 +16,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
-from cutedialect.dialects.effects import ORDERS, Effects
+from cutedialect.dialects.effects import Effects, Unit
 
 from .syntax import expect
 
@@ -40,7 +40,7 @@ class WgmmaFenceOp(IRDLOperation):
         super().__init__()
 
     def effects(self) -> Effects:
-        return ORDERS
+        return Effects(orders=True, fences=True, team=4)
 
 
 @irdl_op_definition
@@ -62,7 +62,7 @@ class WgmmaCommitOp(IRDLOperation):
         super().__init__()
 
     def effects(self) -> Effects:
-        return ORDERS
+        return Effects(orders=True, closes=Unit.WGMMA, team=4)
 
 
 @irdl_op_definition
@@ -92,7 +92,7 @@ class WgmmaWaitOp(IRDLOperation):
         super().__init__(operands=[list(after)], properties={"pending": IntegerAttr(pending, i32)})
 
     def effects(self) -> Effects:
-        return ORDERS
+        return Effects(orders=True, completes=Unit.WGMMA, team=4)
 
     def verify_(self) -> None:
         pending = self.pending.value.data

@@ -11,6 +11,7 @@ from functools import lru_cache
 from math import gcd, prod
 
 from cutedialect.atoms import MmaAtom
+from cutedialect.dialects.cute import threads_along
 from cutedialect.layout import Layout, coalesce, flatten, product
 
 Modes = tuple[tuple[int, int], ...]
@@ -267,18 +268,6 @@ def _first_group(tv: Layout) -> Parts | None:
         return None
     begins = _reached(beyond)
     return tuple(begins), frozenset(_reached([*within, *_flat(tv[1])]))
-
-
-def threads_along(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[int, int]]:
-    """The thread modes that run along a mode of a tile: (threads in front of it, extent)."""
-    found: list[tuple[int, int]] = []
-    threads = 1
-    for extent, stride in _flat(tv[0]):
-        along = 0 if 0 < stride < shape[0] or len(shape) == 1 else 1
-        if extent > 1 and stride and along == mode:
-            found.append((threads, extent))
-        threads *= extent
-    return found
 
 
 def parts_along(tv: Layout, shape: tuple[int, int], mode: int) -> tuple[tuple[int, int], Layout]:

@@ -13,37 +13,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import scf
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.traits import is_side_effect_free
+from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
-    AnyOp,
     BarrierOp,
-    ConvertOp,
     CopyOp,
-    ExtractOp,
-    FillOp,
     FragmentType,
     GemmOp,
     KernelOp,
-    LoadOp,
     MapOp,
     ReduceOp,
 )
 from cutedialect.dialects.cute_nvgpu import (
-    BulkStoreType,
-    TmaStoreType,
     TmaStoreWaitOp,
     WgmmaWaitOp,
 )
-from cutedialect.dialects.effects import used_by, written, written_by
-from cutedialect.dialects.pipeline import (
-    AdvanceOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
-)
-from cutedialect.passes.bind.thread_layouts import threads_along
+from cutedialect.dialects.effects import Unit, effects_of, used_by, written, written_by
 
 _WARP = 32
 # Registers of a thread that may hold what is computed before the wait.
@@ -131,31 +117,9 @@ def _stays_behind(op: Operation) -> bool:
 
 
 def _starts_nothing(op: Operation) -> bool:
-    if isinstance(op, CopyOp):
-        atom: Attribute | None = op.atom
-        return not isinstance(atom, TmaStoreType | BulkStoreType)
-    return (
-        isinstance(
-            op,
-            AdvanceOp
-            | AllocFragmentOp
-            | AnyOp
-            | BarrierOp
-            | ConsumerReleaseOp
-            | ConsumerWaitOp
-            | ConvertOp
-            | ExtractOp
-            | FillOp
-            | LoadOp
-            | MapOp
-            | ReduceOp
-            | WgmmaWaitOp
-            | scf.IfOp
-            | scf.YieldOp,
-        )
-        or is_side_effect_free(op)
-        or isinstance(op.parent_op(), MapOp)
-    )
+    effects = effects_of(op)
+    is_store_wait = effects.completes is Unit.TMA_STORE
+    return not (effects.starts_or_publishes or is_store_wait or isinstance(op, scf.ForOp))
 
 
 # Few values, such as one for each row
@@ -254,8 +218,7 @@ def _made(op: MapOp | ReduceOp | CopyOp) -> int | None:
         assert isinstance(source, FragmentType)
         if source.tv is None or source.values > _FEW or _bits(target) != 32:
             return None
-        along = threads_along(source.tv, source.shape, op.mode.value.data)
-        if any(divisor * extent > _WARP for divisor, extent in along):
+        if effects_of(op).team:
             return None
     return target.type.values if _bits(target) == 32 else 0
 

@@ -13,21 +13,16 @@ from __future__ import annotations
 
 from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import (
-    AllocFragmentOp,
     AnyOp,
     BarrierOp,
-    ConvertOp,
     CopyOp,
-    ExtractOp,
-    FragmentType,
     MapOp,
     MemRefType,
 )
-from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, TmaStoreWaitOp
-from cutedialect.dialects.effects import used_by
+from cutedialect.dialects.cute_nvgpu import TmaStoreWaitOp
+from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, used_by
 
 
 def share_meetings(around: Operation) -> None:
@@ -71,17 +66,17 @@ def _share(decision: AnyOp, branch: scf.IfOp) -> None:
 
 def _may_be_in_vain(op: Operation) -> bool:
     """Whether an op only computes, or writes registers to shared memory."""
-    if isinstance(op, CopyOp):
-        target = op.destination.type
-        return (
-            isinstance(op.source.type, FragmentType)
-            and isinstance(target, MemRefType)
-            and target.space == "smem"
-        )
     if isinstance(op, BarrierOp):
         return _is_of_stores(op)
-    kinds = (AllocFragmentOp, ConvertOp, ExtractOp, MapOp, ProxyFenceOp, TmaStoreWaitOp)
-    return isinstance(op, kinds) or (not op.regions and is_side_effect_free(op))
+    effects = effects_of(op)
+    is_free = not effects.orders or effects.fences or effects.completes is not None
+    return (
+        is_free
+        and (not op.regions or isinstance(op, MapOp))
+        and effects.unit is Unit.THREADS
+        and all(space_of(value) == RMEM for value in effects.reads)
+        and all(space_of(value) == "smem" for value in effects.writes)
+    )
 
 
 def _is_of_stores(op: BarrierOp) -> bool:

@@ -19,32 +19,15 @@ from collections.abc import Iterator
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import (
-    AllocFragmentOp,
     AnyOp,
-    BarrierOp,
-    ConvertOp,
-    CopyOp,
-    ExtractOp,
-    FillOp,
     FragmentType,
     KernelOp,
-    LoadOp,
-    MapOp,
-    MemRefType,
-    ReduceOp,
 )
-from cutedialect.dialects.cute_nvgpu import (
-    ProxyFenceOp,
-    TmaLoadType,
-    TmaStoreCommitOp,
-    TmaStoreType,
-    TmaStoreWaitOp,
-)
+from cutedialect.dialects.effects import RMEM, effects_of
 from cutedialect.dialects.pipeline import RoleOp
-from cutedialect.passes.bind.thread_layouts import GROUP_WARPS, modes_of, threads_along
+from cutedialect.passes.bind.thread_layouts import GROUP_WARPS, modes_of
 
 _WARP = 32
 
@@ -65,7 +48,7 @@ def narrow_meetings(around: KernelOp | RoleOp) -> None:
         elif (
             has_groups
             and _has_rows_of(GROUP_WARPS, op.source)
-            and all(map(_is_done_alone, _inside(branches)))
+            and all(effects_of(inner).stays_within(GROUP_WARPS) for inner in _inside(branches))
         ):
             op.properties["warps"] = IntegerAttr(GROUP_WARPS, i32)
 
@@ -86,24 +69,8 @@ def _has_rows_of(warps: int, value: SSAValue) -> bool:
 
 def _is_of_registers(op: Operation) -> bool:
     """Whether a warp needs no other one for an op, nor memory."""
-    if isinstance(op, ReduceOp):
-        return _is_within(_WARP, op)
-    if isinstance(op, CopyOp):
-        return isinstance(op.source.type, FragmentType) and isinstance(
-            op.destination.type, FragmentType
-        )
-    kinds = (MapOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp)
-    return isinstance(op, kinds) or is_side_effect_free(op) or isinstance(op.parent_op(), MapOp)
-
-
-def _is_within(threads: int, op: ReduceOp) -> bool:
-    """Whether some `threads` neighbors hold all that each result of a reduction is made of."""
-    type_ = op.source.type
-    assert isinstance(type_, FragmentType)
-    if type_.tv is None:
-        return False
-    along = threads_along(type_.tv, type_.shape, op.mode.value.data)
-    return op.local is not None or all(divisor * extent <= threads for divisor, extent in along)
+    effects = effects_of(op)
+    return effects.stays_within(1) and effects.touches_only(RMEM) and not effects.fences
 
 
 def _branches(value: SSAValue) -> Iterator[scf.IfOp | scf.ForOp]:
@@ -120,24 +87,3 @@ def _inside(branches: set[scf.IfOp | scf.ForOp]) -> Iterator[Operation]:
     for branch in branches:
         for region in branch.regions:
             yield from region.walk()
-
-
-def _is_done_alone(op: Operation) -> bool:
-    """Whether a warpgroup needs no other one for an op."""
-    match op:
-        case AnyOp() | BarrierOp() | TmaStoreCommitOp() | TmaStoreWaitOp():
-            return op.warps is not None and op.warps.value.data <= GROUP_WARPS
-        case ReduceOp():
-            return _is_within(_WARP * GROUP_WARPS, op)
-        case CopyOp():
-            if isinstance(op.atom, TmaStoreType):
-                return op.atom.warps is not None and op.atom.warps <= GROUP_WARPS
-            return not isinstance(op.atom, TmaLoadType)
-        case LoadOp():
-            return isinstance(op.source.type, MemRefType) and op.source.type.space == "gmem"
-        case MapOp() | FillOp() | ConvertOp() | ExtractOp() | AllocFragmentOp() | ProxyFenceOp():
-            return True
-        case scf.ForOp() | scf.IfOp() | scf.YieldOp():
-            return True
-        case _:
-            return is_side_effect_free(op) or isinstance(op.parent_op(), MapOp)
