@@ -281,8 +281,9 @@ def _with_views(
     while pending:
         for value in pending.pop().operands:
             made = value.owner
-            is_view = isinstance(made, SubviewOp | TransposeOp) and root_of(value) in buffers
-            if is_view and made not in found:
+            if not isinstance(made, SubviewOp | TransposeOp) or made in found:
+                continue
+            if root_of(value) in buffers:
                 found.add(made)
                 pending.append(made)
     return found
