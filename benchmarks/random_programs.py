@@ -6,21 +6,24 @@
 A program's result is exact, so that what a target computes is right or wrong. What is wrong, and
 what is refused, is made small and printed as Python that runs; then come the shares of programs
 with each feature of the language, and how many were refused for which reason. The exit status is 1
-when a program is wrong or ends in another error than a refusal. `--backend cuda` runs them on the
-GPU, each in a child process that may be lost.
+when a program is wrong or ends in another error than a refusal. `--backend cuda` compiles the
+programs on all cores first, and runs them on the GPU, in a child process that may be lost.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import linecache
 import os
 import re
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -145,17 +148,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, default=60, metavar="S", help="until a hang")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    os.environ["CUTEDIALECT_NO_CACHE"] = "1"
     if options.worker:
         return _work(options.seed, options.backend)
     targets = options.target or TARGETS
     numbers = range(options.count) if options.only is None else [options.only]
     began = time.perf_counter()
-    try:
-        found = _run(numbers, targets, options)
-    except NoDeviceError as error:
-        print(f"benchmarks.random_programs: {error}", file=sys.stderr)
-        return 2
+    with tempfile.TemporaryDirectory() as folder:
+        # Every program is compiled; on the GPU by another process than the one that runs it.
+        on_device = options.backend == "cuda"
+        key = "CUTEDIALECT_CACHE_DIR" if on_device else "CUTEDIALECT_NO_CACHE"
+        os.environ[key] = folder if on_device else "1"
+        try:
+            if on_device:
+                _compile_ahead(options.seed, numbers, targets)
+            found = _run(numbers, targets, options)
+        except NoDeviceError as error:
+            print(f"benchmarks.random_programs: {error}", file=sys.stderr)
+            return 2
     _report(found, targets, time.perf_counter() - began)
     bad = [o for _, outcomes in found for o in outcomes.values() if o.kind in ("wrong", "broken")]
     return 1 if bad else 0
@@ -225,6 +234,31 @@ def _report(found: Found, targets: Sequence[str], seconds: float) -> None:
 
 
 # On the GPU
+
+
+def _compile_ahead(seed: int, numbers: Sequence[int], targets: Sequence[str]) -> None:
+    """Compile programs on all cores; what fails is told when the program runs."""
+    jobs = [(seed, number, target) for number in numbers for target in targets]
+    began = time.perf_counter()
+    with ProcessPoolExecutor() as pool:
+        took = list(pool.map(_compile, jobs))
+    slowest, (_, number, target) = max(zip(took, jobs, strict=True))
+    print(
+        f"compiled in {time.perf_counter() - began:.0f} s; "
+        f"longest: program {number} on {target}, {slowest:.1f} s",
+        flush=True,
+    )
+
+
+def _compile(job: tuple[int, int, str]) -> float:
+    """Machine code of a program, for the disk cache; the seconds that takes."""
+    seed, number, target = job
+    program = program_of(seed, number)
+    began = time.perf_counter()
+    with contextlib.suppress(CompileError):
+        arguments = [argument.make() for argument in program.arguments]
+        _ = cute.compile(_function(program, cute), *arguments, arch=target).cubin
+    return time.perf_counter() - began
 
 
 def _asked(worker: Supervisor, number: int, target: str) -> Outcome:

@@ -194,14 +194,30 @@ def blocked(
     contiguous along one mode and its transpose, contiguous along the other, move in vectors.
 
     A warp is 8 threads along the mode that is contiguous and 4 across: whole lines of 128 bytes on
-    one side, half ones on the other. Threads that find no block of their own repeat another's.
+    one side, half ones on the other. Where there are fewer blocks than threads, vectors are
+    shorter; threads that find no block of their own even so repeat another's.
 
     >>> print(blocked((64, 64), 1, (8, 8), 64))
     ((8,4,2),(8,8)):((512,8,32),(64,1))
+    >>> print(blocked((16, 48), 1, (8, 8), 32))
+    ((4,8),(4,2,3)):((64,2),(16,1,256))
     """
     other = 1 - contiguous
-    steps = (1, shape[0])
     sizes = gcd(vectors[contiguous], shape[contiguous]), gcd(vectors[other], shape[other])
+    while True:
+        layout, spare = _in_blocks(shape, contiguous, sizes, threads)
+        if spare == 1 or sizes == (1, 1):
+            return layout
+        one, two = sizes
+        sizes = (one // 2, two) if one > two else (one, two // 2)
+
+
+def _in_blocks(
+    shape: tuple[int, ...], contiguous: int, sizes: tuple[int, int], threads: int
+) -> tuple[Layout, int]:
+    """A tile in blocks of these sizes, and how many threads hold the same."""
+    other = 1 - contiguous
+    steps = (1, shape[0])
     blocks = shape[contiguous] // sizes[0], shape[other] // sizes[1]
     lanes = gcd(blocks[0], 8), gcd(blocks[1], 4)
     if lanes[0] < 8:
@@ -211,12 +227,13 @@ def blocked(
     right = gcd(blocks[0] // lanes[0], warps // down)
     step, cross = steps[contiguous], steps[other]
     along, across = sizes[0] * step, sizes[1] * cross
+    spare = warps // (down * right)
     thread_modes = (
         (lanes[0], along),
         (lanes[1], across),
         (down, lanes[1] * across),
         (right, lanes[0] * along),
-        (warps // (down * right), 0),
+        (spare, 0),
     )
     values = (
         (sizes[0], step),
@@ -224,7 +241,7 @@ def blocked(
         (blocks[1] // (lanes[1] * down), lanes[1] * down * across),
         (blocks[0] // (lanes[0] * right), lanes[0] * right * along),
     )
-    return _layout(_drop1(thread_modes), _drop1(values))
+    return _layout(_drop1(thread_modes), _drop1(values)), spare
 
 
 def in_vectors(tv: Layout, shape: tuple[int, ...], mode: int) -> Layout:
