@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -257,7 +257,7 @@ def _compile(job: tuple[int, int, str]) -> float:
     began = time.perf_counter()
     with contextlib.suppress(CompileError):
         arguments = [argument.make() for argument in program.arguments]
-        _ = cute.compile(_function(program, cute), *arguments, arch=target).cubin
+        _ = cute.compile(_function(program, cute), *arguments, arch=cast(Any, target)).cubin
     return time.perf_counter() - began
 
 

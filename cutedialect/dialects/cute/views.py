@@ -10,14 +10,17 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    IntegerAttr,
     i32,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -290,19 +293,40 @@ class AllocFragmentOp(IRDLOperation):
 class AllocSmemOp(IRDLOperation):
     """A buffer in shared memory that lives as long as the CTA.
 
+    Buffers with an `offset` lie so many bytes behind the start of one area, where they may share
+    storage: what is written to one is lost in those that it overlaps.
+
     Example:
 
         cute.kernel @k() {
           %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(128,32,3):(32,1,4096)">
+          %a = cute.alloc_smem {offset = 0 : i64} : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+          %b = cute.alloc_smem {offset = 0 : i64} : !cute.memref<f32, smem, align<128>, "(64,32):(32,1)">
         }
     """
 
     name = "cute.alloc_smem"
+    offset = opt_prop_def(IntegerAttr)
     result = result_def(MemRefType)
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($result)"
 
     def __init__(self, type_: MemRefType) -> None:
         super().__init__(result_types=[type_])
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes it takes, from its first element to its last one."""
+        type_ = self.result.type
+        assert isinstance(type_, MemRefType)
+        return -(-type_.layout.cosize() * type_.bits // 8)
+
+    @property
+    def place(self) -> range | None:
+        """The bytes that it takes of the area of those that share storage; None beside it."""
+        if self.offset is None:
+            return None
+        return range(self.offset.value.data, self.offset.value.data + self.bytes)
 
     def effects(self) -> Effects:
         return ALLOCATES
@@ -311,6 +335,13 @@ class AllocSmemOp(IRDLOperation):
         type_ = self.result.type
         assert isinstance(type_, MemRefType)
         check(type_.space == "smem", f"expected an smem memref, got {type_.space}")
+        if self.offset is not None:
+            offset = self.offset.value.data
+            check(
+                offset >= 0 and offset % type_.alignment == 0,
+                f"expected an offset that is a multiple of the alignment ({type_.alignment} "
+                f"bytes), got {offset}",
+            )
         swizzle = type_.swizzle
         if swizzle is not None:
             repeat = 1 << (swizzle.bits + swizzle.base + abs(swizzle.shift))

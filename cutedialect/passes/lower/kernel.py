@@ -69,6 +69,10 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     lowering = KernelLowering(context, _HANDLERS)
     lowering.builder.at(op)
     lowering.bind_parameters(op, list(entry.args))
+    # The area of the buffers that share storage comes first.
+    buffers = [each for each in op.body.block.ops if isinstance(each, cute.AllocSmemOp)]
+    places = [place for each in buffers if (place := each.place) is not None]
+    context.smem.used = max((place.stop for place in places), default=0)
     lowering.run(op.body.block)
     smem = lowering.context.smem.used
     limit = target(arch).smem_per_cta

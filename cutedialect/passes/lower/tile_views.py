@@ -6,7 +6,6 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
-from cutedialect.layout import flatten
 
 from . import tensor_memory
 from .addresses import global_addresses, value_offsets
@@ -155,14 +154,8 @@ def _alloc_fragment(self: KernelLowering, op: cute.AllocFragmentOp) -> None:
 def _alloc_smem(self: KernelLowering, op: cute.AllocSmemOp) -> None:
     type_ = op.result.type
     assert isinstance(type_, cute.MemRefType)
-    elements = 1 + sum(
-        (extent - 1) * abs(stride)
-        for extent, stride in zip(
-            flatten(type_.layout.shape), flatten(type_.layout.stride), strict=True
-        )
-    )
-    size = -(-elements * type_.bits // 8)
-    root = self.context.smem.take(size, type_.alignment)
+    place = op.place
+    root = self.context.smem.take(op.bytes, type_.alignment) if place is None else place.start
 
     def dynamic(cls: str) -> SSAValue:
         raise fail(op, f"expected a static layout, got {type_.layout} ({cls})")

@@ -7,7 +7,8 @@ with mbarriers, and asynchronous readers and writers of one role get what comple
     wait; use s[j]; release; advance (main)
 
 Buffers that one op reads together share a ring. A ring lives where its buffer is written: its
-stage and phase go on across the loops around it.
+stage and phase go on across the loops around it. Where shared memory does not hold a ring for each,
+edges that follow each other take turns in the stages of one (`ring_turns.py`).
 """
 
 from __future__ import annotations
@@ -17,32 +18,25 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     CopyOp,
-    GemmOp,
     KernelOp,
     MemRefType,
     StageOp,
-    SubviewOp,
-    TransposeOp,
 )
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
     SimtAsyncCopyType,
-    Sm90MmaType,
-    Sm100MmaType,
     TmaLoadType,
-    WgmmaFenceOp,
     WgmmaWaitOp,
 )
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
-    ConsumerWaitOp,
     CreateOp,
     IndexOp,
     ProducerAcquireOp,
@@ -56,11 +50,9 @@ from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import buffer_bytes, room, stages_of_results
-from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.multiply_groups import (
     MultiplyGroups,
     group_multiplies,
-    is_warpgroup_multiply,
 )
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 from cutedialect.passes.synchronize.ring_edges import (
@@ -75,19 +67,30 @@ from cutedialect.passes.synchronize.ring_edges import (
     reading_sites,
     stages_of,
 )
+from cutedialect.passes.synchronize.ring_turns import (
+    is_read_by_multiplies,
+    place_of_wait,
+    share_rings,
+    use_in_turns,
+    wait_in_front,
+)
 from cutedialect.passes.synchronize.tma_store_waits import complete_stores
 
 
 @dataclass
 class Ring:
-    """What becomes of an edge: a ring of so many stages, so many loops and branches deep. The ops
-    that fill and read it carry its number, so that their copies in each role are found.
+    """What becomes of an edge, or of several that take turns, each with its number: a ring of so
+    many stages, so many loops and branches deep. The ops that fill and read an edge carry its
+    number, so that their copies in each role are found.
     """
 
-    edge: Edge
-    number: int
+    edges: dict[int, Edge]
     stages: int
     depth: int
+
+    @property
+    def takes_turns(self) -> bool:
+        return len(self.edges) > 1
 
 
 def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
@@ -98,35 +101,52 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
     waiting = [edge for edge in edges if 0 < depth(edge.block) < deepest]
     more = sum(buffer_bytes(alloc) for edge in waiting for alloc in edge.buffers)
     staged = [(a, stages_of(edge, given[edge.block])) for edge in edges for a in edge.buffers]
-    left = room(kernel, [*stages_of_results(kernel).items(), *staged])
+    results = list(stages_of_results(kernel).items())
+    left = room(kernel, [*results, *staged])
+    turns, shared = share_rings(kernel, edges, staged, results) if left < 0 else ([], 0)
     if left >= more:
         given |= {edge.block: 2 for edge in waiting}
-    elif waiting:
+    elif waiting and not turns:
         remark(
             "cute-synchronize",
             waiting[0].writers[0],
             "one stage for what stays while a loop runs, so that the next tile's waits: a second "
             f"one takes {more} bytes of shared memory, got {max(left, 0)}",
         )
-    rings = [
-        Ring(edge, number, stages_of(edge, given[edge.block]), depth(edge.block))
-        for number, edge in enumerate(edges)
-    ]
-    for ring in rings:
-        for writer in ring.edge.writers:
-            writer.attributes[FILLS] = IntegerAttr(ring.number, i32)
-        for reader in ring.edge.readers:
-            mark_reader(reader, ring.number)
+    numbers = {id(edge): number for number, edge in enumerate(edges)}
+    joined = {id(edge): turn for turn in turns for edge in turn}
+    rings: list[Ring] = []
+    for edge in edges:
+        together = joined.get(id(edge), [edge])
+        if edge is together[0]:
+            stages = (
+                min(shared, len(together))
+                if len(together) > 1
+                else stages_of(edge, given[edge.block])
+            )
+            found = {numbers[id(each)]: each for each in together}
+            rings.append(Ring(found, stages, depth(edge.block)))
+    for number, edge in enumerate(edges):
+        for writer in edge.writers:
+            writer.attributes[FILLS] = IntegerAttr(number, i32)
+        for reader in edge.readers:
+            mark_reader(reader, number)
     return rings
 
 
 def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring]) -> None:
     """Give the multiplies of each role their waits, and every edge between roles its barriers."""
     parts = {each.role.data: each for each in kernel.body.block.ops if isinstance(each, RoleOp)}
-    staged = {a: ring.number for ring in rings if ring.stages > 1 for a in ring.edge.buffers}
+    staged: dict[AllocSmemOp, int] = {}
+    turns: dict[AllocSmemOp, int] = {}
+    for ring in rings:
+        into = turns if ring.takes_turns else staged
+        for number, edge in ring.edges.items():
+            if ring.stages > 1:
+                into |= dict.fromkeys(edge.buffers, number)
     groups = MultiplyGroups()
     for part in parts.values():
-        group_multiplies(part.body.block, staged, groups)
+        group_multiplies(part.body.block, staged, groups, turns)
         complete_stores(kernel, part.body.block)
     for ring in rings:
         _insert_ring(kernel, ring, roles, parts, groups)
@@ -143,11 +163,11 @@ def _insert_ring(
     parts: Mapping[str, RoleOp],
     groups: MultiplyGroups,
 ) -> None:
-    edge = ring.edge
+    number, edge = next(iter(ring.edges.items()))
     reader = next(role for role in roles if role.name == edge.consumer)
     loader = next(role for role in roles if role.name == edge.producer)
     filling, reading = parts[loader.name].body.block, parts[reader.name].body.block
-    writers = [op for op in filling.walk() if isinstance(op, CopyOp) and fills(op, ring.number)]
+    writers = _writers(filling, number)
     peers = tuple(
         dict.fromkeys(
             writer.atom.multicast
@@ -158,7 +178,7 @@ def _insert_ring(
     # A CTA counts once, though it is in every group.
     released = 1 + sum(extent - 1 for extent, _ in peers)
     filled = _filled(writers, loader.warps)
-    sites = reading_sites(reading, ring.number)
+    sites = reading_sites(reading, number)
     pairs = any(is_of_pair(op) for site in sites for one in site for op in one.walk())
     total = sum(
         buffer_bytes(alloc)
@@ -195,23 +215,37 @@ def _insert_ring(
         state.location = create.location
         assert block.first_op is not None
         block.insert_op_before(state, block.first_op)
-    is_async = any(_is_read_by_multiplies(site) for site in sites)
+    is_async = any(is_read_by_multiplies(site) for site in sites)
     commits = any(
         effects_of(each).unit is Unit.TCGEN05 for site in sites for op in site for each in op.walk()
     )
-    _load(writers, create, producer, buffers, is_async)
-    for site in sites:
-        _use(site, create, consumer, buffers, groups, commits)
-    early = reading_sites(reading, ring.number, READS_EARLY)
+    turns: list[tuple[Sequence[Operation], Mapping[SSAValue, SSAValue]]] = []
+    for each, other in ring.edges.items():
+        tiles: list[SSAValue] = [alloc.result for alloc in other.buffers]
+        stored = dict(zip(tiles, list(buffers.values()), strict=True))
+        _load(_writers(filling, each), create, producer, stored, is_async)
+        if ring.takes_turns:
+            turns.append((reading_sites(reading, each)[0], stored))
+    if turns:
+        use_in_turns(turns, create, consumer, groups)
+    else:
+        for site in sites:
+            _use(site, create, consumer, buffers, groups, commits)
+    early = reading_sites(reading, number, READS_EARLY)
     if early:
         # It goes ahead of the one that releases.
         ahead = StateOp("consumer", create.ring)
         insert_after(consumer, ahead)
         for site in early:
             _use(site, create, ahead, buffers, groups, commits, releases=False)
-    for alloc in edge.buffers:
+    for alloc in [alloc for each in ring.edges.values() for alloc in each.buffers]:
         alloc.detach()
         alloc.erase()
+
+
+def _writers(filling: Block, number: int) -> list[CopyOp]:
+    """The copies of a role that fill an edge."""
+    return [op for op in filling.walk() if isinstance(op, CopyOp) and fills(op, number)]
 
 
 def _filled(writers: Sequence[CopyOp], warps: int) -> dict[str, int]:
@@ -225,15 +259,6 @@ def _way(writer: CopyOp) -> str:
     if isinstance(writer.atom, TmaLoadType):
         return "tma"
     return "cp_async" if isinstance(writer.atom, SimtAsyncCopyType) else "threads"
-
-
-def _is_read_by_multiplies(readers: Sequence[Operation]) -> bool:
-    """Whether tensor cores read the buffers, through the asynchronous proxy (PTX ISA 8.9)."""
-    return any(
-        isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType | Sm100MmaType)
-        for reader in readers
-        for op in reader.walk()
-    )
 
 
 def _last_alloc(kernel: KernelOp) -> Operation:
@@ -272,23 +297,6 @@ def _load(
         writer.erase()
 
 
-def _with_views(
-    readers: Sequence[Operation], buffers: Mapping[SSAValue, SSAValue]
-) -> set[Operation]:
-    """Ops, those inside of them, and the views of buffers through which they read these."""
-    found = {inner for op in readers for inner in op.walk()}
-    pending = list(found)
-    while pending:
-        for value in pending.pop().operands:
-            made = value.owner
-            if not isinstance(made, SubviewOp | TransposeOp) or made in found:
-                continue
-            if root_of(value) in buffers:
-                found.add(made)
-                pending.append(made)
-    return found
-
-
 def _use(
     readers: Sequence[Operation],
     create: CreateOp,
@@ -299,24 +307,9 @@ def _use(
     releases: bool = True,
 ) -> None:
     ring = create.ring
-    index = IndexOp(state.state)
     block = readers[0].parent
     assert block is not None
-    reading = _with_views(readers, buffers)
-    start = min((op for op in reading if op.parent is block), key=block.get_operation_index)
-    if is_warpgroup_multiply(start) and not isinstance(start.prev_op, WgmmaFenceOp):
-        # Behind a wait, the assembler wants the multiplies that follow to begin anew (C7519).
-        insert_before(start, WgmmaFenceOp())
-    while isinstance(start.prev_op, WgmmaFenceOp):
-        start = start.prev_op
-    insert_before(start, ConsumerWaitOp(ring, state=state.state), index)
-    if "cp_async" in create.kinds and _is_read_by_multiplies(readers):
-        # The copies arrive by themselves: no thread could fence between them and the barrier.
-        insert_before(start, ProxyFenceOp())
-    for buffer, whole in buffers.items():
-        stage = StageOp(whole, index.index)
-        insert_before(start, stage)
-        buffer.replace_uses_with_if(stage.result, lambda use: use.operation in reading)
+    wait_in_front(place_of_wait(readers, buffers), readers, create, state, buffers)
     # What multiplies read is free when their group is done.
     end = max(map(groups.end_of, readers), key=block.get_operation_index)
     advance = AdvanceOp(state.state)

@@ -49,6 +49,7 @@ from cutedialect.passes.synchronize.memory_views import (
     space_of,
     varies,
 )
+from cutedialect.passes.synchronize.overlay import overlaps, shares_storage
 from cutedialect.passes.synchronize.ring_buffers import AHEAD
 from cutedialect.passes.tile.work_loops import is_work_loop
 
@@ -129,7 +130,7 @@ class MemoryHazards:
             for op in block.walk()
             for value in effects_of(op).writes
             if (space := space_of(value)) is not None
-            and not _is_scratch(root := root_of(value))
+            and (not _is_scratch(root := root_of(value)) or shares_storage(root))
             and (space in spaces or _is_operand(root))
         }
 
@@ -243,8 +244,10 @@ class MemoryHazards:
     def _conflict(self, pending: _Pending, access: Access) -> bool:
         """Whether an access has to come behind a pending one in all threads."""
         before = pending.access
-        if before.root is not access.root or not (before.writes or access.writes):
+        if not overlaps(before.root, access.root) or not (before.writes or access.writes):
             return False
+        if before.root is not access.root:
+            return True
         if before.is_atomic and access.is_atomic:
             return False
         if not _same_slot(before, access):

@@ -59,9 +59,15 @@ class MultiplyGroups:
         return self.waits.get(reader, reader)
 
 
-def group_multiplies(part: Block, staged: Mapping[AllocSmemOp, int], found: MultiplyGroups) -> None:
+def group_multiplies(
+    part: Block,
+    staged: Mapping[AllocSmemOp, int],
+    found: MultiplyGroups,
+    turns: Mapping[AllocSmemOp, int],
+) -> None:
     """Group the multiplies of a role and insert their waits; `staged` says of buffers that other
-    roles fill the ring of more than one stage that each belongs to.
+    roles fill the ring of more than one stage that each belongs to; `turns` numbers those that take
+    turns in one: each is to be free soon, so its multiplies are a group.
     """
     runs: list[list[GemmOp]] = []
     for op in part.walk():
@@ -76,7 +82,9 @@ def group_multiplies(part: Block, staged: Mapping[AllocSmemOp, int], found: Mult
         assert block is not None
         loop = _accumulating_loop(run, staged)
         if loop is None:
-            blocks.setdefault(block, []).extend(_group(each) for each in _by_accumulator(run))
+            blocks.setdefault(block, []).extend(
+                _group(each) for each in _by_accumulator(run, turns)
+            )
             continue
         wait = WgmmaWaitOp(1)
         insert_after(_group(run).commit, wait)
@@ -91,11 +99,17 @@ def group_multiplies(part: Block, staged: Mapping[AllocSmemOp, int], found: Mult
             op.erase()
 
 
-def _by_accumulator(run: Sequence[GemmOp]) -> list[list[GemmOp]]:
+def _by_accumulator(run: Sequence[GemmOp], turns: Mapping[AllocSmemOp, int]) -> list[list[GemmOp]]:
     """The parts of a run that add to one accumulator: each can be waited for alone."""
+
+    def turns_of(gemm: GemmOp) -> list[int | None]:
+        roots = [root_of(value).owner for value in (gemm.a, gemm.b)]
+        return [turns.get(each) if isinstance(each, AllocSmemOp) else None for each in roots]
+
     parts: list[list[GemmOp]] = []
     for gemm in run:
-        if parts and parts[-1][-1].acc is gemm.acc:
+        last = parts[-1][-1] if parts else None
+        if last is not None and last.acc is gemm.acc and turns_of(last) == turns_of(gemm):
             parts[-1].append(gemm)
         else:
             parts.append([gemm])

@@ -8,7 +8,8 @@ of its target what completes its source.
     =>
     copy a, s; commit; wait 0; barrier; gemm s
 
-Within one role the order alone says where (`memory_hazards.py`). In a kernel with roles, buffers
+Within one role the order alone says where (`memory_hazards.py`), and buffers that follow each other
+share storage where they have to (`overlay.py`). In a kernel with roles, buffers
 that cross them become rings with mbarriers (`mbarrier_rings.py`), and the program splits
 (`split_roles.py`); instances of a role take turns (`alternate_instances.py`).
 """
@@ -31,6 +32,7 @@ from cutedialect.passes.synchronize.accumulator_rings import insert_accumulator_
 from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
+from cutedialect.passes.synchronize.overlay import overlay_buffers
 from cutedialect.passes.tile.work_loops import share_claims
 
 
@@ -47,6 +49,7 @@ class SynchronizePass(ModulePass):
             roles = roles_of(kernel)
             if not roles:
                 narrow_meetings(kernel)
+                overlay_buffers(kernel)
                 MemoryHazards(kernel.body.block).synchronize()
                 continue
             stages = kernel.schedule.data.stages if kernel.schedule is not None else None

@@ -233,3 +233,10 @@ cute.kernel @a_quarter_for_each_cta_of_a_pair(%a: !cute.memref<f16, gmem, align<
   // expected-error @+1 {{expected a tile or half of its rows in shared memory, got (64, 64) -> (16, 64)}}
   cute.copy %a, %s tma %t : !cute_nvgpu.tma_descriptor<f16, (16,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_load<f16, pair>} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(16,64):(64,1)">
 }
+
+// -----
+
+cute.kernel @a_place_that_is_not_aligned() {
+  // expected-error @+1 {{expected an offset that is a multiple of the alignment (128 bytes), got 64}}
+  %s = cute.alloc_smem {offset = 64 : i64} : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
+}

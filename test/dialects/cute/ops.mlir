@@ -199,9 +199,11 @@ cute.kernel @k() {
 // cute.alloc_smem
 // CHECK: cute.kernel @k() {
 // CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(128,32,3):(32,1,4096)">
+// CHECK-NEXT:   %a = cute.alloc_smem {offset = 4096 : i64} : !cute.memref<f32, smem, align<128>, "(64,32):(32,1)">
 // CHECK-NEXT: }
 cute.kernel @k() {
   %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(128,32,3):(32,1,4096)">
+  %a = cute.alloc_smem {offset = 4096 : i64} : !cute.memref<f32, smem, align<128>, "(64,32):(32,1)">
 }
 
 // -----

@@ -1,0 +1,216 @@
+"""Edges between roles that follow each other take turns in the stages of one ring, where shared
+memory does not hold a ring for each:
+
+    copy x, %a (load); use %a; copy y, %b (load); use %b
+    =>
+    acquire; copy x, %s[i]; commit; advance; acquire; copy y, %s[i]; commit; advance (load)
+    wait; use %s[j]; release; advance; wait; use %s[j]; release; advance (main)
+
+Roles are projections of one program, so all of them go through the stages in its order. What a
+multiply reads is free when its group is done, which may be behind the wait for the next tile: the
+state advances in front of that wait then, and the release names a stage so many steps back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    GemmOp,
+    KernelOp,
+    StageOp,
+    SubviewOp,
+    TransposeOp,
+)
+from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, Sm90MmaType, Sm100MmaType, WgmmaFenceOp
+from cutedialect.dialects.effects import Unit, effects_of
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateOp,
+    IndexOp,
+    RingType,
+    StateOp,
+)
+from cutedialect.passes.bind.multiply_pairs import is_paired
+from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.resource_plan import room
+from cutedialect.passes.schedule.trips import STAGE
+from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, is_warpgroup_multiply
+from cutedialect.passes.synchronize.ring_edges import Edge
+
+# One stage is read by a group at work while the next one is waited for.
+_LEAST_STAGES = 2
+Staged = Sequence[tuple[AllocSmemOp, int]]
+
+
+def share_rings(
+    kernel: KernelOp, edges: Sequence[Edge], staged: Staged, results: Staged
+) -> tuple[list[list[Edge]], int]:
+    """The edges that take turns, and in how many stages, as many as fit; none where even the fewest
+    do not. `staged` are the stages of each edge's buffers by itself.
+    """
+    turns: list[list[Edge]] = []
+    for edge in edges:
+        mates = next((turn for turn in turns if _follows(turn[-1], edge)), None)
+        if mates is None:
+            turns.append([edge])
+        else:
+            mates.append(edge)
+    turns = [turn for turn in turns if len(turn) > _LEAST_STAGES]
+    alone = dict(staged)
+    for turn in turns:
+        alone |= {alloc: 0 for edge in turn for alloc in edge.buffers}
+    for stages in range(max(map(len, turns), default=0), _LEAST_STAGES - 1, -1):
+        given = alone | {
+            alloc: min(stages, len(turn)) for turn in turns for alloc in turn[0].buffers
+        }
+        if room(kernel, [*results, *given.items()]) >= 0:
+            remark(
+                "cute-synchronize",
+                turns[0][0].writers[0],
+                f"{sum(map(len, turns))} tiles take turns in {stages} stages of shared memory",
+            )
+            return turns, stages
+    return [], 0
+
+
+def _follows(one: Edge, other: Edge) -> bool:
+    """Whether an edge comes behind another one that is like it, in both roles."""
+    block = one.block
+    if other.block is not block or _look(one) != _look(other):
+        return False
+    at = block.get_operation_index
+    if any(STAGE in op.attributes for op in block.ops) or any(map(is_paired, one.buffers)):
+        return False
+    if one.crosses or any(effects_of(op).unit is Unit.TCGEN05 for op in one.readers):
+        return False
+    return max(map(at, one.readers)) < min(map(at, other.readers)) and max(
+        map(at, one.writers)
+    ) < min(map(at, other.writers))
+
+
+def _look(edge: Edge) -> object:
+    """What edges that take turns agree in."""
+    return (
+        edge.producer,
+        edge.consumer,
+        [alloc.result.type for alloc in edge.buffers],
+        [(writer.atom, writer.tv) for writer in edge.writers],
+        {is_read_by_multiplies([reader]) for reader in edge.readers},
+    )
+
+
+def use_in_turns(
+    turns: Sequence[tuple[Sequence[Operation], Mapping[SSAValue, SSAValue]]],
+    create: CreateOp,
+    state: StateOp,
+    groups: MultiplyGroups,
+) -> None:
+    """Let the readers of each edge wait for its stage of the ring, and release it; `turns` are the
+    readers, in one block, with the rings that the buffers which they read become stages of.
+    """
+    block = turns[0][0][0].parent
+    type_ = create.ring.type
+    assert block is not None
+    assert isinstance(type_, RingType)
+    starts = [place_of_wait(*turn) for turn in turns]
+    at = block.get_operation_index
+    ends = [max(map(groups.end_of, readers), key=at) for readers, _ in turns]
+    # Whether a tile is still read when the next one is waited for.
+    is_late = [at(end) > at(start) for end, start in zip(ends, starts[1:], strict=False)]
+    is_late.append(False)
+    waits = [(at(start), turn, False) for turn, start in enumerate(starts)]
+    releases = [(at(end), turn, True) for turn, end in enumerate(ends)]
+    advanced = released = 0
+    last: dict[Operation, Operation] = {}
+    for _, turn, is_release in sorted(waits + releases):
+        if is_release:
+            ops: list[Operation] = [
+                ConsumerReleaseOp(create.ring, state.state, None, (advanced - turn) or None)
+            ]
+            released += 1
+            if not is_late[turn]:
+                ops.append(AdvanceOp(state.state))
+                advanced += 1
+            insert_after(last.get(ends[turn], ends[turn]), *ops)
+            last[ends[turn]] = ops[-1]
+            continue
+        readers, buffers = turns[turn]
+        if turn and is_late[turn - 1]:
+            insert_before(starts[turn], AdvanceOp(state.state))
+            advanced += 1
+        if turn - released >= type_.data:
+            raise PassFailedException(
+                readers[0], f"expected at most {type_.data} tiles in use at one time"
+            )
+        wait_in_front(starts[turn], readers, create, state, buffers)
+
+
+def place_of_wait(readers: Sequence[Operation], buffers: Mapping[SSAValue, SSAValue]) -> Operation:
+    """In front of which op readers wait for what they read."""
+    block = readers[0].parent
+    assert block is not None
+    reading = _with_views(readers, buffers)
+    start = min((op for op in reading if op.parent is block), key=block.get_operation_index)
+    if is_warpgroup_multiply(start) and not isinstance(start.prev_op, WgmmaFenceOp):
+        # Behind a wait, the assembler wants the multiplies that follow to begin anew (C7519).
+        insert_before(start, WgmmaFenceOp())
+    while isinstance(start.prev_op, WgmmaFenceOp):
+        start = start.prev_op
+    return start
+
+
+def wait_in_front(
+    start: Operation,
+    readers: Sequence[Operation],
+    create: CreateOp,
+    state: StateOp,
+    buffers: Mapping[SSAValue, SSAValue],
+) -> None:
+    """Wait for a stage of a ring in front of `start`, and let the readers read it: `buffers` says
+    which ring each buffer becomes a stage of.
+    """
+    reading = _with_views(readers, buffers)
+    index = IndexOp(state.state)
+    insert_before(start, ConsumerWaitOp(create.ring, state=state.state), index)
+    if "cp_async" in create.kinds and is_read_by_multiplies(readers):
+        # The copies arrive by themselves: no thread could fence between them and the barrier.
+        insert_before(start, ProxyFenceOp())
+    for buffer, whole in buffers.items():
+        stage = StageOp(whole, index.index)
+        insert_before(start, stage)
+        buffer.replace_uses_with_if(stage.result, lambda use: use.operation in reading)
+
+
+def _with_views(
+    readers: Sequence[Operation], buffers: Mapping[SSAValue, SSAValue]
+) -> set[Operation]:
+    """Ops, those inside of them, and the views of buffers through which they read these."""
+    found = {inner for op in readers for inner in op.walk()}
+    pending = list(found)
+    while pending:
+        for value in pending.pop().operands:
+            made = value.owner
+            if not isinstance(made, SubviewOp | TransposeOp) or made in found:
+                continue
+            if root_of(value) in buffers:
+                found.add(made)
+                pending.append(made)
+    return found
+
+
+def is_read_by_multiplies(readers: Sequence[Operation]) -> bool:
+    """Whether tensor cores read the buffers, through the asynchronous proxy (PTX ISA 8.9)."""
+    return any(
+        isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType | Sm100MmaType)
+        for reader in readers
+        for op in reader.walk()
+    )
