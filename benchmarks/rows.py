@@ -120,12 +120,14 @@ class Row:
         return data
 
 
-def row_of(case: Case, answer: dict[str, Any], name: str = OURS) -> Row:
-    """The row that the worker's answer holds for the contender `name`."""
+def row_of(case: Case, answer: dict[str, Any], name: str = OURS, alone: bool = False) -> Row:
+    """The row that the worker's answer holds for the contender `name`; `alone`: without a
+    yardstick.
+    """
     results = {result["name"]: result for result in answer["results"]}
     row = Row(case, resources=answer.get("resources", {}).get(name, ""))
     mine, theirs = results.get(name), _yardstick(case, results)
-    if mine is None or (theirs is None and case.yardsticks):
+    if mine is None or (theirs is None and case.yardsticks and not alone):
         row.failure = answer.get("failure") or "not reached"
         return row
     for field_name in ("launches", "captured", "started", "stopped"):

@@ -16,6 +16,8 @@ TORCH, COMPILED, TUNED = "torch", "torch.compile", "max-autotune"
 _MODES = {COMPILED: None, TUNED: "max-autotune-no-cudagraphs"}
 # Errors below this say nothing of a computation in f32.
 _LEAST_ERROR = 1e-6
+# Bytes of the widest access of a thread.
+_LINE = 16
 _INDICES = ("labels", "places")
 _BYTES = {"bfloat16": 2, "float32": 4, "float8_e4m3fn": 1, "int32": 4}
 
@@ -145,9 +147,10 @@ class Streaming(Case):
     def compiled(self, schedule: str | None, arch: str | None = None) -> Any:
         import cutedialect as cute
 
-        program, options = program_of(self._of), self._of.options(self.whole)
+        program = program_of(self._of)
+        options: dict[str, Any] = dict(self._of.options(self.whole))
         if arch is not None:
-            options = options | {"arch": arch}
+            options["arch"] = arch
         return cute.compile(program, *self._specs(), schedule=schedule, **options)
 
     def _specs(self) -> tuple[Any, ...]:
@@ -167,8 +170,20 @@ class Streaming(Case):
         inputs = [empty(*each) for each in self._of.inputs(self.whole)]
         outputs = [empty(*each) for each in self._of.outputs(self.whole)]
         arrays = self._of.arrange(inputs, outputs)
-        specs = (cute.TensorSpec(tuple(x.shape), x.dtype, tuple(x.stride())) for x in arrays)
+        specs = (
+            cute.TensorSpec(tuple(x.shape), x.dtype, tuple(x.stride()), *_alignment(x))
+            for x in arrays
+        )
         return (*specs, *self._of.extra(self.whole))
+
+
+def _alignment(x: Any) -> tuple[int, bool]:
+    """What divides the bytes between rows, up to 16, and whether rows end within so many."""
+    size = x.element_size()
+    steps = [x.stride(mode) * size for mode in range(x.dim()) if x.stride(mode) != 1]
+    align = math.gcd(_LINE, *steps)
+    tails = any(x.stride(mode) == 1 and x.shape[mode] * size % _LINE for mode in range(x.dim()))
+    return align, align == _LINE and tails
 
 
 def _size(kind: str) -> int:

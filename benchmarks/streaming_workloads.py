@@ -65,9 +65,36 @@ def _rows(shape: Shape) -> dict[str, Any]:
     return {"tile": _example("rows").tile_for(shape[1])}
 
 
+def _normed_rows(shape: Shape) -> dict[str, Any]:
+    """Several rows share the scale and the bias that are loaded element by element."""
+    width = shape[1]
+    if width % 2 and width > 2048:
+        return {"tile": (max(1, min(4, 12288 // width)), width)}
+    return _rows(shape)
+
+
+def _lines(shape: Shape) -> dict[str, Any]:
+    """A warp stores short rows of bytes whole."""
+    width = shape[1]
+    return {"tile": (4, max(64, 1 << (width - 1).bit_length()))} if width <= 512 else _rows(shape)
+
+
 def _block(shape: Shape) -> dict[str, Any]:
-    columns = min(1024, 1 << (shape[1] - 1).bit_length())
-    return {"tile": (4096 // columns, columns)}
+    """A tile that rows of the width fill best: of 4,096 elements, or of 1,024 where rows are not
+    whole vectors.
+    """
+    elements = 4096 if shape[1] % 8 == 0 else 1024
+    choices = [each for each in (1024, 512, 256, 128) if each <= elements]
+    columns = min(choices, key=lambda each: -(-shape[1] // each) * each)
+    return {"tile": (elements // columns, columns)}
+
+
+def _flat(shape: Shape) -> dict[str, Any]:
+    return {"tile": (1, 4096)}
+
+
+def _flattened(inputs: Any, outputs: Any) -> tuple[Any, ...]:
+    return tuple(map(_example("elementwise").flat, (*inputs, *outputs)))
 
 
 def _cross_entropy(torch: Any, x: Any, labels: Any) -> tuple[Any, ...]:
@@ -107,33 +134,40 @@ def _heads(shape: Shape) -> tuple[int, int, int]:
 
 
 def _parts(shape: Shape) -> tuple[int]:
-    return (max(1, min(256, shape[0] // 128)),)
+    return (_example("sums").parts_for(shape),)
 
 
 WORKLOADS: dict[str, Workload] = {
     "add": Workload(
-        _matrix(2), _matrix(1), lambda torch, x, y: (x + y,), ("elementwise", "add"), _block
+        _matrix(2),
+        _matrix(1),
+        lambda torch, x, y: (x + y,),
+        ("elementwise", "add"),
+        _flat,
+        arrange=_flattened,
     ),
     "SwiGLU": Workload(
         _matrix(2),
         _matrix(1),
         lambda torch, x, y: (torch.nn.functional.silu(x) * y,),
         ("elementwise", "swiglu"),
-        _block,
+        _flat,
+        arrange=_flattened,
     ),
     "cast": Workload(
         _matrix(1, "float32"),
         _matrix(1),
         lambda torch, x: (x.clone(),),
         ("elementwise", "cast"),
-        _block,
+        _flat,
+        arrange=_flattened,
     ),
     "layer norm": Workload(
         lambda shape: [(shape, "bfloat16"), *[((shape[1],), "bfloat16")] * 2],
         _matrix(1),
         _layer_norm,
         ("rows", "layer_norm"),
-        _rows,
+        _normed_rows,
         lambda shape: (EPS,),
     ),
     "RMSNorm": Workload(
@@ -156,7 +190,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda shape: [(shape[::-1], "bfloat16")],
         lambda torch, x: (x.t().contiguous(),),
         ("transpose", "transpose"),
-        lambda shape: {"tile": (128, 128)},
+        lambda shape: {"tile": _example("transpose").tile_for(*shape)},
     ),
     "strided copy": Workload(
         lambda shape: [((shape[0], shape[1] // 2), "bfloat16 strided")],
@@ -173,7 +207,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda shape: [(_heads(shape), "bfloat16")],
         _rope,
         ("elementwise", "rope"),
-        lambda shape: {"tile": (32, 64)},
+        lambda shape: {"tile": (16, 64), "heads": 8},
         arrange=_rope_arrays,
     ),
     "sums of rows": Workload(
@@ -185,10 +219,10 @@ WORKLOADS: dict[str, Workload] = {
     ),
     "sums of columns": Workload(
         _matrix(1),
-        lambda shape: [((shape[1],), "float32")],
-        lambda torch, x: (x.sum(0, dtype=_wide(torch, x)),),
+        lambda shape: [((1, shape[1]), "float32")],
+        lambda torch, x: (x.sum(0, keepdim=True, dtype=_wide(torch, x)),),
         ("sums", "column_sums"),
-        lambda shape: {},
+        lambda shape: {"split": _parts(shape)[0] > 1},
         _parts,
     ),
     "sum of all": Workload(
@@ -197,7 +231,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda torch, x: (x.sum(dtype=_wide(torch, x)).reshape(1),),
         ("sums", "whole_sum"),
         lambda shape: {},
-        lambda shape: (max(1, shape[0] * shape[1] // 8192),),
+        lambda shape: (-(-shape[0] * shape[1] // 8192),),
         lambda inputs, outputs: (inputs[0].reshape(-1), *outputs),
     ),
     "cross-entropy": Workload(
@@ -213,7 +247,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda shape: [(shape, "float8_e4m3fn"), ((shape[0],), "float32")],
         _quantized,
         ("rows", "quantize"),
-        _rows,
+        _lines,
     ),
     "top-k": Workload(
         _matrix(1),

@@ -52,7 +52,13 @@ def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], N
     answer: dict[str, Any] = {"results": []}
     alive = True
     try:
-        makers = make_contenders(torch, case, request["schedules"], peers=request["peers"])
+        makers = make_contenders(
+            torch,
+            case,
+            request["schedules"],
+            peers=request["peers"],
+            yardsticks=request.get("yardsticks", True),
+        )
         results = measure(
             torch, case, makers, Plan(**request["plan"]), lambda what: say({"doing": what})
         )

@@ -37,17 +37,27 @@ def swiglu(X, Y, Z, *, tile=(4, 1024)):
     cute.copy((cute.silu(x) * y).to(Z.dtype), cute.local_tile(Z, tile, at))
 
 
+def flat(x):
+    """All elements of a contiguous array as one row, for programs that do not care where it ends:
+    NumPy arrays and torch tensors.
+    """
+    return x.reshape(1, -1)
+
+
 @cute.kernel
-def rope(X, C, S, Y, *, tile=(32, 64)):
+def rope(X, C, S, Y, *, tile=(16, 64), heads=4):
     """Rotary embeddings: X and Y are (2, heads, tokens, depth / 2), the parts of heads that are
     turned against each other by angles (tokens, depth / 2), of which C and S are the cosines and
-    sines; `tile[1]` is half of the depth. `halves` and `neighbors` are such views.
+    sines; `tile[1]` is half of the depth. `halves` and `neighbors` are such views. A work item
+    turns several `heads`, which divide the number of them, by the angles that it has loaded.
     """
-    _, h, i, _ = cute.tile_index(Y, (None, 1, *tile))
-    one, other = (cute.local_tile(X, tile, (part, h, i, 0)).to(cute.f32) for part in (0, 1))
+    _, group, i, _ = cute.tile_index(Y, (None, heads, *tile))
     c, s = (cute.local_tile(v, tile, (i, 0)).to(cute.f32) for v in (C, S))
-    cute.copy((one * c - other * s).to(Y.dtype), cute.local_tile(Y, tile, (0, h, i, 0)))
-    cute.copy((other * c + one * s).to(Y.dtype), cute.local_tile(Y, tile, (1, h, i, 0)))
+    for h in range(heads):
+        at = group * heads + h, i, 0
+        one, other = (cute.local_tile(X, tile, (part, *at)).to(cute.f32) for part in (0, 1))
+        cute.copy((one * c - other * s).to(Y.dtype), cute.local_tile(Y, tile, (0, *at)))
+        cute.copy((other * c + one * s).to(Y.dtype), cute.local_tile(Y, tile, (1, *at)))
 
 
 def halves(x):
@@ -120,7 +130,7 @@ def main() -> int:
     c, s = (f(angles).astype(np.float32) for f in (np.cos, np.sin))
     for name, view in (("halves", halves), ("neighbors", neighbors)):
         out = np.zeros_like(heads)
-        rope(view(heads), c, s, view(out))
+        rope(view(heads), c, s, view(out), heads=2)
         one, two = view(heads).astype(np.float64)
         exact = np.stack([one * c - two * s, two * c + one * s])
         check(f"rotary embeddings, {name}", view(out), exact)

@@ -93,8 +93,7 @@ def top_k(X, values, places, *, tile=(4, 256), k=8):
 
 def tile_for(width: int, rows: int = 4) -> tuple[int, int]:
     """Whole rows of a width, several where they are short."""
-    columns = max(64, 1 << (width - 1).bit_length())
-    return max(1, min(rows, 4096 // columns)), columns
+    return max(1, min(rows, 4096 // width)), width
 
 
 def _worst(name: str, shape: tuple[int, int], *pairs: tuple[np.ndarray, np.ndarray]) -> float:

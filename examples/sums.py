@@ -1,7 +1,8 @@
 """Sums of a matrix along its rows, its columns, and of all of it, with the same bits every time.
 
 Rows are a work item each. A column is as long as the matrix is high, so that few work items would
-have it: `parts` of the rows are summed by one kernel, and their sums by another.
+have it: `parts` of the rows are summed by one kernel, and their sums by another. One part is enough
+where a matrix is so wide that its columns fill the device.
 """
 
 from __future__ import annotations
@@ -35,26 +36,40 @@ def partial_sums(X, P, *, tile=(128, 128)):
     total = cute.zeros((1, columns))
     for i in cute.range(-(-length // rows)):
         total.assign(total + cute.column_sum(x[i].to(cute.f32)))
-    cute.copy(total, cute.local_tile(P, (1, columns), (p, j)))
+    cute.copy(total.to(P.dtype), cute.local_tile(P, (1, columns), (p, j)))
 
 
 @cute.kernel
 def sum_of_parts(P, S, *, tile=(64, 64)):
     """S[j] is the sum of column j of P."""
-    j = cute.tile_index(S, (tile[1],))
+    _, j = cute.tile_index(S, (1, tile[1]))
     p = cute.local_tile(P, tile, (None, j))
     total = cute.zeros((1, tile[1]))
     for i in cute.range(p.tiles):
         total.assign(total + cute.column_sum(p[i]))
-    cute.copy(total.T.to(S.dtype), cute.local_tile(S, (tile[1],), (j,)))
+    cute.copy(total.to(S.dtype), cute.local_tile(S, (1, tile[1]), (0, j)))
 
 
 @cute.host
-def column_sums(X, S, parts):
-    """S[j] is the sum of column j, summed in so many parts."""
+def column_sums(X, S, parts, *, tile=(128, 128), split=True):
+    """S[0, j] is the sum of column j, summed in so many parts, or in one if not `split`."""
+    if not split:
+        cute.launch(partial_sums, X, S, tile=tile)
+        return
     between = cute.workspace((parts, X.dim(1)), cute.f32)
-    cute.launch(partial_sums, X, between)
+    cute.launch(partial_sums, X, between, tile=tile)
     cute.launch(sum_of_parts, between, S)
+
+
+def parts_for(shape, tile=(128, 128), at_once=None):
+    """In how many parts a device that has so many work items at work sums the columns: one for each
+    of them, of whole tiles. An SM of 132 has two, or one that loads rows element by element.
+    """
+    rows, columns = shape
+    at_once = at_once or (264 if columns % 2 == 0 else 132)
+    parts = max(1, at_once // -(-columns // tile[1]))
+    trips = -(-rows // (parts * tile[0]))
+    return max(1, -(-rows // (trips * tile[0])))
 
 
 @cute.kernel
@@ -82,10 +97,10 @@ def sum_of_runs(P, S, *, tile=8192):
 
 
 @cute.host
-def whole_sum(X, S, runs):
+def whole_sum(X, S, runs, *, tile=8192):
     """S[0] is the sum of a vector, summed in so many runs."""
     between = cute.workspace((runs,), cute.f32)
-    cute.launch(sums_of_runs, X, between)
+    cute.launch(sums_of_runs, X, between, tile=tile)
     cute.launch(sum_of_runs, between, S)
 
 
@@ -94,7 +109,7 @@ def main() -> int:
     wide = x.astype(np.float64)
     rows, columns, whole = (np.empty(n, np.float32) for n in (150, 700, 1))
     row_sums(x, rows)
-    column_sums(x, columns, 4)
+    column_sums(x, columns[None], 4)
     whole_sum(x.reshape(-1), whole, 3)
     worst = 0.0
     for found, exact in ((rows, wide.sum(1)), (columns, wide.sum(0)), (whole, wide.sum()[None])):

@@ -1,7 +1,8 @@
-"""Transpose: rows are read and columns written coalesced, through swizzled shared memory.
+"""Transpose: rows are read and written coalesced on either side.
 
-The program says only that the transposed tile goes to the transposed place. Loads and stores want
-different thread layouts, so `cute-partition` brings the tile through shared memory in between.
+The program says only that the transposed tile goes to the transposed place. Where rows of both
+sides are whole vectors, each thread turns blocks of them in its registers; else loads and stores
+want different thread layouts, and `cute-partition` brings the tile through shared memory.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ def transpose(X, Y, *, tile=(64, 64)):
     i, j = cute.tile_index(X, tile)
     x = cute.load(cute.local_tile(X, (rows, columns), (i, j)))
     cute.copy(x.T, cute.local_tile(Y, (columns, rows), (j, i)))
+
+
+def tile_for(rows, columns):
+    """Tiles whose stores are long where rows of either side are not whole vectors."""
+    return (128, 128) if rows % 8 == columns % 8 == 0 else (128, 64)
 
 
 def main() -> int:

@@ -116,24 +116,31 @@ class View:
         """The stride of a mode without nesting, in elements."""
         return self.modes[mode].leaves[0][1]
 
-    def local_tile(self, tile: tuple[int, ...], coords: tuple[int, ...]) -> View:
-        """The tile at a coordinate in tiles: -1 keeps a mode, 0 takes one element and drops it."""
-        key = tile, coords
+    def local_tile(
+        self, tile: tuple[int, ...], coords: tuple[int, ...], of: tuple[int, ...] = ()
+    ) -> View:
+        """The tile at a coordinate in tiles: -1 keeps a mode, 0 takes one element and drops it.
+        Coordinates count tiles of the extents `of`, and no more of the tile is there.
+        """
+        key = tile, coords, of
         made = self._made.get(key)
         if made is None:
             if len(self._made) >= _MOST_TILES:
                 self._made.clear()
-            made = self._made[key] = self._local_tile(tile, coords)
+            made = self._made[key] = self._local_tile(tile, coords, of or tile)
         return made
 
-    def _local_tile(self, tile: tuple[int, ...], coords: tuple[int, ...]) -> View:
+    def _local_tile(
+        self, tile: tuple[int, ...], coords: tuple[int, ...], of: tuple[int, ...]
+    ) -> View:
         start, modes, is_inside = self.start, [], True
-        for mode, extent, coord in zip(self.modes, tile, coords, strict=True):
+        for mode, extent, coord, count in zip(self.modes, tile, coords, of, strict=True):
             _, leaves, low, high = mode
             if extent > 0:
-                stride, first = leaves[0][1], coord * extent
+                stride, first = leaves[0][1], coord * count
                 start += first * stride
-                modes.append(Mode(extent, ((extent, stride),), low - first, high - first))
+                high = min(high - first, count)
+                modes.append(Mode(extent, ((extent, stride),), low - first, high))
             elif extent < 0:
                 modes.append(mode)
             else:

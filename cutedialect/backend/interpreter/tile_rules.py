@@ -40,7 +40,8 @@ def combine_of(kind: str) -> Any:
 @function(cute.LocalTileOp)
 def _local_tile(op: cute.LocalTileOp) -> Any:
     tile = tuple(op.tile.get_values())
-    return lambda view, *coords: view.local_tile(tile, tuple(map(int, coords)))
+    of = op.counted
+    return lambda view, *coords: view.local_tile(tile, tuple(map(int, coords)), of)
 
 
 @function(cute.TransposeOp)

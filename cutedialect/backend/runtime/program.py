@@ -35,7 +35,8 @@ from cutedialect.backend.runtime.signature import EqualExtents, Signature
 from cutedialect.backend.runtime.tensor_stores import with_tensor_stores
 from cutedialect.remarks import Remark
 
-_MIN_CTAS = re.compile(r"\.minnctapersm (\d+)")
+_MIN_CTAS = re.compile(r"\.reqntid (\d+)([^.]*)\.minnctapersm (\d+)")
+_REGISTER_FILE = 65536
 # Bytes of a kernel parameter; PTX has no parameter narrower than the register it is loaded to, so a
 # wider one is filled up.
 SIZE_OF_TYPE = {
@@ -250,12 +251,20 @@ def _with_registers(ptx: str, arch: str, options: Sequence[str]) -> ptxas.Assemb
     """`ptx` assembled for fewer CTAs on an SM than it asks for, where registers would spill."""
     assembly = ptxas.assemble(ptx, arch, options=options)
     while assembly.spill_stores + assembly.spill_loads:
-        fewer = _MIN_CTAS.sub(lambda found: f".minnctapersm {max(1, int(found[1]) - 1)}", ptx)
+        fewer = _MIN_CTAS.sub(_with_more_registers, ptx)
         if fewer == ptx:
             break
         ptx = fewer
         assembly = ptxas.assemble(ptx, arch, options=options)
     return assembly
+
+
+def _with_more_registers(found: re.Match[str]) -> str:
+    """The bounds of a kernel for the most CTAs that leave a thread 8 more registers."""
+    threads, ctas = int(found[1]), int(found[3])
+    room = _REGISTER_FILE // (threads * ctas) // 8 * 8 + 8
+    fewer = max(1, min(ctas - 1, _REGISTER_FILE // (threads * room)))
+    return f".reqntid {threads}{found[2]}.minnctapersm {fewer}"
 
 
 @cache_once

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     IntegerAttr,
@@ -35,7 +36,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, LANES
 from cutedialect.dialects.effects import ALLOCATES, Effects
-from cutedialect.layout import Layout, flatten, unflatten
+from cutedialect.layout import Dyn, Layout, flatten, unflatten
 
 from .attributes import check
 from .kernel_ops import parse_tile, print_tile
@@ -71,12 +72,35 @@ def same_element(source: Attribute, destination: Attribute) -> None:
     )
 
 
-def local_tile_type(type_: MemRefType, tile: Sequence[int]) -> MemRefType:
-    """Type of one tile: an extent of -1 keeps the whole mode, 0 drops it."""
+def local_tile_type(
+    type_: MemRefType,
+    tile: Sequence[int],
+    of: Sequence[int] | None = None,
+    coords: Sequence[SSAValue] = (),
+) -> MemRefType:
+    """Type of one tile: an extent of -1 keeps the whole mode, 0 drops it. Where coordinates count
+    other extents, `of`, the alignment is what every such start keeps.
+    """
     kept = [mode for mode, extent in enumerate(tile) if extent != 0]
     check(bool(kept), "expected a tile with at least one mode that is not '*'")
     shape = tuple(type_.modes[mode] if tile[mode] < 0 else tile[mode] for mode in kept)
-    return type_.with_layout(Layout(shape, tuple(type_.stride[mode] for mode in kept)))
+    alignment = type_.alignment
+    for extent, stride, at in zip(of or (), type_.stride, coords, strict=bool(of)):
+        if extent > 0 and not _is_first(at):
+            step = extent * (stride.div if isinstance(stride, Dyn) else stride) * type_.bits // 8
+            alignment = min(alignment, step & -step) if step else alignment
+    layout = Layout(shape, tuple(type_.stride[mode] for mode in kept))
+    return type_.with_layout(layout, alignment)
+
+
+def _is_first(coord: SSAValue) -> bool:
+    """Whether a coordinate is known to be 0."""
+    op = coord.owner
+    return (
+        isinstance(op, arith.ConstantOp)
+        and isinstance(op.value, IntegerAttr)
+        and op.value.value.data == 0
+    )
 
 
 def parse_types(parser: Parser) -> tuple[dict[str, Attribute], Attribute, Attribute]:
@@ -108,6 +132,9 @@ class LocalTileOp(IRDLOperation):
     write nothing. `*` indexes a mode at its coordinate and drops it (batch modes); `_` takes a
     whole mode, whose extent must be static, and whose coordinate is not looked at.
 
+    `of` is what coordinates count where the tile is padded: a tile of these extents is there, and
+    what lies behind it in the view is as if outside of the tensor.
+
     `cute-tile` lists as `guard` the modes whose coordinate may be negative, or lie behind the end of
     a mode that is dropped; a tile outside of its tensor reads 0 and is not stored.
 
@@ -115,6 +142,7 @@ class LocalTileOp(IRDLOperation):
 
         cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)">, %b: i32, %m: i32, %k: i32) {
           %t = cute.local_tile %a, [*, 128, 32], (%b, %m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+          %p = cute.local_tile %a, [*, 4, 320], (%b, %m, %k) of [*, 4, 264] : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(4,320):(?{i64 div=8},1)">
         }
     """
 
@@ -122,11 +150,16 @@ class LocalTileOp(IRDLOperation):
     memref = operand_def(MemRefType)
     coords = var_operand_def(i32)
     tile = prop_def(DenseArrayBase)
+    of = opt_prop_def(DenseArrayBase)
     result = result_def(MemRefType)
     traits = traits_def(Pure())
 
     def __init__(
-        self, memref: SSAValue, tile: Sequence[int] | DenseArrayBase, coords: Sequence[SSAValue]
+        self,
+        memref: SSAValue,
+        tile: Sequence[int] | DenseArrayBase,
+        coords: Sequence[SSAValue],
+        of: Sequence[int] | None = None,
     ) -> None:
         if not isinstance(tile, DenseArrayBase):
             tile = DenseArrayBase.from_list(i64, list(tile))
@@ -141,9 +174,17 @@ class LocalTileOp(IRDLOperation):
         )
         super().__init__(
             operands=[memref, list(coords)],
-            properties={"tile": tile},
-            result_types=[local_tile_type(type_, extents)],
+            properties={
+                "tile": tile,
+                "of": None if of is None else DenseArrayBase.from_list(i64, list(of)),
+            },
+            result_types=[local_tile_type(type_, extents, of, coords)],
         )
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The extents that coordinates count, as those of the tile are given."""
+        return tuple((self.of or self.tile).get_values())  # pyright: ignore[reportReturnType]
 
     @classmethod
     def parse(cls, parser: Parser) -> LocalTileOp:
@@ -154,6 +195,9 @@ class LocalTileOp(IRDLOperation):
         coords = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
         )
+        properties: dict[str, Attribute] = {"tile": tile}
+        if parser.parse_optional_keyword("of"):
+            properties["of"] = parse_tile(parser)
         attributes, source, result = parse_types(parser)
         pos = parser.pos
         return cls.create(
@@ -161,7 +205,7 @@ class LocalTileOp(IRDLOperation):
                 parser.resolve_operand(memref, source),
                 *parser.resolve_operands(coords, [i32] * len(coords), pos),
             ],
-            properties={"tile": tile},
+            properties=properties,
             attributes=attributes,
             result_types=[result],
         )
@@ -174,12 +218,20 @@ class LocalTileOp(IRDLOperation):
         printer.print_string(", (")
         printer.print_list(self.coords, printer.print_ssa_value)
         printer.print_string(")")
+        if self.of is not None:
+            printer.print_string(" of ")
+            print_tile(printer, self.of)
         print_types(printer, self, self.memref)
 
     def verify_(self) -> None:
         type_ = self.memref.type
         assert isinstance(type_, MemRefType)
-        tile = self.tile.get_values()
+        tile, of = self.tile.get_values(), self.counted
+        check(
+            len(of) == len(tile)
+            and all(0 < a <= b or a == b for a, b in zip(of, tile, strict=True)),
+            f"expected 'of' to list extents from 1 up to those of the tile {tile}, got {of}",
+        )
         check(
             len(tile) == len(self.coords) == type_.rank,
             f"expected one tile extent and one coordinate for each of the {type_.rank} modes of "
@@ -195,7 +247,7 @@ class LocalTileOp(IRDLOperation):
                 extent < 0 or not isinstance(leaves, tuple),
                 f"expected '_' for the nested mode {leaves} of {type_.layout}, got {extent or '*'}",
             )
-        expected = local_tile_type(type_, tile)
+        expected = local_tile_type(type_, tile, None if self.of is None else of, self.coords)
         check(
             self.result.type == expected,
             f"expected the tile's type {expected}, got {self.result.type}",

@@ -26,6 +26,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.layout import Layout
+from cutedialect.passes.bind.exchanges import exchange_layout
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.mma_choice import BoundMma
 from cutedialect.passes.bind.multiply_pairs import half_type
@@ -158,7 +159,10 @@ class KernelBinding:
             # Conditions have no place in memory: they go as bytes.
             bytes_ = self.converted(self._bytes_of(value, before), tv, before)
             return self._conditions_of(bytes_, before)
-        layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits, have, tv)
+        if self.grid is not None and len(type_.shape) == 2:
+            layout, swizzle, alignment = exchange_layout(have, tv, type_.shape, type_.bits)
+        else:
+            layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits, have, tv)
         smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
         # Warpgroups that exchange values among themselves meet alone, in a buffer that only such
         # as divide the tile in the same way use.

@@ -29,6 +29,8 @@ from cutedialect.dialects.cute import (
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.thread_layouts import blocked, coalesced, project
 
+# The shortest side of a thread's block of a tile: 4 lanes beside each other fill a sector.
+_BLOCK_BITS = 64
 _SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp)
 
 
@@ -90,16 +92,23 @@ def coalesced_for(
     type_: MemRefType,
     threads: int,
     grid: tuple[int, int] | None = None,
-    widest_bits: int = 0,
+    most: int | None = None,
 ) -> Layout:
     """Coalesced layout of the copy of one tile in global memory. A grid of warps over the tile says
-    how many of the threads are along its contiguous mode; a thread's vectors have no more elements
-    than those of an element type of `widest_bits`.
+    how many of the threads are along its contiguous mode, or its last one; a thread's vectors have
+    no more than `most` elements.
     """
-    mode = contiguous_mode(type_) or 0
-    vector = vector_bytes(type_) * 8 // max(type_.bits, widest_bits)
+    mode = _line_mode(type_) if grid is not None else contiguous_mode(type_) or 0
+    vector = vector_bytes(type_) * 8 // type_.bits
+    vector = vector if most is None else min(vector, most)
     along = None if grid is None else 32 * grid[mode]
     return coalesced(type_.shape, mode, max(1, vector), threads, along)
+
+
+def _line_mode(type_: MemRefType) -> int:
+    """The mode of a tile along which lanes follow each other: the last where none is contiguous."""
+    mode = contiguous_mode(type_)
+    return type_.rank - 1 if mode is None else mode
 
 
 class LayoutInference:
@@ -110,12 +119,15 @@ class LayoutInference:
         # Of a program without a multiply: the warps over its tiles.
         self.grid = grid
         self.layouts: dict[SSAValue, Layout] = {}
-        self._widest: dict[tuple[int, ...], int] = {}
+        # By the shape of tiles and the mode of their lines: the elements of the narrowest access of
+        # a thread to any of the tensors, so that neighboring lanes access neighbors of all.
+        self._narrowest: dict[tuple[tuple[int, ...], int], int] = {}
         self._ops = [op for op in kernel.body.block.walk() if _touches_fragment(op)]
-        for op in self._ops:
-            for value in op.operands:
-                if isinstance(type_ := value.type, MemRefType):
-                    self._widest[type_.shape] = max(type_.bits, self._widest.get(type_.shape, 0))
+        for type_ in [value.type for op in self._ops for value in op.operands]:
+            if isinstance(type_, MemRefType):
+                key = type_.shape, _line_mode(type_)
+                vector = vector_bytes(type_) * 8 // type_.bits
+                self._narrowest[key] = min(vector, self._narrowest.get(key, vector))
         self._vectors = MemoryVectors(self._ops)
         # The ops that layouts spread through, as long as one of their fragments has none.
         self._open = [op for op in self._ops if isinstance(op, _SPREADING)]
@@ -164,12 +176,12 @@ class LayoutInference:
     def _coalesced(self, value: SSAValue, type_: MemRefType) -> Layout:
         if self.grid is None:
             return coalesced_for(type_, self.threads)
-        mode = contiguous_mode(type_) or 0
-        along, across = self._vectors.of(value, mode), self._vectors.of(value, 1 - mode)
-        if min(along, across) > 1:
-            vectors = (along, across) if mode == 0 else (across, along)
+        mode = _line_mode(type_)
+        vectors = self._vectors.block(value, type_.bits)
+        if vectors is not None:
             return blocked(type_.shape, mode, vectors, self.threads)
-        return coalesced_for(type_, self.threads, self.grid, self._widest[type_.shape])
+        most = self._narrowest[type_.shape, mode]
+        return coalesced_for(type_, self.threads, self.grid, most)
 
     def _spread(self) -> None:
         """Propagate through elementwise ops, both ways, until nothing changes."""
@@ -273,6 +285,19 @@ class MemoryVectors:
         """The elements of a vector along a mode of a tile; 1 where no memory has it contiguous."""
         root, turned = self._root(tile)
         return self._found.get((root, mode ^ turned), 1)
+
+    def has_both(self, tile: SSAValue) -> bool:
+        """Whether some memory has a tile contiguous along either mode."""
+        root, _ = self._root(tile)
+        return all((root, mode) in self._found for mode in (0, 1))
+
+    def block(self, tile: SSAValue, bits: int) -> tuple[int, int] | None:
+        """The elements along either mode of a thread's block of a tile that some memory has
+        contiguous along the one, and some along the other, if neighboring lanes fill sectors both
+        ways.
+        """
+        found = self.of(tile, 0), self.of(tile, 1)
+        return found if min(found) > 1 and min(found) * bits >= _BLOCK_BITS else None
 
     def _note(self, tile: SSAValue, type_: Attribute) -> None:
         if not isinstance(type_, MemRefType) or not isinstance(tile.type, FragmentType):

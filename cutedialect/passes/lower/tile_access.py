@@ -225,6 +225,8 @@ class TileAccess:
         for mode in self.bounded:
             bound = self.view.bounds[mode]
             assert bound is not None
+            if bound.most is not None and bound.most < shape[mode]:
+                return False
             tests.append(builder.pure("setp.ge.s32", bound.limit, shape[mode]))
             if bound.floor is not None:
                 tests.append(builder.pure("setp.le.s32", bound.floor, 0))

@@ -50,6 +50,7 @@ def _local_tile(self: KernelLowering, op: cute.LocalTileOp) -> None:
         integers(op.tile),
         tuple(self.scalars[each] for each in op.coords),
         integers(guard) if isinstance(guard, DenseArrayBase) else (),
+        op.counted,
     )
 
 

@@ -39,6 +39,8 @@ class Bound:
     limit: Scalar
     divisor: int
     floor: Scalar | None = None
+    # What the limit is at most, where that is known.
+    most: int | None = None
 
     def moved(self, builder: ScalarBuilder, start: Scalar, divisor: int) -> Bound:
         """The bound of what starts so many elements, a multiple of `divisor`, further on."""
@@ -199,9 +201,11 @@ def local_tile(
     tile: tuple[int, ...],
     coords: tuple[Scalar, ...],
     guarded: tuple[int, ...] = (),
+    of: tuple[int, ...] = (),
 ) -> View:
     """The tile of `view` at tile coordinates; -1 keeps a whole mode, 0 indexes and drops it. The
-    coordinates of `guarded` modes may lie outside.
+    coordinates of `guarded` modes may lie outside. Coordinates count the extents `of`, and no more
+    of the tile is there.
 
     Raises `ValueError` for a tile of a mode that is nested.
     """
@@ -210,12 +214,15 @@ def local_tile(
     terms = list(view.terms)
     origin = list(view.origin)
     guards = [view.guard, *_guards(builder, view, tile, coords, guarded)]
-    for mode, extent, coord in zip(view.root_modes, tile, coords, strict=True):
+    of = of or tile
+    for mode, extent, coord in zip(view.root_modes, of, coords, strict=True):
         if extent >= 0 and mode >= 0:
             origin.append((mode, coord, max(extent, 1)))
-    for extent, coord, leaves, bound in zip(tile, coords, view.modes, view.bounds, strict=True):
+    for extent, count, coord, leaves, bound in zip(
+        tile, of, coords, view.modes, view.bounds, strict=True
+    ):
         whole = extent_static(leaves)
-        if extent < 0 or extent == whole:
+        if extent < 0 or extent == count == whole:
             modes.append(leaves)
             is_whole = bound is None or (bound.limit == whole and bound.floor is None)
             bounds.append(None if is_whole else bound)
@@ -224,17 +231,21 @@ def local_tile(
             raise ValueError(f"expected a mode without nesting to tile by {extent}, got {leaves}")
         stride = leaves[0][1]
         if coord != 0:
-            terms.append(Term(coord, max(extent, 1), stride))
+            terms.append(Term(coord, max(count, 1), stride))
         if extent == 0:
             continue
         modes.append(((extent, stride),))
         if bound is None or (
-            isinstance(bound.limit, int) and bound.limit % extent == 0 and bound.floor is None
+            isinstance(bound.limit, int) and bound.limit % count == 0 and bound.floor is None
         ):
-            bounds.append(None)
+            bounds.append(None if count == extent else Bound(count, count, most=count))
         else:
-            start = builder.pure("mul.lo.s32", coord, extent)
-            bounds.append(bound.moved(builder, start, extent))
+            start = builder.pure("mul.lo.s32", coord, count)
+            moved = bound.moved(builder, start, count)
+            if count < extent:
+                limit = builder.pure("min.s32", moved.limit, count)
+                moved = replace(moved, limit=limit, most=count)
+            bounds.append(moved)
     kept = zip(view.root_modes, tile, strict=True)
     return replace(
         view,

@@ -33,6 +33,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.passes.bind.layout_inference import MemoryVectors, contiguous_mode
+from cutedialect.passes.tile.pad_tiles import vector_elements
 
 _LANES = 32
 _MOST_WARPS = 32
@@ -41,7 +42,10 @@ _VECTOR_BITS = 128
 # to which one warp takes a row that is reduced.
 _VECTORS = 4
 _MOST_LOADED = 8
+_TURNED_VECTORS = 2
 _ROW_VECTORS = 4
+# By how much each of them may exceed that before a row has twice the warps.
+_MORE_WARPS = 1.2
 # Registers of an SM and of a thread, and those of a thread that do not hold tiles.
 _REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
@@ -52,7 +56,7 @@ _SPARE_REGISTERS = 16
 # takes that is reduced twice (3.5 us on an H100), and threads of an SM.
 _RESIDENT_BYTES = 64 << 10
 _MOST_THREADS = 2048
-_MOST_CTAS = 16
+_MOST_CTAS = 32
 # The share of a tile's registers that is live where it is computed vector by vector.
 _PASSING = 0.25
 
@@ -62,8 +66,9 @@ class Traffic:
     """What a program moves at a time: the shape of its largest tile, the mode of it that is
     contiguous in memory, the widest element, the bits loaded for each element of the tile, the
     registers that an element takes where most are live, the modes that are reduced, the elements of
-    a thread's block if the tile is contiguous along either mode somewhere, else 0, and the
-    registers of an element that all work items load alike.
+    a thread's block if the tile is contiguous along either mode somewhere, else 0, the registers of
+    an element that all work items load alike, the elements of an access, and whether threads
+    exchange the tile to store its transpose.
     """
 
     shape: tuple[int, int]
@@ -74,6 +79,8 @@ class Traffic:
     reduced: frozenset[int]
     block: int = 0
     common: float = 0.0
+    access: int = 0
+    turned: bool = False
 
     @property
     def elements(self) -> int:
@@ -120,6 +127,7 @@ def traffic_of(kernel: KernelOp) -> Traffic | None:
     contiguous = contiguous_mode(largest)
     blocks = list(_blocks(kernel))
     rows, columns = (*largest.shape, 1)[:2]
+    mode, widest = contiguous or 0, max(type_.bits for type_ in whole)
     return Traffic(
         (rows, columns),
         1 if contiguous is None else contiguous,
@@ -133,6 +141,8 @@ def traffic_of(kernel: KernelOp) -> Traffic | None:
             for op in kernel.walk()
             if isinstance(op, LoadOp) and _size(op.result) == size and is_common(op.source)
         ),
+        min(vector_elements(type_, mode, widest) for type_ in whole),
+        _is_turned(kernel, size),
     )
 
 
@@ -149,14 +159,18 @@ def residence_for(traffic: Traffic) -> Residence:
     total = _warps(traffic, vector)
     along = -(-traffic.shape[mode] // vector)
     across = traffic.shape[1 - mode]
+    # Warps share rows evenly, and the vectors of a row.
+    vectors = max(1, traffic.shape[mode] // (traffic.access or vector))
+    shared = vectors & -vectors
+    most, rows_of_warp = max(1, shared // _LANES), max(1, _LANES // shared)
+    most_rows = max(1, (across & -across) // rows_of_warp)
     if traffic.reduced == {mode} and along <= _LANES * _ROW_VECTORS:
         # Rows of a warp each; more of them than warps follow each other in a thread.
-        on_rows = min(total, _power_of_two(across))
-        grid = (min(total // on_rows, _power_of_two(along // _LANES)), on_rows)
+        on_rows = min(total, most_rows)
+        grid = (min(total // on_rows, most, _power_of_two(along // _LANES)), on_rows)
     else:
-        on_line = min(total, _power_of_two(along // _LANES))
-        lanes_left = max(1, _LANES // along)
-        grid = (on_line, min(total // on_line, _power_of_two(across // lanes_left)))
+        on_line = min(total, most, _power_of_two(along // _LANES))
+        grid = (on_line, min(total // on_line, most_rows))
     return Residence(
         grid if mode == 0 else (grid[1], grid[0]), _ctas(traffic, _LANES * grid[0] * grid[1])
     )
@@ -166,7 +180,13 @@ def _warps(traffic: Traffic, vector: int) -> int:
     """So few warps that a thread has some vectors, or more where registers want that."""
     loads = max(1, -(-traffic.loaded_bits // traffic.bits))
     values = vector * max(1, min(_VECTORS, _MOST_LOADED // loads))
-    warps = _power_of_two(traffic.elements // (_LANES * max(values, traffic.block)))
+    if traffic.turned:
+        # Elements that go one by one take an instruction and an address each.
+        values = vector * _TURNED_VECTORS
+    share = traffic.elements / (_LANES * max(values, traffic.block))
+    warps = _power_of_two(int(share))
+    if traffic.reduced and share > _MORE_WARPS * warps:
+        warps *= 2
 
     def fits(count: int) -> bool:
         threads = _LANES * count
@@ -175,8 +195,10 @@ def _warps(traffic: Traffic, vector: int) -> int:
         return held <= room - _OTHER_REGISTERS - _SPARE_REGISTERS
 
     if traffic.reduced:
-        # CTAs of many threads load and compute in turns, and few of them fit on an SM.
-        warps = min(warps, 8)
+        # CTAs of many threads load and compute in turns, and few of them fit on an SM; sums of
+        # columns that are loaded element by element take the registers of more.
+        is_narrow = traffic.contiguous not in traffic.reduced and traffic.access * traffic.bits < 32
+        warps = min(warps, 16 if traffic.access and is_narrow else 8)
     warps = min(warps, _MOST_WARPS)
     while warps < _MOST_WARPS and not fits(warps):
         warps *= 2
@@ -187,11 +209,11 @@ def _ctas(traffic: Traffic, threads: int) -> int:
     """The CTAs that keep enough bytes at work, as far as registers reach; 1 leaves them to the
     assembler.
     """
-    if not traffic.reduced:
-        return 1
-    loaded = traffic.elements * max(traffic.loaded_bits, 1) // 8
+    loaded = max(1, traffic.elements * traffic.loaded_bits // 8)
     wanted = min(-(-_RESIDENT_BYTES // loaded), _MOST_THREADS // threads, _MOST_CTAS)
-    registers = traffic.live * traffic.elements / threads + _OTHER_REGISTERS
+    # Elements that are loaded one by one have a register each at first.
+    live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
+    registers = live * traffic.elements / threads + _OTHER_REGISTERS
     return max(1, min(wanted, int(_REGISTER_FILE // (threads * registers))))
 
 
@@ -283,10 +305,20 @@ def _block(kernel: KernelOp, size: int) -> int:
     vectors = MemoryVectors(ops)
     for op in ops:
         if isinstance(op, LoadOp) and _size(op.result) == size:
-            along = [vectors.of(op.result, mode) for mode in (0, 1)]
-            if min(along) > 1:
-                return prod(along)
+            block = vectors.block(op.result, op.result.type.bits)  # pyright: ignore
+            if block is not None:
+                return prod(block)
     return 0
+
+
+def _is_turned(kernel: KernelOp, size: int) -> bool:
+    """Whether a tile is contiguous along either mode somewhere, in vectors too short for blocks."""
+    ops = list(kernel.body.block.walk())
+    vectors = MemoryVectors(ops)
+    return _block(kernel, size) == 0 and any(
+        isinstance(op, LoadOp) and _size(op.result) == size and vectors.has_both(op.result)
+        for op in ops
+    )
 
 
 def _size(value: SSAValue) -> int:

@@ -50,7 +50,10 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.coordinate_bounds import mark_coordinates
+from cutedialect.passes.tile.cut_tiles import cut_tiles
+from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
+from cutedialect.passes.tile.streaming import is_streaming
 from cutedialect.passes.tile.tile_scheduler import grid_size, lower_tile_index, tile_index_of
 from cutedialect.schedule import Schedule
 
@@ -76,6 +79,9 @@ class TilePass(ModulePass):
         hosts = [host for host in op.ops if isinstance(host, func.FuncOp)]
         for kernel in kernels:
             _expand_whole_problem(kernel, asked)
+            if is_streaming(kernel):
+                cut_tiles(kernel, self.name)
+                pad_tiles(kernel)
             mark_coordinates(kernel)
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
             _check_tile(kernel, given.merged(asked))

@@ -1,0 +1,221 @@
+"""Smaller tiles for a program without a multiply whose tiles do not fit the registers: a step of
+`cute-tile`.
+
+    i = tile_index Y, [64, 1024]                        c = tile_index Y, [16, 1024]
+    x = load local_tile(X, [64, 1024], (i, 0))    =>    x = load local_tile(X, [16, 1024], (c, 0))
+    y = map x { coord 0 + 64 i }                        y = map x { coord 0 + 16 (c mod 4) + 64 i }
+
+A mode of the tiles is cut that is a mode of the work items, that nothing reduces, and whose
+coordinate all tiles have in common. What else the program computes of the coordinate i gets the one
+that it would have had: i = c / 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseArrayBase, i64
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AtomicOp,
+    CoordOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+    TileIndexOp,
+    TransposeOp,
+    YieldOp,
+)
+from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.scalar_ops import ScalarBuilder
+
+# Elements of a tile that the registers of a CTA hold: of 8 warps where rows are reduced, else of
+# 32.
+_MOST_REDUCED = 16384
+_MOST = 32768
+_CUT = (
+    AllocFragmentOp,
+    AtomicOp,
+    CopyOp,
+    FillOp,
+    LoadOp,
+    MapOp,
+    ReduceOp,
+    TransposeOp,
+    YieldOp,
+)
+
+
+def cut_tiles(kernel: KernelOp, of: str) -> None:
+    """Cut a mode of the tiles of a kernel without a multiply if they are too large; `of` is the
+    pass that says so.
+    """
+    index = next((op for op in kernel.walk() if isinstance(op, TileIndexOp)), None)
+    sizes = [prod(each) for op in kernel.walk() for each in _shapes(op)]
+    if index is None or not sizes:
+        return
+    reduces = any(isinstance(op, ReduceOp) for op in kernel.walk())
+    most = _MOST_REDUCED if reduces else _MOST
+    for mode, extent in enumerate(index.tile.get_values()):
+        least = -(-max(sizes) // most)
+        parts = next((each for each in range(least, extent + 1) if extent % each == 0), 1)
+        cut = _Cut(kernel, index, mode, parts)
+        if parts > 1 and cut.is_legal():
+            remark(
+                of,
+                index,
+                f"tiles of {max(sizes)} elements do not fit the registers: {parts} work items "
+                f"share each, of {extent // parts} along mode {mode} instead of {extent}",
+            )
+            cut.run()
+            return
+
+
+def _shapes(op: Operation) -> Iterable[tuple[int, ...]]:
+    for value in (*op.operands, *op.results):
+        if isinstance(value.type, FragmentType):
+            yield value.type.shape
+
+
+class _Cut:
+    """One mode of the work items of a kernel, cut into parts. Tiles have it where they have its
+    extent; where another mode of the work items is as long, at its own place.
+    """
+
+    def __init__(self, kernel: KernelOp, index: TileIndexOp, mode: int, parts: int) -> None:
+        self.kernel, self.index, self.mode, self.parts = kernel, index, mode, parts
+        self.extents = [int(each) for each in index.tile.get_values()]
+        self.whole = self.extents[mode]
+        self.part = self.whole // parts
+        self.place: int | None = None
+        if self.extents.count(self.whole) > 1:
+            self.place = sum(1 for each in self.extents[:mode] if each != 0)
+            self.place += 2 - sum(1 for each in self.extents if each != 0)
+
+    def is_legal(self) -> bool:
+        """Whether the mode is one that each element keeps to itself: all tiles have it at the
+        coordinate of the work item, none has it twice, and nothing reduces it.
+        """
+        return all(map(self._allows, self.kernel.body.block.walk()))
+
+    def _allows(self, op: Operation) -> bool:
+        match op:
+            case LocalTileOp():
+                kept = _kept(op)
+                shape = [op.tile.get_values()[mode] for mode in kept]
+                if op.of is not None or any(each < 0 for each in shape):
+                    return False
+                places = [op.coords[kept[d]] for d in self._modes(shape)]
+                if any(at is not self.index.results[self.mode] for at in places):
+                    return False
+                if len(places) > 1 or (self.place is not None and len(shape) != 2):
+                    return False
+            case ReduceOp() if op.mode.value.data in self._modes(op.source.type.shape):  # pyright: ignore
+                return False
+            case TransposeOp() if self.place is not None:
+                return False
+            case CopyOp() | AtomicOp() if isinstance(op.destination.type, MemRefType):
+                # What has not the mode would be stored by each of the work items.
+                if len(self._modes(op.destination.type.shape)) != 1:
+                    return False
+            case _:
+                pass
+        found = [self._modes(shape) for shape in _shapes(op)]
+        return not any(found) or (isinstance(op, _CUT) and all(len(each) < 2 for each in found))
+
+    def _modes(self, shape: Sequence[object]) -> list[int]:
+        """The modes of a tile that are cut."""
+        places = range(len(shape)) if self.place is None else (self.place,)
+        return [d for d in places if d < len(shape) and shape[d] == self.whole]
+
+    def run(self) -> None:
+        """Cut it."""
+        index = self.index
+        self.extents[self.mode] = self.part
+        index.properties["tile"] = DenseArrayBase.from_list(i64, self.extents)
+        cut = index.results[self.mode]
+        views = [op for op in self.kernel.body.block.walk() if isinstance(op, LocalTileOp)]
+        places = {op: [_kept(op)[d] for d in self._modes(_shape(op))] for op in views}
+        build = ScalarBuilder(InsertPoint.after(index), index)
+        count = build.constant(self.parts)
+        before = build.binary(arith.DivSIOp, cut, count)
+        inside = build.binary(arith.RemSIOp, cut, count)
+        offset = build.binary(arith.MuliOp, inside, build.constant(self.part))
+        _give(cut, before, (before.owner, inside.owner))
+        for op in list(self.kernel.body.block.walk()):
+            match op:
+                case LocalTileOp() if places.get(op):
+                    self._cut_view(op, places[op][0], cut)
+                case TransposeOp() if isinstance(op.source.type, MemRefType):
+                    type_ = transposed_type(op.source.type)
+                    if type_ != op.result.type:
+                        Rewriter.replace_value_with_new_type(op.result, type_)
+                case _:
+                    for coordinate in self._coordinates(op):
+                        _move(coordinate, offset)
+                    for result in op.results:
+                        self._shorten(result)
+
+    def _cut_view(self, op: LocalTileOp, mode: int, coord: SSAValue) -> None:
+        tile, coords = list(op.tile.get_values()), list(op.coords)
+        tile[mode], coords[mode] = self.part, coord
+        again = LocalTileOp(op.memref, tile, coords)
+        again.attributes |= op.attributes
+        again.location = op.location
+        again.result.name_hint = op.result.name_hint
+        Rewriter.replace_op(op, again)
+
+    def _shorten(self, value: SSAValue) -> None:
+        type_ = value.type
+        if isinstance(type_, FragmentType) and (modes := self._modes(type_.shape)):
+            shape = list(type_.shape)
+            shape[modes[0]] = self.part
+            made = FragmentType.get(type_.element, tuple(shape))
+            Rewriter.replace_value_with_new_type(value, made)
+
+    def _coordinates(self, op: Operation) -> list[CoordOp]:
+        """The coordinates along the mode that a map asks for."""
+        if not isinstance(op, MapOp):
+            return []
+        type_ = op.result.type
+        assert isinstance(type_, FragmentType)
+        modes = self._modes(type_.shape)
+        found = [each for each in op.body.block.ops if isinstance(each, CoordOp)]
+        return [each for each in found if each.mode.value.data in modes]
+
+
+def _kept(op: LocalTileOp) -> list[int]:
+    """The modes of a tensor that its tile keeps."""
+    return [mode for mode, extent in enumerate(op.tile.get_values()) if extent != 0]
+
+
+def _shape(op: LocalTileOp) -> tuple[int, ...]:
+    return tuple(op.tile.get_values()[mode] for mode in _kept(op))
+
+
+def _give(value: SSAValue, other: SSAValue, but: Iterable[object]) -> None:
+    """Let all users of a value but some use another one."""
+    for use in list(value.uses):
+        if use.operation not in but:
+            use.operation.operands[use.index] = other
+
+
+def _move(coordinate: CoordOp, offset: SSAValue) -> None:
+    """Let a coordinate count from the start of the tile that was cut."""
+    moved = arith.AddiOp(coordinate.result, offset)
+    moved.properties["overflowFlags"] = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+    moved.location = coordinate.location
+    Rewriter.insert_op(moved, InsertPoint.after(coordinate))
+    _give(coordinate.result, moved.result, (moved,))

@@ -1,0 +1,295 @@
+"""Tiles of any extents for programs without a multiply: a step of `cute-tile`.
+
+    x = load local_tile(X, [4, 264], (i, 0)) : (4,264)       x = load local_tile(X, [4, 320], (i, 0)
+    s = reduce "add", x                                              of [4, 264]) : (4,320)
+                                                       =>    y = map x { coord < 264 ? x : 0 }
+                                                             s = reduce "add", y
+
+The lanes of a warp take vectors of neighboring elements, as many for each, so that a tile of 264
+columns (33 vectors) would leave one lane with all of a row. It is padded to what some power of two
+of lanes shares with the least waste: 8 lanes with 5 vectors, 4 rows at a time. What is padded is as
+if outside of the tensor, and reductions do not see it. Extents that lanes share already stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1, i32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AnyOp,
+    AtomicOp,
+    CoordOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+    TransposeOp,
+    YieldOp,
+)
+from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.layout import Dyn
+
+_LANES = 32
+_MOST_LANES = 256
+_VECTOR_BYTES = 16
+# The share of the best use of lanes that is enough for more lanes along a row.
+_GOOD = 0.9
+# How many more rows there may be for warps to share them.
+_MORE_ROWS = 1.25
+# Ops whose register tiles may be larger than they say.
+_PADDED = (
+    AllocFragmentOp,
+    AnyOp,
+    AtomicOp,
+    CopyOp,
+    FillOp,
+    LoadOp,
+    MapOp,
+    ReduceOp,
+    TransposeOp,
+    YieldOp,
+)
+
+
+def pad_tiles(kernel: KernelOp) -> None:
+    """Pad the tiles of a kernel without a multiply as its lanes share them."""
+    padded = _padded_extents(kernel)
+    if not padded or not _can_pad(kernel, padded):
+        return
+    for op in list(kernel.body.block.walk()):
+        match op:
+            case LocalTileOp():
+                _pad_view(op, padded)
+            case TransposeOp() if isinstance(op.source.type, MemRefType):
+                type_ = transposed_type(op.source.type)
+                if type_ != op.result.type:
+                    Rewriter.replace_value_with_new_type(op.result, type_)
+            case _:
+                for result in op.results:
+                    _pad_fragment(result, padded)
+    for op in list(kernel.body.block.walk()):
+        if isinstance(op, ReduceOp):
+            _hide_from_reduction(op, padded)
+        elif isinstance(op, AnyOp):
+            _hide_from_any(op, padded)
+
+
+def lanes_along(vectors: int, rows: int) -> int:
+    """How many lanes, a power of two, share the vectors of a row: the most of which nearly as few
+    idle as of any number of them. Lanes that a row leaves are on other rows, as far as there are.
+
+    >>> [lanes_along(33, 4), lanes_along(33, 1), lanes_along(373, 1), lanes_along(5003, 1)]
+    [8, 64, 128, 256]
+    >>> [lanes_along(128, 4), lanes_along(4, 64)]
+    [128, 4]
+    """
+
+    def use(lanes: int) -> float:
+        taken = -(-vectors // lanes) * lanes
+        busy = min(lanes, _LANES) * _power_of_two(rows) / _LANES
+        return vectors / taken * min(1.0, busy)
+
+    most = min(_MOST_LANES, _power_of_two(vectors))
+    choices = [1 << bit for bit in range(most.bit_length())]
+    best = max(map(use, choices))
+    return max(lanes for lanes in choices if use(lanes) >= _GOOD * best)
+
+
+def vector_elements(type_: MemRefType, mode: int, widest_bits: int) -> int:
+    """Elements of the widest access along a mode of a tensor's tiles, whatever their extents are,
+    and no more than of a type of so many bits.
+    """
+    size = max(1, type_.bits // 8)
+    best = min(_VECTOR_BYTES, type_.alignment)
+    if type_.stride[mode] != 1:
+        best = size
+    for other, stride in enumerate(type_.stride):
+        if other == mode or stride == 0:
+            continue
+        steps = stride.div if isinstance(stride, Dyn) else stride
+        if not isinstance(steps, int):
+            return 1
+        best = min(best, steps * size & -(steps * size))
+    return max(1, best * 8 // max(type_.bits, widest_bits))
+
+
+def _padded_extents(kernel: KernelOp) -> dict[int, int]:
+    """The extents of tiles that lanes do not share, and to what they are padded: the largest tiles
+    decide.
+    """
+    moved = [type_ for op in kernel.walk() for type_ in _moved(op)]
+    widest = max((type_.bits for type_ in moved), default=8)
+    units: dict[int, int] = {}
+    for size in sorted({prod(type_.shape) for type_ in moved}, reverse=True):
+        found: dict[int, int] = {}
+        for type_ in moved:
+            if prod(type_.shape) == size:
+                for extent, unit in _units(type_, widest):
+                    if extent not in units:
+                        # Of several tensors the one with the narrowest vectors.
+                        found[extent] = min(found.get(extent, unit), unit)
+        units |= found
+    padded = {extent: -(-extent // unit) * unit for extent, unit in units.items()}
+    return {extent: more for extent, more in padded.items() if more != extent}
+
+
+def _units(type_: MemRefType, widest: int) -> Iterable[tuple[int, int]]:
+    """For each extent of a tile what it is to be a multiple of."""
+    along = next((mode for mode, stride in enumerate(type_.stride) if stride == 1), type_.rank - 1)
+    columns = type_.shape[along]
+    rows = prod(type_.shape) // columns
+    vector = vector_elements(type_, along, widest)
+    lanes = lanes_along(-(-columns // vector), rows)
+    if columns > 1:
+        yield columns, lanes * vector
+    for mode, extent in enumerate(type_.shape):
+        if mode != along and extent != columns and extent > 1:
+            across = min(max(1, _LANES // lanes), _power_of_two(extent))
+            yield extent, max(across, _shared_rows(extent))
+
+
+def _shared_rows(rows: int) -> int:
+    """The most warps, a power of two, that share rows without much more of them."""
+    choices = [1 << bit for bit in range(rows.bit_length())]
+    return max(each for each in choices if -(-rows // each) * each <= _MORE_ROWS * rows)
+
+
+def _moved(op: Operation) -> Iterable[MemRefType]:
+    """The tiles of tensors that an op loads or stores."""
+    for value in op.operands if isinstance(op, LoadOp | CopyOp | AtomicOp) else ():
+        type_ = value.type
+        if isinstance(type_, MemRefType) and all(isinstance(each, int) for each in type_.modes):
+            yield type_
+
+
+def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
+    """Whether all ops that see the extents in question can have others."""
+    for op in kernel.body.block.walk():
+        if isinstance(op, LocalTileOp):
+            type_ = op.memref.type
+            assert isinstance(type_, MemRefType)
+            kept = [type_.modes[m] for m, each in enumerate(op.tile.get_values()) if each < 0]
+            if op.of is not None or any(each in padded for each in kept):
+                return False
+            continue
+        tiles = [value.type for value in (*op.operands, *op.results)]
+        sees = any(
+            isinstance(each, FragmentType) and any(extent in padded for extent in each.shape)
+            for each in tiles
+        )
+        if sees and not isinstance(op, _PADDED):
+            return False
+        if isinstance(op, CopyOp | LoadOp) and not all(
+            isinstance(value.owner, LocalTileOp | TransposeOp)
+            for value in op.operands
+            if isinstance(value.type, MemRefType)
+        ):
+            return False
+    return True
+
+
+def _pad_view(op: LocalTileOp, padded: dict[int, int]) -> None:
+    tile = [int(extent) for extent in op.tile.get_values()]  # pyright: ignore
+    wide = [padded.get(extent, extent) for extent in tile]
+    if wide == tile:
+        return
+    again = LocalTileOp(op.memref, wide, list(op.coords), tile)
+    again.attributes |= op.attributes
+    again.location = op.location
+    again.result.name_hint = op.result.name_hint
+    Rewriter.replace_op(op, again)
+
+
+def _pad_fragment(value: SSAValue, padded: dict[int, int]) -> None:
+    type_ = value.type
+    if isinstance(type_, FragmentType) and any(extent in padded for extent in type_.shape):
+        shape = tuple(padded.get(extent, extent) for extent in type_.shape)
+        Rewriter.replace_value_with_new_type(value, FragmentType.get(type_.element, shape))
+
+
+def _hide_from_reduction(op: ReduceOp, padded: dict[int, int]) -> None:
+    """Let a reduction find what changes nothing in what is padded of its mode."""
+    type_, mode = op.source.type, op.mode.value.data
+    assert isinstance(type_, FragmentType)
+    extents = {more: extent for extent, more in padded.items()}
+    if type_.shape[mode] not in extents:
+        return
+    none = _neutral(op.kind.data, type_.element)
+    op.operands[0] = _where(op, op.source, {mode: extents[type_.shape[mode]]}, none)
+
+
+def _hide_from_any(op: AnyOp, padded: dict[int, int]) -> None:
+    type_ = op.source.type
+    assert isinstance(type_, FragmentType)
+    extents = {more: extent for extent, more in padded.items()}
+    limits = {mode: extents[extent] for mode, extent in enumerate(type_.shape) if extent in extents}
+    if limits:
+        op.operands[0] = _where(op, op.source, limits, IntegerAttr(0, i1))
+
+
+def _where(
+    before: Operation, source: SSAValue, limits: dict[int, int], other: Attribute
+) -> SSAValue:
+    """A tile with another value where coordinates reach their limits. A map that nothing else reads
+    does it itself.
+    """
+    made = source.owner
+    if isinstance(made, MapOp) and len(list(source.uses)) == 1:
+        end = made.body.block.last_op
+        assert isinstance(end, YieldOp)
+        value = _chosen(made.body.block, end, end.value, limits, other)
+        end.operands[0] = value
+        return source
+    type_ = source.type
+    assert isinstance(type_, FragmentType)
+    block = Block(arg_types=[type_.element])
+    end = YieldOp(block.args[0])
+    end.location = before.location
+    block.add_op(end)
+    end.operands[0] = _chosen(block, end, block.args[0], limits, other)
+    hidden = MapOp([source], type_, block)
+    hidden.location = before.location
+    Rewriter.insert_op(hidden, InsertPoint.before(before))
+    return hidden.result
+
+
+def _chosen(
+    block: Block, end: Operation, value: SSAValue, limits: dict[int, int], other: Attribute
+) -> SSAValue:
+    for mode, extent in limits.items():
+        at, limit = CoordOp(mode), arith.ConstantOp(IntegerAttr(extent, i32))
+        is_there = arith.CmpiOp(at.result, limit.result, "slt")
+        none = arith.ConstantOp(other)  # pyright: ignore[reportArgumentType]
+        chosen = arith.SelectOp(is_there.result, value, none.result)
+        for each in (at, limit, is_there, none, chosen):
+            each.location = end.location
+            block.insert_op_before(each, end)
+        value = chosen.result
+    return value
+
+
+def _neutral(kind: str, element: Attribute) -> Attribute:
+    """What a reduction does not notice."""
+    if isinstance(element, IntegerType):
+        top = 1 << element.width.data - 1
+        return IntegerAttr({"add": 0, "mul": 1, "max": -top, "min": top - 1}[kind], element)
+    assert isinstance(element, AnyFloat)
+    number = {"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}[kind]
+    return FloatAttr(number, element)
+
+
+def _power_of_two(number: int) -> int:
+    """The smallest power of two that a number reaches up to."""
+    return 1 << (number - 1).bit_length()
