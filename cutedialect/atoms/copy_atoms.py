@@ -87,6 +87,7 @@ class CopyAtom:
         return (self.bits + 31) // 32 if "rmem" in (self.src_space, self.dst_space) else 0
 
     def is_legal_on(self, name: str | Target) -> bool:
+        """Whether a target has it; raises ValueError for one that does not exist."""
         return target(name).has(self.requires)
 
 

@@ -140,6 +140,7 @@ class MmaAtom:
         return 2 * m * n * k * len(self.thr_offsets)
 
     def is_legal_on(self, name: str | Target) -> bool:
+        """Whether a target has it; raises ValueError for one that does not exist."""
         return target(name).has(self.requires)
 
     @staticmethod

@@ -157,9 +157,11 @@ def gemm(
         ("negate", negate, "alpha=-1"),
     ):
         if value is not None:
-            raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
+            with explained():
+                raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
     if precision is not None:
-        check_precision(precision, a)
+        with explained():
+            check_precision(precision, a)
     is_scaled = scale_a is not None or scale_b is not None
     if is_scaled:
         alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)

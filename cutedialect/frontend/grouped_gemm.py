@@ -29,7 +29,7 @@ from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import choose_schedule
 from .ready_call import ReadyCall, named_arrays
-from .tracebacks import explained
+from .tracebacks import concise, explained
 
 
 @opaque("call cutedialect.torch.grouped_gemm, a custom operator")
@@ -81,7 +81,10 @@ def grouped_gemm(
             if stream is not None:
                 record_use((as_, bs, c, bias, out, scale_a, scale_b, aux), stream)
             return list(out)
-    lists = _checked_lists(as_, bs, c, bias, out, scale_a, scale_b, aux)
+    try:
+        lists = _checked_lists(as_, bs, c, bias, out, scale_a, scale_b, aux)
+    except (TypeError, ValueError) as error:
+        raise concise(error)  # noqa: B904
     if not as_:
         return []
     flat = [array for values in lists.values() if values is not None for array in values]

@@ -112,7 +112,10 @@ def test_errors_of_arguments_have_codes():
     for call, kind, code in (
         (lambda: cute.gemm(a, b), ValueError, "CD-K2"),
         (lambda: cute.gemm(a, a.T.astype(np.float32)), TypeError, "CD-K1"),
+        (lambda: cute.gemm(a, a.T, precision="ieee"), ValueError, "CD-K2"),
+        (lambda: cute.gemm(a, a.T, atom="mma"), TypeError, "CD-K1"),
         (lambda: cute.grouped_gemm([a], [b]), ValueError, "CD-K2"),
+        (lambda: cute.grouped_gemm([a], [a.T, a.T]), ValueError, "CD-K2"),
         (lambda: cute.attention(q, q[..., :4], q), ValueError, "CD-K2"),
         (lambda: cute.gemm(a, a.T, schedule="stages = 0"), ValueError, "CD-SCHEDULE"),
         (lambda: nothing(a, a), TypeError, "CD-K1"),

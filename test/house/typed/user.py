@@ -59,7 +59,7 @@ def calls(a: np.ndarray[Any, np.dtype[np.float16]]) -> None:
     cute.attention(a, a, a, causal=True, window=(128, 0))
     cute.gemm(a, a, activation="gela")  # pyright: ignore[reportArgumentType]
     cute.gemm(a, a, arch="sm90")  # pyright: ignore[reportArgumentType]
-    cute.Schedule(roles="specialised")  # pyright: ignore[reportArgumentType]
+    cute.Schedule(scheduler="persist")  # pyright: ignore[reportArgumentType]
     cute.Schedule(stage=3)  # pyright: ignore[reportCallIssue]
     try:
         compiled("sm_90a", (128, 128))
