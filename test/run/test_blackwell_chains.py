@@ -5,6 +5,8 @@ registers. What tensor memory or registers do not hold takes `mma.sync` and says
 
 from __future__ import annotations
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -196,6 +198,19 @@ def test_more_columns_than_tensor_memory_has():
     assert np.array_equal(y, a.astype(np.float64) @ b)
     remarks = cute.compile(wide, a, b, y, **ARCH).remarks
     assert any("512 columns of tensor memory" in each.message for each in remarks)
+
+
+@pytest.mark.parametrize("overlap", ["yes", "no"])
+def test_the_next_product_is_issued_before_what_is_computed_from_this_one(overlap):
+    q = normal(1, 1, 128, 64)
+    kernel = cute.compile(cute.attention, q, q, q, schedule=f"overlap = {overlap}", **ARCH)
+    marked = re.findall(r"cute\.gemm.*stage = (\d) : i32", kernel.stages["cute-schedule-loops"])
+    assert marked == (["0", "1"] if overlap == "yes" else [])
+    role = (
+        kernel.stages["cute-synchronize"].split('pipeline.role "mma"')[1].split("pipeline.role")[0]
+    )
+    # One in front of the loop, two in it, one behind it.
+    assert role.count("cute.gemm") == (4 if overlap == "yes" else 2)
 
 
 def test_nothing_is_left_to_note(monkeypatch):

@@ -71,6 +71,7 @@ def _run_role(self: KernelLowering, role: pipeline.RoleOp) -> None:
     self.run(block)
     for op in block.ops:
         if isinstance(op, pipeline.StateOp) and op.side.data == "producer":
+            self.builder.at(op)
             drain(self.context, self.rings[op.ring], self.states[op.state])
     tensor_memory.end(self, role)
 

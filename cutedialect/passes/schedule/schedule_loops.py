@@ -43,6 +43,7 @@ from cutedialect.passes.roles.resource_plan import LEAST_RESERVED_BYTES, room, s
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains
+from cutedialect.passes.schedule.tensor_chains import schedule_tensor_chains
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_buffers import ring_type, stage_of
 from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
@@ -76,6 +77,8 @@ class ScheduleLoopsPass(ModulePass):
                 fitting = self._fit(kernel, filled, stages)
                 if kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies:
                     schedule_chains(kernel, fitting)
+                if kernel.schedule is None or kernel.schedule.data.overlap != "no":
+                    schedule_tensor_chains(kernel, fitting)
                 continue
             loops = _filled_loops(kernel)
             buffers = [writer.destination.owner for _, writers in loops for writer in writers]

@@ -42,6 +42,7 @@ from cutedialect.dialects.pipeline import (
 from cutedialect.layout import Layout
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.crossing_tiles import role_of
+from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
 from cutedialect.passes.synchronize.ring_edges import depth
 
 
@@ -129,6 +130,8 @@ def _role_of(op: Operation) -> str | None:
 def _give(op: Operation, like: Operation, role: str) -> None:
     op.location = like.location
     op.attributes["role"] = StringAttr(role)
+    if order_of(like) is not None:
+        set_place(op, stage_of(like), order_of(like) or 0)
 
 
 def _common_block(kernel: KernelOp, ops: Sequence[Operation]) -> Block:
