@@ -17,7 +17,7 @@ from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
 from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, TransposeOp, element_bits
 from cutedialect.dialects.element_names import element_name, operand_name
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, LayoutError
 from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.bind.smem_layouts import staging_layout
 from cutedialect.passes.bind.tensor_accumulators import tensor_plan
@@ -148,6 +148,13 @@ class BoundMma:
         if isinstance(self.atom, Tcgen05Atom):
             return tensor_accumulator(shape, self.warps)
         return mma_accumulator(self.atom, shape, self.units)
+
+    def makes(self, tile: FragmentType) -> bool:
+        """Whether a register tile lies in threads as an accumulator of the multiply does."""
+        try:
+            return tile.tv == self.accumulator(tile.shape)  # pyright: ignore[reportArgumentType]
+        except LayoutError:
+            return False
 
 
 def bind_mma(

@@ -393,10 +393,7 @@ def staging_atom(binding: KernelBinding, source: FragmentType, contiguous: int) 
     """How threads write a register tile to shared memory: `stmatrix` for accumulators of 16-bit
     elements, else plain stores.
     """
-    is_accumulator = any(
-        source.tv == bound.accumulator(source.shape)  # pyright: ignore[reportArgumentType]
-        for bound in binding.atoms.values()
-    )
+    is_accumulator = any(bound.makes(source) for bound in binding.atoms.values())
     if source.bits == 16 and is_accumulator and target(binding.arch).number >= 90:
         return StsmType.get(source.element, 4, contiguous == 0)
     return UniversalCopyType.get(source.element, 128)

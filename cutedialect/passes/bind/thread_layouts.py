@@ -12,7 +12,7 @@ from math import gcd, prod
 
 from cutedialect.atoms import MmaAtom
 from cutedialect.dialects.cute import threads_along
-from cutedialect.layout import Layout, coalesce, flatten, product
+from cutedialect.layout import Layout, TiledMMA, coalesce, flatten, product
 
 Modes = tuple[tuple[int, int], ...]
 Parts = tuple[tuple[int, ...], frozenset[int]]
@@ -53,21 +53,46 @@ def embed(modes: Modes, rows: int, to_rows: int) -> Modes:
     return tuple(out)
 
 
+def tiled_mma(atom: MmaAtom, m: int | None, n: int | None, warps: tuple[int, int]) -> TiledMMA:
+    """An atom repeated over a grid of warps (or warpgroups), of which each owns one block of rows
+    and columns: a permutation puts its products next to each other. None for a mode that the
+    operand has not.
+
+    >>> from cutedialect.atoms import mma_atom
+    >>> print(tiled_mma(mma_atom("mma_m16n8k16_f32_f16"), 128, None, (2, 4)).permutation_mnk[0])
+    (16,2,4):(1,64,16)
+    """
+    wm, wn = warps
+    blocks: list[Layout | None] = []
+    for size, step, count in zip((m, n), atom.shape_mnk, warps, strict=False):
+        rest = 0 if size is None else size // count // step
+        blocks.append(Layout((step, count, rest), (1, step * rest, step)) if rest else None)
+    grid = Layout((wm, wn, 1), (1, wm, 0))
+    return TiledMMA(atom, grid, (blocks[0], blocks[1], None))  # pyright: ignore[reportArgumentType]
+
+
+@lru_cache(maxsize=1024)
 def mma_accumulator(atom: MmaAtom, tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
     """C of a tile (M,N): each warp owns one contiguous block of it.
 
     Value modes are (atom values, rest M, rest N).
     """
-    (m, n), (wm, wn) = tile, warps
-    am, an, _ = atom.shape_mnk
-    thread, value = atom.c_layout[0], atom.c_layout[1]
-    warp = ((wm, m // wm), (wn, n // wn * m))
-    return _layout(
-        _drop1(embed(modes_of(thread), am, m) + warp),
-        embed(modes_of(value), am, m),
-        ((m // (wm * am), am),),
-        ((n // (wn * an), an * m),),
-    )
+    return _flattened(tiled_mma(atom, *tile, warps).tv_layout("C", tile))
+
+
+@lru_cache(maxsize=1024)
+def mma_operand(atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
+    """A of a tile (M,K), or B of a tile (N,K); warps that share it hold it with stride 0.
+
+    Value modes are (atom values, rest M or N, rest K).
+    """
+    m, n = (tile[0], None) if which == "a" else (None, tile[0])
+    return _flattened(tiled_mma(atom, m, n, warps).tv_layout(which.upper(), tile))
+
+
+def _flattened(tv: Layout) -> Layout:
+    """A layout of one thread mode and several value modes, each of them flat."""
+    return _layout(modes_of(tv[0]), *(modes_of(part) for part in tv[1]))
 
 
 def tensor_accumulator(tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
@@ -84,25 +109,6 @@ def tensor_accumulator(tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
     warp = ((GROUP_WARPS, rows // GROUP_WARPS), (groups, m // groups), (wn, n // wn * m))
     values = ((2, m), (2, 8), (n // wn // 8, 8 * m), (rows // 64, 16), (m // groups // rows, rows))
     return _layout(_drop1(((4, 2 * m), (8, 1), *warp)), _drop1(values))
-
-
-def mma_operand(atom: MmaAtom, which: str, tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
-    """A of a tile (M,K), or B of a tile (N,K); warps that share it hold it with stride 0.
-
-    Value modes are (atom values, rest M or N, rest K).
-    """
-    (rows, depth), (wm, wn) = tile, warps
-    am, an, ak = atom.shape_mnk
-    layout, step, across = (atom.a_layout, am, wm) if which == "a" else (atom.b_layout, an, wn)
-    thread, value = layout[0], layout[1]
-    block = rows // across
-    warp = ((wm, block), (wn, 0)) if which == "a" else ((wm, 0), (wn, block))
-    return _layout(
-        _drop1(embed(modes_of(thread), step, rows) + warp),
-        embed(modes_of(value), step, rows),
-        ((block // step, step),),
-        ((depth // ak, ak * rows),),
-    )
 
 
 def accumulator_order(atom: MmaAtom) -> Layout:

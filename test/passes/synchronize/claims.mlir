@@ -105,9 +105,9 @@
 // CLAIMS-NEXT:         %76 = arith.divsi %66, %61 : i32
 // CLAIMS-NEXT:         %77 = arith.select %71, %75, %76 : i32
 // CLAIMS-NEXT:         %78 = arith.addi %65, %74 overflow<nsw> : i32
-// CLAIMS-NEXT:         %79 = cute.alloc_fragment : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">
+// CLAIMS-NEXT:         %79 = cute.alloc_fragment : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))">
 // CLAIMS-NEXT:         %80 = arith.constant 0.000000e+00 : f32
-// CLAIMS-NEXT:         cute.fill %79, %80 : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">
+// CLAIMS-NEXT:         cute.fill %79, %80 : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))">
 // CLAIMS-NEXT:         %81 = cute.dim %A, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         %82 = arith.constant 64 : i32
 // CLAIMS-NEXT:         %83 = arith.ceildivsi %81, %82 : i32
@@ -119,7 +119,7 @@
 // CLAIMS-NEXT:           %sA_1 = cute.stage %sA[%87] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,4):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // CLAIMS-NEXT:           %s_1 = cute.stage %s[%87] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,4):(64,1,16384)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
 // CLAIMS-NEXT:           cute_nvgpu.wgmma_fence
-// CLAIMS-NEXT:           cute.gemm %sA_1, %s_1, %79 {atom = !cute_nvgpu.sm90.mma<64x256x16, elem_type = (f16, f16, f32), a = smem>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">, !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">, !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">
+// CLAIMS-NEXT:           cute.gemm %sA_1, %s_1, %79 {atom = !cute_nvgpu.sm90.mma<64x256x16, elem_type = (f16, f16, f32), a = smem>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">, !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">, !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))">
 // CLAIMS-NEXT:           cute_nvgpu.wgmma_commit
 // CLAIMS-NEXT:           cute_nvgpu.wgmma_wait {pending = 1 : i32}
 // CLAIMS-NEXT:           %88 = arith.cmpi ne, %86, %84 : i32
@@ -130,7 +130,7 @@
 // CLAIMS-NEXT:         %89 = arith.cmpi slt, %84, %83 : i32
 // CLAIMS-NEXT:         pipeline.consumer_release %0 at %48 if %89 {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
 // CLAIMS-NEXT:         %D_1 = cute.local_tile %D, [128, 256], (%78, %77) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)">
-// CLAIMS-NEXT:         %90 = cute.extract %79, (0, 0) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// CLAIMS-NEXT:         %90 = cute.extract %79, (0, 0) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // CLAIMS-NEXT:         %91 = cute.map (%92 = %90 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // CLAIMS-NEXT:           %93 = arith.mulf %92, %alpha : f32
 // CLAIMS-NEXT:           %94 = arith.truncf %93 : f32 to f16
@@ -145,7 +145,7 @@
 // CLAIMS-NEXT:         %97 = cute.subview %D_1, (0, 0) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute.copy %96, %97 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
-// CLAIMS-NEXT:         %98 = cute.extract %79, (0, 64) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// CLAIMS-NEXT:         %98 = cute.extract %79, (0, 64) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // CLAIMS-NEXT:         %99 = cute.map (%100 = %98 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // CLAIMS-NEXT:           %101 = arith.mulf %100, %alpha : f32
 // CLAIMS-NEXT:           %102 = arith.truncf %101 : f32 to f16
@@ -160,7 +160,7 @@
 // CLAIMS-NEXT:         %105 = cute.subview %D_1, (0, 64) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute.copy %104, %105 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
-// CLAIMS-NEXT:         %106 = cute.extract %79, (0, 128) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// CLAIMS-NEXT:         %106 = cute.extract %79, (0, 128) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // CLAIMS-NEXT:         %107 = cute.map (%108 = %106 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // CLAIMS-NEXT:           %109 = arith.mulf %108, %alpha : f32
 // CLAIMS-NEXT:           %110 = arith.truncf %109 : f32 to f16
@@ -175,7 +175,7 @@
 // CLAIMS-NEXT:         %113 = cute.subview %D_1, (0, 128) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute.copy %112, %113 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // CLAIMS-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
-// CLAIMS-NEXT:         %114 = cute.extract %79, (0, 192) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// CLAIMS-NEXT:         %114 = cute.extract %79, (0, 192) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // CLAIMS-NEXT:         %115 = cute.map (%116 = %114 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // CLAIMS-NEXT:           %117 = arith.mulf %116, %alpha : f32
 // CLAIMS-NEXT:           %118 = arith.truncf %117 : f32 to f16

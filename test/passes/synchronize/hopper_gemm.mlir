@@ -112,9 +112,9 @@
 // SPLIT-NEXT:         %91 = arith.constant 2 : i32
 // SPLIT-NEXT:         %92 = arith.muli %88, %91 overflow<nsw> : i32
 // SPLIT-NEXT:         %93 = arith.addi %92, %90 overflow<nsw> {cluster_mode = 0 : i32} : i32
-// SPLIT-NEXT:         %94 = cute.alloc_fragment : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">
+// SPLIT-NEXT:         %94 = cute.alloc_fragment : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))">
 // SPLIT-NEXT:         %95 = arith.constant 0.000000e+00 : f32
-// SPLIT-NEXT:         cute.fill %94, %95 : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">
+// SPLIT-NEXT:         cute.fill %94, %95 : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))">
 // SPLIT-NEXT:         %96 = cute.dim %A, 1 : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
 // SPLIT-NEXT:         %97 = arith.constant 64 : i32
 // SPLIT-NEXT:         %98 = arith.ceildivsi %96, %97 : i32
@@ -126,7 +126,7 @@
 // SPLIT-NEXT:           %sA_1 = cute.stage %sA[%102] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64,4):(64,1,8192)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">
 // SPLIT-NEXT:           %s_1 = cute.stage %s[%102] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64,4):(64,1,16384)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">
 // SPLIT-NEXT:           cute_nvgpu.wgmma_fence
-// SPLIT-NEXT:           cute.gemm %sA_1, %s_1, %94 {atom = !cute_nvgpu.sm90.mma<64x256x16, elem_type = (f16, f16, f32), a = smem>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">, !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">, !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))">
+// SPLIT-NEXT:           cute.gemm %sA_1, %s_1, %94 {atom = !cute_nvgpu.sm90.mma<64x256x16, elem_type = (f16, f16, f32), a = smem>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)">, !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(256,64):(64,1)">, !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))">
 // SPLIT-NEXT:           cute_nvgpu.wgmma_commit
 // SPLIT-NEXT:           cute_nvgpu.wgmma_wait {pending = 1 : i32}
 // SPLIT-NEXT:           %103 = arith.cmpi ne, %101, %99 : i32
@@ -137,7 +137,7 @@
 // SPLIT-NEXT:         %104 = arith.cmpi slt, %99, %98 : i32
 // SPLIT-NEXT:         pipeline.consumer_release %0 at %53 if %104 {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
 // SPLIT-NEXT:         %D_1 = cute.local_tile %D, [128, 256], (%93, %87) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)">
-// SPLIT-NEXT:         %105 = cute.extract %94, (0, 0) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %105 = cute.extract %94, (0, 0) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // SPLIT-NEXT:         %106 = cute.map (%107 = %105 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // SPLIT-NEXT:           %108 = arith.mulf %107, %alpha : f32
 // SPLIT-NEXT:           %109 = arith.truncf %108 : f32 to f16
@@ -152,7 +152,7 @@
 // SPLIT-NEXT:         %112 = cute.subview %D_1, (0, 0) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute.copy %111, %112 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
-// SPLIT-NEXT:         %113 = cute.extract %94, (0, 64) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %113 = cute.extract %94, (0, 64) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // SPLIT-NEXT:         %114 = cute.map (%115 = %113 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // SPLIT-NEXT:           %116 = arith.mulf %115, %alpha : f32
 // SPLIT-NEXT:           %117 = arith.truncf %116 : f32 to f16
@@ -167,7 +167,7 @@
 // SPLIT-NEXT:         %120 = cute.subview %D_1, (0, 64) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute.copy %119, %120 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
-// SPLIT-NEXT:         %121 = cute.extract %94, (0, 128) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %121 = cute.extract %94, (0, 128) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // SPLIT-NEXT:         %122 = cute.map (%123 = %121 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // SPLIT-NEXT:           %124 = arith.mulf %123, %alpha : f32
 // SPLIT-NEXT:           %125 = arith.truncf %124 : f32 to f16
@@ -182,7 +182,7 @@
 // SPLIT-NEXT:         %128 = cute.subview %D_1, (0, 128) : !cute.memref<f16, gmem, align<16>, "(128,256):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute.copy %127, %128 tma %tD : !cute_nvgpu.tma_descriptor<f16, (64,64), S<3,4,3>> {atom = !cute_nvgpu.atom.tma_store<f16, warps = 4>} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(128,64):(64,1)"> -> !cute.memref<f16, gmem, align<16>, "(128,64):(?{i64 div=8},1)">
 // SPLIT-NEXT:         cute_nvgpu.tma_store_commit {warps = 4 : i32}
-// SPLIT-NEXT:         %129 = cute.extract %94, (0, 192) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),64,32768))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
+// SPLIT-NEXT:         %129 = cute.extract %94, (0, 192) : !cute.fragment<f32, "(128,256)", "((4,8,4,2),((2,2,32),1,1)):((256,1,16,64),((128,8,1024),0,0))"> -> !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">
 // SPLIT-NEXT:         %130 = cute.map (%131 = %129 : !cute.fragment<f32, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))">) -> !cute.fragment<f16, "(128,64)", "((4,8,4,2),(2,2,8)):((256,1,16,64),(128,8,1024))"> {
 // SPLIT-NEXT:           %132 = arith.mulf %131, %alpha : f32
 // SPLIT-NEXT:           %133 = arith.truncf %132 : f32 to f16
