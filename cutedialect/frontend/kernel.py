@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import sys
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -142,7 +143,7 @@ class KernelFunction:
         self.function = function
         self.in_bounds = in_bounds
         self.spills: Spills = checked_spills(spills)
-        self.signature: inspect.Signature = inspect.signature(function)
+        self.signature: inspect.Signature = _signature(function)
         for parameter in self.signature.parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise TypeError(f"expected named parameters of {self.__name__}, got {parameter}")
@@ -268,6 +269,17 @@ def checked_spills(spills: object) -> Spills:
         if spills == each:
             return each
     raise ValueError(f"expected spills to be one of {', '.join(SPILLS)}, got {spills!r}")
+
+
+def _signature(function: Callable[..., None]) -> inspect.Signature:
+    """The parameters. Python 3.14 evaluates annotations when they are asked for: a name that only
+    type checkers import stays a reference then.
+    """
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
 
 
 _BY_POSITION = inspect.Parameter.POSITIONAL_ONLY
