@@ -1,6 +1,6 @@
-"""`python -m benchmarks.chains`: loops of chained multiplies as a user writes them, overlapped with
-the next trip against the order of the program, on this machine's GPU. A row is the median time of
-each and their ratio; nothing is asserted.
+"""`python -m benchmarks.chains`: chained multiplies as a user writes them, overlapped against one
+after the other, on this machine's GPU. A row is the median time of each and their ratio; nothing is
+asserted.
 """
 
 from __future__ import annotations
@@ -70,6 +70,51 @@ def attended(Q, K, V, L, Y, *, tile=(64, 64)):
     cute.copy(y, cute.local_tile(Y, (bq, 64), (i, 0)))
 
 
+@cute.kernel
+def linear(Q, K, V, Y, *, tile=(64, 64), apart=False):
+    """Chunks of linear attention, with a running state; `apart`, each result is used before the
+    next multiply begins, so that no two are at work.
+    """
+    bt, d = tile
+    h, _, c = cute.tile_index(Y, (1, None, 64))
+    q, k = (cute.local_tile(X, (bt, d), (h, None, 0)) for X in (Q, K))
+    v, y = (cute.local_tile(X, (bt, 64), (h, None, c)) for X in (V, Y))
+    state = cute.zeros((d, 64), cute.f32)
+    for j in cute.range(q.tiles):
+        out, s = cute.zeros((bt, 64), cute.f32), cute.zeros((bt, bt), cute.f32)
+        cute.gemm(q[j], state.to(V.dtype), out)
+        if apart:
+            out.assign(out * 0.5)
+        cute.gemm(q[j], k[j].T, s)
+        if not apart:
+            out.assign(out * 0.5)
+        s = cute.where(cute.coord(s, 1) <= cute.coord(s, 0), s, 0.0)
+        state.assign(state * 0.5)
+        cute.gemm(s.to(V.dtype), v[j], out)
+        if apart:
+            cute.copy(out.to(Y.dtype), y[j])
+        cute.gemm(k[j].T, v[j], state)
+        if not apart:
+            cute.copy(out.to(Y.dtype), y[j])
+
+
+@cute.kernel
+def adapted(X, W, U, Y, *, tile=(64, 64)):
+    """relu(X W) U, with all columns of the hidden tile in registers."""
+    bm, bk = tile
+    i, _ = cute.tile_index(Y, (bm, None))
+    x, w = cute.local_tile(X, (bm, bk), (i, None)), cute.local_tile(W, (bk, 64), (None, 0))
+    u, y = cute.local_tile(U, (64, 64), (0, None)), cute.local_tile(Y, (bm, 64), (i, None))
+    acc = cute.zeros((bm, 64), cute.f32)
+    for k in cute.range(x.tiles):
+        cute.gemm(x[k], w[k], acc)
+    h = cute.relu(acc).to(X.dtype)
+    for n in cute.range(u.tiles):
+        out = cute.zeros((bm, 64), cute.f32)
+        cute.gemm(h, u[n], out)
+        cute.copy(out.to(Y.dtype), y[n])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Time each chain both ways; 0 unless there is no GPU."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chains", description=__doc__)
@@ -106,14 +151,26 @@ def _contenders(torch: Any, rows: int, keys: int) -> dict[str, list[Callable[[],
     q, blocks = half(rows), [half(keys) for _ in range(3)]
     y = torch.empty(rows, _DIM, device="cuda")
     vector = torch.rand(rows, device="cuda")
-    chains = {
-        "three": (three, (q, *blocks, y)),
-        "decayed": (decayed, (q, *blocks[:2], vector, y)),
-        "attended": (attended, (q, *blocks[:2], vector.clone(), y)),
+    heads = [half(8 * rows).view(-1, 2048, _DIM) for _ in range(4)]
+    wide, out = (half(rows * 16).view(-1, 16 * _DIM) for _ in range(2))
+    narrow = half(16 * _DIM)
+    schedules = ({}, {"schedule": "overlap = no"})
+    # Each with the options of what overlaps and of what does not: a schedule, the order of the
+    # program within a trip, or teams of warps, of which one multiplies while the other stores.
+    chains: dict[str, tuple[Any, tuple[Any, ...], tuple[dict[str, Any], dict[str, Any]]]] = {
+        "three": (three, (q, *blocks, y), schedules),
+        "decayed": (decayed, (q, *blocks[:2], vector, y), schedules),
+        "attended": (attended, (q, *blocks[:2], vector.clone(), y), schedules),
+        "linear": (linear, tuple(heads), ({}, {"apart": True})),
+        "adapted": (
+            adapted,
+            (wide, narrow, narrow.view(_DIM, -1), out),
+            ({"schedule": "roles = alternate"}, {"schedule": "overlap = no"}),
+        ),
     }
     found: dict[str, list[Callable[[], object]]] = {}
-    for name, (kernel, args) in chains.items():
-        compiled = [cute.compile(kernel, *args, schedule=each) for each in (None, "overlap = no")]
+    for name, (kernel, args, options) in chains.items():
+        compiled = [cute.compile(kernel, *args, **each) for each in options]
         found[name] = [lambda each=each, args=args: each.launch(*args) for each in compiled]
     return found
 
