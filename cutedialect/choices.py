@@ -13,7 +13,7 @@ Arch = Literal[
 ]  # fmt: skip
 Activation = Literal["relu", "gelu", "silu"]
 Backend = Literal["auto", "emulator", "interpreter", "cuda"]
-Precision = Literal["tf32"]
+Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
 
 Roles = Literal["uniform", "specialized", "alternate"]

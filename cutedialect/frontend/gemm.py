@@ -26,12 +26,23 @@ from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
-from .gemm_operands import Operand, as_operand, batched, broadcast, shown, transposed
-from .gemm_scales import BLOCK, check_tile, number_of, scale_of
+from .gemm_operands import (
+    PITCH,
+    Operand,
+    as_operand,
+    batched,
+    broadcast,
+    check_precision,
+    pitch_of,
+    shown,
+    transposed,
+)
+from .gemm_scales import BLOCK, check_tile, fold_numbers, scale_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import Problem, choose_schedule, warpgroups
+from .library.split_gemm import DEPTH
 from .ready_call import ReadyCall
 from .tracebacks import explained
 
@@ -137,7 +148,9 @@ def gemm(
 
     precision: of f32 operands "tf32", the default: they are rounded to 10 bits of mantissa and the
     products summed in f32, so that an element is off by up to 2^-10 of the sum of the magnitudes of
-    its products. "ieee" and "3xtf32" are refused; other types have None.
+    its products. With "3xtf32" two more kernels split them into two numbers of tf32 each, in memory
+    of the call, and three products are summed: off by up to some 2^-20 of that sum. "ieee" is
+    refused; other types have None.
 
     `activation` is "relu", "gelu", "silu" or a function of the tile alpha A B + beta C + bias,
     written with the operators of tile programs. `aux` is an array (..., M, N) of any element type
@@ -159,9 +172,8 @@ def gemm(
         if value is not None:
             with explained():
                 raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
-    if precision is not None:
-        with explained():
-            check_precision(precision, a)
+    with explained():
+        splits = check_precision(precision, a) if precision is not None else False
     is_scaled = scale_a is not None or scale_b is not None
     if is_scaled:
         alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
@@ -178,6 +190,7 @@ def gemm(
             backend,
             fast_accum,
             is_scaled,
+            splits,
         ),
     )
     ready = _calls.known(key)
@@ -190,43 +203,19 @@ def gemm(
             options = {
                 "alpha": alpha, "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
                 "fast_accum": fast_accum, "out_dtype": out_dtype, "arch": arch,
-                "schedule": schedule, "backend": backend,
+                "schedule": schedule, "backend": backend, "precision": precision,
             }  # fmt: skip
             return call_on_views(partial(gemm, **options), given, stream)
         with explained():
             call = GemmCall(
                 a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
-                scale_a, scale_b, aux, fast_accum, is_scaled,
+                scale_a, scale_b, aux, fast_accum, is_scaled, splits,
             )  # fmt: skip
             with on_device_of((a, b)):
                 ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
     return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
-
-
-def check_precision(precision: object, a: Any) -> None:
-    """Refuse a precision that there is not, with the reason."""
-    if precision != "tf32":
-        reasons = {
-            "ieee": "; tensor cores multiply no f32, and there is no product of scalar f32 yet",
-            "3xtf32": "; operands are not split into sums of tf32 yet",
-        }
-        reason = reasons.get(precision, "") if isinstance(precision, str) else ""
-        raise ValueError(f"precision: expected None or 'tf32', got {precision!r}{reason}")
-    dtype = as_operand(a, "a").dtype
-    if dtype != f32:
-        raise ValueError(f"precision: expected None with operands of {dtype.name}, got 'tf32'")
-
-
-def fold_numbers(alpha: float, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
-    """Scales that are host numbers become factors of alpha."""
-    arrays: list[Any] = []
-    for scale in (scale_a, scale_b):
-        number = number_of(scale)
-        alpha = alpha if number is None else alpha * number
-        arrays.append(scale if number is None else None)
-    return alpha, arrays[0], arrays[1]
 
 
 # Calls by what their arguments look like: a warm call checks nothing twice.
@@ -264,13 +253,12 @@ def compile_gemm(
     aux: Any = None,
 ) -> Kernel:
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
-    if precision is not None:
-        check_precision(precision, a)
+    splits = check_precision(precision, a) if precision is not None else False
     is_scaled = scale_a is not None or scale_b is not None
     alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
     call = GemmCall(
         a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
-        scale_a, scale_b, aux, fast_accum, is_scaled,
+        scale_a, scale_b, aux, fast_accum, is_scaled, splits,
     )  # fmt: skip
     kernel = call.prepare(alpha, beta, arch, schedule, backend).kernel
     if kernel is None:
@@ -316,6 +304,7 @@ class GemmCall:
         aux: Any = None,
         fast_accum: bool = True,
         is_scaled: bool = False,
+        splits: bool = False,
     ) -> None:
         self.a, self.b = as_operand(a, "a"), as_operand(b, "b")
         for operand in (self.a, self.b):
@@ -333,6 +322,9 @@ class GemmCall:
         batch = broadcast(self.a.shape[:-2], self.b.shape[:-2])
         self.out_shape = (*batch, self.a.shape[-2], self.b.shape[-1])
         self.is_scaled = is_scaled
+        self.splits = splits
+        if splits and is_scaled:
+            raise ValueError("precision: expected None or 'tf32' with scales, got '3xtf32'")
         self._check_types(acc_dtype, out_dtype, out)
         self.scale_values = scale_a, scale_b
         scale_of_a = None if scale_a is None else scale_of(scale_a, "scale_a", self.a, batch, 1)
@@ -449,7 +441,15 @@ class GemmCall:
             "schedule": chosen,
             "backend": backend,
         }
-        return self.ready(compile_kernel(program_of(self.activation), args, options))
+        return self.ready(compile_kernel(self.program(), args, options))
+
+    def program(self) -> Any:
+        """The tile program that computes the call."""
+        if not self.splits:
+            return program_of(self.activation)
+        from .library.split_gemm import split_program_for
+
+        return split_program_for(self.activation)
 
     def ready(self, kernel: Kernel | None) -> ReadyCall:
         """What a warm call needs to run a kernel."""
@@ -468,6 +468,7 @@ class GemmCall:
             takes_alpha=self.takes_alpha,
             takes_c=self.c is not None,
             scales=self.scales if self.is_scaled else None,
+            turns_b=self.splits,
         )
 
     @property
@@ -513,8 +514,14 @@ class GemmCall:
             across=self._across_k(specs),
             align=min(a.align, b.align),
             out_align=out.align,
-            pitches=(_pitch(self.a, a), _pitch(self.b, b)),
+            pitches=(pitch_of(self.a, a), pitch_of(self.b, b)),
         )  # fmt: skip
+        if self.splits:
+            # Panels of both parts of either operand, with lines of their own.
+            return replace(
+                problem, k=3 * k, most_values=_MOST_SPLIT, blocks=(0, 0, DEPTH), align=16,
+                pitches=(PITCH, PITCH), across=(False, False),
+            )  # fmt: skip
         if self.promotes:
             return replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
         return problem
@@ -539,6 +546,8 @@ class GemmCall:
             find_wgmma(names[0], names[1], acc, arch)
         except ValueError:
             return False
+        if self.splits:
+            return True
         # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1). Those
         # of 8 bits become so in shared memory, where threads that bring them there in pieces of
         # less than 4 bytes have registers for small tiles only.
@@ -576,7 +585,7 @@ class GemmCall:
             raise ValueError(f"schedule: expected a tile (M, N, K), got {tile}")
         if tile is None:
             m, n = extents or self.out_shape[-2:]
-            align = min(spec.align for spec in specs or self.specs())
+            align = 16 if self.splits else min(spec.align for spec in specs or self.specs())
             chip, adds = target(arch), self.c is not None
             tile = default_tile(
                 self.a.dtype, m, n, chip.smem_per_cta, align, adds, chip.tmem_columns > 0
@@ -586,6 +595,10 @@ class GemmCall:
         spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
         if self.swapped:
             spans = [each[::-1] for each in spans[::-1]]
+        if self.splits and tile[2] != DEPTH:
+            raise ValueError(
+                f"schedule: expected a tile of depth {DEPTH} with precision='3xtf32', got {tile}"
+            )
         check_tile(tile, (spans[0][0], spans[1][1], BLOCK if self.promotes else 0))
         return {
             "tile": tile,
@@ -642,6 +655,8 @@ class GemmCall:
         if self.swapped:
             a, b, out = transposed(b), transposed(a), transposed(out)
             c = None if c is None else transposed(c)
+        if self.splits:
+            b = transposed(b)
         aux = None if self.aux is None else as_operand(self.aux, "aux").value
         scales = [
             None if scale is None else scale.argument(value, self.swapped)
@@ -663,25 +678,12 @@ class GemmCall:
         ]
 
 
-def _pitch(operand: Operand, spec: TensorSpec) -> int:
-    """The power of two, up to `_PITCH`, of which the rows of an operand begin at multiples of so
-    many bytes; the largest where that is not known.
-    """
-    shape = operand.shape[-2:]
-    along = 1 if spec.contiguous == len(spec.shape) - 1 else 0
-    if shape[1 - along] == 1:
-        return _PITCH
-    step = shape[along] if operand.array is None else operand.array.strides[-2:][1 - along]
-    bytes_ = (step or 0) * operand.dtype.bits // 8
-    return min(_PITCH, bytes_ & -bytes_) or _PITCH
-
-
-# Bytes of a line of the cache.
-_PITCH = 128
 # Accumulators of a thread that leave room for as many that are promoted (64 x 192 a warpgroup), and
 # those that are without being asked, of sums that are longer: up to there tensor cores lose no more
 # than rounding the result to bf16 does.
 _MOST_PROMOTED = 96
+# The same for as many stages of four tiles as hide their loads.
+_MOST_SPLIT = 64
 _FREELY_PROMOTED = 32
 _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = 4

@@ -10,8 +10,11 @@ from typing import Any
 
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 
-from .dtypes import DType, as_dtype
+from .dtypes import DType, as_dtype, f32
 from .kernel import TensorSpec
+
+# Bytes of a line of the cache.
+PITCH = 128
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,35 @@ def refuse_traced(value: Any, name: str) -> None:
         "cute.f32), and code that kernels share is a plain Python function",
         code="CD-P11",
     )
+
+
+def check_precision(precision: object, a: Any) -> bool:
+    """Whether operands are split; refuses a precision that there is not, with the reason."""
+    if precision not in ("tf32", "3xtf32"):
+        reason = "; tensor cores multiply no f32, and there is no product of scalar f32 yet"
+        raise ValueError(
+            f"precision: expected None, 'tf32' or '3xtf32', got {precision!r}"
+            f"{reason if precision == 'ieee' else ''}"
+        )
+    dtype = as_operand(a, "a").dtype
+    if dtype != f32:
+        raise ValueError(
+            f"precision: expected None with operands of {dtype.name}, got {precision!r}"
+        )
+    return precision == "3xtf32"
+
+
+def pitch_of(operand: Operand, spec: TensorSpec) -> int:
+    """The power of two, up to `PITCH`, of which the rows of an operand begin at multiples of so
+    many bytes; the largest where that is not known.
+    """
+    shape = operand.shape[-2:]
+    along = 1 if spec.contiguous == len(spec.shape) - 1 else 0
+    if shape[1 - along] == 1:
+        return PITCH
+    step = shape[along] if operand.array is None else operand.array.strides[-2:][1 - along]
+    bytes_ = (step or 0) * operand.dtype.bits // 8
+    return min(PITCH, bytes_ & -bytes_) or PITCH
 
 
 def batched(operand: Operand, batch: Sequence[int | None]) -> Any:

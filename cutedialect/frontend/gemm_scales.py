@@ -125,6 +125,16 @@ def number_of(value: Any) -> float | None:
     return None
 
 
+def fold_numbers(alpha: float, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
+    """Scales that are host numbers become factors of alpha."""
+    arrays: list[Any] = []
+    for scale in (scale_a, scale_b):
+        number = number_of(scale)
+        alpha = alpha if number is None else alpha * number
+        arrays.append(scale if number is None else None)
+    return alpha, arrays[0], arrays[1]
+
+
 def check_tile(tile: Sequence[int], spans: Sequence[int | None]) -> None:
     """Refuse a tile that would need several entries of a block scale, or parts of a block.
 

@@ -18,7 +18,9 @@ from cutedialect.backend.runtime.timing import Timer
 from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
 from cutedialect.schedule import Schedule
 
-from .gemm import GemmCall, fold_numbers, program_of
+from .gemm import GemmCall, program_of
+from .gemm_operands import check_precision
+from .gemm_scales import fold_numbers
 from .library.gemm_schedules import (
     Problem,
     choose_schedule,
@@ -80,12 +82,14 @@ class TunableGemm:
         alpha, named["scale_a"], named["scale_b"] = fold_numbers(
             named["alpha"], named["scale_a"], named["scale_b"]
         )
+        precision = named["precision"]
         for name in arrays:
             named[name] = held(named[name], name, timer)
         call = GemmCall(
             **{name: named[name] for name in arrays},
             beta=named["beta"],
             is_scaled=is_scaled,
+            splits=precision is not None and check_precision(precision, named["a"]),
             **{n: named[n] for n in ("acc_dtype", "out_dtype", "activation", "fast_accum")},
         )
         return alpha, named["beta"], call
@@ -159,6 +163,8 @@ def problem_class(call: GemmCall) -> str:
         parts.append(f"scales {spans[0]} {spans[1]}")
     if call.promotes:
         parts.append("promoted")
+    if call.splits:
+        parts.append("3xtf32")
     return ", ".join(parts)
 
 

@@ -23,8 +23,9 @@ from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.schedule import Schedule
 
 from .captured import exact
-from .gemm import GemmCall, call_key, fold_numbers, program_of
+from .gemm import GemmCall, call_key, program_of
 from .gemm_operands import as_operand
+from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import choose_schedule

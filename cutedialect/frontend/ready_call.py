@@ -41,7 +41,8 @@ class ReadyCall:
     """What a warm call needs, and none of the arrays that it was made from.
 
     `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
-    `warm` is the call on device arrays after the first one, and `make` makes its output.
+    With `turns_b` the kernel takes B^T. `warm` is the call on device arrays after the first one,
+    and `make` makes its output.
     """
 
     kernel: Kernel | None
@@ -52,6 +53,7 @@ class ReadyCall:
     takes_alpha: bool = True
     takes_c: bool = False
     scales: tuple[Scale | None, Scale | None] | None = None
+    turns_b: bool = False
     warm: WarmCall | None = field(default=None, compare=False)
     make: Callable[[Any], Any] | None = field(default=None, compare=False)
 
@@ -143,6 +145,8 @@ class ReadyCall:
         if self.swapped:
             given = [each if each is None else transposed(each) for each in given]
             given[:2] = given[1::-1]
+        if self.turns_b:
+            given[1] = transposed(given[1])
         given += [bias, transposed(result) if self.swapped else result]
         if self.takes_alpha:
             given.append(alpha)

@@ -86,21 +86,41 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
             else:
                 cute.tile_gemm(a_tiles[k], b_tiles[k], acc)
         out = scaled(acc.to(epilogue_dtype), factors(None))
-        if alpha is not None:
-            out = out * alpha
-        if C is not None:
-            out = out + local_tile(C, (bm, bn), (*batch, m, n)).to(out.dtype) * beta
-        if bias is not None:
-            vector = cute.column_vector(bias, m, bm) if swapped else cute.row_vector(bias, n, bn)
-            out = out + vector.to(out.dtype)
-        if aux is not None:
-            cute.copy(out.to(aux.dtype), local_tile(aux, (bm, bn), (*batch, m, n)))
-        if activation is not None:
-            apply = getattr(cute, activation) if isinstance(activation, str) else activation
-            out = applied(apply, out)
-        cute.copy(out.to(D.dtype), local_tile(D, (bm, bn), (*batch, m, n)))
+        finish(out, C, bias, D, alpha, beta, aux, (*batch, m, n), activation, swapped)
 
     return gemm
+
+
+def finish(
+    out: Tile,
+    C: Any,
+    bias: Any,
+    D: Any,
+    alpha: Scalar | None,
+    beta: Scalar | None,
+    aux: Any,
+    place: Sequence[Scalar],
+    activation: str | Activation | None,
+    swapped: bool,
+) -> None:
+    """What follows the product of a tile at a place (batch..., row, column), up to its store."""
+    from cutedialect.frontend import functions as cute
+    from cutedialect.frontend.tile import local_tile
+
+    (bm, bn), (*_, m, n) = out.shape, place
+    if alpha is not None:
+        out = out * alpha
+    if C is not None:
+        out = out + local_tile(C, (bm, bn), place).to(out.dtype) * beta
+    if bias is not None:
+        vector = cute.column_vector(bias, m, bm) if swapped else cute.row_vector(bias, n, bn)
+        out = out + vector.to(out.dtype)
+    if aux is not None:
+        cute.copy(out.to(aux.dtype), local_tile(aux, (bm, bn), place))
+    if activation is not None:
+        apply = getattr(cute, activation) if isinstance(activation, str) else activation
+        out = applied(apply, out)
+    cute.copy(out.to(D.dtype), local_tile(D, (bm, bn), place))
 
 
 def applied(activation: Activation, tile: Tile) -> Tile:
