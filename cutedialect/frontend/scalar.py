@@ -108,6 +108,18 @@ class Scalar:
     def __rmod__(self, other: object) -> Scalar:
         return self._binary("mod", other, True)
 
+    def __pow__(self, other: object) -> Scalar:
+        from .power import power
+
+        if not isinstance(other, Scalar) and not is_number(other):
+            return NotImplemented
+        return power(self, other)
+
+    def __rpow__(self, other: object) -> Scalar:
+        from .power import power
+
+        return power(other, self) if is_number(other) else NotImplemented
+
     def __neg__(self) -> Scalar:
         dtype = computed_in("sub", self.dtype)
         return Scalar(negated(convert_value(self.use(), self.dtype, dtype), dtype))

@@ -42,6 +42,7 @@ from .arithmetic import (
     promote,
 )
 from .dtypes import DType, as_dtype, i1, of_ir
+from .hints import Hinted, refuse_elements, refuse_matmul, refuse_stores
 from .scalar import Scalar, as_i32
 from .trace import Scope, current, error
 
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from .paged import Pages
 
 
-class Tensor:
+class Tensor(Hinted):
     """A tensor in global memory: a kernel argument."""
 
     def __init__(self, value: SSAValue, name: str) -> None:
@@ -117,6 +118,8 @@ class Tensor:
         value = trace.insert(LocalTileOp(self.value, list(tile), list(coords)), self.name)
         return View(value.results[0], self, tile_origins(tile, coords))
 
+    __setitem__ = refuse_stores
+
     def __getitem__(self, coords: object) -> Scalar:
         """One element as a scalar, the same for the whole CTA: `lengths[b]`, `offsets[0, b + 1]`.
 
@@ -139,7 +142,7 @@ class Tensor:
         )
 
 
-class View:
+class View(Hinted):
     """One tile of a tensor in global memory."""
 
     def __init__(self, value: SSAValue, tensor: Tensor, origins: dict[int, Scalar]) -> None:
@@ -317,13 +320,16 @@ def as_extent(extent: object) -> int:
     return number
 
 
-class Tile:
+class Tile(Hinted):
     """A register tile; operators are elementwise, and shapes align from the left.
 
     `/` of f32 is off by at most 2 ulp (`div.full.f32`), `cute.exact.divide` rounds to nearest.
     """
 
     __array_ufunc__: ClassVar[None] = None  # a NumPy number on the left gives way
+    __matmul__ = refuse_matmul
+    __getitem__ = refuse_elements
+    __setitem__ = refuse_stores
 
     def __init__(self, value: SSAValue, mutable: bool = False, scope: Scope | None = None) -> None:
         self.value = value
@@ -435,6 +441,20 @@ class Tile:
 
     def __rmod__(self, other: object) -> Tile:
         return self._binary("mod", other, True)
+
+    def __pow__(self, other: object) -> Tile:
+        return self._power(self, other, other)
+
+    def __rpow__(self, other: object) -> Tile:
+        return self._power(other, self, other)
+
+    @staticmethod
+    def _power(base: object, exponent: object, other: object) -> Tile:
+        from .power import power
+
+        if not isinstance(other, Tile | View | Scalar) and not is_number(other):
+            return NotImplemented
+        return power(base, exponent)
 
     def __neg__(self) -> Tile:
         source, dtype = self.dtype, computed_in("sub", self.dtype)
