@@ -1,6 +1,7 @@
 """`**` on tiles and scalars, against NumPy."""
 
 import linecache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def run(text, x, *more, arch="sm_80"):
     )
     file = f"<power {text}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    scope = {"cute": cute}
+    scope: dict[str, Any] = {"cute": cute}
     exec(compile(source, file, "exec"), scope)
     y = np.zeros_like(x)
     cute.kernel(scope["kernel"])(x, y, *more, arch=arch, backend="emulator")
