@@ -9,9 +9,11 @@ of its target what completes its source.
     copy a, s; commit; wait 0; barrier; gemm s
 
 Within one role the order alone says where (`memory_hazards.py`), and buffers that follow each other
-share storage where they have to (`overlay.py`). In a kernel with roles, buffers
-that cross them become rings with mbarriers (`mbarrier_rings.py`), and the program splits
-(`split_roles.py`); instances of a role take turns (`alternate_instances.py`).
+share storage where they have to (`overlay.py`). A kernel with roles splits first
+(`split_roles.py`); each role's loops take the order that their schedule gives
+(`expand_stages.py`), its multiplies become groups (`multiply_groups.py`), and buffers that cross
+roles become rings with mbarriers (`mbarrier_rings.py`). Instances of a role take turns
+(`alternate_instances.py`).
 """
 
 from __future__ import annotations
