@@ -7,24 +7,8 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from benchmarks.chains import three
 from cutedialect.tools.cute_opt import CuteOpt
-
-
-@cute.kernel
-def three(Q, K, V, W, Y, *, tile=(64, 64)):
-    """Y = sum over blocks of relu(exp(Q K^T) V) W."""
-    bq, bk = tile
-    i, _ = cute.tile_index(Y, (bq, None))
-    q = cute.local_tile(Q, (bq, 64), (i, 0))
-    k, v, w = (cute.local_tile(X, (bk, 64), (None, 0)) for X in (K, V, W))
-    o = cute.zeros((bq, 64), cute.f32)
-    for j in cute.range(k.tiles):
-        s = cute.zeros((bq, bk), cute.f32)
-        cute.gemm(q, k[j].T, s)
-        t = cute.zeros((bq, 64), cute.f32)
-        cute.gemm(cute.exp(s * 0.1).to(V.dtype), v[j], t)
-        cute.gemm((cute.relu(t) * 0.01).to(W.dtype), w[j], o)
-    cute.copy(o, cute.local_tile(Y, (bq, 64), (i, 0)))
 
 
 @cute.kernel
