@@ -176,3 +176,22 @@ def test_a_pipe_gets_no_colors():
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert done.stdout == f"cutedialect {cute.__version__}\n"
+
+
+def test_cute_opt_colors_what_it_says_on_a_terminal(monkeypatch):
+    import io
+
+    from cutedialect.tools.cute_opt import CuteOpt
+
+    class Shown(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setenv("TERM", "xterm")
+    for set_to, colored in ((None, True), ("1", False)):
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        if set_to is not None:
+            monkeypatch.setenv("NO_COLOR", set_to)
+        stderr = Shown()
+        assert CuteOpt(["-"], io.StringIO("%0 ="), io.StringIO(), stderr).run() == 1
+        assert ("\x1b[1;31merror:" in stderr.getvalue()) == colored

@@ -220,12 +220,14 @@ def _entries_of(root: Path) -> Iterator[Entry]:
 
 
 def _make_folder() -> None:
-    """Make the folder of this format with its tag; one that is made for it alone is tagged too."""
+    """Make the folder of this format with its tag; one that is made for it alone is tagged too. It
+    is closed to other users: entries are code that runs.
+    """
     root, base = folder(), environment.cache_dir()
     if (root / _TAG).exists():
         return
     is_new = not base.exists()
-    root.mkdir(parents=True, exist_ok=True)
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
     for place in (base, root) if is_new else (root,):
         (place / _TAG).write_text(_TAG_TEXT, encoding="utf-8")
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
@@ -34,6 +34,9 @@ from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written,
 from cutedialect.choices import Backend
 from cutedialect.notebook import bundle, folded, table
 from cutedialect.remarks import Remark
+
+if TYPE_CHECKING:
+    from cutedialect.backend.emulator import Report
 
 _REMEMBERED = 1024
 # The alignment in bytes up to which the look of an array tells that of its address.
@@ -183,7 +186,7 @@ class Kernel:
         )
 
     @property
-    def reports(self) -> tuple[Any, ...]:
+    def reports(self) -> tuple[Report, ...]:
         """The emulator's reports of its last launch, one per kernel; empty after a GPU launch."""
         return self._emulated.reports if self._emulated is not None else ()
 

@@ -259,3 +259,13 @@ def test_where_the_cache_is(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "platform", platform)
     assert environment.cache_dir() == Path(place)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of folders are POSIX's")
+def test_other_users_cannot_put_entries_there() -> None:
+    before = os.umask(0)
+    try:
+        assert cache.write("cubin", cache.key("mine"), b"code")
+    finally:
+        os.umask(before)
+    assert cache.folder().stat().st_mode & 0o077 == 0

@@ -51,6 +51,7 @@ def compiled(target: cute.Arch, shapes: Sequence[int]) -> cute.Kernel:
     assert_type(kernel, cute.Kernel)
     assert_type(kernel.ptx, str)
     assert_type(kernel.remarks, tuple[cute.Remark, ...])
+    assert_type(kernel.reports, tuple[cute.Report, ...])
     return kernel
 
 
