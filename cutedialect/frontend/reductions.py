@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from cutedialect.dialects.cute import AnyOp, ReduceOp
-from cutedialect.dialects.cute.tile_ops import REDUCTIONS
+from collections.abc import Callable
 
-from .dtypes import i32
+from xdsl.ir import Block
+
+from cutedialect.dialects.cute import AnyOp, ReduceOp, YieldOp
+from cutedialect.dialects.cute.tile_ops import FOLD, REDUCTIONS, combined_type
+
+from .dtypes import f32, i32
 from .scalar import Scalar
 from .tile import Tile, View
 from .trace import current, error
@@ -22,14 +26,18 @@ def _reduce(kind: str, tile: object, mode: int, local: bool = False) -> Tile:
     return whole if kind in ("add", "mul") else whole.to(dtype)
 
 
-def reduce(tile: object, mode: int, combine: str) -> Tile:
+def reduce(tile: object, mode: int, combine: str | Callable[[Scalar, Scalar], Scalar]) -> Tile:
     """Combine the elements of a tile along a mode: (M,N) gives (M,1) along mode 1 (rows), (1,N)
     along mode 0 (columns).
 
-    `combine` is "add", "mul", "max" or "min"; a NaN gives NaN. Integers of less than 32 bits are
-    added and multiplied in i32, 16-bit floats in f32 and rounded once. Elements are combined in an
-    order that the schedule fixes, so that equal calls give equal bits.
+    `combine` is "add", "mul", "max" or "min"; a NaN gives NaN. Or it is a function of two scalars
+    that gives a third, whichever pairs it is given: associative and commutative, as far as
+    rounding lets it be. Integers of less than 32 bits are combined in i32, 16-bit floats in f32 and
+    rounded once. Elements are combined in an order that the schedule fixes, so that equal calls
+    give equal bits. Elements outside of the tensor are 0.
     """
+    if callable(combine):
+        return _fold(combine, tile, mode)
     if combine not in REDUCTIONS:
         raise error(
             f"expected combine to be one of {', '.join(REDUCTIONS)}, got {combine!r}", code="CD-P4"
@@ -37,6 +45,32 @@ def reduce(tile: object, mode: int, combine: str) -> Tile:
     if mode not in (0, 1):
         raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
     return _reduce(combine, tile, mode)
+
+
+def _fold(combine: Callable[[Scalar, Scalar], Scalar], tile: object, mode: int) -> Tile:
+    if mode not in (0, 1):
+        raise error(f"expected mode 0 (columns) or 1 (rows), got {mode!r}", code="CD-P4")
+    source = tile.load() if isinstance(tile, View) else tile
+    if not isinstance(source, Tile) or len(source.shape) != 2:
+        raise error("expected a tile of rank 2 to reduce", code="CD-P2")
+    if source.dtype.kind == "f" and source.dtype.bits == 8:
+        source = source.to(f32)
+    if source.dtype.kind != "f" and source.dtype.bits < 32:
+        source = source.to(i32)
+    trace = current()
+    value = source.use()
+    element = combined_type(source.dtype.ir)
+    block = Block(arg_types=[element, element])
+    with trace.region(block, "the function of cute.reduce") as scope:
+        found = combine(*(Scalar(arg, scope) for arg in block.args))
+        if not isinstance(found, Scalar) or found.use().type != element:
+            raise error(
+                "expected the function of cute.reduce to give a scalar of the type of its "
+                f"arguments, got {found!r}",
+                code="CD-P1",
+            )
+        trace.insert(YieldOp(found.use()))
+    return Tile(trace.insert(ReduceOp(FOLD, value, mode, body=block)).results[0])
 
 
 def row_sum(tile: object, *, local: bool = False) -> Tile:

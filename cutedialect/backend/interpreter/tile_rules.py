@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from xdsl.ir import Block
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import BulkStoreType, TmaStoreType
@@ -244,8 +245,29 @@ def _coord(op: cute.CoordOp) -> Any:
     return lambda: line
 
 
+def _fold(op: cute.ReduceOp, block: Block) -> Step:
+    source, result, mode = op.source, op.result, op.mode.value.data
+    shape, dtype = cute.shape_of(result.type), _dtype(source)
+    args, last, code = block.args, block.last_op, Code(block)
+    assert isinstance(last, cute.YieldOp)
+    wide = dtype_of(args[0].type)
+
+    def step(cta: Cta) -> None:
+        array = cta.values[source].array.astype(wide)
+        total = array.take([0], axis=mode)
+        for at in range(1, array.shape[mode]):
+            cta.values[args[0]], cta.values[args[1]] = total, array.take([at], axis=mode)
+            code.finish(cta)
+            total = np.broadcast_to(np.asarray(cta.values[last.value]), shape)
+        cta.values[result] = Fragment(rounded(total, dtype), shape)
+
+    return step
+
+
 @rule(cute.ReduceOp)
 def _reduce(op: cute.ReduceOp) -> Step:
+    if op.body is not None:
+        return _fold(op, op.body.block)
     source, result, mode = op.source, op.result, op.mode.value.data
     whole, shape = cute.shape_of(source.type), cute.shape_of(result.type)
     dtype, combine, is_local = _dtype(source), combine_of(op.kind.data), op.local is not None

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
     IntegerAttr,
     StringAttr,
     UnitAttr,
+    f32,
     i1,
     i32,
     i64,
@@ -25,6 +28,7 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
+    opt_region_def,
     prop_def,
     region_def,
     result_def,
@@ -60,6 +64,8 @@ from .types import FragmentType, MemRefType, threads_along
 from .views import element_of, same_element, same_tile, shape_of
 
 REDUCTIONS = ("add", "max", "min", "mul")
+FOLD = "fold"
+"""A reduction whose body says how two elements are combined."""
 ATOMICS = ("add", "max", "min")
 
 
@@ -521,7 +527,8 @@ class ReduceOp(IRDLOperation):
     Every thread that held a part holds the result: its thread-value layout keeps the removed
     thread modes with stride 0. A `local` result is that of a part of the tile which holds the
     thread's own elements, whichever is found cheapest; or it keeps an element along the mode for
-    each thread along it, the result of that thread's own elements.
+    each thread along it, the result of that thread's own elements. A `fold` combines two elements as
+    its body says (16-bit floats in f32), in an order that the layout fixes.
 
     Example:
 
@@ -531,6 +538,11 @@ class ReduceOp(IRDLOperation):
           %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
           %l = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
           %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
+          %f = cute.reduce "fold", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)"> {
+          ^bb0(%a: f32, %b: f32):
+            %c = arith.mulf %a, %b : f32
+            cute.yield %c : f32
+          }
         }
     """
 
@@ -539,10 +551,11 @@ class ReduceOp(IRDLOperation):
     source = operand_def(FragmentType)
     mode = prop_def(IntegerAttr)
     local = opt_prop_def(UnitAttr)
+    body = opt_region_def("single_block")
     result = result_def(FragmentType)
     traits = traits_def(MemoryReadEffect())
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$kind `,` $source attr-dict `:` type($source) `->` type($result)"
+    assembly_format = "$kind `,` $source attr-dict `:` type($source) `->` type($result) ($body^)?"
 
     def __init__(
         self,
@@ -551,6 +564,7 @@ class ReduceOp(IRDLOperation):
         mode: int,
         result: FragmentType | None = None,
         local: bool = False,
+        body: Block | None = None,
     ) -> None:
         type_ = source.type
         assert isinstance(type_, FragmentType)
@@ -564,6 +578,7 @@ class ReduceOp(IRDLOperation):
                 "mode": IntegerAttr(mode, i64),
                 "local": UnitAttr() if local else None,
             },
+            regions=[[] if body is None else [Region(body)]],
             result_types=[result],
         )
 
@@ -580,8 +595,25 @@ class ReduceOp(IRDLOperation):
         threads = max((divisor * extent for divisor, extent in along), default=1)
         return 0 if threads <= 32 else -(-threads // 32)
 
+    def _verify_body(self) -> None:
+        body = self.body
+        check(
+            (body is not None) == (self.kind.data == FOLD),
+            f"expected a body with '{FOLD}' and no other reduction, got '{self.kind.data}'",
+        )
+        if body is None:
+            return
+        element = combined_type(element_of(self.source.type))
+        types, end = [arg.type for arg in body.block.args], body.block.last_op
+        check(types == [element] * 2, f"expected a body with two arguments of {element}")
+        check(
+            isinstance(end, YieldOp) and end.value.type == element,
+            f"expected the body to end with cute.yield of {element}",
+        )
+
     def verify_(self) -> None:
-        _verify_word("a reduction", self.kind.data, REDUCTIONS)
+        _verify_word("a reduction", self.kind.data, (*REDUCTIONS, FOLD))
+        self._verify_body()
         shape = shape_of(self.source.type)
         mode = self.mode.value.data
         check(0 <= mode < len(shape), f"expected a mode in 0..{len(shape) - 1}, got {mode}")
@@ -592,6 +624,11 @@ class ReduceOp(IRDLOperation):
         expected = tuple(parts if d == mode else extent for d, extent in enumerate(shape))
         check(result == expected, f"expected a result of shape {expected}, got {result}")
         same_element(self.source.type, self.result.type)
+
+
+def combined_type(element: Attribute) -> Attribute:
+    """The type in which elements are combined: f32 for 16-bit floats."""
+    return f32 if isinstance(element, Float16Type | BFloat16Type) else element
 
 
 def _verify_word(what: str, got: str, known: Sequence[str]) -> None:

@@ -10,17 +10,17 @@ from collections.abc import Callable
 from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import FragmentType, ReduceOp
+from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
 
 from .addresses import digit_value, weighted_sum
 from .context import Context, array_class, fail, float_name
 from .coordinates import Digit, split_digits, thread_value
 from .elementwise import Fragment, elements_of, from_elements
 from .scalar_builder import Scalar, ScalarBuilder
-from .scalars import extreme, from_f32, to_f32
+from .scalars import Values, extreme, from_f32, lower_scalar, to_f32
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 
@@ -32,8 +32,12 @@ _MOST_CHAINS = 8
 _LEAST_CHAIN = 8
 
 
-def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
-    """Reduce along `op.mode`; 16-bit floats are combined in f32 and rounded once."""
+def lower_reduce(
+    context: Context, op: ReduceOp, source: Fragment, outer: Values | None = None
+) -> Fragment:
+    """Reduce along `op.mode`; 16-bit floats are combined in f32 and rounded once. A fold's body may
+    use the scalars `outer`.
+    """
     type_ = op.result.type
     assert isinstance(type_, FragmentType)
     if source.type.tv is None or type_.tv is None:
@@ -44,7 +48,10 @@ def lower_reduce(context: Context, op: ReduceOp, source: Fragment) -> Fragment:
     arithmetic = "f32" if half else name
     if arithmetic not in ("f32", "f64", "s32", "s64"):
         raise fail(op, f"expected f16, bf16, f32, f64, i32 or i64 elements, got {name}")
-    combine = _combiner(context.builder, op.kind.data, arithmetic)
+    if op.body is not None:
+        combine = _folder(context, op, op.body.block, outer)
+    else:
+        combine = _combiner(context.builder, op.kind.data, arithmetic)
     cls = {"s32": "b32", "s64": "b64"}.get(arithmetic, arithmetic)
     values = source.array
     if half:
@@ -164,6 +171,23 @@ def _combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
     table = _FLOATS if arithmetic.startswith("f") else _INTEGERS
     mnemonic = table[kind].format(arithmetic)
     return lambda left, right: builder.pure(mnemonic, left, right)
+
+
+def _folder(context: Context, op: ReduceOp, block: Block, outer: Values | None) -> Combine:
+    """How the body of a fold makes one of two values."""
+
+    def combine(left: Scalar, right: Scalar) -> Scalar:
+        values = dict(outer or {})
+        values |= zip(block.args, (left, right), strict=True)
+        for inner in block.ops:
+            if isinstance(inner, YieldOp):
+                return values[inner.value]
+            context.builder.at(inner)
+            if not lower_scalar(context, inner, values):
+                raise fail(inner, "expected arith and math ops in the body of cute.reduce")
+        raise fail(op, "expected the body to end with cute.yield")
+
+    return combine
 
 
 def _shuffle(

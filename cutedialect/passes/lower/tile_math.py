@@ -112,7 +112,9 @@ def _assignment(op: cute.MapOp) -> cute.CopyOp | None:
 
 
 def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
-    self.fragments[op.result] = lower_reduce(self.context, op, self.fragment(op, op.source))
+    self.fragments[op.result] = lower_reduce(
+        self.context, op, self.fragment(op, op.source), self.scalars
+    )
 
 
 def _any(self: KernelLowering, op: cute.AnyOp) -> None:

@@ -191,6 +191,12 @@ def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
         )
         if sees and not isinstance(op, _PADDED):
             return False
+        if isinstance(op, ReduceOp) and op.body is not None:
+            # What a fold would not notice is not known.
+            type_ = op.source.type
+            assert isinstance(type_, FragmentType)
+            if type_.shape[op.mode.value.data] in padded:
+                return False
         if isinstance(op, CopyOp | LoadOp) and not all(
             isinstance(value.owner, LocalTileOp | TransposeOp)
             for value in op.operands
