@@ -24,6 +24,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     ReduceOp,
     TransposeOp,
+    shape_of,
     transposed_tv,
 )
 from cutedialect.layout import Layout
@@ -147,7 +148,7 @@ class LayoutInference:
         for op in self._ops:
             for value in _fragments(op):
                 if value not in self.layouts:
-                    shape = _shape(value)
+                    shape = shape_of(value.type)
                     self.layouts[value] = coalesced(shape, len(shape) - 1, 4, self.threads)
                     self._spread()
         return self.layouts
@@ -202,7 +203,9 @@ class LayoutInference:
                 return self._through_map(op)
             case ReduceOp():
                 if op.source in self.layouts:
-                    layout = project(self.layouts[op.source], _shape(op.source), _shape(op.result))
+                    layout = project(
+                        self.layouts[op.source], shape_of(op.source.type), shape_of(op.result.type)
+                    )
                     return self._set(op.result, layout)
                 return False
             case TransposeOp() if isinstance(op.source.type, FragmentType):
@@ -217,8 +220,8 @@ class LayoutInference:
                 return False
 
     def _through_map(self, op: MapOp) -> bool:
-        shape = _shape(op.result)
-        whole = [value for value in op.inputs if _shape(value) == shape]
+        shape = shape_of(op.result.type)
+        whole = [value for value in op.inputs if shape_of(value.type) == shape]
         known = [v for v in (op.result, *whole) if v in self.layouts]
         if not known:
             return False
@@ -226,13 +229,13 @@ class LayoutInference:
         changed = self._set(op.result, layout)
         for value in op.inputs:
             if value not in self.layouts:
-                small = _shape(value)
+                small = shape_of(value.type)
                 own = layout if small == shape else project(layout, shape, small)
                 changed |= self._set(value, own)
         return changed
 
     def _through_transpose(self, op: TransposeOp) -> bool:
-        shape = _shape(op.source)
+        shape = shape_of(op.source.type)
         if op.source in self.layouts:
             layout = self.layouts[op.source]
             if len(shape) == 2:
@@ -241,7 +244,7 @@ class LayoutInference:
         if op.result in self.layouts:
             layout = self.layouts[op.result]
             if len(shape) == 2:
-                layout = transposed_tv(layout, _shape(op.result))
+                layout = transposed_tv(layout, shape_of(op.result.type))
             return self._set(op.source, layout)
         return False
 
@@ -314,7 +317,7 @@ class MemoryVectors:
         match op:
             case MapOp():
                 for value in op.inputs:
-                    if _shape(value) == _shape(op.result):
+                    if shape_of(value.type) == shape_of(op.result.type):
                         self._join(value, op.result, False)
             case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
                 op.destination.type, FragmentType
@@ -336,11 +339,6 @@ class MemoryVectors:
         (first, a), (second, b) = self._root(one), self._root(other)
         if first is not second:
             self._parents[first] = second, a ^ b ^ turned
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    assert isinstance(value.type, FragmentType)
-    return value.type.shape
 
 
 def _fragments(op: Operation) -> Iterator[SSAValue]:

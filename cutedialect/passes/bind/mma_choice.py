@@ -15,7 +15,15 @@ from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05, tcgen05_of
 from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma
-from cutedialect.dialects.cute import FragmentType, GemmOp, MemRefType, TransposeOp, element_bits
+from cutedialect.dialects.cute import (
+    FragmentType,
+    GemmOp,
+    MemRefType,
+    TransposeOp,
+    element_bits,
+    element_of,
+    shape_of,
+)
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout, LayoutError
 from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
@@ -57,8 +65,8 @@ def choose_mma(
 def _divides(op: GemmOp, atom: MmaAtom, warps: tuple[int, int]) -> bool:
     """Whether a grid of warps divides a multiply's tile into products of an atom."""
     wm, wn = warps
-    m, n = _shape(op.acc)
-    k = _shape(op.a)[1]
+    m, n = shape_of(op.acc.type)
+    k = shape_of(op.a.type)[1]
     am, an, ak = atom.shape_mnk
     if isinstance(atom, Tcgen05Atom):
         # Each product is on all rows of tensor memory, but for one row of products.
@@ -263,13 +271,13 @@ def _not_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: boo
         if isinstance(value.type, FragmentType):
             return f"it reads A in registers as 16-bit elements, got {element}"
         if not (_feeds_wgmma(op, value) or needs_transposing(op, value)):
-            rows, depth = _shape(value)
+            rows, depth = shape_of(value.type)
             return (
                 f"no layout in shared memory that it reads holds {name}, {rows}x{depth} {element}"
             )
     rows, depth = shapes[0].shape_mnk[0], shapes[0].shape_mnk[2]
-    if _shape(op.acc)[0] % rows or _shape(op.a)[1] % depth:
-        got = f"{_shape(op.acc)[0]} and {_shape(op.a)[1]}"
+    if shape_of(op.acc.type)[0] % rows or shape_of(op.a.type)[1] % depth:
+        got = f"{shape_of(op.acc.type)[0]} and {shape_of(op.a.type)[1]}"
         return f"it multiplies {rows} rows by {depth} of the depth at once, got {got}"
     if not has_load_role:
         return "its operands come from a role that loads, got a schedule with roles = uniform"
@@ -277,7 +285,7 @@ def _not_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: boo
         return f"{warps[0]}x{warps[1]} warps cut through blocks of an operand in shared memory"
     return (
         f"expected whole warpgroups of {rows} rows each, got {warps[0]}x{warps[1]} warps on "
-        f"{_shape(op.acc)[0]} rows"
+        f"{shape_of(op.acc.type)[0]} rows"
     )
 
 
@@ -317,12 +325,12 @@ def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: b
         if needs_widening(op, value):
             return f"{name} would have to be converted in shared memory"
         if not _feeds(op, value, "tcgen05"):
-            rows, depth = _shape(value)
+            rows, depth = shape_of(value.type)
             return (
                 f"no layout in shared memory that it reads holds {name}, {rows}x{depth} "
                 f"{_names(op)[0 if value is op.a else 1]}"
             )
-    (m, n), depth = _shape(op.acc), _shape(op.a)[1]
+    (m, n), depth = shape_of(op.acc.type), shape_of(op.a.type)[1]
     if not has_load_role:
         # Another plan's warps: those that would read the results.
         warps = tensor_warps((m, n))
@@ -377,8 +385,8 @@ def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
     """The element type with which an operand is multiplied: 8-bit floats in memory beside 16-bit
     ones are converted to these, which is exact.
     """
-    mine = _element(value)
-    other = _element(op.b if value is op.a else op.a)
+    mine = element_of(value.type)
+    other = element_of((op.b if value is op.a else op.a).type)
     is_short = isinstance(other, Float16Type | BFloat16Type)
     is_byte = isinstance(mine, Float8E4M3FNType | Float8E5M2Type)
     return other if is_short and is_byte and isinstance(value.type, MemRefType) else mine
@@ -386,7 +394,7 @@ def multiplied_element(op: GemmOp, value: SSAValue) -> Attribute:
 
 def needs_widening(op: GemmOp, value: SSAValue) -> bool:
     """Whether an operand is converted before it is multiplied."""
-    return multiplied_element(op, value) != _element(value)
+    return multiplied_element(op, value) != element_of(value.type)
 
 
 def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
@@ -414,7 +422,7 @@ def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
     type_, is_turned = value.type, False
     if isinstance(type_, FragmentType):
         tile, is_turned = untransposed(value)
-        shape, major, bits = _shape(tile), 1, type_.bits
+        shape, major, bits = shape_of(tile.type), 1, type_.bits
         if bits != 16 or len(shape) != 2:
             return False
     elif isinstance(type_, MemRefType) and type_.space == "gmem":
@@ -468,15 +476,3 @@ def _names(op: GemmOp) -> tuple[str, str, str]:
         operand_name(multiplied_element(op, op.b)),
         element_name(acc.element),
     )
-
-
-def _element(value: SSAValue) -> Attribute:
-    type_ = value.type
-    assert isinstance(type_, MemRefType | FragmentType)
-    return type_.element
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    type_ = value.type
-    assert isinstance(type_, MemRefType | FragmentType)
-    return type_.shape

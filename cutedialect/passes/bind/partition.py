@@ -34,6 +34,8 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     SubviewOp,
     TransposeOp,
+    element_of,
+    shape_of,
     transposed_tv,
 )
 from cutedialect.dialects.cute_nvgpu import (
@@ -195,12 +197,12 @@ class _Partition(StagedOperands):
             bound = self._bound(op, asked)
         except ValueError as error:
             raise PassFailedException(op, str(error)) from error
-        m, n = acc.shape
+        (m, n), k = acc.shape, shape_of(op.a.type)[1]
         wm, wn = self.warps
         if bound is None:
             raise PassFailedException(
                 op,
-                f"expected a tile {(m, n, _shape(op.a)[1])} that the {wm}x{wn} warps divide into "
+                f"expected a tile {(m, n, k)} that the {wm}x{wn} warps divide into "
                 f"MMA atoms of {shapes_of(op, self.arch)}"
                 f"{f' (atom {asked})' if asked else ''}, got no atom that fits; "
                 + self._nearest(op),
@@ -301,7 +303,7 @@ class _Partition(StagedOperands):
         """One multiply for each k block, its operands brought to registers before."""
         atom = bound.atom
         type_ = Sm80MmaType.get(atom.shape_mnk, *_multiplied_elements(op), atom.kind)
-        depth, step = _shape(op.a)[1], atom.shape_mnk[2]
+        depth, step = shape_of(op.a.type)[1], atom.shape_mnk[2]
         operands: list[SSAValue] = []
         for which, value in (("a", a), ("b", b)):
             if isinstance(value.type, FragmentType):
@@ -321,7 +323,7 @@ class _Partition(StagedOperands):
         self, op: GemmOp, bound: BoundMma, which: str, value: SSAValue, k: int, step: int
     ) -> SSAValue:
         """The registers of one k block of an operand."""
-        rows = _shape(value)[0]
+        rows = shape_of(value.type)[0]
         tv = mma_operand(bound.atom, which, (rows, step), bound.warps)
         if isinstance(value.type, FragmentType):
             part = FragmentType.get(value.type.element, (rows, step), tv)
@@ -341,7 +343,7 @@ class _Partition(StagedOperands):
         assert isinstance(result, FragmentType)
         assert result.tv is not None
         for position, value in enumerate(op.inputs):
-            shape = _shape(value)
+            shape = shape_of(value.type)
             tv = result.tv
             if shape != result.shape:
                 tv = project(tv, result.shape, shape)
@@ -432,21 +434,9 @@ def _is_store(op: CopyOp) -> bool:
     return isinstance(op.source.type, FragmentType) and isinstance(op.destination.type, MemRefType)
 
 
-def _element(value: SSAValue) -> Attribute:
-    type_ = value.type
-    assert isinstance(type_, MemRefType | FragmentType)
-    return type_.element
-
-
 def _multiplied_elements(op: GemmOp) -> tuple[Attribute, Attribute, Attribute]:
     """The element types of A, B and the accumulator of a multiply."""
-    return multiplied_element(op, op.a), multiplied_element(op, op.b), _element(op.acc)
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    type_ = value.type
-    assert isinstance(type_, MemRefType | FragmentType)
-    return type_.shape
+    return multiplied_element(op, op.a), multiplied_element(op, op.b), element_of(op.acc.type)
 
 
 def _operand_atom(type_: MemRefType) -> Attribute:

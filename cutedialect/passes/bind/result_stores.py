@@ -40,6 +40,7 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     SubviewOp,
     TransposeOp,
+    shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import (
     StsmType,
@@ -147,9 +148,11 @@ class ResultStores:
         """Whether a program without a multiply stores what it kept in registers for a reduction."""
         if self.binding.grid is None:
             return False
-        block, shape = ops[0].parent, _shape(ops[0].source)
+        block, shape = ops[0].parent, shape_of(ops[0].source.type)
         reductions = [op for op in block.ops if isinstance(op, ReduceOp)]  # pyright: ignore
-        return any(_shape(op.source) == shape and op.mode.value.data == 1 for op in reductions)
+        return any(
+            shape_of(op.source.type) == shape and op.mode.value.data == 1 for op in reductions
+        )
 
     def _bind_plain(self, op: CopyOp) -> None:
         if (kind := reduction_of(op)) is not None:
@@ -185,7 +188,7 @@ class ResultStores:
 
     def _store_in_columns(self, ops: Sequence[CopyOp]) -> bool:
         """Bind a group whose every store can go in columns; False where one cannot."""
-        shape = _shape(ops[0].source)
+        shape = shape_of(ops[0].source.type)
         if len(shape) != 2 or any(_space(op.destination) != "gmem" for op in ops):
             return False
         pieces = self._pieces(ops)
@@ -224,7 +227,7 @@ class ResultStores:
         line of all results (a small buffer leaves room for more stages of the operands), or less
         where the registers could not hold what is computed for them.
         """
-        shape = _shape(ops[0].source)
+        shape = shape_of(ops[0].source.type)
         columns = shape[1]
         if self.binding.grid is not None:
             return self._vectors(ops, columns)
@@ -406,7 +409,7 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
     last = group[-1]
     if last.mask is not None:
         return False
-    if last.parent is not op.parent or _shape(last.source) != _shape(op.source):
+    if last.parent is not op.parent or shape_of(last.source.type) != shape_of(op.source.type):
         return False
     if reduction_of(last) != reduction_of(op) or op.mask is not None:
         return False
@@ -445,7 +448,7 @@ def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
                 and readers <= users
                 and stays
                 and not changed & set(op.operands)
-                and _shape(op.results[0])[1:] == (pieces.columns,)
+                and shape_of(op.results[0].type)[1:] == (pieces.columns,)
                 and all(_can_part(each, pieces.chunk) for each in inputs)
             ):
                 users.add(op)
@@ -523,7 +526,7 @@ def _tensor_of(tile: SSAValue) -> SSAValue | None:
 
 
 def _can_part(value: SSAValue, chunk: int) -> bool:
-    shape = _shape(value)
+    shape = shape_of(value.type)
     return len(shape) != 2 or shape[1] == 1 or _part(value, chunk) is not None
 
 
@@ -584,12 +587,6 @@ def _share(source: FragmentType, tv: Layout | None, destination: MemRefType) -> 
 def _fragment(value: SSAValue) -> FragmentType:
     assert isinstance(value.type, FragmentType)
     return value.type
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    type_ = value.type
-    assert isinstance(type_, MemRefType | FragmentType)
-    return type_.shape  # pyright: ignore[reportReturnType]
 
 
 def _space(value: SSAValue) -> str:

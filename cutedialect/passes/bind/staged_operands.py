@@ -24,6 +24,8 @@ from cutedialect.dialects.cute import (
     MemRefType,
     TransposeOp,
     element_bits,
+    element_of,
+    shape_of,
     transposed_tv,
 )
 from cutedialect.dialects.cute_nvgpu import (
@@ -141,7 +143,7 @@ class StagedOperands(KernelBinding):
                 other, turns = untransposed(value)
                 if expression_of(other) != expression_of(tile):
                     continue
-                shape = _shape(value)
+                shape = shape_of(value.type)
                 if isinstance(bound.atom, WgmmaAtom):
                     found += parts_of_rows(
                         shape[::-1] if turns != is_turned else shape, units, turns != is_turned
@@ -159,7 +161,7 @@ class StagedOperands(KernelBinding):
         assert block is not None
         if block.find_ancestor_op_in_block(op) is None:
             return False
-        return found.is_turned == is_turned or element_bits(_element(found.buffer)) == 16
+        return found.is_turned == is_turned or element_bits(element_of(found.buffer.type)) == 16
 
     def _stage_stored(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
@@ -299,7 +301,9 @@ class StagedOperands(KernelBinding):
             described = self.tensor_map(source, buffer, pairs, element, is_half=True)
             if described is None:
                 raise PassFailedException(before, f"expected halves by TMA, got {self.unmapped}")
-            atom = TmaLoadType.get(_element(source), (pairs, 2) if pairs > 1 else None, pair=True)
+            atom = TmaLoadType.get(
+                element_of(source.type), (pairs, 2) if pairs > 1 else None, pair=True
+            )
             self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
             return True
         if self.schedule.loads == "threads" and takes_async_copy(part_of(source), self.arch):
@@ -311,7 +315,7 @@ class StagedOperands(KernelBinding):
         if described is None:
             remark("cute-partition", before, f"TMA not taken for a load: {self.unmapped}")
             return False
-        atom = TmaLoadType.get(_element(source), group)
+        atom = TmaLoadType.get(element_of(source.type), group)
         self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
         return True
 
@@ -323,15 +327,3 @@ def _once(tile: SSAValue, reader: Operation) -> Operation:
     block = tile.owner if isinstance(tile.owner, Block) else tile.owner.parent
     outer = None if block is None else block.find_ancestor_op_in_block(reader)
     return reader if outer is None else outer
-
-
-def _element(value: SSAValue) -> Attribute:
-    type_ = value.type
-    assert isinstance(type_, MemRefType | FragmentType)
-    return type_.element
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    type_ = value.type
-    assert isinstance(type_, MemRefType | FragmentType)
-    return type_.shape

@@ -44,15 +44,6 @@ def _layout(threads: Modes, *values: Modes) -> Layout:
     )
 
 
-def embed(modes: Modes, rows: int, to_rows: int) -> Modes:
-    """The same coordinates of a tile with `rows` rows, in a tile with `to_rows` rows."""
-    out: list[tuple[int, int]] = []
-    for extent, stride in modes:
-        moved = stride if stride < rows else stride // rows * to_rows + stride % rows
-        out.append((extent, moved))
-    return tuple(out)
-
-
 def tiled_mma(atom: MmaAtom, m: int | None, n: int | None, warps: tuple[int, int]) -> TiledMMA:
     """An atom repeated over a grid of warps (or warpgroups), of which each owns one block of rows
     and columns: a permutation puts its products next to each other. None for a mode that the
