@@ -48,6 +48,14 @@ def test_the_error_is_within_the_bound(sizes, majors, batch, arch):
     assert np.abs(rough - exact).max() > 50 * error.max()
 
 
+@pytest.mark.parametrize("arch", SMALL)
+def test_long_sums_of_one_sign_lose_no_more(arch):
+    """Sums that tensor cores cut off at each of 1,000 steps would all be too small, by 2^-14."""
+    a, b = np.abs(normals((8, 2048), 1)), np.abs(normals((2048, 8), 2))
+    exact = a.astype("f8") @ b.astype("f8")
+    assert np.all(np.abs(run(a, b, arch) - exact) <= bound(a, b))
+
+
 def test_what_follows_the_product_and_transposed_products():
     a, b, c = normals((24, 72), 1), normals((72, 136), 2), normals((24, 136), 3)
     bias, aux = normals((1, 136), 4)[0], np.empty((24, 136), F4)

@@ -2,8 +2,9 @@
 each operand writes a = high + low, another adds up low B_high + high B_low + high B_high.
 
 Of a number's 24 bits high has the first 11 and low, rounded, the next 11: a product is off by some
-2^-21 of itself. The parts lie in panels of the depth of a line (128 bytes), contiguous along the
-depth whatever the operand is, so that TMA loads lines and warpgroups multiply them.
+2^-21 of itself. Sums leave the tensor cores every 32 of the depth. The parts lie in panels of so
+much of it, a line of 128 bytes, whatever the operand is contiguous along, so that warpgroups can
+multiply them.
 """
 
 from __future__ import annotations
@@ -86,9 +87,12 @@ def split_program_for(activation: str | Activation | None) -> HostFunction:
         for k in range_(A.dim(A.rank - 3)):
             a, a_low = (local_tile(each, (bm, DEPTH), (*batch, k, m, 0)) for each in (A, A_low))
             b, b_low = (local_tile(each, (bn, DEPTH), (*batch, k, n, 0)).T for each in (B, B_low))
-            cute.tile_gemm(a_low, b, acc)
-            cute.tile_gemm(a, b_low, acc)
-            cute.tile_gemm(a, b, acc)
+            # Tensor cores cut their sums off at each step, these are rounded.
+            part = cute.zeros((bm, bn), f32)
+            cute.tile_gemm(a_low, b, part)
+            cute.tile_gemm(a, b_low, part)
+            cute.tile_gemm(a, b, part)
+            acc += part
         finish(acc, C, bias, D, alpha, beta, aux, (*batch, m, n), activation, swapped)
 
     @host
