@@ -126,3 +126,34 @@ def test_without_swizzles_as_many_as_predicted(majors):
         # The emulator runs each copy many times, so the shares are what has to agree.
         assert counted[kind][0] * forecast[kind][1] == forecast[kind][0] * counted[kind][1]
     assert forecast["ldmatrix"][0] > 0
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_results_through_shared_memory_have_no_conflicts(arch, is_transposed):
+    """`epilogue = smem` writes pairs and reads vectors of 16 bytes, whichever mode is contiguous."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(-2, 3, (128, 64)).astype(np.float16)
+    b = rng.integers(-2, 3, (64, 128)).astype(np.float16)
+    out = np.zeros((128, 128), np.float16)
+    out = out.T if is_transposed else out
+    schedule = SCHEDULE.replace("stages = 3", "stages = 2, epilogue = smem")
+    kernel = cute.compile(
+        cute.gemm, a, b, out=out, schedule=schedule, arch=arch, backend="emulator"
+    )
+    kernel.launch(a, b, out, np.float32(1))
+    assert np.array_equal(out, (a.astype(np.float64) @ b).astype(np.float16))
+    lines = kernel.ptx.splitlines()
+    stage = kernel.ptx.count("ldmatrix") and max(
+        at for at, line in enumerate(lines) if "mma.sync" in line
+    )
+    exchanged = [
+        (lines[line - 1].split()[0], access)
+        for report in kernel.reports
+        for line, access in report.shared.items()
+        if line > stage
+    ]
+    assert exchanged
+    assert all(access.wavefronts == access.minimum for _, access in exchanged)
+    if not is_transposed:
+        assert {name for name, _ in exchanged} == {"st.shared.b32", "ld.shared.v4.b32"}

@@ -144,8 +144,12 @@ class KernelBinding:
                 return self.maps.descriptor(found, box, staged.swizzle, element)
         return None
 
-    def converted(self, value: SSAValue, tv: Layout, before: Operation) -> SSAValue:
-        """`value` in the layout `tv`: as it is, with registers permuted, or through smem."""
+    def converted(
+        self, value: SSAValue, tv: Layout, before: Operation, is_stored: bool = False
+    ) -> SSAValue:
+        """`value` in the layout `tv`: as it is, with registers permuted, or through smem. What
+        `is_stored` goes through a layout of its own choice, in vectors where either side has some.
+        """
         type_ = value.type
         assert isinstance(type_, FragmentType)
         have = type_.tv
@@ -159,7 +163,7 @@ class KernelBinding:
             # Conditions have no place in memory: they go as bytes.
             bytes_ = self.converted(self._bytes_of(value, before), tv, before)
             return self._conditions_of(bytes_, before)
-        if self.grid is not None and len(type_.shape) == 2:
+        if (self.grid is not None or is_stored) and len(type_.shape) == 2:
             layout, swizzle, alignment = exchange_layout(have, tv, type_.shape, type_.bits)
         else:
             layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits, have, tv)

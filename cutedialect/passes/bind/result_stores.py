@@ -182,7 +182,7 @@ class ResultStores:
         have = _share(source, wanted, destination)
         if have <= share and binding.schedule.epilogue != "smem":
             return op.source
-        return binding.converted(op.source, wanted, op)
+        return binding.converted(op.source, wanted, op, is_stored=True)
 
     # Some columns at a time
 

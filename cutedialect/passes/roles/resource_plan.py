@@ -52,7 +52,7 @@ def room(
         return 0
     stages = dict(staged)
     used = sum(
-        buffer_bytes(op) * stages.get(op, 1)
+        max(buffer_bytes(op), op.bytes) * stages.get(op, 1)
         for op in kernel.body.block.ops
         if isinstance(op, AllocSmemOp)
     )
