@@ -131,7 +131,7 @@ def test_without_swizzles_as_many_as_predicted(majors):
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80"])
 @pytest.mark.parametrize("is_transposed", [False, True])
 def test_results_through_shared_memory_have_no_conflicts(arch, is_transposed):
-    """`epilogue = smem` writes pairs and reads vectors of 16 bytes, whichever mode is contiguous."""
+    """`epilogue = smem` writes pairs and reads vectors of 16 bytes."""
     rng = np.random.default_rng(0)
     a = rng.integers(-2, 3, (128, 64)).astype(np.float16)
     b = rng.integers(-2, 3, (64, 128)).astype(np.float16)
