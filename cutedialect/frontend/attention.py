@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, overload
 
 from cutedialect.atoms import target as target_of
 from cutedialect.backend.runtime.errors import SPILL, CompileError
@@ -63,6 +63,84 @@ _FIRST_8BIT = 89
 _UNBOUNDED = 1 << 29
 
 Window = tuple[int | None, int | None]
+
+
+@overload
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float | None = None,
+    lengths: Any = None,
+    cu_seqlens: tuple[Any, Any] | None = None,
+    block_table: Any = None,
+    scale_q: Any = None,
+    scale_k: Any = None,
+    scale_v: Any = None,
+    return_lse: Literal[False] = False,
+    out: Any = None,
+    out_dtype: object = None,
+    arch: Arch | None = None,
+    schedule: Schedule | str | None = None,
+    backend: Backend = "auto",
+    stream: Any = None,
+) -> Any: ...
+
+
+@overload
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float | None = None,
+    lengths: Any = None,
+    cu_seqlens: tuple[Any, Any] | None = None,
+    block_table: Any = None,
+    scale_q: Any = None,
+    scale_k: Any = None,
+    scale_v: Any = None,
+    return_lse: Literal[True],
+    out: Any = None,
+    out_dtype: object = None,
+    arch: Arch | None = None,
+    schedule: Schedule | str | None = None,
+    backend: Backend = "auto",
+    stream: Any = None,
+) -> tuple[Any, Any]: ...
+
+
+@overload
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: tuple[int, int] | None = None,
+    softcap: float | None = None,
+    lengths: Any = None,
+    cu_seqlens: tuple[Any, Any] | None = None,
+    block_table: Any = None,
+    scale_q: Any = None,
+    scale_k: Any = None,
+    scale_v: Any = None,
+    return_lse: bool,
+    out: Any = None,
+    out_dtype: object = None,
+    arch: Arch | None = None,
+    schedule: Schedule | str | None = None,
+    backend: Backend = "auto",
+    stream: Any = None,
+) -> Any: ...
 
 
 @opaque("call cutedialect.torch.attention, a custom operator")

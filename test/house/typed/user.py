@@ -58,6 +58,7 @@ def compiled(target: cute.Arch, shapes: Sequence[int]) -> cute.Kernel:
 def calls(a: np.ndarray[Any, np.dtype[np.float16]]) -> None:
     cute.gemm(a, a.T, activation="gelu", backend="emulator", schedule="stages = 3")
     cute.attention(a, a, a, causal=True, window=(128, 0))
+    assert_type(cute.attention(a, a, a, return_lse=True), tuple[Any, Any])
     cute.gemm(a, a, activation="gela")  # pyright: ignore[reportArgumentType]
     cute.gemm(a, a, arch="sm90")  # pyright: ignore[reportArgumentType]
     cute.Schedule(scheduler="persist")  # pyright: ignore[reportArgumentType]
