@@ -29,6 +29,7 @@ from cutedialect.passes.bind.mma_choice import (
 )
 from cutedialect.passes.bind.multiply_pairs import multiplies_in_pairs
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.bind.tensor_accumulators import tensor_plan
 from cutedialect.passes.bind.tensor_maps import (
     box_of,
     has_tensor_map,
@@ -70,6 +71,10 @@ _MANY_REGISTERS = _REGISTERS | {2: (24, 240)}
 _FEW_MULTIPLIES = 2
 # The same where threads copy some operands: every thread has addresses, and values on their way.
 _COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
+# Where two warpgroups add to accumulators in registers, beside a thread that loads boxes of pages.
+_SHARING_REGISTERS = (72, 216)
+# Elements of accumulators that a thread adds to in registers, of a kernel whose threads copy.
+_MOST_SUMMED_WHILE_COPYING = 64
 # And where warps beside the loading one transpose or convert operands in shared memory.
 _PREPARING_REGISTERS = {1: (128, 256 - 8), 2: (72, 216), 3: (56, 152)}
 
@@ -131,8 +136,23 @@ def _multiplying(
     acc = gemms[0].acc.type
     assert isinstance(acc, FragmentType)
     teams = _teams(given)
-    warps = given.warps or tensor_warps(acc.shape)
-    is_tensor = all(takes_tcgen05(op, warps, arch, given.atom) for op in gemms)
+    grids = [given.warps] if given.warps is not None else _tensor_grids(acc.shape)
+    taken = [
+        grid for grid in grids if all(takes_tcgen05(op, grid, arch, given.atom) for op in gemms)
+    ]
+    is_tensor, warps = bool(taken), (taken or grids)[0]
+    tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
+    by_tma = given.loads != "threads" and all(_comes_by_tma(tile) for tile in tiles)
+    summed = tensor_plan(gemms[0]).summed // (32 * prod(warps)) if is_tensor else 0
+    if not by_tma and summed > _MOST_SUMMED_WHILE_COPYING:
+        remark(
+            "cute-tile",
+            gemms[0],
+            "no multiplies into tensor memory: a thread would add to "
+            f"{summed} elements in registers, and threads that copy leave it "
+            f"{_MOST_SUMMED_WHILE_COPYING}",
+        )
+        is_tensor = False
     if not is_tensor:
         warps = given.warps or _group_warps(acc.shape, teams)
         if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
@@ -160,15 +180,16 @@ def _multiplying(
     if plan["stages"] == 1:
         plan = _plan(kernel, arch, warps, stage, given, once + meeting)
     if is_tensor:
-        # Accumulators are not in registers: as many as a kernel starts with suffice everywhere.
-        return plan
+        # Accumulators are not in registers: as many as a kernel starts with suffice everywhere, but
+        # where two warpgroups add to some.
+        shares = summed and prod(warps) == _MOST_WARPS
+        return plan | ({"registers": _SHARING_REGISTERS} if shares and by_tma else {})
     if _is_chained(gemms):
         plan |= {"overlap": "yes", "split_loops": "yes"}
-    tiles = [tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, MemRefType)]
     registers = _REGISTERS if len(gemms) <= _FEW_MULTIPLIES else _MANY_REGISTERS
     if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
         registers = _PREPARING_REGISTERS
-    if given.loads == "threads" or not all(_comes_by_tma(tile) for tile in tiles):
+    if not by_tma:
         registers = _COPYING_REGISTERS
     return plan | {"registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]}
 
@@ -271,6 +292,15 @@ def _group_warps(tile: tuple[int, ...], teams: int) -> tuple[int, int]:
         if tile[0] % (groups * _GROUP_ROWS) == 0:
             return 4 * groups, 1
     return 4, 1
+
+
+def _tensor_grids(tile: tuple[int, ...]) -> list[tuple[int, int]]:
+    """The warps that may read a tile of tensor memory, best first: two warpgroups share the columns
+    where one has no room for what is added to in registers.
+    """
+    rows, columns = tensor_warps(tile)
+    shared = (rows, 2 * columns)
+    return [(rows, columns), *([shared] if prod(shared) <= _MOST_WARPS else [])]
 
 
 def _staged_result_bytes(kernel: KernelOp) -> int:
