@@ -590,8 +590,9 @@ class GemmCall:
             tile = default_tile(
                 self.a.dtype, m, n, chip.smem_per_cta, align, adds, chip.tmem_columns > 0
             )
-            if self.promotes:
-                tile = min(tile[0], 128), min(tile[1], 64), BLOCK
+            if self.promotes or self.splits:
+                rows = 64 if self.splits and not chip.tmem_columns else 128
+                tile = min(tile[0], rows), min(tile[1], 64), DEPTH if self.splits else BLOCK
         spans = [(0, 0) if scale is None else scale.spans for scale in self.scales]
         if self.swapped:
             spans = [each[::-1] for each in spans[::-1]]
@@ -687,8 +688,7 @@ _MOST_SPLIT = 64
 _FREELY_PROMOTED = 32
 _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = 4
-# What a run-time extent counts as.
-_LARGE = 4096
+_LARGE = 4096  # what a run-time extent counts as
 _MMA_NAMES = {"f32": "tf32", "i8": "s8"}
 _ACTIVATIONS: tuple[str, ...] = get_args(Activation)
 

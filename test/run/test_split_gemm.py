@@ -93,6 +93,15 @@ def test_the_default_schedule_multiplies_by_warpgroups_whatever_the_majors():
         assert kernel.resources.spills == 0
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("sizes", [(4096, 4096, 4096), (256, 4096, 512), (16, 4096, 4096)])
+def test_the_default_schedule_assembles_without_spills(sizes, arch):
+    m, n, k = sizes
+    a, b = cute.TensorSpec((m, k), "f32"), cute.TensorSpec((k, n), "f32", (1, None))
+    kernel = cute.compile(cute.gemm, a, b, precision="3xtf32", arch=arch)
+    assert kernel.resources.spills == 0
+
+
 @pytest.mark.parametrize(
     ("dtype", "options", "message"),
     [
