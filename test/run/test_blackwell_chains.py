@@ -208,6 +208,21 @@ def test_what_is_out_of_reach_takes_another_way_and_says_so(make, why):
     assert any(why in each.message for each in kernel.remarks), kernel.remarks
 
 
+def test_a_product_that_nothing_reads():
+    @cute.kernel
+    def unread(A, B, Y):
+        m, n = cute.tile_index(Y, (128, 64))
+        a, b = cute.local_tile(A, (128, 64), (m, 0)), cute.local_tile(B, (64, 64), (0, n))
+        acc, other = cute.zeros((128, 64), cute.f32), cute.zeros((128, 64), cute.f32)
+        cute.gemm(a, b, acc)
+        cute.gemm(a, b, other)
+        cute.copy(acc, cute.local_tile(Y, (128, 64), (m, n)))
+
+    a, b, y = integers(128, 64, seed=1), integers(64, 64, seed=2), np.zeros((128, 64), np.float32)
+    unread(a, b, y, **ARCH)
+    assert np.array_equal(y, a.astype(np.float64) @ b)
+
+
 def test_more_columns_than_tensor_memory_has():
     @cute.kernel
     def wide(A, B, Y):

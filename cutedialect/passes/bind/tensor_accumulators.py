@@ -55,7 +55,8 @@ class Accumulation:
 
 def accumulation_of(accumulator: SSAValue) -> Accumulation | None:
     """The life of a register tile that is filled with 0 and then only multiplied into, in one loop
-    or without one, until it is read or written otherwise; None for any other.
+    or without one, until it is read or written otherwise; None for any other, and for one that
+    nothing reads.
     """
     owner = accumulator.owner
     if not isinstance(owner, AllocFragmentOp):
@@ -81,7 +82,7 @@ def accumulation_of(accumulator: SSAValue) -> Accumulation | None:
             is_rewritten = is_rewritten or accumulator in written(op)
             readers.append(op)
     blocks = {op.parent for op in multiplies}
-    if len(blocks) != 1:
+    if len(blocks) != 1 or not readers:
         return None
     (inner,) = blocks
     assert inner is not None
