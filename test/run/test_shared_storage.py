@@ -47,14 +47,14 @@ def convolution(size, tile):
     return convolved, [x, w, np.zeros((bm, bn), np.float32)], exact
 
 
-@pytest.mark.parametrize("arch", TARGETS)
+@pytest.mark.parametrize("arch", [*TARGETS, pytest.param("sm_100a", marks=pytest.mark.long)])
 def test_an_unrolled_convolution(arch):
     """Separate tiles would take 409,600 bytes."""
     program, arguments, exact = convolution(5, (64, 64, 64))
     kernel = cute.compile(program, *arguments, arch=arch)
     program(*arguments, arch=arch, backend="emulator")
     assert np.array_equal(arguments[2], exact)
-    if arch == "sm_90a":
+    if arch in ("sm_90a", "sm_100a"):
         assert "pipeline.consumer_release" in kernel.stages["cute-synchronize"]
         assert bytes_of(kernel) <= 232_448
     else:

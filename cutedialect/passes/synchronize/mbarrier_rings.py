@@ -227,7 +227,7 @@ def _insert_ring(
         if ring.takes_turns:
             turns.append((reading_sites(reading, each)[0], stored))
     if turns:
-        use_in_turns(turns, create, consumer, groups)
+        use_in_turns(turns, create, consumer, groups, commits)
     else:
         for site in sites:
             _use(site, create, consumer, buffers, groups, commits)

@@ -27,7 +27,6 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, Sm90MmaType, Sm100MmaType, WgmmaFenceOp
-from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
@@ -90,7 +89,7 @@ def _follows(one: Edge, other: Edge) -> bool:
     at = block.get_operation_index
     if any(STAGE in op.attributes for op in block.ops) or any(map(is_paired, one.buffers)):
         return False
-    if one.crosses or any(effects_of(op).unit is Unit.TCGEN05 for op in one.readers):
+    if one.crosses:
         return False
     return max(map(at, one.readers)) < min(map(at, other.readers)) and max(
         map(at, one.writers)
@@ -113,6 +112,7 @@ def use_in_turns(
     create: CreateOp,
     state: StateOp,
     groups: MultiplyGroups,
+    commits: bool,
 ) -> None:
     """Let the readers of each edge wait for its stage of the ring, and release it; `turns` are the
     readers, in one block, with the rings that the buffers which they read become stages of.
@@ -134,7 +134,9 @@ def use_in_turns(
     for _, turn, is_release in sorted(waits + releases):
         if is_release:
             ops: list[Operation] = [
-                ConsumerReleaseOp(create.ring, state.state, None, (advanced - turn) or None)
+                ConsumerReleaseOp(
+                    create.ring, state.state, None, (advanced - turn) or None, commits
+                )
             ]
             released += 1
             if not is_late[turn]:
