@@ -36,6 +36,7 @@ from cutedialect.passes.schedule.multiply_chains import TURNS
 from cutedialect.passes.schedule.trips import (
     clear_place,
     order_of,
+    orders_of,
     producers_of,
     stage_of,
     trip_of,
@@ -73,10 +74,10 @@ def _reorder(loop: scf.ForOp) -> None:
     block = loop.body.block
     end = block.last_op
     assert end is not None
-    for op in sorted(block.ops, key=_order):
-        if op is not end:
-            op.detach()
-            block.insert_op_before(op, end)
+    orders = orders_of([op for op in block.ops if op is not end])
+    for op in sorted(orders, key=lambda op: (orders[op], block.get_operation_index(op))):
+        op.detach()
+        block.insert_op_before(op, end)
 
 
 def _check(trip: Sequence[Operation]) -> None:
@@ -84,13 +85,13 @@ def _check(trip: Sequence[Operation]) -> None:
     for op in trip:
         if stage_of(op) not in (0, 1):
             raise PassFailedException(op, f"expected stage = 0 or 1, got {stage_of(op)}")
-    wrong = wrong_order(trip)
+    wrong, orders = wrong_order(trip), orders_of(trip)
     if wrong is not None:
         raise PassFailedException(
             wrong[1],
             f"expected a stage and an order behind those of {wrong[0].name}, on which "
             f"{wrong[1].name} depends, got stage = {stage_of(wrong[1])}, order = "
-            f"{_order(wrong[1])} and stage = {stage_of(wrong[0])}, order = {_order(wrong[0])}",
+            f"{orders[wrong[1]]} and stage = {stage_of(wrong[0])}, order = {orders[wrong[0]]}",
         )
 
 
@@ -99,16 +100,18 @@ class _Expansion:
 
     def __init__(self, loop: scf.ForOp) -> None:
         self.loop = loop
+        orders = orders_of(trip_of(loop, True))
         first = [op for op in trip_of(loop, True) if not stage_of(op)]
-        self.first = sorted(first, key=lambda op: _order(_issue(op, first)))
+        self.first = sorted(first, key=lambda op: orders[_issue(op, first)])
         trip = trip_of(loop, False)
+        self.orders = orders_of(trip)
         self.late = [op for op in trip if stage_of(op)]
         late = {number for op in self.late for number in numbers_of(op)}
         for op in {*first, *trip} - {*self.late}:
             read_early(op, late)
         self.numbers, _ = producers_of(self.late, trip)
         tiles = versions_of(trip)
-        self.trip = sorted(trip, key=_order)
+        self.trip = sorted(trip, key=self.orders.__getitem__)
         self.kept = {tile: self._version(tile) for tile in tiles}
         self.at_once = {
             tile
@@ -116,7 +119,7 @@ class _Expansion:
             if isinstance(tile.owner, Operation)
             and tile.owner in trip
             and not isinstance(tile.owner, AllocFragmentOp)
-            and _order(tile.owner) > self._read_until(tile)
+            and self.orders[tile.owner] > self._read_until(tile)
         }
 
     def _read_until(self, tile: SSAValue) -> int:
@@ -130,7 +133,7 @@ class _Expansion:
             for op in self.late
             if isinstance(op, CompleteOp) and not accumulators.isdisjoint(op.tiles)
         }
-        return max(map(_order, readers))
+        return max(self.orders[op] for op in readers)
 
     def _version(self, tile: SSAValue) -> AllocFragmentOp:
         assert isinstance(tile.type, FragmentType)
@@ -233,10 +236,6 @@ class _Expansion:
     def _add(self, into: Block, op: Operation) -> None:
         op.location = op.location or self.loop.location
         into.add_op(op)
-
-
-def _order(op: Operation) -> int:
-    return order_of(op) or 0
 
 
 def _issue(op: Operation, trip: Sequence[Operation]) -> Operation:

@@ -4,17 +4,20 @@ side, and the attributes that say in which trip of the scheduled loop, and where
     for j { s = q k[j] {stage = 0, order = 0}; o += s v[j] {stage = 1, order = 1}; ... }
 
 An op of stage 1 runs one trip later than those of stage 0, and ops run in the order of the numbers,
-equal ones in that of the program. The module still means its ops one after the other: a role of
-which some ops have stage 1 gets its loop rewritten (`expand_stages.py`) once it is alone.
+equal ones in that of the program. A branch runs where the ops inside of it do, and pure code of
+numbers in front of what first takes it: neither has numbers of its own. The module still means its
+ops one after the other: a role of which some ops have stage 1 gets its loop rewritten
+(`expand_stages.py`) once it is alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, Region, SSAValue
+from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import FragmentType, MemRefType
 from cutedialect.dialects.effects import used_by, written_by
@@ -62,15 +65,36 @@ def _equal(one: SSAValue, other: SSAValue) -> bool:
 
 
 def set_place(op: Operation, stage: int, order: int) -> None:
-    """Say when an op of a loop runs."""
+    """Say when an op of a loop runs, or those inside of a branch do."""
+    if op.regions and isinstance(op, scf.IfOp):
+        for region in op.regions:
+            for each in inside(region):
+                set_place(each, stage, order)
+        return
+    if _is_number(op):
+        return
     op.attributes[STAGE] = IntegerAttr(stage, i32)
     op.attributes[ORDER] = IntegerAttr(order, i32)
 
 
 def clear_place(op: Operation) -> None:
-    """Let an op run where it stands."""
-    op.attributes.pop(STAGE, None)
-    op.attributes.pop(ORDER, None)
+    """Let an op, and those inside of it, run where they stand."""
+    for each in op.walk():
+        each.attributes.pop(STAGE, None)
+        each.attributes.pop(ORDER, None)
+
+
+def _is_number(op: Operation) -> bool:
+    """Whether an op is pure code of numbers and views, or ends a block."""
+    tiles = any(isinstance(each.type, FragmentType) for each in (*op.operands, *op.results))
+    return isinstance(op, scf.YieldOp) or (is_side_effect_free(op) and not op.regions and not tiles)
+
+
+def _among(ops: Mapping[Operation, int], op: Operation | None) -> Operation | None:
+    """The op of some that another one is or stands in."""
+    while op is not None and op not in ops:
+        op = op.parent_op()
+    return op
 
 
 def producers_of(
@@ -108,8 +132,26 @@ def order_of(op: Operation) -> int | None:
 
 
 def _number(op: Operation, name: str) -> int | None:
-    given = op.attributes.get(name)
-    return given.value.data if isinstance(given, IntegerAttr) else None
+    """What an op says of itself, or the first op inside of a branch that does."""
+    for each in op.walk() if isinstance(op, scf.IfOp) else (op,):
+        given = each.attributes.get(name)
+        if isinstance(given, IntegerAttr):
+            return given.value.data
+    return None
+
+
+def orders_of(trip: Sequence[Operation]) -> dict[Operation, int]:
+    """The order of each op of a trip; of pure code, that of the first op which takes it and is not
+    late: late ones have copies of it.
+    """
+    found: dict[Operation, int] = {}
+    for op in reversed(trip):
+        given = order_of(op)
+        if given is None:
+            users = {_among(found, use.operation) for result in op.results for use in result.uses}
+            given = min((found[each] for each in users if each and not stage_of(each)), default=0)
+        found[op] = given
+    return found
 
 
 def versions_of(ops: Sequence[Operation]) -> list[SSAValue]:
@@ -140,12 +182,14 @@ def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
     """
     made = {value for op in ops for inner in op.walk() for value in inner.results}
     made |= {*versions_of(ops)}
-    used = [_roots(used_by(op)) for op in ops]
+    used = [_touched(op) for op in ops]
     changed = [_roots(written_by(op)) for op in ops]
-    keys = [(order_of(op) or 0, at) for at, op in enumerate(ops)]
+    orders = orders_of(ops)
+    keys = [(orders[op], at) for at, op in enumerate(ops)]
     for i, u in enumerate(ops):
         for j, v in enumerate(ops):
-            shared = (changed[i] & used[j]) | (used[i] & changed[j])
+            acts = not (_is_number(u) or _is_number(v))
+            shared = (changed[i] & used[j]) | (used[i] & changed[j]) if acts else set[SSAValue]()
             later = stage_of(v) - stage_of(u)
             depends = j > i and (shared or not used[j].isdisjoint(u.results))
             if depends and (later < 0 or (later == 0 and keys[i] > keys[j])):
@@ -153,6 +197,11 @@ def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
             if shared - made and (later < -1 or (later == -1 and keys[i] > keys[j])):
                 return u, v
     return None
+
+
+def _touched(op: Operation) -> set[SSAValue]:
+    """What an op takes; where it is more than a number or a view, with the memory behind views."""
+    return {*op.operands} if _is_number(op) else _roots(used_by(op))
 
 
 def _roots(values: set[SSAValue]) -> set[SSAValue]:
