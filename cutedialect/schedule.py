@@ -10,7 +10,17 @@ import difflib
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict, Unpack, get_args
 
-from cutedialect.choices import Epilogue, Loads, Order, Overlap, Reduction, Roles, Scheduler, Switch
+from cutedialect.choices import (
+    Epilogue,
+    Loads,
+    Maxima,
+    Order,
+    Overlap,
+    Reduction,
+    Roles,
+    Scheduler,
+    Switch,
+)
 
 
 class ScheduleError(ValueError):
@@ -39,6 +49,7 @@ class Choices(TypedDict, total=False):
     split_loops: Switch | None
     loads: Loads | None
     split_loads: Switch | None
+    maxima: Maxima | None
     swap_ab: Switch | None
     split_k: int | None
     reduction: Reduction | None
@@ -82,6 +93,9 @@ class Schedule:
         bytes where TMA could: rows that begin at odd multiples of 16 bytes come faster so.
     split_loads: "no" lets one thread load what TMA loads in a loop, in the order of the program;
         else each operand with a ring of its own has a loading warp of its own.
+    maxima: what the exponentials of an online softmax count from: "exact", the largest score of the
+        row so far, "lazy", one that is less by up to 2^8, or "guessed", that of the blocks before,
+        unless they add up to too much.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
     split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
         adds the parts and goes on with the sum.
@@ -108,6 +122,7 @@ class Schedule:
     split_loops: Switch | None = None
     loads: Loads | None = None
     split_loads: Switch | None = None
+    maxima: Maxima | None = None
     swap_ab: Switch | None = None
     split_k: int | None = None
     reduction: Reduction | None = None
@@ -207,6 +222,7 @@ _WORDS = {
     "split_loops": get_args(Switch),
     "loads": get_args(Loads),
     "split_loads": get_args(Switch),
+    "maxima": get_args(Maxima),
     "swap_ab": get_args(Switch),
     "epilogue": get_args(Epilogue),
 }

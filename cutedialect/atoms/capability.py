@@ -20,6 +20,8 @@ INSTRUCTIONS = {
     "max.NaN.f32": "sm_80+",
     "max.f16": "sm_80+",
     "fma.rn.bf16": "sm_80+",
+    "add.rn.f16x2": "sm_70+",
+    "add.rn.bf16x2": "sm_90+",
 }
 
 

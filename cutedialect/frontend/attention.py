@@ -27,11 +27,11 @@ from .attention_operands import (
     page_table,
 )
 from .attention_scales import head_scales, split_scales
-from .attention_splits import Work, parts_of, without_parts
+from .attention_splits import Work, parts_of, processors_of, without_parts
 from .attention_views import (
     follow_each_other,
 )
-from .dtypes import DType, as_dtype, bf16, f32, i32
+from .dtypes import DType, as_dtype, bf16, f16, f32, i32
 from .gemm import call_key
 from .gemm_operands import Operand, as_operand, shown
 from .kernel import TensorSpec
@@ -40,9 +40,8 @@ from .library.attention import attention as program
 from .library.attention_schedules import (
     AttentionWork,
     choose_schedule,
-    is_optimistic,
+    maxima,
     meets_at,
-    scales_rarely,
 )
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
@@ -408,7 +407,7 @@ class _Call:
         sliced = (self.lengths, self.packing, self.table) != (None, None, None)
         problem = AttentionWork(
             dims,
-            rows=many,
+            rows=self.rows_each() if self.packing is not None else many,
             keys=None if self.packing is not None else self.key_shape()[2],
             bits=self.k.dtype.bits,
             loads_boxes=self.loads_boxes() and not gathers,
@@ -424,9 +423,12 @@ class _Call:
             bits_out=self.out_dtype.bits,
             is_capped=self.softcap is not None,
             spills=spills,
+            is_f16=self.q.dtype == f16,
+            returns_lse=self.returns_lse,
+            sequences=self.sequences(heads if folds else self.q.shape[1]),
+            processors=processors_of(target, backend),
         )
         chosen = choose_schedule(problem, target, given)
-        optimistic = is_optimistic(problem, chosen)
         rows = chosen.tile[0] if chosen.tile else 1
         work = Work(self.key_shape(), many, 1 if folds else group, self.masks(), bool(self.packing))
         parts = parts_of(work, chosen, target, backend)
@@ -454,8 +456,7 @@ class _Call:
             "page_size": 0 if self.table is None else self.k.shape[2],
             # The largest score is that of the largest product only with a positive factor.
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
-            "is_optimistic": optimistic,
-            "is_lazy": not optimistic and scales_rarely(problem, chosen),
+            "maxima": maxima(problem, chosen),
             "meets_at": meets_at(problem, chosen),
             "arch": target,
             "schedule": chosen,
@@ -480,6 +481,20 @@ class _Call:
         size = self.k.shape[2]
         keys = None if pages is None or size is None else pages * size
         return batch, self.k.shape[1], keys, self.k.shape[3]
+
+    def rows_each(self) -> int | None:
+        """Rows of a packed sequence, on average."""
+        assert self.packing is not None
+        total, count = self.q.shape[2], self.packing.q_offsets.shape[0]
+        return None if total is None or count is None else -(-total // max(1, count - 1))
+
+    def sequences(self, heads: int | None) -> int | None:
+        """How many sequences of rows attend, with so many heads each."""
+        batch = self.q.shape[0]
+        if self.packing is not None:
+            count = self.packing.q_offsets.shape[0]
+            batch = None if count is None else count - 1
+        return None if batch is None or heads is None else batch * heads
 
     def folds(self, out: Any) -> bool:
         """Whether rows of heads that share keys are made the rows of one tile: where they are few,

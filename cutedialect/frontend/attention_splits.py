@@ -15,6 +15,8 @@ _PROCESSORS = {"sm_80": 108, "sm_90a": 132}
 _OTHER_PROCESSORS = 128
 # A part of fewer blocks of keys, for so many rows, saves less than merging it costs.
 _LEAST_BLOCKS, _FEW_ROWS = 4, 64
+# Fewer keys take less time than it takes to merge parts of them.
+_LEAST_KEYS = 1536
 _MOST_PARTS = 128
 # Tiles that fill so much of a wave are left whole; of the best use of the last wave so much is
 # enough.
@@ -64,12 +66,14 @@ def parts_of(work: Work, schedule: Schedule, arch: str, backend: str) -> int:
     before, behind = work.window
     if before is not None and behind is not None:
         length = min(length, before + behind + bq)
+    if length < _LEAST_KEYS:
+        return 1
     tiles = work.tiles * batch * heads * -(-work.rows // bq)
     blocks = -(-length // bk) // -(-bq // _FEW_ROWS)
-    return choose_parts(tiles, blocks, _processors(arch, backend))
+    return choose_parts(tiles, blocks, processors_of(arch, backend))
 
 
-def _processors(arch: str, backend: str) -> int:
+def processors_of(arch: str, backend: str) -> int:
     """Multiprocessors of the device that a call runs on, or of a usual one of its target."""
     if backend not in ("emulator", "interpreter") and gpu_available():
         from cutedialect.backend.runtime.devices import processors

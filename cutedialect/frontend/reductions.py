@@ -7,22 +7,32 @@ from collections.abc import Callable
 from xdsl.ir import Block
 
 from cutedialect.dialects.cute import AnyOp, ReduceOp, YieldOp
-from cutedialect.dialects.cute.tile_ops import FOLD, REDUCTIONS, combined_type
+from cutedialect.dialects.cute.reductions import FOLD, REDUCTIONS, combined_type
 
-from .dtypes import f32, i32
+from .dtypes import bf16, f16, f32, i32
 from .scalar import Scalar
 from .tile import Tile, View
 from .trace import current, error
 
 
-def _reduce(kind: str, tile: object, mode: int, local: bool = False) -> Tile:
+def _reduce(
+    kind: str, tile: object, mode: int, local: bool = False, packed: int | None = None
+) -> Tile:
     source = tile.load() if isinstance(tile, View) else tile
     if not isinstance(source, Tile) or len(source.shape) != 2:
         raise error("expected a tile of rank 2 to reduce", code="CD-P2")
     dtype = source.dtype
+    if packed is not None:
+        if dtype not in (f16, bf16):
+            raise error(
+                f"expected a tile of f16 or bf16 with packed, got {dtype.name}", code="CD-P2"
+            )
+        if packed < 1:
+            raise error(f"expected packed to be 1 or more, got {packed!r}", code="CD-P4")
     if dtype.kind != "f" and dtype.bits < 32:
         source = source.to(i32)
-    whole = Tile(current().insert(ReduceOp(kind, source.use(), mode, local=local)).results[0])
+    op = ReduceOp(kind, source.use(), mode, local=local, packed=packed)
+    whole = Tile(current().insert(op).results[0])
     return whole if kind in ("add", "mul") else whole.to(dtype)
 
 
@@ -73,14 +83,18 @@ def _fold(combine: Callable[[Scalar, Scalar], Scalar], tile: object, mode: int) 
     return Tile(trace.insert(ReduceOp(FOLD, value, mode, body=block)).results[0])
 
 
-def row_sum(tile: object, *, local: bool = False) -> Tile:
+def row_sum(tile: object, *, local: bool = False, packed: int | None = None) -> Tile:
     """Sum of each row: (M,N) gives (M,1), which broadcasts along the columns.
 
     Integers of less than 32 bits and conditions are summed in i32; 16-bit floats in f32, and
     rounded once. With `local` a thread may get the sum of a part of the row, as long as its own
     elements are in it: enough to see whether there is a NaN among them (`cute.any`).
+
+    With `packed` the sum of a tile of f16 or bf16 is one of f32, and up to so many elements of a
+    thread may be added in their own type before they are added in f32: a target that adds two
+    pairs at once takes fewer instructions. `packed=1` rounds no sum of two elements.
     """
-    return _reduce("add", tile, 1, local)
+    return _reduce("add", tile, 1, local, packed)
 
 
 def row_max(tile: object) -> Tile:

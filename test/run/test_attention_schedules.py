@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import pytest
 
+import cutedialect as cute
+from cutedialect.frontend.attention_splits import Work, parts_of
 from cutedialect.frontend.library.attention_schedules import (
     AttentionWork,
     choose_schedule,
-    is_optimistic,
+    maxima,
     meets_at,
 )
 from cutedialect.schedule import Schedule
@@ -171,7 +173,7 @@ def test_windows_on_heads_of_112_go_to_three():
     ],
 )
 def test_exponentials_count_from_the_largest_score_of_the_blocks_before(more, given):
-    assert is_optimistic(*optimism(more, given))
+    assert maxima(*optimism(more, given)) == "guessed"
 
 
 @pytest.mark.parametrize(
@@ -191,7 +193,7 @@ def test_exponentials_count_from_the_largest_score_of_the_blocks_before(more, gi
     ],
 )
 def test_other_work_looks_for_it_first(more, given):
-    assert not is_optimistic(*optimism(more, given))
+    assert maxima(*optimism(more, given)) != "guessed"
 
 
 def optimism(more, given):
@@ -287,7 +289,7 @@ def test_slices_of_capped_scores_leave_registers_to_those_that_load():
     for more in ({"is_capped": True}, {"spills": 1}):
         chosen = choose_schedule(replace(work, **more), "sm_90a")
         assert chosen.registers == (40, 152)
-        assert is_optimistic(work, chosen)
+        assert maxima(work, chosen) == "guessed"
 
 
 WIDE = AttentionWork((256, 256), is_uneven=True, keeps_more=True)
@@ -306,3 +308,53 @@ WIDE = AttentionWork((256, 256), is_uneven=True, keeps_more=True)
 def test_heads_of_256_have_few_registers_beside_the_result(more, tile, splits):
     schedule = choose_schedule(replace(WIDE, **more), "sm_90a")
     assert (schedule.tile, schedule.split_loops) == (tile, splits)
+
+
+SHORT = AttentionWork((64, 64), rows=512, keys=512, sequences=64)
+
+
+@pytest.mark.parametrize(
+    ("more", "rows", "keys", "scheduler"),
+    [
+        # 4 x 16 heads: two waves of 256 tiles rather than two of 192 larger ones.
+        ({}, 128, 128, "dynamic"),
+        ({"is_uneven": True}, 128, 128, "dynamic"),
+        # A wave of 128 tiles, and one of 128 smaller ones where 64 would leave processors idle.
+        ({"rows": 1024, "keys": 1024, "sequences": 16}, 128, 128, "single"),
+        ({"rows": 1000, "keys": 1000, "sequences": 8}, 64, 128, "single"),
+        # Few keys: blocks of 64.
+        ({"rows": 256, "keys": 256, "sequences": 256}, 128, 64, "dynamic"),
+        ({"rows": 256, "keys": 256, "sequences": 16, "dims": (128, 128)}, 64, 64, "single"),
+        # Many waves: three warpgroups.
+        ({"rows": 1024, "keys": 1024, "sequences": 256}, 192, 96, None),
+        ({"rows": 4096, "keys": 4096, "sequences": 128, "is_uneven": True}, 192, 96, "dynamic"),
+        # Another device.
+        ({"sequences": 32, "processors": 64}, 128, 128, "dynamic"),
+    ],
+)
+def test_tiles_of_short_problems_fill_the_processors(more, rows, keys, scheduler):
+    found = choose_schedule(replace(SHORT, **more), "sm_90a")
+    assert (found.tile, found.scheduler) == ((rows, keys), scheduler)
+
+
+def test_packed_sequences_count_with_their_mean_length():
+    rows, keys = (cute.TensorSpec((1, 16, 64 * length, 64), "bf16") for length in (100, 100))
+    offsets = (cute.TensorSpec((65,), "i32"),) * 2
+    kernel = cute.compile(cute.attention, rows, keys, keys, cu_seqlens=offsets, arch="sm_90a")
+    found = Schedule.parse(kernel.schedule)
+    assert found.tile == (128, 64)
+    assert found.scheduler == "dynamic"
+
+
+def test_few_keys_are_not_split():
+    """Merging parts takes longer than one of the 1,000 keys."""
+    schedule = Schedule(tile=(64, 128))
+    for count, parts in ((1000, 1), (4096, 7)):
+        work = Work((1, 1, count, 64), 64, 1, (None, None), False)
+        assert parts_of(work, schedule, "sm_90a", "emulator") == parts
+
+
+@pytest.mark.parametrize("way", ["exact", "lazy", "guessed"])
+def test_a_schedule_forces_how_the_largest_scores_are_kept(way):
+    work = AttentionWork((64, 64))
+    assert maxima(work, choose_schedule(work, "sm_90a", Schedule(maxima=way))) == way

@@ -271,7 +271,7 @@ def _reduce(op: cute.ReduceOp) -> Step:
     source, result, mode = op.source, op.result, op.mode.value.data
     whole, shape = cute.shape_of(source.type), cute.shape_of(result.type)
     dtype, combine, is_local = _dtype(source), combine_of(op.kind.data), op.local is not None
-    wide = held_as(dtype)
+    wide, given = held_as(dtype), _dtype(result)
     parts = shape[mode]
 
     def step(cta: Cta) -> None:
@@ -287,7 +287,7 @@ def _reduce(op: cute.ReduceOp) -> Step:
             array = combine.reduce(array, axis=mode + (0 if own else 1), dtype=wide)
         else:
             array = combine.reduce(array, axis=mode, dtype=wide, keepdims=True)
-        cta.values[result] = Fragment(array if wide == dtype else rounded(array, dtype), shape)
+        cta.values[result] = Fragment(array if wide == given else rounded(array, given), shape)
 
     return step
 

@@ -3,7 +3,7 @@
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
 `joins.py` tiles of several parts, `views.py` tiles and storage, `fragment_ops.py` register tiles,
-`tile_ops.py` what computes.
+`tile_ops.py` what computes, `reductions.py` what combines the elements of a tile.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from .kernel_ops import (
     TileIndexOp,
 )
 from .layout_types import ComposedLayoutType, LayoutType, SwizzleType
+from .reductions import ReduceOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
 from .tile_ops import (
     AtomicOp,
@@ -38,7 +39,6 @@ from .tile_ops import (
     GemmOp,
     LoadOp,
     MapOp,
-    ReduceOp,
     YieldOp,
     broadcasts,
 )

@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
     IntegerAttr,
     StringAttr,
-    UnitAttr,
-    f32,
     i1,
     i32,
     i64,
@@ -28,7 +24,6 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     opt_prop_def,
-    opt_region_def,
     prop_def,
     region_def,
     result_def,
@@ -60,12 +55,9 @@ from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm
 from cutedialect.dialects.effects import ALL, Effects, space_of, team_of, unit_of
 
 from .attributes import LayoutAttr, check, with_attributes
-from .types import FragmentType, MemRefType, threads_along
+from .types import FragmentType, MemRefType
 from .views import element_of, same_element, same_tile, shape_of
 
-REDUCTIONS = ("add", "max", "min", "mul")
-FOLD = "fold"
-"""A reduction whose body says how two elements are combined."""
 ATOMICS = ("add", "max", "min")
 
 
@@ -521,121 +513,6 @@ class CoordOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReduceOp(IRDLOperation):
-    """Combine the elements of a register tile along one mode, which keeps the extent 1.
-
-    Every thread that held a part holds the result: its thread-value layout keeps the removed
-    thread modes with stride 0. A `local` result is that of a part of the tile which holds the
-    thread's own elements, whichever is found cheapest; or it keeps an element along the mode for
-    each thread along it, the result of that thread's own elements. A `fold` combines two elements as
-    its body says (16-bit floats in f32), in an order that the layout fixes.
-
-    Example:
-
-        cute.kernel @k(%x: f32) {
-          %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
-          cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
-          %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
-          %l = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
-          %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
-          %f = cute.reduce "fold", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)"> {
-          ^bb0(%a: f32, %b: f32):
-            %c = arith.mulf %a, %b : f32
-            cute.yield %c : f32
-          }
-        }
-    """
-
-    name = "cute.reduce"
-    kind = prop_def(StringAttr)
-    source = operand_def(FragmentType)
-    mode = prop_def(IntegerAttr)
-    local = opt_prop_def(UnitAttr)
-    body = opt_region_def("single_block")
-    result = result_def(FragmentType)
-    traits = traits_def(MemoryReadEffect())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$kind `,` $source attr-dict `:` type($source) `->` type($result) ($body^)?"
-
-    def __init__(
-        self,
-        kind: str,
-        source: SSAValue,
-        mode: int,
-        result: FragmentType | None = None,
-        local: bool = False,
-        body: Block | None = None,
-    ) -> None:
-        type_ = source.type
-        assert isinstance(type_, FragmentType)
-        if result is None:
-            shape = tuple(1 if d == mode else extent for d, extent in enumerate(type_.shape))
-            result = FragmentType.get(type_.element, shape)
-        super().__init__(
-            operands=[source],
-            properties={
-                "kind": StringAttr(kind),
-                "mode": IntegerAttr(mode, i64),
-                "local": UnitAttr() if local else None,
-            },
-            regions=[[] if body is None else [Region(body)]],
-            result_types=[result],
-        )
-
-    def effects(self) -> Effects:
-        return Effects(reads=(self.source,), team=self._warps())
-
-    def _warps(self) -> int:
-        """The neighboring warps that hold what each result is made of; 0 where threads of one do."""
-        type_ = self.source.type
-        assert isinstance(type_, FragmentType)
-        if self.local is not None or type_.tv is None:
-            return 0
-        along = threads_along(type_.tv, type_.shape, self.mode.value.data)
-        threads = max((divisor * extent for divisor, extent in along), default=1)
-        return 0 if threads <= 32 else -(-threads // 32)
-
-    def _verify_body(self) -> None:
-        body = self.body
-        check(
-            (body is not None) == (self.kind.data == FOLD),
-            f"expected a body with '{FOLD}' and no other reduction, got '{self.kind.data}'",
-        )
-        if body is None:
-            return
-        element = combined_type(element_of(self.source.type))
-        types, end = [arg.type for arg in body.block.args], body.block.last_op
-        check(types == [element] * 2, f"expected a body with two arguments of {element}")
-        check(
-            isinstance(end, YieldOp) and end.value.type == element,
-            f"expected the body to end with cute.yield of {element}",
-        )
-
-    def verify_(self) -> None:
-        _verify_word("a reduction", self.kind.data, (*REDUCTIONS, FOLD))
-        self._verify_body()
-        shape = shape_of(self.source.type)
-        mode = self.mode.value.data
-        check(0 <= mode < len(shape), f"expected a mode in 0..{len(shape) - 1}, got {mode}")
-        result = shape_of(self.result.type)
-        parts = 1
-        if self.local is not None and len(result) == len(shape):
-            parts = result[mode]
-        expected = tuple(parts if d == mode else extent for d, extent in enumerate(shape))
-        check(result == expected, f"expected a result of shape {expected}, got {result}")
-        same_element(self.source.type, self.result.type)
-
-
-def combined_type(element: Attribute) -> Attribute:
-    """The type in which elements are combined: f32 for 16-bit floats."""
-    return f32 if isinstance(element, Float16Type | BFloat16Type) else element
-
-
-def _verify_word(what: str, got: str, known: Sequence[str]) -> None:
-    check(got in known, f"expected {what} ({', '.join(known)}), got '{got}'")
-
-
-@irdl_op_definition
 class AtomicOp(IRDLOperation):
     """Combine a register tile into global memory, atomically and element by element.
 
@@ -667,7 +544,8 @@ class AtomicOp(IRDLOperation):
         return Effects((self.source, self.destination), (self.destination,))
 
     def verify_(self) -> None:
-        _verify_word("an atomic", self.kind.data, ATOMICS)
+        kind = self.kind.data
+        check(kind in ATOMICS, f"expected an atomic ({', '.join(ATOMICS)}), got '{kind}'")
         same_tile(self.source.type, self.destination.type)
         same_element(self.source.type, self.destination.type)
 

@@ -2,10 +2,13 @@
 
 Tensors are (batch, heads..., sequence, head dimension). Heads that share keys and values are a
 mode of their own, along which K and V have stride 0. Softmax runs in base 2 on the rows of one tile
-of Q: `total` is the sum of a row's exponentials, which count from `m`, its largest scaled score so
-far. With `is_lazy` that may be one less by up to `_SLACK`, so that few trips scale what was added
-up before. With `is_optimistic` a trip does not look for it: the exponentials count from that of the
-trips before, and only if they add up to too much are they computed again.
+of Q: `total` is the sum of a row's exponentials, which count from `m`, a score of the row or a
+little less. There are three ways to find `m`, a function each. `exact` takes the largest score so
+far. `lazy` looks for that too, but keeps an `m` that is less by up to `_SLACK`, so that few blocks
+scale what was added up before. `guessed` does not look for it: the exponentials of a block count
+from the `m` of those before, and only if they add up to too much are they computed again. The last
+two divide by the sums of the exponentials as they are multiplied by V, in 16 bits: where one key
+has almost all of the weight, the rounding of its exponential cancels out.
 """
 
 from __future__ import annotations
@@ -23,12 +26,21 @@ if TYPE_CHECKING:
 _LN2 = math.log(2)
 # Exponentials of 8 bits are multiplied by 2^8: e4m3 goes up to 448.
 _SHIFT = 8.0
+# Those of f16 that count from a guess, by 2^-6. A guess may then be too low by 2^21, and what is
+# lost of small ones, below 2^-14, is less than the rounding of the large ones.
+_ROOM = -6.0
 # By how much a row's largest score may exceed the one that its exponentials count from. These go
 # up to 2^8 then, as exact in floats of 16 bits as those up to 1.
 _SLACK = 8.0
-# What exponentials of a row may add up to in one thread before its largest score is looked for:
-# floats of 16 bits go up to 2^15.
-_MOST = 2.0**12
+# What guessed exponentials of a row may add up to in one thread: f16 goes up to 2^15, e4m3 up to
+# 448; bf16 as far as f32, in which their products with the values of V need room too.
+_MOST = {"f16": 2.0**15, "bf16": 2.0**80}
+_MOST_SMALL = 448.0
+# Blocks from one whose largest scores are looked for to the next: f16 has room for few of them.
+_LOOKS = 4
+# Elements of a thread that the sums of rounded exponentials add in 16 bits first; more of them up
+# to a head dimension where arithmetic takes longer than the multiplies.
+_PACKED, _MORE_PACKED, _NARROW = 4, 8, 64
 # In the place of a largest score of -inf: what any score exceeds by too much, and -inf does not.
 _LOWEST = -3.4028234663852886e38
 _LEAST = 1e-30
@@ -59,8 +71,7 @@ def attention(
     tile: tuple[int, int] = (128, 64),
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
-    is_lazy: bool = False,
-    is_optimistic: bool = False,
+    maxima: str = "exact",
     meets_at: int = 0,
     page_size: int = 0,
 ) -> None:
@@ -87,7 +98,7 @@ def attention(
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
-    from cutedialect.frontend.dtypes import e4m3, f32
+    from cutedialect.frontend.dtypes import e4m3, f16, f32
     from cutedialect.frontend.dtypes import i32 as cute_i32
     from cutedialect.frontend.loops import otherwise, range_, when
     from cutedialect.frontend.tile import local_tile
@@ -130,6 +141,8 @@ def attention(
     # What is multiplied by V: of 8 bits, exponentials up to 2^8 use the range of the type.
     p_type = e4m3 if Q.dtype.bits == 8 else Q.dtype
     shift = _SHIFT if p_type.bits == 8 else 0.0
+    if maxima == "guessed" and p_type == f16:
+        shift = _ROOM
     if table is not None:
         K, V = (each.paged(along, table, page_size) for each in (K, V))
     if lengths is not None:
@@ -226,24 +239,114 @@ def attention(
 
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
+    is_narrow = max(dims) <= _NARROW and p_type != f16
+    packed = _MORE_PACKED if is_narrow else _PACKED
+    sums_rounded = maxima != "exact" and p_type.bits == 16
+    # The logarithms are those of sums before rounding.
+    plain = cute.zeros((bq,)) if sums_rounded and lse is not None else total
+
+    def sums(p: Tile, rounded: Tile, local: bool = False) -> Tile:
+        """Of each row's exponentials: what the products with V are divided by."""
+        if sums_rounded:
+            return cute.row_sum(rounded, local=local, packed=packed)
+        return cute.row_sum(p, local=local)
+
+    def add_up(p: Tile, rounded: Tile, r: Tile | None = None) -> None:
+        """Add a block's exponentials to their sums, which are multiplied by `r` before."""
+        total.assign((total if r is None else total * r) + sums(p, rounded))
+        if plain is not total:
+            plain.assign((plain if r is None else plain * r) + cute.row_sum(p))
 
     def largest(s: Tile) -> Tile:
         """The largest scaled score of each row so far."""
         top = cute.row_max(s)
         return cute.maximum(m, top if is_scaled_first else top * scale)
 
-    def settle(s: Tile, new: Tile, p: Tile, r: Tile) -> None:
-        """Let the largest scores be `new` ones: the exponentials that count from them, their sums,
-        and what was added up before is to be multiplied by.
+    def exact(s: Tile) -> Tile:
+        """The exponentials of a block that count from the largest score so far."""
+        new = largest(s)
+        # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from its scores.
+        base = cute.where(new == -cute.inf, 0.0, new)
+        p = exponentials(s, base)
+        r = cute.exp2(m - base)
+        rounded = p.to(p_type)
+        add_up(p, rounded, r)
+        o.assign(o * r)
+        m.assign(new)
+        return rounded
+
+    def lazy(s: Tile) -> Tile:
+        """Those that count from another one, where that is hardly less."""
+        new = largest(s)
+        r = cute.full((bq,), 1.0)
+        # NaN counts as growth. The other rows of a warp keep their m.
+        grown = ~(new <= (m + _SLACK if p_type.bits == 16 else m))
+        some = cute.any_(grown, local=True)
+        with when(some):
+            r.assign(cute.where(grown, cute.exp2(m - new), 1.0))
+            m.assign(cute.where(grown, new, m))
+        p = exponentials(s, cute.where(m == -cute.inf, 0.0, m))
+        rounded = p.to(p_type)
+        add_up(p, rounded, r)
+        with when(some):
+            o.assign(o * r)
+        return rounded
+
+    def settle(s: Tile, new: Tile, rounded: Tile, r: Tile) -> None:
+        """Let `m` be `new`: the exponentials that count from it, their sums, and `r`, by which what
+        was added up before is to be multiplied.
         """
         base = cute.maximum(new, _LOWEST)
-        exact = exponentials(s, base)
-        r.assign(cute.exp2(m - base))
-        total.assign(total * r + cute.row_sum(exact))
-        p.assign(exact.to(p_type))
+        p = exponentials(s, base)
+        factor = cute.exp2(m - base)
+        rounded.assign(p.to(p_type))
+        add_up(p, rounded, factor)
+        r.assign(r * factor if p_type == f16 else factor)
         m.assign(new)
 
+    def look(s: Tile, r: Tile) -> None:
+        """Let `m` be the largest score of a row so far."""
+        new = largest(s)
+        # NaN counts as growth.
+        r.assign(cute.where(new <= m, 1.0, cute.exp2(m - new)))
+        m.assign(cute.where(new <= m, m, new))
+        total.assign(total * r)
+        if plain is not total:
+            plain.assign(plain * r)
+
+    def guessed(s: Tile, at: Scalar) -> Tile:
+        """Those that count from the score that those of the blocks before did. The first block of a
+        tile, and some others, look for the largest score.
+        """
+        rounded = cute.zeros((bq, bk), p_type)
+        r = cute.full((bq,), 1.0) if p_type == f16 else cute.zeros((bq,))
+        with when(at == first):
+            settle(s, largest(s), rounded, r)
+        with otherwise():
+            if p_type == f16:
+                with when((at % _LOOKS == 0) | (at < early)):
+                    look(s, r)
+            p = exponentials(s, cute.maximum(m, _LOWEST))
+            rounded.assign(p.to(p_type))
+            most = _MOST.get(p_type.name, _MOST_SMALL)
+            holds = sums(p, rounded, True) <= most
+            if plain is not total:
+                # Both sums are there before the branch, which then holds no exponentials.
+                holds = holds & (cute.row_sum(p, local=True) <= most)
+            fails = cute.any_(~holds, local=True)
+            with when(fails):
+                # Only the rows of which a part is too much: none depends on its neighbors.
+                late = cute.row_max(cute.where(holds, -cute.inf, s))
+                settle(s, cute.where(late == -cute.inf, m, largest(s)), rounded, r)
+            with otherwise():
+                add_up(p, rounded)
+            moved = cute.any_(r != 1.0, local=True) if p_type == f16 else fails
+            with when(moved):
+                o.assign(o * r)
+        return rounded
+
     first, behind = begin // bk, (end + (bk - 1)) // bk
+    early = first + _LOOKS
     for trip in range_(first, behind):
         j = trip
         if meets_at:
@@ -259,47 +362,11 @@ def attention(
         else:
             with when(hides_behind(j * bk) | hides_before(j * bk)):
                 hide(s, j * bk)
-        if is_optimistic:
-            p, r = cute.zeros((bq, bk), p_type), cute.zeros((bq,))
-            base = cute.maximum(m, _LOWEST)
-            with when(trip > first):
-                tried = exponentials(s, base)
-                p.assign(tried.to(p_type))
-                holds = cute.row_sum(tried, local=True) <= _MOST
-                fails = cute.any_(~holds, local=True)
-                with when(fails):
-                    # Only the rows of which a part is too much: none depends on its neighbors.
-                    late = cute.row_max(cute.where(holds, -cute.inf, s))
-                    settle(s, cute.where(late == -cute.inf, m, largest(s)), p, r)
-                with otherwise():
-                    total.assign(total + cute.row_sum(tried))
-                with when(fails):
-                    o.assign(o * r)
-            with otherwise():
-                settle(s, largest(s), p, r)
-            cute.tile_gemm(p, v[j], o)
-            continue
-        new = largest(s)
-        r = some = None
-        if is_lazy:
-            r = cute.full((bq,), 1.0)
-            # NaN counts as growth. The other rows of a warp keep their m.
-            grown = ~(new <= (m if shift else m + _SLACK))
-            some = cute.any_(grown, local=True)
-            with when(some):
-                r.assign(cute.where(grown, cute.exp2(m - new), 1.0))
-                m.assign(cute.where(grown, new, m))
-            new = m
-        # Of a row that has seen no key yet, the largest score is -inf: subtract 0 from its scores.
-        base = cute.where(new == -cute.inf, 0.0, new)
-        p = exponentials(s, base)
-        r = cute.exp2(m - base) if r is None else r
-        total.assign(total * r + cute.row_sum(p))
-        with nullcontext() if some is None else when(some):
-            o.assign(o * r)
-        cute.tile_gemm(p.to(p_type), v[j], o)
-        if not is_lazy:
-            m.assign(new)
+        if maxima == "guessed":
+            p = guessed(s, trip)
+        else:
+            p = lazy(s) if maxima == "lazy" else exact(s)
+        cute.tile_gemm(p, v[j], o)
     none = total == 0.0
     part = cute.reciprocal(total)
     part = cute.where(none, 0.0, part if factor_v is None else part * factor_v)
@@ -312,6 +379,6 @@ def attention(
     with otherwise() if is_masked else nullcontext():
         cute.copy((o * part).to(out.dtype), local_tile(out, (bq, dims[1]), (*place, i, 0)))
     if lse is not None:
-        above = cute.log2(total) - shift if shift else cute.log2(total)
+        above = cute.log2(plain) - shift if shift else cute.log2(plain)
         logs = cute.where(none, -cute.inf, (m + above) * _LN2)
         cute.copy(logs, local_tile(lse, (bq,), (*place, i)))

@@ -15,8 +15,8 @@ _MEETING_BYTES = 4096
 _ROWS, _GROUP_ROWS = 16, 64
 # The fewest keys of a block that are worth a loop.
 _LEAST_KEYS = 16
-# L2 that keys and values may take, so that all tiles of some heads find them there.
-_L2_BYTES = 32 << 20
+# Keys and values of so many heads at a time that short problems, which wait for memory, read once.
+_L2_BYTES = 8 << 20
 # Heads whose tiles are computed together where they do not fit, and bytes of their keys and values,
 # by warpgroups that share a tile: the more of them, the fewer tiles read the same.
 _SOME_HEADS = 32
@@ -30,8 +30,18 @@ _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 # Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
 # mask's bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
+# Above this dimension unmasked rows of f16, which look for largest scores now and then, take more.
+_LOOKING_DIMS = 80
 # Keys less where registers are few, and the fewest of a block: those of one multiply.
 _LESS_KEYS, _LESS_SMALL_KEYS = 16, 32
+# What a tile of so many rows takes for 64 keys, and for all that it does beside, compared with 64
+# keys of one of 128 rows (measured on an H100).
+_TIMES = {64: (0.62, 1.9), 128: (1.0, 3.0), 192: (1.3, 4.5)}
+_UNIT_KEYS = 64
+# Rows and keys of unmasked tiles that CTAs claim one by one, since each is over soon.
+_SHORT = 512
+# Up to so many keys, blocks of 64 compute less that no row sees, and the first one comes sooner.
+_FEW_KEYS = 384
 # Blocks between those that tiles of a window begin with.
 _MEETING_BLOCKS = 8
 # Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
@@ -49,7 +59,10 @@ class AttentionWork:
     window's other side, a slice, the logarithms), whether keys lie in pages, bits of an element of
     q, whether operands are slices, whether those are packed sequences, how many heads share keys,
     whether a row sees keys from some on only, whether TMA stores the result, bits of an element of
-    that, whether scores are capped, and how often the assembler found too few registers for less.
+    that, whether scores are capped, how often the assembler found too few registers for less,
+    whether q is of f16, which has little room for scores above those that were guessed, whether
+    logarithms are returned, how many sequences of rows there are (None: many), and the processors
+    of the device. Of packed sequences rows are those of each, on average.
     """
 
     dims: tuple[int, int]
@@ -69,6 +82,10 @@ class AttentionWork:
     bits_out: int = 16
     is_capped: bool = False
     spills: int = 0
+    is_f16: bool = False
+    returns_lse: bool = False
+    sequences: int | None = None
+    processors: int = 132
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -97,6 +114,10 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         # registers for the bounds of several loops.
         splits = "no"
     scheduler = "dynamic" if work.is_uneven and work.loads_boxes else None
+    if _fills_one_wave(work, bq):
+        scheduler = "single"
+    elif _is_short(work):
+        scheduler = "dynamic"
     warps = (12, 1) if bq == 3 * _GROUP_ROWS else None
     overlap = _overlap(work, bq)
     if given is not None:
@@ -128,7 +149,16 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     return default.merged(_order(work, bq)).merged(given)
 
 
-def is_optimistic(work: AttentionWork, chosen: Schedule) -> bool:
+def maxima(work: AttentionWork, chosen: Schedule) -> str:
+    """How a kernel keeps the score that a row's exponentials count from."""
+    if chosen.maxima is not None:
+        return chosen.maxima
+    if _guesses(work, chosen):
+        return "guessed"
+    return "lazy" if _scales_rarely(work, chosen) else "exact"
+
+
+def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
     """Whether it pays to count exponentials from the largest score of the blocks before and to look
     for a larger one only where they add up to too much: where warpgroups multiply meanwhile, and
     registers hold the scores until that is known, beside what is made of them.
@@ -147,7 +177,7 @@ def is_optimistic(work: AttentionWork, chosen: Schedule) -> bool:
     return held + beside <= registers
 
 
-def scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
+def _scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
     """Whether it pays to ask in each trip if what was added up has to be scaled: where rows see
     many blocks of keys (their largest scores grow in the first few), and warpgroups multiply
     meanwhile.
@@ -240,6 +270,8 @@ def _is_for_three_groups(work: AttentionWork) -> bool:
     if work.rows is not None and work.rows < least:
         return False
     widest = max(work.dims)
+    if not is_small and _time(work, 3 * _GROUP_ROWS) > _time(work, 2 * _GROUP_ROWS):
+        return False
     if is_small:
         # Sequences, shared heads and their scales together leave too few registers.
         return 64 < widest <= 128 and not (work.is_packed and work.group != 1)
@@ -257,13 +289,17 @@ def _keys_of_three(work: AttentionWork) -> int:
     """
     most, keys = next(each for each in _KEYS.items() if max(work.dims) <= each[0])
     takes_more = work.is_uneven if most == max(_KEYS) else work.is_capped
-    return keys[work.keeps_more or (work.group != 1 and takes_more)]
+    looks_often = work.is_f16 and not work.is_uneven and max(work.dims) > _LOOKING_DIMS
+    return keys[work.keeps_more or looks_often or (work.group != 1 and takes_more)]
 
 
 def _group_keys(work: AttentionWork) -> int:
     """Keys of a block for warpgroups."""
     keys = _most_keys(work)
-    return keys - _LESS_KEYS if _caps_slices(work) else keys
+    # Both sums, of exponentials before and behind rounding.
+    takes_more = not work.stores_boxes if not work.is_uneven else work.has_window and work.is_capped
+    is_tight = work.returns_lse and takes_more and 64 < max(work.dims) <= 128 and _is_plain(work)
+    return keys - _LESS_KEYS if _caps_slices(work) or is_tight else keys
 
 
 def _most_keys(work: AttentionWork) -> int:
@@ -281,9 +317,51 @@ def _most_keys(work: AttentionWork) -> int:
     if widest > 128:
         # A multiply takes 32 keys of 8 bits at once.
         return 96 if _is_plain(work) or work.dims[0] == work.dims[1] or work.bits_q == 8 else 80
-    if not work.loads_boxes:
+    if not work.loads_boxes or (_is_plain(work) and _sees_few(work)):
         return 64
     return 128
+
+
+def _sees_few(work: AttentionWork) -> bool:
+    """Whether no row sees many keys; packed sequences have about as many as rows."""
+    keys = work.rows if work.is_packed else work.keys
+    return keys is not None and keys <= _FEW_KEYS and not (work.is_paged or work.has_window)
+
+
+def _time(work: AttentionWork, bq: int) -> float:
+    """What tiles of so many rows take on all processors together, in units of 64 keys of a tile of
+    128 rows; 0 where that is not known.
+    """
+    keys = work.rows if work.is_packed else work.keys
+    is_known = work.sequences is not None and work.rows is not None and keys is not None
+    if not is_known or work.has_window or (work.is_sliced and not work.is_packed):
+        return 0.0
+    assert work.sequences is not None
+    assert work.rows is not None
+    assert keys is not None
+    ends = range(bq, work.rows + bq, bq)
+    seen = [min(keys, end + keys - work.rows) if work.is_uneven else keys for end in ends]
+    unit, beside = _TIMES[bq]
+    times = [unit * -(-max(each, 0) // _UNIT_KEYS) + beside for each in seen]
+    if not times:
+        return 0.0
+    if not work.is_uneven:
+        return -(-work.sequences * len(times) // work.processors) * times[0]
+    mean = sum(times) / len(times)
+    return max(*times, work.sequences * sum(times) / work.processors + mean / 2, 0.0)
+
+
+def _is_short(work: AttentionWork) -> bool:
+    """Whether few rows attend to few keys."""
+    is_known = work.sequences is not None and work.rows is not None and work.keys is not None
+    return is_known and max(work.rows or 0, work.keys or 0) <= _SHORT and _is_plain(work)
+
+
+def _fills_one_wave(work: AttentionWork, bq: int) -> bool:
+    """Whether each processor has a tile of so many rows at most."""
+    if work.sequences is None or work.rows is None or work.is_packed or not _is_plain(work):
+        return False
+    return work.sequences * -(-work.rows // bq) <= work.processors
 
 
 def _rows(work: AttentionWork, arch: str, keys: int) -> int:
@@ -308,6 +386,9 @@ def _rows(work: AttentionWork, arch: str, keys: int) -> int:
         bq *= 2
     while bq > unit and not _fits(work, arch, bq, keys):
         bq //= 2
+    if unit == _GROUP_ROWS and bq == 2 * unit and _is_plain(work) and not work.is_paged:
+        # Tiles of half as many rows fill more processors.
+        return unit if _time(work, unit) < _time(work, bq) else bq
     return bq
 
 

@@ -111,8 +111,7 @@ def split_attention(
     tile: tuple[int, int] = (64, 64),
     dims: tuple[int, int] = (64, 64),
     is_scaled_first: bool = False,
-    is_lazy: bool = False,
-    is_optimistic: bool = False,
+    maxima: str = "exact",
     meets_at: int = 0,
     page_size: int = 0,
 ) -> None:
@@ -141,8 +140,7 @@ def split_attention(
         tile=tile,
         dims=dims,
         is_scaled_first=is_scaled_first,
-        is_lazy=is_lazy,
-        is_optimistic=is_optimistic,
+        maxima=maxima,
         meets_at=meets_at,
         page_size=page_size,
     )

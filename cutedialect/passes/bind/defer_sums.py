@@ -155,7 +155,9 @@ def _parts(term: ReduceOp) -> FragmentType:
     assert type_.tv is not None
     rows, columns = type_.shape
     shape, tv = parts_along(type_.tv, (rows, columns), term.mode.value.data)
-    return FragmentType.get(type_.element, shape, tv)
+    result = term.result.type
+    assert isinstance(result, FragmentType)
+    return FragmentType.get(result.element, shape, tv)
 
 
 def _adds(op: MapOp, values: set[SSAValue], mode: int) -> bool:
@@ -231,7 +233,8 @@ def _defer(sums: _Sums, loop: Operation) -> None:
     for op in sums.maps:
         Rewriter.replace_value_with_new_type(op.result, type_)
     for term in sums.terms:
-        own = ReduceOp("add", term.source, mode, type_, local=True)
+        packed = None if term.packed is None else term.packed.value.data
+        own = ReduceOp("add", term.source, mode, type_, local=True, packed=packed)
         own.location = term.location
         Rewriter.replace_op(term, own)
 

@@ -1,12 +1,12 @@
 """Reductions along one mode of a register tile: over a thread's own values, then over the lanes of
 its warp by butterfly shuffles, then over warps through shared memory; every thread ends with the
 result. A local reduction ends with the first of these, and may have a place in its result for each
-thread.
+thread. Packed sums begin with additions of whole registers, two 16-bit floats at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
@@ -18,7 +18,7 @@ from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
 from .addresses import digit_value, weighted_sum
 from .context import Context, array_class, fail, float_name
 from .coordinates import Digit, split_digits, thread_value
-from .elementwise import Fragment, elements_of, from_elements
+from .elementwise import Fragment, from_elements
 from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, extreme, from_f32, lower_scalar, to_f32
 
@@ -53,9 +53,6 @@ def lower_reduce(
     else:
         combine = _combiner(context.builder, op.kind.data, arithmetic)
     cls = {"s32": "b32", "s64": "b64"}.get(arithmetic, arithmetic)
-    values = source.array
-    if half:
-        values = _widened(context, source, name)
     layout = source.layout
     result_layout = thread_value(type_.tv, type_.shape)
     digits = split_digits(layout.threads, (32,))
@@ -84,8 +81,13 @@ def lower_reduce(
         raise fail(op, f"expected the result {type_} to hold the rows of {source.type}")
     rows = [members[coord] for coord in results]
     every = range(len(rows))
-    accumulator = _within_threads(context, values, rows, combine, cls)
     builder = context.builder
+    values = source.array
+    if op.packed is not None and builder.has(f"add.rn.{name}x2"):
+        values, rows = _added_in_pairs(context, values, rows, op.packed.value.data, name)
+    if half:
+        values = _widened(context, values, name)
+    accumulator = _within_threads(context, values, rows, combine, cls)
     for digit in digits:
         if not digit.steps[mode] or digit.divisor >= 32 or op.local is not None:
             continue
@@ -97,7 +99,7 @@ def lower_reduce(
             offset *= 2
     if op.local is None:
         _across_warps(context, accumulator, combine, digits, mode)
-    if half:
+    if half and not op.is_wide:
         narrow = context.registers("b16", len(rows))
         context.foreach(
             len(rows),
@@ -106,7 +108,6 @@ def lower_reduce(
             lambda args: [from_f32(builder, args[0], name)],
         )
         accumulator = narrow
-    if half:
         return from_elements(context, accumulator, type_)
     return Fragment(type_, accumulator)
 
@@ -150,17 +151,67 @@ def _within_threads(
     return accumulator
 
 
-def _widened(context: Context, source: Fragment, name: str) -> SSAValue:
-    """The elements of a 16-bit float tile as f32."""
-    elements = elements_of(context, source, "b16")
-    wide = context.registers("f32", source.values)
-    count = range(source.values)
-    context.foreach(
-        len(count),
-        [(elements, count)],
-        [(wide, count)],
-        lambda args: [to_f32(context.builder, args[0], name)],
-    )
+def _added_in_pairs(
+    context: Context, array: SSAValue, rows: list[list[int]], most: int, name: str
+) -> tuple[SSAValue, list[list[int]]]:
+    """Sums of up to `most` registers of each row, both halves at once, and which halves are those
+    of a row. Registers that hold elements of two rows stay as they are.
+    """
+    groups: list[list[int]] = []
+    counts: list[int] = []
+    for row in rows:
+        registers = [v // 2 for v in row[::2]]
+        if row != [2 * r + half for r in registers for half in range(2)]:
+            return array, rows
+        count = -(-len(registers) // most)
+        # What comes last is in the last sum alone: few instructions wait for it.
+        groups += [registers[i * most : (i + 1) * most] for i in range(count)]
+        counts.append(count)
+    while any(len(group) > 1 for group in groups):
+        places = iter(range(sum(-(-len(group) // 2) for group in groups)))
+        halved = [[next(places) for _ in group[::2]] for group in groups]
+        pairs = [
+            (place, group[2 * at], group[2 * at + 1] if 2 * at + 1 < len(group) else None)
+            for group, after in zip(groups, halved, strict=True)
+            for at, place in enumerate(after)
+        ]
+        array = _added(context, array, pairs, f"add.rn.{name}x2")
+        groups = halved
+    ends = iter(place for group in groups for place in group)
+    sums = [[next(ends) for _ in range(count)] for count in counts]
+    return array, [[2 * place + half for place in row for half in range(2)] for row in sums]
+
+
+def _added(
+    context: Context, array: SSAValue, pairs: Sequence[tuple[int, int, int | None]], mnemonic: str
+) -> SSAValue:
+    """An array with the sum of two registers in each place, or the first one."""
+    result = context.registers("b32", len(pairs))
+    both = [(place, one, other) for place, one, other in pairs if other is not None]
+    alone = [(place, one) for place, one, other in pairs if other is None]
+    if both:
+        context.foreach(
+            len(both),
+            [(array, [one for _, one, _ in both]), (array, [other for _, _, other in both])],
+            [(result, [place for place, _, _ in both])],
+            lambda args: [context.builder.pure(mnemonic, *args)],
+        )
+    if alone:
+        context.move(array, [one for _, one in alone], result, [place for place, _ in alone])
+    return result
+
+
+def _widened(context: Context, array: SSAValue, name: str) -> SSAValue:
+    """The elements of registers with two 16-bit floats each as f32."""
+    count = array.type.count  # type: ignore[union-attr]
+    wide = context.registers("f32", 2 * count)
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        halves = context.builder.unpack(args[0])
+        return [to_f32(context.builder, half, name) for half in halves]
+
+    targets = [(wide, range(half, 2 * count, 2)) for half in range(2)]
+    context.foreach(count, [(array, range(count))], targets, body)
     return wide
 
 

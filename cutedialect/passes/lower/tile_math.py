@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from xdsl.dialects import scf
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import target
 from cutedialect.dialects import cute, ptx
@@ -10,6 +11,7 @@ from cutedialect.dialects.cute_nvgpu import (
     Sm90MmaType,
     Sm100MmaType,
 )
+from cutedialect.dialects.effects import written_by
 
 from . import tensor_memory
 from .context import (
@@ -20,7 +22,7 @@ from .context import (
     register_class,
 )
 from .copies import reduce_tile
-from .elementwise import lower_map
+from .elementwise import Fragment, lower_map
 from .fresh_accumulators import fresh_accumulator
 from .gemm import lower_gemm
 from .lowering import Handler, KernelLowering
@@ -112,9 +114,57 @@ def _assignment(op: cute.MapOp) -> cute.CopyOp | None:
 
 
 def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
+    known = _known_parts(op)
+    if known is not None and known.result in self.fragments:
+        type_ = op.result.type
+        assert isinstance(type_, cute.FragmentType)
+        self.fragments[op.result] = Fragment(type_, self.fragments[known.result].array)
+        return
     self.fragments[op.result] = lower_reduce(
         self.context, op, self.fragment(op, op.source), self.scalars
     )
+
+
+def _known_parts(op: cute.ReduceOp) -> cute.ReduceOp | None:
+    """An earlier reduction that gave each thread the same results: those of its own elements, of
+    the same tile, which nothing has written since. The shapes of local results may differ.
+    """
+    if op.local is None:
+        return None
+    for use in op.source.uses:
+        known = use.operation
+        if (
+            isinstance(known, cute.ReduceOp)
+            and known is not op
+            and known.properties == op.properties
+            and _element(known.result) == _element(op.result)
+            and _keeps_between(known, op, op.source)
+        ):
+            return known
+    return None
+
+
+def _element(value: SSAValue) -> Attribute:
+    return cute.element_of(value.type)
+
+
+def _keeps_between(first: Operation, last: Operation, tile: SSAValue) -> bool:
+    """Whether `first` comes before `last` in straight code, perhaps in front of branches around it,
+    and nothing writes a tile on the way.
+    """
+    op = last
+    while True:
+        before = op.prev_op
+        while before is not None:
+            if before is first:
+                return True
+            if tile in written_by(before):
+                return False
+            before = before.prev_op
+        around = op.parent_op()
+        if not isinstance(around, scf.IfOp):
+            return False
+        op = around
 
 
 def _any(self: KernelLowering, op: cute.AnyOp) -> None:

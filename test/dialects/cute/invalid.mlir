@@ -240,3 +240,19 @@ cute.kernel @a_place_that_is_not_aligned() {
   // expected-error @+1 {{expected an offset that is a multiple of the alignment (128 bytes), got 64}}
   %s = cute.alloc_smem {offset = 64 : i64} : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
 }
+
+// -----
+
+cute.kernel @packed_sum_of_f32() {
+  %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
+  // expected-error @+1 {{expected packed with sums of f16 or bf16, got add of f32}}
+  %s = cute.reduce "add", %t {mode = 1 : i64, packed = 4 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+}
+
+// -----
+
+cute.kernel @packed_sum_of_none() {
+  %t = cute.alloc_fragment : !cute.fragment<bf16, "(64,32)">
+  // expected-error @+1 {{expected packed to be 1 or more, got 0}}
+  %s = cute.reduce "add", %t {mode = 1 : i64, packed = 0 : i64} : !cute.fragment<bf16, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
+}

@@ -334,12 +334,16 @@ cute.kernel @k() {
 // CHECK-NEXT:   cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
 // CHECK-NEXT:   %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
 // CHECK-NEXT:   %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
+// CHECK-NEXT:   %h = cute.alloc_fragment : !cute.fragment<bf16, "(64,32)">
+// CHECK-NEXT:   %s = cute.reduce "add", %h {mode = 1 : i64, packed = 4 : i64} : !cute.fragment<bf16, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
 // CHECK-NEXT: }
 cute.kernel @k(%x: f32) {
   %t = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
   cute.fill %t, %x : !cute.fragment<f32, "(64,32)">
   %m = cute.reduce "max", %t {mode = 1 : i64} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
   %p = cute.reduce "add", %t {mode = 1 : i64, local} : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,4)">
+  %h = cute.alloc_fragment : !cute.fragment<bf16, "(64,32)">
+  %s = cute.reduce "add", %h {mode = 1 : i64, packed = 4 : i64} : !cute.fragment<bf16, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
 }
 
 // -----

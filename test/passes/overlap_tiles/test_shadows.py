@@ -93,7 +93,8 @@ def several_tiles(**masks):
     q, k, v = (
         rng.standard_normal((1, heads, 130, 128)).astype(ml_dtypes.bfloat16) for heads in (4, 1, 1)
     )
-    schedule = "tile = (64,128), overlap = yes"
+    scheduler = "dynamic" if masks else "persistent"
+    schedule = f"tile = (64,128), overlap = yes, scheduler = {scheduler}"
     out = cute.attention(q, k, v, arch="sm_90a", backend="emulator", schedule=schedule, **masks)
     scores = q.astype(float) @ k.astype(float).swapaxes(-1, -2) / np.sqrt(128)
     if masks:

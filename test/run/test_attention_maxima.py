@@ -1,0 +1,91 @@
+"""The three ways in which `cute.attention` keeps what a row's exponentials count from give the same
+results, and errors that do not grow with the scores.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect import ScheduleError
+
+BF16 = ml_dtypes.bfloat16
+WAYS = ("exact", "lazy", "guessed")
+
+
+def problem(kind, dtype, rows=64, keys=384, d=64, seed=0):
+    """q, k and v whose scores have a deviation, or a shape along the keys."""
+    rng = np.random.default_rng(seed)
+    q, k, v = (rng.standard_normal((1, 1, n, d)) for n in (rows, keys, keys))
+    along = np.linspace(0, 1, keys)[:, None]
+    if kind == "rise":
+        k *= 12 * along + 0.1
+    elif kind == "drift":
+        k += 8 * along * rng.standard_normal(d) / np.sqrt(d)
+    elif kind == "sink":
+        k[:, :, :4] *= 8
+    elif kind == "late":
+        k[:, :, -7] *= 30
+    else:
+        q *= kind
+    return tuple(each.astype(dtype) for each in (q, k, v))
+
+
+def exact(q, k, v):
+    q, k, v = (each.astype(np.float64) for each in (q, k, v))
+    s = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p @ v / p.sum(-1, keepdims=True)
+
+
+def attend(q, k, v, way, lse=False):
+    schedule = f"tile = (64,64), maxima = {way}"
+    return cute.attention(
+        q, k, v, schedule=schedule, arch="sm_90a", backend="emulator", return_lse=lse
+    )
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float16])
+@pytest.mark.parametrize("kind", [4, "rise", "drift", "sink", "late"])
+def test_errors_are_those_of_exponentials_up_to_1(kind, dtype):
+    """Where one key has nearly all of the weight, its exponential is 1 if it counts from the
+    largest score. Another base rounds it, and the sum that it is divided by likewise.
+    """
+    given = problem(kind, dtype)
+    wanted = exact(*given)
+    errors = {way: np.abs(attend(*given, way).astype(np.float64) - wanted) for way in WAYS}
+    unit = float(ml_dtypes.finfo(dtype).eps) * 2 ** np.floor(np.log2(np.abs(wanted).max()))
+    for way in ("lazy", "guessed"):
+        assert errors[way].mean() <= 1.3 * errors["exact"].mean()
+        # Half a unit is the result's own rounding, as much that of a sum of 16 bits.
+        assert errors[way].max() <= max(1.3 * errors["exact"].max(), 1.1 * unit)
+
+
+@pytest.mark.parametrize("dtype", [BF16, np.float16])
+def test_logarithms_are_those_of_sums_before_rounding(dtype):
+    """One key has all of the weight: its exponential counts from a guess, and is rounded."""
+    q, k, v = problem(1, dtype, keys=192)
+    q[:], k[:] = 0, 0
+    q[..., 0], k[:, :, 150, 0] = 8, np.linspace(3, 4, 1).astype(dtype)
+    wanted = np.log(191 + np.exp(q[0, 0, 0, 0].astype(float) * k[0, 0, 150, 0].astype(float) / 8))
+    for way in WAYS:
+        _, lse = attend(q, k, v, way, lse=True)
+        np.testing.assert_allclose(lse, wanted, rtol=2e-6)
+
+
+def test_f16_keeps_up_with_scores_that_rise_in_each_block():
+    """By 2^9 in each: no guess is too low by more than f16 has room for, and none is made again."""
+    q, k, v = problem(1, np.float16, keys=64 * 12)
+    q[:], k[:] = 0, 0
+    q[..., 0] = 8
+    k[..., 0] = np.repeat(np.arange(12), 64) * 9 * np.log(2)
+    for way in ("lazy", "guessed"):
+        out = attend(q, k, v, way)
+        assert np.abs(out.astype(np.float64) - exact(q, k, v)).max() < 2e-3
+
+
+def test_ways_are_words():
+    with pytest.raises(ScheduleError, match="expected maxima to be one of exact, lazy, guessed"):
+        cute.Schedule.parse("maxima = guess")
