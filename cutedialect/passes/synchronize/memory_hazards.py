@@ -41,7 +41,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import ALL, Unit, effects_of
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, flatten
 from cutedialect.passes.synchronize.memory_views import (
     are_apart,
     expression_of,
@@ -256,10 +256,11 @@ class MemoryHazards:
             return True
         if are_apart(before.view, access.view, pending.carried):
             return False
-        # A thread sees what it did itself.
+        # A thread sees what it did itself; of threads that hold the same, one stores.
         return not (
             before.tv is not None
             and before.tv == access.tv
+            and not _is_replicated(before.tv)
             and expression_of(before.view) == expression_of(access.view)
             and not (pending.carried is not None and varies(access.view, pending.carried))
         )
@@ -537,6 +538,13 @@ def _threads(op: Operation) -> Layout | None:
     else:
         return None
     return type_.tv if isinstance(type_, FragmentType) else None
+
+
+def _is_replicated(tv: Layout) -> bool:
+    """Whether several threads hold the same elements."""
+    threads = tv[0]
+    modes = zip(flatten(threads.shape), flatten(threads.stride), strict=True)
+    return any(extent != 1 and stride == 0 for extent, stride in modes)
 
 
 def _is_scratch(root: SSAValue) -> bool:
