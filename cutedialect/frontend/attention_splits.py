@@ -15,7 +15,7 @@ _PROCESSORS = {"sm_80": 108, "sm_90a": 132}
 _OTHER_PROCESSORS = 128
 # A part of fewer blocks of keys, for so many rows, saves less than merging it costs.
 _LEAST_BLOCKS, _FEW_ROWS = 4, 64
-# Fewer keys take less time than it takes to merge parts of them.
+# Fewer keys, for more than few rows, take less time than it takes to merge parts of them.
 _LEAST_KEYS = 1536
 _MOST_PARTS = 128
 # Tiles that fill so much of a wave are left whole; of the best use of the last wave so much is
@@ -66,7 +66,7 @@ def parts_of(work: Work, schedule: Schedule, arch: str, backend: str) -> int:
     before, behind = work.window
     if before is not None and behind is not None:
         length = min(length, before + behind + bq)
-    if length < _LEAST_KEYS:
+    if length < _LEAST_KEYS and work.rows > _FEW_ROWS:
         return 1
     tiles = work.tiles * batch * heads * -(-work.rows // bq)
     blocks = -(-length // bk) // -(-bq // _FEW_ROWS)

@@ -37,12 +37,12 @@ class Refusing:
 
 def test_a_default_that_spills_gives_way_to_fewer_keys(monkeypatch):
     refusing = Refusing(100, monkeypatch)
-    arrays = operands(70, 200, 128)
+    arrays = operands(70, 400, 128)
     options = {"arch": "sm_90a", "backend": "emulator"}
     found = [cute.attention(*arrays, **options) for _ in range(2)]
     assert refusing.tried == [128, 112, 96, 96]
     refusing.most = 128
-    given = cute.attention(*arrays, schedule="tile = (128,96)", **options)
+    given = cute.attention(*arrays, schedule="tile = (64,96)", **options)
     for each in found:
         np.testing.assert_array_equal(each, given)
 
@@ -54,5 +54,5 @@ def test_spills_of_all_defaults_or_of_what_is_given_are_told(most, schedule, tri
     refusing = Refusing(most, monkeypatch)
     options = {"arch": "sm_90a", "backend": "emulator", "schedule": schedule}
     with pytest.raises(CompileError, match="expected no spills"):
-        cute.attention(*operands(70, 200, 128), **options)
+        cute.attention(*operands(70, 400, 128), **options)
     assert refusing.tried == tried
