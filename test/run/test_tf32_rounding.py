@@ -33,12 +33,13 @@ def test_precision_says_how_f32_is_multiplied():
     assert cute.compile(cute.gemm, a, a, precision="tf32", **options).name == "gemm"
     for precision, reason in (
         ("ieee", "got 'ieee'; tensor cores multiply no f32"),
-        ("3xtf32", "got '3xtf32'; operands are not split"),
-        ("tf33", "got 'tf33'$"),
-        (32, "got 32$"),
+        ("tf33", "got 'tf33'"),
+        (32, "got 32"),
     ):
         for call in (cute.gemm, lambda *args, **more: cute.compile(cute.gemm, *args, **more)):
-            with pytest.raises(ValueError, match=f"precision: expected None or 'tf32', {reason}"):
+            with pytest.raises(
+                ValueError, match=f"precision: expected None, 'tf32' or '3xtf32', {reason}"
+            ):
                 call(a, a, precision=precision, **options)
     half = a.astype(np.float16)
     with pytest.raises(ValueError, match="precision: expected None with operands of f16"):

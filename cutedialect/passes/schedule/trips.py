@@ -19,8 +19,9 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from cutedialect.dialects.cute import FragmentType, MemRefType
+from cutedialect.dialects.cute import FragmentType, MemRefType, StageOp
 from cutedialect.dialects.effects import used_by, written_by
+from cutedialect.dialects.pipeline import IndexOp
 from cutedialect.passes.synchronize.memory_views import root_of
 
 STAGE = "stage"
@@ -85,9 +86,14 @@ def clear_place(op: Operation) -> None:
 
 
 def _is_number(op: Operation) -> bool:
-    """Whether an op is pure code of numbers and views, or ends a block."""
+    """Whether an op is pure code of numbers and views, or ends a block. Where a ring stands is
+    asked in the order of its steps, so that this and what is made of it is none.
+    """
+    if isinstance(op, scf.YieldOp):
+        return True
     tiles = any(isinstance(each.type, FragmentType) for each in (*op.operands, *op.results))
-    return isinstance(op, scf.YieldOp) or (is_side_effect_free(op) and not op.regions and not tiles)
+    is_pure = is_side_effect_free(op) and not op.regions and not tiles
+    return is_pure and not isinstance(op, IndexOp | StageOp)
 
 
 def _among(ops: Mapping[Operation, int], op: Operation | None) -> Operation | None:

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.dialects.cute import MemRefType, StageOp
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, cosize
 from cutedialect.passes.scalar_ops import ScalarBuilder
 
 AHEAD = "ahead"
@@ -25,9 +25,7 @@ def stage_of(build: ScalarBuilder, ring: SSAValue, index: SSAValue, ahead: int) 
 def ring_type(type_: Attribute, stages: int) -> MemRefType:
     """Type of a ring of `stages` buffers of a type."""
     assert isinstance(type_, MemRefType)
-    extent = 1
-    for mode in type_.shape:
-        extent *= mode
+    extent = cosize(Layout(type_.modes, type_.stride))
     # A stage starts on the swizzle's repeat, so that the pattern is the same in each.
     repeat = max(1, type_.alignment * 8 // type_.bits)
     extent = -(-extent // repeat) * repeat

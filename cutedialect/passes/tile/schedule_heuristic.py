@@ -117,7 +117,7 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
         choices["warps"] = _dividing(gemms, warps, given, arch)
         choices["stages"] = _stages(gemms, arch)
     else:
-        residence = residence_of(kernel)
+        residence = residence_of(kernel, arch)
         choices["warps"] = residence.warps
         if given.warps is None:
             choices["ctas"] = residence.ctas

@@ -19,6 +19,7 @@ from math import prod
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
+from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AtomicOp,
     CopyOp,
@@ -53,10 +54,8 @@ _OTHER_REGISTERS = 24
 # Beside tiles that fill the registers, what is loaded and computed for the next vectors.
 _SPARE_REGISTERS = 16
 # Bytes of an SM's tiles that keep its share of the memory's bandwidth busy for as long as a row
-# takes that is reduced twice (3.5 us on an H100), and threads of an SM.
+# takes that is reduced twice (3.5 us on an H100).
 _RESIDENT_BYTES = 64 << 10
-_MOST_THREADS = 2048
-_MOST_CTAS = 32
 # The share of a tile's registers that is live where it is computed vector by vector.
 _PASSING = 0.25
 
@@ -110,10 +109,10 @@ def is_common(view: SSAValue) -> bool:
     )
 
 
-def residence_of(kernel: KernelOp) -> Residence:
-    """How a kernel is bound."""
+def residence_of(kernel: KernelOp, arch: str) -> Residence:
+    """How a kernel is bound on a target."""
     traffic = traffic_of(kernel)
-    return Residence((4, 1), 1) if traffic is None else residence_for(traffic)
+    return Residence((4, 1), 1) if traffic is None else residence_for(traffic, arch)
 
 
 def traffic_of(kernel: KernelOp) -> Traffic | None:
@@ -146,8 +145,8 @@ def traffic_of(kernel: KernelOp) -> Traffic | None:
     )
 
 
-def residence_for(traffic: Traffic) -> Residence:
-    """How such traffic is bound.
+def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
+    """How such traffic is bound on a target.
 
     >>> residence_for(Traffic((4, 1024), 1, 16, 16, 1.25, frozenset({1})))
     Residence(warps=(4, 1), ctas=8)
@@ -172,7 +171,7 @@ def residence_for(traffic: Traffic) -> Residence:
         on_line = min(total, most, _power_of_two(along // _LANES))
         grid = (on_line, min(total // on_line, most_rows))
     return Residence(
-        grid if mode == 0 else (grid[1], grid[0]), _ctas(traffic, _LANES * grid[0] * grid[1])
+        grid if mode == 0 else (grid[1], grid[0]), _ctas(traffic, _LANES * grid[0] * grid[1], arch)
     )
 
 
@@ -205,12 +204,14 @@ def _warps(traffic: Traffic, vector: int) -> int:
     return warps
 
 
-def _ctas(traffic: Traffic, threads: int) -> int:
+def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
     """The CTAs that keep enough bytes at work, as far as registers reach; 1 leaves them to the
     assembler.
     """
     loaded = max(1, traffic.elements * traffic.loaded_bits // 8)
-    wanted = min(-(-_RESIDENT_BYTES // loaded), _MOST_THREADS // threads, _MOST_CTAS)
+    chip = target(arch)
+    held = min(chip.max_threads_per_sm // threads, chip.max_ctas_per_sm)
+    wanted = min(-(-_RESIDENT_BYTES // loaded), held)
     # Elements that are loaded one by one have a register each at first.
     live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS

@@ -315,7 +315,7 @@ def test_a_target_that_does_not_fit_is_explained(
 def test_without_ptxas_the_driver_assembles(
     cuda: Any, scale: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(ptx: str, arch: str, spills: str = "refuse") -> None:
+    def missing(ptx: str, arch: str, **told: object) -> None:
         raise PtxasNotFoundError("none")
 
     monkeypatch.setattr(launcher, "assembled", missing)
