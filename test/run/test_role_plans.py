@@ -257,6 +257,10 @@ def test_assembly(schedule):
             "expected one loop over work items .scheduler = persistent or stream. for instances",
         ),
         (
+            "tile = (64,64,64), registers = (56,248), ctas = 2",
+            "the 32768 registers in a CTA with which 256 threads start where an SM holds 2 of them",
+        ),
+        (
             "tile = (128,64,64), registers = (40,248)",
             "expected at most the 64512 registers in a CTA with which 384 threads start, got 68608",
         ),
@@ -265,3 +269,10 @@ def test_assembly(schedule):
 def test_impossible_plans_are_refused(schedule, message):
     with pytest.raises(cute.CompileError, match=message):
         compiled(schedule)
+
+
+def test_ctas_that_share_an_sm_change_no_registers():
+    """`setmaxnreg` would wait for registers that the other CTA has."""
+    kernel = compiled("tile = (64,64,64), ctas = 2")
+    assert "pipeline.role" in kernel.stages["cute-synchronize"]
+    assert "setmaxnreg" not in kernel.ptx

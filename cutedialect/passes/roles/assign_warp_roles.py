@@ -209,14 +209,16 @@ def _check_registers(kernel: KernelOp, roles: Mapping[str, Role], threads: int) 
         for each in roles.values()
         for at in range(each.first, each.first + each.warps)
     }
-    pool = _entry_registers(threads) * threads
+    ctas = _ctas(kernel)
+    pool = _entry_registers(threads, ctas) * threads
     used = _GROUP * _WARP * sum(groups.values())
     if used > pool:
         shown = ", ".join(f"{each.registers} for {each.name}" for each in roles.values())
         raise PassFailedException(
             kernel,
-            f"expected at most the {pool} registers in a CTA with which {threads} threads start, "
-            f"got {used}: of a thread {shown}",
+            f"expected at most the {pool} registers in a CTA with which {threads} threads start"
+            + (f" where an SM holds {ctas} of them" if ctas > 1 else "")
+            + f", got {used}: of a thread {shown}",
         )
 
 
@@ -289,16 +291,23 @@ def _part_loads(kernel: KernelOp) -> None:
     )
 
 
-def _entry_registers(threads: int) -> int:
-    """Registers of each thread before any `setmaxnreg`: what a CTA's threads share from then on."""
-    return min(255, _REGISTER_FILE // threads) // 8 * 8
+def _ctas(kernel: KernelOp) -> int:
+    """How many CTAs an SM is to hold at a time."""
+    return 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
+
+
+def _entry_registers(threads: int, ctas: int) -> int:
+    """Registers of each thread before any `setmaxnreg`: what a CTA's threads share from then on,
+    of which so many are on an SM.
+    """
+    return min(255, _REGISTER_FILE // (threads * ctas)) // 8 * 8
 
 
 def _check_accumulators(kernel: KernelOp, threads: int, roles: Mapping[str, Role]) -> None:
     """A warpgroup's multiply has to fit what the kernel starts with, and all accumulators what the
     role gets.
     """
-    entry = _entry_registers(threads)
+    entry = _entry_registers(threads, _ctas(kernel))
     for op in kernel.body.block.walk():
         if not isinstance(op, GemmOp) or not isinstance(op.atom, Sm90MmaType):
             continue

@@ -186,6 +186,9 @@ def _multiplying(
         return plan | ({"registers": _SHARING_REGISTERS} if shares and by_tma else {})
     if _is_chained(gemms):
         plan |= {"overlap": "yes", "split_loops": "yes"}
+    if (given.ctas or 1) > 1:
+        # The CTAs of an SM share its registers: as many as they start with.
+        return plan
     registers = _REGISTERS if len(gemms) <= _FEW_MULTIPLIES else _MANY_REGISTERS
     if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
         registers = _PREPARING_REGISTERS
