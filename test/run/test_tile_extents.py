@@ -167,3 +167,29 @@ def test_a_cut_tile_is_remarked():
     assert any(
         "8 work items share each, of 64 along mode 0 instead of 512" in each for each in said
     )
+
+
+@cute.kernel
+def two_widths(X, Y, A, B, *, extents=(264, 320)):
+    """Sums of the rows of two tensors, each in tiles of its own extent."""
+    i = cute.tile_index(A, (4,))
+    x, y = (
+        cute.load(cute.local_tile(each, (4, extent), (i, 0)))
+        for each, extent in zip((X, Y), extents, strict=True)
+    )
+    cute.copy(cute.row_sum(x), cute.local_tile(A, (4,), (i,)))
+    cute.copy(cute.row_sum(y), cute.local_tile(B, (4,), (i,)))
+
+
+PAIRS = np.random.default_rng(264).integers(3, 400, (6, 2)).tolist()
+
+
+@pytest.mark.parametrize("extents", [(264, 320), (264, 300), (5, 8), *map(tuple, PAIRS)])
+def test_tiles_of_two_extents_do_not_mix(extents):
+    """One is padded to what the other has, or both to the same."""
+    rng = np.random.default_rng(extents)
+    x, y = (rng.integers(-3, 4, (9, extent)).astype(np.float32) for extent in extents)
+    a, b = np.zeros((2, 9), np.float32)
+    two_widths(x, y, a, b, extents=extents, arch="sm_90a", backend="emulator")
+    np.testing.assert_array_equal(a, x.sum(1))
+    np.testing.assert_array_equal(b, y.sum(1))

@@ -141,8 +141,22 @@ def _padded_extents(kernel: KernelOp) -> dict[int, int]:
                         # Of several tensors the one with the narrowest vectors.
                         found[extent] = min(found.get(extent, unit), unit)
         units |= found
-    padded = {extent: -(-extent // unit) * unit for extent, unit in units.items()}
-    return {extent: more for extent, more in padded.items() if more != extent}
+    # What a tile was padded from is told by its extent, so that no other one may have that.
+    taken = {extent for type_ in moved for extent in type_.shape}
+    for op in kernel.walk():
+        for value in (*op.operands, *op.results):
+            if isinstance(value.type, FragmentType):
+                taken |= {*value.type.shape}
+    padded: dict[int, int] = {}
+    for extent, unit in units.items():
+        more = -(-extent // unit) * unit
+        if more == extent:
+            continue
+        while more in taken:
+            more += unit
+        taken.add(more)
+        padded[extent] = more
+    return padded
 
 
 def _units(type_: MemRefType, widest: int) -> Iterable[tuple[int, int]]:
