@@ -5,15 +5,16 @@ this; passes that move ops, assign roles or synchronize ask `effects_of` and not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Protocol, runtime_checkable
 
 from xdsl.dialects import arith, func, scf
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
-from xdsl.traits import Pure, is_side_effect_free
+from xdsl.traits import MemoryEffect, NoMemoryEffect, Pure, is_side_effect_free
 
 
 class Unit(Enum):
@@ -113,13 +114,34 @@ def effects_of(op: Operation) -> Effects:
 
     Raises `TypeError` for an op that is neither pure nor declares its effects.
     """
-    if isinstance(op, HasEffects):
-        return op.effects()
-    if op.has_trait(Pure) or isinstance(op, _CONTROL) or op.dialect_name() == arith.Arith.name:
-        return NONE
-    if is_side_effect_free(op):
+    declare = _declaration(type(op))
+    if declare is not None:
+        return declare(op)
+    if isinstance(op, _CONTROL) or is_pure(op) or op.dialect_name() == arith.Arith.name:
         return NONE
     raise TypeError(f"expected an op that declares its effects, got {op.name}")
+
+
+def is_pure(op: Operation) -> bool:
+    """Whether an op does nothing but give results, those inside of it included."""
+    of_all = _are_pure(type(op))
+    return is_side_effect_free(op) if of_all is None else of_all
+
+
+# Of a kind of op these are asked some ten thousand times in a compilation.
+@cache
+def _declaration(kind: type[Operation]) -> Callable[[Operation], Effects] | None:
+    """The method by which ops of a kind declare what they do."""
+    return getattr(kind, "effects", None)
+
+
+@cache
+def _are_pure(kind: type[Operation]) -> bool | None:
+    """Whether all ops of a kind are pure; None where that depends on the op."""
+    traits = kind.get_traits_of_type(MemoryEffect)
+    if not traits:
+        return False
+    return True if all(isinstance(trait, NoMemoryEffect) for trait in traits) else None
 
 
 def touches_tiles(op: Operation) -> bool:

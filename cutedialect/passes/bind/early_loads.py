@@ -17,7 +17,7 @@ from math import prod
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure, is_side_effect_free
+from xdsl.traits import Pure
 
 from cutedialect.dialects.cute import (
     AtomicOp,
@@ -34,6 +34,7 @@ from cutedialect.dialects.cute import (
     SliceOp,
     TransposeOp,
 )
+from cutedialect.dialects.effects import is_pure
 from cutedialect.passes.tile.streaming import is_common
 from cutedialect.passes.tile.tensor_dependences import TensorDependences
 
@@ -123,7 +124,7 @@ def _needed(load: LoadOp, behind: set[Operation]) -> list[Operation] | None:
             owner = value.owner
             if not isinstance(owner, Operation) or owner not in behind or owner in found:
                 continue
-            moves = is_side_effect_free(owner) or isinstance(owner, (*_VIEWS, ReadOp))
+            moves = is_pure(owner) or isinstance(owner, (*_VIEWS, ReadOp))
             if _works(owner) or not moves or owner.regions or not visit(owner):
                 return False
         found[op] = None

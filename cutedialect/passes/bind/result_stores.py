@@ -19,7 +19,6 @@ from math import prod
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
@@ -48,7 +47,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     UniversalCopyType,
 )
-from cutedialect.dialects.effects import written
+from cutedialect.dialects.effects import is_pure, written
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_mode, vector_bytes
@@ -420,7 +419,7 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
             tensor = _tensor_of(between.source)
             if tensor is None or tensor in [_tensor_of(store.destination) for store in group]:
                 return False  # It may read what was stored.
-        elif not (isinstance(between, MapOp) or is_side_effect_free(between)):
+        elif not (isinstance(between, MapOp) or is_pure(between)):
             return False
         between = between.next_op
     return True
@@ -497,7 +496,7 @@ def _may_write_memory(op: Operation) -> bool:
     if isinstance(op, CopyOp):
         return isinstance(op.destination.type, MemRefType) and op.destination.type.space == "gmem"
     reads_only = MapOp | LoadOp | ExtractOp | FillOp | GemmOp | scf.ForOp | scf.IfOp | scf.YieldOp
-    return not isinstance(op, reads_only) and not is_side_effect_free(op)
+    return not isinstance(op, reads_only) and not is_pure(op)
 
 
 def _is_apart(read: SSAValue, stored: SSAValue) -> bool:
@@ -570,7 +569,7 @@ def _is_known_to_all(op: Operation) -> bool:
     while around is not None and not isinstance(around, KernelOp):
         if isinstance(around, scf.IfOp):
             condition = around.cond.owner
-            if isinstance(condition, Operation) and not is_side_effect_free(condition):
+            if isinstance(condition, Operation) and not is_pure(condition):
                 return False
         around = around.parent_op()
     return True

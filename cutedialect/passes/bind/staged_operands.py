@@ -138,10 +138,11 @@ class StagedOperands(KernelBinding):
         and where warpgroups start to read it.
         """
         found: list[Layout] = []
+        staged = expression_of(tile)
         for op, bound in self.atoms.items():
             for which, value, units in zip("ab", (op.a, op.b), bound.units, strict=True):
                 other, turns = untransposed(value)
-                if expression_of(other) != expression_of(tile):
+                if expression_of(other) != staged:
                     continue
                 shape = shape_of(value.type)
                 if isinstance(bound.atom, WgmmaAtom):

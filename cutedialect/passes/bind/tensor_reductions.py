@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tensor_map import check_reduction
 from cutedialect.dialects.cute import AtomicOp, CopyOp, MemberOp, MemRefType
+from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.element_names import element_name
 from cutedialect.passes.bind.tensor_maps import has_tensor_map, tile_of_tensor
 
@@ -59,7 +59,7 @@ def _accesses(kernel_argument: SSAValue) -> list[Operation]:
     pending = [kernel_argument]
     while pending:
         for use in pending.pop().uses:
-            if is_side_effect_free(use.operation):
+            if is_pure(use.operation):
                 pending += [each for each in use.operation.results if _is_memory(each)]
             else:
                 found.append(use.operation)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation
-from xdsl.traits import is_side_effect_free
+
+from cutedialect.dialects.effects import is_pure
 
 
 def sink_past_loops(block: Block) -> None:
@@ -29,7 +30,7 @@ def _sink_past(block: Block, loop: Operation) -> None:
     op = loop.prev_op
     while op is not None:
         before = op.prev_op
-        if not op.regions and op.results and is_side_effect_free(op) and _is_used_in(op, behind):
+        if not op.regions and op.results and is_pure(op) and _is_used_in(op, behind):
             op.detach()
             block.insert_op_after(op, loop)
             behind.add(op)

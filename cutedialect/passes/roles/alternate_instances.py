@@ -20,10 +20,10 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
-from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocSmemOp, FindOp, FragmentType, KernelOp, MemberOp, StageOp
+from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerWaitOp,
@@ -186,7 +186,7 @@ def _is_scalar(op: Operation) -> bool:
     """Whether an op only computes numbers or names tiles of memory."""
     return (
         not op.regions
-        and is_side_effect_free(op)
+        and is_pure(op)
         and not any(isinstance(result.type, FragmentType) for result in op.results)
     )
 

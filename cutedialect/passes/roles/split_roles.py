@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, MapOp
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
+from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 
@@ -111,7 +111,7 @@ def sweep(block: Block) -> None:
         if (
             op.results
             and not any(True for result in op.results for _ in result.uses)
-            and is_side_effect_free(op)
+            and is_pure(op)
         ):
             op.detach()
             op.erase()

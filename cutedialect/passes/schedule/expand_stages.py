@@ -23,12 +23,11 @@ from collections.abc import Mapping, Sequence
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.traits import is_side_effect_free
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, FragmentType, GemmOp
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
-from cutedialect.dialects.effects import used_by
+from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWaitOp
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.roles.split_roles import sweep
@@ -65,7 +64,7 @@ def expand_stages(role: RoleOp) -> None:
 
 def _has_order(trip: Sequence[Operation]) -> bool:
     """Whether every op of a trip that does something has its place in it."""
-    acting = [op for op in trip if not is_side_effect_free(op)]
+    acting = [op for op in trip if not is_pure(op)]
     return bool(acting) and all(order_of(op) is not None for op in acting)
 
 

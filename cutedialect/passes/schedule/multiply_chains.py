@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -45,7 +44,7 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     YieldOp,
 )
-from cutedialect.dialects.effects import used_by, written, written_by
+from cutedialect.dialects.effects import is_pure, used_by, written, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.insertion import insert_after
 from cutedialect.passes.remarks import remark
@@ -188,7 +187,7 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
             raise _DeclinedError(op, f"{op.name} is more than arithmetic on registers")
     numbers, _ = producers_of(late, body)
     for op in numbers:
-        if not is_side_effect_free(op):
+        if not is_pure(op):
             raise _DeclinedError(op, f"what comes a trip later takes the result of {op.name}")
     if stages < 2 and _read(late) & _read(rest + before) & _filled(loop):
         raise _DeclinedError(
@@ -276,7 +275,7 @@ def is_plain(op: Operation) -> bool:
     if isinstance(op, AnyOp):
         return op.local is not None if op.warps is None else op.warps.value.data == 1
     kinds = (MapOp, ReduceOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp)
-    return isinstance(op, kinds) or is_side_effect_free(op)
+    return isinstance(op, kinds) or is_pure(op)
 
 
 def _is_local(op: Operation, stored: set[SSAValue]) -> bool:
@@ -343,4 +342,4 @@ def _is_narrow(op: Operation) -> bool:
         tile = op.fragment if isinstance(op, FillOp) else op.results[0]
         assert isinstance(tile.type, FragmentType)
         return 1 in tile.type.shape
-    return not op.regions and is_side_effect_free(op)
+    return not op.regions and is_pure(op)

@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import (
     AllocSmemOp,
@@ -35,7 +34,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     ScheduleAttr,
 )
-from cutedialect.dialects.effects import written_by
+from cutedialect.dialects.effects import is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import roles_of
@@ -149,8 +148,7 @@ def _movable(loop: scf.ForOp, writers: list[CopyOp]) -> list[CopyOp]:
         feeding = _producers(loop, [writer])
         reads = [each.operands[0] for each in feeding if isinstance(each, CopyOp | LoadOp)]
         is_plain = all(
-            each is writer or isinstance(each, LoadOp) or is_side_effect_free(each)
-            for each in feeding
+            each is writer or isinstance(each, LoadOp) or is_pure(each) for each in feeding
         )
         if is_plain and not any(root_of(each) in stored for each in reads if _in_memory(each)):
             found.append(writer)

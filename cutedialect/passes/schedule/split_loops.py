@@ -26,9 +26,9 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import GemmOp, KernelOp
+from cutedialect.dialects.effects import is_pure
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.split_roles import sweep
 from cutedialect.passes.scalar_ops import ScalarBuilder
@@ -217,7 +217,7 @@ def _is_the_same(loop: scf.ForOp, value: SSAValue) -> bool:
     return (
         isinstance(op, Operation)
         and not op.regions
-        and is_side_effect_free(op)
+        and is_pure(op)
         and all(_is_the_same(loop, each) for each in op.operands)
     )
 

@@ -17,10 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, Region, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import FragmentType, MemRefType, StageOp
-from cutedialect.dialects.effects import used_by, written_by
+from cutedialect.dialects.effects import is_pure, used_by, written_by
 from cutedialect.dialects.pipeline import IndexOp
 from cutedialect.passes.synchronize.memory_views import root_of
 
@@ -91,9 +90,9 @@ def _is_number(op: Operation) -> bool:
     """
     if isinstance(op, scf.YieldOp):
         return True
-    tiles = any(isinstance(each.type, FragmentType) for each in (*op.operands, *op.results))
-    is_pure = is_side_effect_free(op) and not op.regions and not tiles
-    return is_pure and not isinstance(op, IndexOp | StageOp)
+    if op.regions or not is_pure(op) or isinstance(op, IndexOp | StageOp):
+        return False
+    return not any(isinstance(each.type, FragmentType) for each in (*op.operands, *op.results))
 
 
 def _among(ops: Mapping[Operation, int], op: Operation | None) -> Operation | None:
@@ -190,17 +189,22 @@ def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
     made |= {*versions_of(ops)}
     used = [_touched(op) for op in ops]
     changed = [_roots(written_by(op)) for op in ops]
-    orders = orders_of(ops)
+    orders, stages = orders_of(ops), [stage_of(op) for op in ops]
     keys = [(orders[op], at) for at, op in enumerate(ops)]
+    acts = [not _is_number(op) for op in ops]
     for i, u in enumerate(ops):
         for j, v in enumerate(ops):
-            acts = not (_is_number(u) or _is_number(v))
-            shared = (changed[i] & used[j]) | (used[i] & changed[j]) if acts else set[SSAValue]()
-            later = stage_of(v) - stage_of(u)
-            depends = j > i and (shared or not used[j].isdisjoint(u.results))
-            if depends and (later < 0 or (later == 0 and keys[i] > keys[j])):
+            later = stages[j] - stages[i]
+            behind = keys[i] > keys[j]
+            early = j > i and (later < 0 or (later == 0 and behind))
+            early_next = later < -1 or (later == -1 and behind)
+            if not (early or early_next):
+                continue
+            both = acts[i] and acts[j]
+            shared = (changed[i] & used[j]) | (used[i] & changed[j]) if both else set[SSAValue]()
+            if early and (shared or not used[j].isdisjoint(u.results)):
                 return u, v
-            if shared - made and (later < -1 or (later == -1 and keys[i] > keys[j])):
+            if early_next and shared - made:
                 return u, v
     return None
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -27,7 +26,7 @@ from cutedialect.dialects.cute_nvgpu import (
     WgmmaFenceOp,
     WgmmaWaitOp,
 )
-from cutedialect.dialects.effects import used_by
+from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
@@ -140,7 +139,7 @@ def body_of(loop: scf.ForOp | scf.WhileOp) -> Block | None:
         and before.args[0].type == i32
         and isinstance(check, scf.ConditionOp)
         and list(check.args) == [before.args[0]]
-        and all(op is check or is_side_effect_free(op) for op in before.ops)
+        and all(op is check or is_pure(op) for op in before.ops)
         and not any(True for _ in loop.results[0].uses)
     )
     return after if is_simple else None
@@ -225,7 +224,7 @@ def _lead(ops: Sequence[Operation]) -> _Lead | None:
         elif isinstance(op, StageOp) and op.index in bound:
             stages.append(op)
             bound.add(op.result)
-        elif is_side_effect_free(op) and not used & bound:
+        elif is_pure(op) and not used & bound:
             scalars.append(op)
         else:
             return None
@@ -295,7 +294,7 @@ def _hoisted(
     for op in reversed(ops):
         if wanted.isdisjoint(op.results):
             continue
-        if op.regions or not is_side_effect_free(op) or not bound.isdisjoint(op.operands):
+        if op.regions or not is_pure(op) or not bound.isdisjoint(op.operands):
             return None
         found.insert(0, op)
         wanted |= {*op.operands}

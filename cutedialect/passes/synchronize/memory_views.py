@@ -9,9 +9,9 @@ from collections.abc import Hashable
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import is_side_effect_free
 
 from cutedialect.dialects.cute import LocalTileOp, MemRefType, SubviewOp
+from cutedialect.dialects.effects import is_pure
 
 Expression = Hashable
 
@@ -19,7 +19,7 @@ Expression = Hashable
 def root_of(view: SSAValue) -> SSAValue:
     """The buffer, tensor or group of tensors that a view lies in."""
     owner = view.owner
-    while isinstance(owner, Operation) and owner.operands and is_side_effect_free(owner):
+    while isinstance(owner, Operation) and owner.operands and is_pure(owner):
         view = owner.operands[0]
         owner = view.owner
     return view
@@ -35,7 +35,7 @@ def expression_of(value: SSAValue) -> Expression:
     from outside of pure code are.
     """
     owner = value.owner
-    if not isinstance(owner, Operation) or not is_side_effect_free(owner) or owner.regions:
+    if not isinstance(owner, Operation) or not is_pure(owner) or owner.regions:
         return value
     if isinstance(owner, arith.ConstantOp):
         return owner.value
@@ -77,7 +77,7 @@ def _chain(view: SSAValue) -> list[Operation]:
     """The ops that lead from a tensor to a view of it."""
     found: list[Operation] = []
     owner = view.owner
-    while isinstance(owner, Operation) and owner.operands and is_side_effect_free(owner):
+    while isinstance(owner, Operation) and owner.operands and is_pure(owner):
         found.append(owner)
         owner = owner.operands[0].owner
     return found[::-1]
@@ -126,6 +126,6 @@ def varies(value: SSAValue, loop: Operation) -> bool:
         return parent is loop or (parent is not None and loop.is_ancestor(parent))
     if not loop.is_ancestor(owner):
         return False
-    if not is_side_effect_free(owner) or owner.regions:
+    if not is_pure(owner) or owner.regions:
         return True
     return any(varies(operand, loop) for operand in owner.operands)

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import IsTerminator, is_side_effect_free
+from xdsl.traits import IsTerminator
 
 from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, MapOp, MemRefType
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
-from cutedialect.dialects.effects import Unit, effects_of, written
+from cutedialect.dialects.effects import Unit, effects_of, is_pure, written
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.synchronize.memory_views import root_of
@@ -261,7 +261,7 @@ def _follows(one: Operation, other: Operation) -> bool:
     op = one.next_op
     while op is not None and op is not other:
         values = (*op.operands, *op.results)
-        if not is_side_effect_free(op) or any(isinstance(v.type, FragmentType) for v in values):
+        if not is_pure(op) or any(isinstance(v.type, FragmentType) for v in values):
             return False
         op = op.next_op
     return op is other
