@@ -2,6 +2,8 @@
 
     python -m benchmarks.attention [--only REGEX] [--quick] [--rounds N] [--runs N] [--schedule S]
                                    [--json FILE] [--plot FILE] [--check]
+    python -m benchmarks.attention --seed N [--budget SECONDS] [--only REGEX] [--scale F]
+                                   [--json FILE] [--check]
 
 Ours and the yardstick, the faster of cuDNN and flash through scaled_dot_product_attention, run
 interleaved in one process, as CUDA graphs over random inputs rotated past three times L2. A ratio
@@ -17,11 +19,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from .attention_drawn import table
 from .supervisor import Supervisor
 from .table import run
 
 
 def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if any(each.split("=")[0] == "--seed" for each in given):
+        return table(__doc__).run(given, supervisor)
     title = "Attention, ratio to the better of cuDNN and flash"
     return run("attention", title, __doc__, arguments, supervisor)
 

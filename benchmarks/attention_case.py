@@ -1,9 +1,10 @@
 """Attention as cases: cuDNN and flash through torch's scaled_dot_product_attention against
 `cute.attention`; where they have no such kernel, ours against itself or against the memory.
 
-A window, which they do not have, is measured against their whole causal problem, or against ours,
-packed sequences against the same tokens in equal lengths, each in proportion to the scores that
-have to be computed. Decoding is measured against the time in which the memory delivers k and v.
+Where a case does not say who is to be compared with, a window is measured against their whole
+causal problem, or against ours, packed sequences against the same tokens in equal lengths, each in
+proportion to the scores that have to be computed; decoding against the time in which the memory
+delivers k and v.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from .attention_reference import deviations, exact, rounded
+from .attention_peers import CUDNN_PACKED, FLASH_DIRECT, cudnn_packed, flash
+from .attention_reference import deviations, exact, rounded, units
+from .attention_values import NORMAL, shaped
 from .case import Call, Case, Maker
 from .inputs import TYPES, seeded
 
@@ -22,6 +25,11 @@ _BACKENDS = {CUDNN: "CUDNN_ATTENTION", FLASH: "FLASH_ATTENTION"}
 _REPEATED = ", heads repeated"
 WHOLE, EQUAL = "full causal", "equal lengths"
 _BITS = {"bf16": 16, "f16": 16, "e4m3": 8}
+
+
+def repeated(name: str) -> str:
+    """The library of that name on a head of k and v for each of q."""
+    return name + _REPEATED
 
 
 @dataclass
@@ -59,7 +67,10 @@ class Attention(Case):
     """`heads` are those of q and those of k and v, `rows` and `keys` the lengths of the sequences,
     unless `packed` names them all; `depth` is the head dimension. A row sees `window` keys before
     its own; `of_ours` compares that with our own whole causal problem. Pages of `page` keys, if
-    any, are in random order.
+    any, are in random order. `values` and `size` say how scores are distributed
+    (`attention_values.py`), `against` who is compared with, where it is not the usual ones, and
+    `label` is the end of the name. `ways` are `maxima` that are forced beside the default. With
+    `draws` nothing is timed: errors of so many inputs are pooled.
     """
 
     batch: int = 1
@@ -72,6 +83,12 @@ class Attention(Case):
     of_ours: bool = False
     packed: tuple[int, ...] = ()
     page: int = 0
+    values: str = NORMAL
+    size: float = 1.0
+    against: tuple[str, ...] = ()
+    label: str = ""
+    ways: tuple[str, ...] = ()
+    draws: int = 0
 
     kind = "attention"
 
@@ -84,7 +101,8 @@ class Attention(Case):
             mask = f"window {self.window}{' of ours' * self.of_ours}"
         pages = f" page {self.page}" if self.page else ""
         heads = f"{q}" if q == kv else f"{q}/{kv}"
-        return f"{size} {heads}x{self.depth} {mask}{pages} {self.dtype}"
+        label = f" {self.label}" if self.label else ""
+        return f"{size} {heads}x{self.depth} {mask}{pages} {self.dtype}{label}"
 
     @property
     def sequences(self) -> tuple[tuple[int, int], ...]:
@@ -107,10 +125,16 @@ class Attention(Case):
 
     @property
     def starved(self) -> bool:
-        return self.rows == 1
+        return self.rows == 1 and not self.against
+
+    @property
+    def rivals(self) -> dict[str, str]:
+        return {way: f"maxima = {way}" for way in self.ways}
 
     @property
     def yardsticks(self) -> tuple[str, ...]:
+        if self.against:
+            return self.against
         if self.starved:
             return ()
         if self.of_ours:
@@ -120,7 +144,7 @@ class Attention(Case):
         if self.dtype == "e4m3":
             return (CUDNN,)
         direct = (CUDNN, FLASH)
-        return direct if self.group == 1 else direct + tuple(name + _REPEATED for name in direct)
+        return direct if self.group == 1 else direct + tuple(map(repeated, direct))
 
     @property
     def group(self) -> int:
@@ -129,6 +153,8 @@ class Attention(Case):
 
     @property
     def companions(self) -> tuple[Attention, ...]:
+        if self.against:
+            return ()
         if self.window is not None:
             return (replace(self, window=None, of_ours=False),)
         if self.packed:
@@ -147,10 +173,13 @@ class Attention(Case):
         kind, out_kind = (getattr(torch, name) for name in self.types)
 
         def normal(shape: Sequence[int]) -> Any:
-            return torch.randn(shape, generator=generator, device="cuda").to(kind)
+            return torch.randn(shape, generator=generator, device="cuda")
 
         q_shape, k_shape = self.shapes
-        q, k, v = normal(q_shape), normal(k_shape), normal(k_shape)
+        q, k, v = normal(q_shape), normal(k_shape), normal(k_shape).to(kind)
+        if (self.values, self.size) != (NORMAL, 1):
+            q, k = shaped(torch, generator, self.values, self.size, q, k)
+        q, k = q.to(kind), k.to(kind)
         made = Tensors(q, k, v, torch.empty(q_shape, dtype=out_kind, device="cuda"), {})
         if self.packed:
             offsets = torch.tensor(self._offsets(), dtype=torch.int32, device="cuda")
@@ -186,19 +215,22 @@ class Attention(Case):
         return exact(torch, self, operands)
 
     def errors(self, torch: Any, operands: Tensors, exact: Sequence[Any]) -> tuple[float, ...]:
-        return deviations(torch, self, operands, exact)
+        found = deviations(torch, self, operands, exact)
+        return (*found, units(torch, self, operands, exact)) if self.draws else found
 
     def allowance(self, torch: Any, operands: Tensors, exact: Sequence[Any]) -> tuple[float, ...]:
-        return rounded(torch, self, operands, exact)
+        return () if self.draws else rounded(torch, self, operands, exact)
 
     def theirs(self, torch: Any) -> dict[str, Maker]:
         makers: dict[str, Callable[[str], Call]] = {
             CUDNN: lambda name: self._torch(torch, name),
             FLASH: lambda name: self._torch(torch, name),
-            CUDNN + _REPEATED: lambda _: self._torch_repeated(torch, CUDNN),
-            FLASH + _REPEATED: lambda _: self._torch_repeated(torch, FLASH),
+            repeated(CUDNN): lambda _: self._torch_repeated(torch, CUDNN),
+            repeated(FLASH): lambda _: self._torch_repeated(torch, FLASH),
             WHOLE: lambda _: self.companions[0].ours(None),
             EQUAL: lambda _: self._equal(),
+            FLASH_DIRECT: lambda _: flash(torch, self),
+            CUDNN_PACKED: lambda _: cudnn_packed(torch, self),
         }
         return {name: lambda name=name: makers[name](name) for name in self.yardsticks}
 

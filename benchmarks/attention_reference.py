@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import frexp, inf
 from typing import TYPE_CHECKING, Any
 
 from .accuracy import double
@@ -48,6 +48,22 @@ def deviations(
 ) -> tuple[float, float]:
     """(largest, mean) absolute error of the output in the sampled rows."""
     return _errors(torch, case, operands, exact, lambda piece: piece.out)
+
+
+def units(torch: Any, case: Attention, operands: Tensors, exact: Sequence[Any]) -> float:
+    """The largest error of the sampled rows in units in the last place of the exact value there."""
+    found: list[tuple[float, float]] = []
+    for piece, wanted in zip(_pieces(torch, case, operands), exact, strict=True):
+        apart = (double(piece.out) - wanted).abs().reshape(-1)
+        at = apart.argmax()
+        error, value = float(apart[at].item()), float(wanted.reshape(-1)[at].item())
+        found.append((error, error / _unit(torch.finfo(piece.out.dtype), value)))
+    return max(found)[1]
+
+
+def _unit(kind: Any, value: float) -> float:
+    """What the last place of a value of a type stands for."""
+    return kind.eps * max(2.0 ** (frexp(value)[1] - 1), kind.smallest_normal)
 
 
 def rounded(

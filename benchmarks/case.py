@@ -5,7 +5,7 @@ who computes it. Measuring, tabulating and sweeping know no more of a problem th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -69,6 +69,16 @@ class Case(ABC):
     def share(self) -> float:
         """Our work over that of the yardstick, which may compute another problem."""
         return 1.0
+
+    @property
+    def rivals(self) -> Mapping[str, str]:
+        """Schedules of ours that are timed beside the default where a table is drawn, by name."""
+        return {}
+
+    @property
+    def draws(self) -> int:
+        """Inputs of which errors are pooled, and nothing is timed; 0 for a case that is timed."""
+        return 0
 
     @property
     def calls(self) -> int:

@@ -214,17 +214,19 @@ def described(case: Case) -> str | dict[str, Any]:
     """A case as a request names it: a listed one by its name, a drawn one by its fields."""
     if any(case is other for other in (*CASES, *EXTRAS)):
         return case.name
-    assert isinstance(case, Gemm | Streaming)
-    return asdict(case) | ({"kind": case.kind} if isinstance(case, Streaming) else {})
+    assert isinstance(case, Gemm | Streaming | Attention)
+    return asdict(case) | {"kind": case.kind}
 
 
 def case_of(description: str | Mapping[str, Any]) -> Case:
     """The inverse of `described`, also after JSON made lists of tuples."""
     if isinstance(description, str):
         return named(description)
-    if description.get("kind") == Streaming.kind:
-        fields: dict[str, Any] = {k: v for k, v in description.items() if k != "kind"}
-        fields["shape"] = tuple(description["shape"])
-        return Streaming(**fields)
-    group = tuple(tuple(sizes) for sizes in description["group"])
-    return Gemm(**dict(description) | {"sizes": tuple(description["sizes"]), "group": group})
+    kind = {each.kind: each for each in (Gemm, Streaming, Attention)}[description["kind"]]
+    fields = {name: _hashable(value) for name, value in description.items() if name != "kind"}
+    return kind(**fields)
+
+
+def _hashable(value: Any) -> Any:
+    """Lists as tuples."""
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value

@@ -51,8 +51,12 @@ def measure(
 
     Raises DeviceLostError, with the results so far, when the context does not survive a contender.
     """
+    if case.draws:
+        return _pooled(torch, case, makers, tell)
     tell("inputs")
-    sets = [case.make_operands(torch, seed) for seed in range(rotation(torch, case))]
+    # A batch of launches uses no more.
+    count = min(rotation(torch, case), launches_for(case, plan))
+    sets = [case.make_operands(torch, seed) for seed in range(count)]
     ref = reference(torch, case, sets[0])
     results: list[Result] = []
     calls: dict[str, Call] = {}
@@ -73,6 +77,36 @@ def measure(
         for result in live:
             result.failure = f"while timing: {reason(error)}"
         _survived(torch, results)
+    return results
+
+
+def _pooled(
+    torch: Any, case: Case, makers: dict[str, Maker], tell: Callable[[str], None]
+) -> list[Result]:
+    """Errors of so many inputs as one: (largest, mean, the largest in units in the last place)."""
+    found: dict[str, list[tuple[float, ...]]] = {name: [] for name in makers}
+    failures: dict[str, str] = {}
+    for seed in range(case.draws):
+        tell("inputs")
+        operands = case.make_operands(torch, seed)
+        ref = reference(torch, case, operands)
+        for name, make in makers.items():
+            tell(name)
+            try:
+                if name not in failures:
+                    one = Result(name)
+                    _checked(torch, make, [operands], ref, one)
+                    found[name].append(tuple(one.errors))
+            except Exception as error:
+                failures[name] = reason(error)
+                _survived(torch, [Result(name, failure=failures[name])])
+    results: list[Result] = []
+    for name, errors_of in found.items():
+        result = Result(name, failure=failures.get(name))
+        if result.failure is None:
+            largest, _, units = max(errors_of)
+            result.errors = [largest, sum(each[1] for each in errors_of) / case.draws, units]
+        results.append(result)
     return results
 
 

@@ -21,6 +21,12 @@ def line_of(row: Row) -> str:
     if row.failure is not None:
         theirs = _number(row.yardstick_tflops, 16, 1)
         return f"{row.case.name:32} {theirs}  FAILED  {row.failure}"
+    if row.pooled is not None:
+        mean, largest, units = row.pooled
+        return (
+            f"{row.case.name:32} errors over {row.yardstick}'s: mean {mean:.2f}, largest "
+            f"{largest:.2f} ({units:.2f} units in the last place)  {row.verdict}"
+        )
     spread = "" if row.spread is None else f"{row.spread[0]:.3f}-{row.spread[1]:.3f}"
     hbm = f"{100 * row.bandwidth:.0f}%" if row.case.starved and row.bandwidth else ""
     error = "" if row.error is None else f"{row.error:.3g}/{row.allowance:.3g}"

@@ -15,6 +15,8 @@ from .contenders import OURS
 # HBM3 of an H100 SXM5, and the share of it that a memory-bound row aims at.
 PEAK_BANDWIDTH = 3.35e12
 BANDWIDTH_GOAL = 0.8
+# Pooled errors may be so many times the yardstick's.
+_MEAN_ERROR, _LARGEST_ERROR = 1.3, 1.3
 
 
 @dataclass
@@ -24,7 +26,9 @@ class Row:
 
     `yardstick` is the name of the fastest one, empty where it is the memory; `allowance` the error
     that ours may have twice. `failure` is why ours has no times; `right` is None when nothing was
-    computed. `peers` maps a peer to its median ratio to the yardstick, or to why it has none.
+    computed. `pooled` are, of a case whose errors are pooled, the mean and the largest error over
+    those of the yardstick, and the largest in units in the last place. `peers` maps a peer to its
+    median ratio to the yardstick, or to why it has none.
     """
 
     case: Case
@@ -43,6 +47,7 @@ class Row:
     watts: float | None = None
     resources: str = ""
     yardstick: str = ""
+    pooled: tuple[float, float, float] | None = None
 
     @property
     def ratios(self) -> list[float]:
@@ -96,7 +101,14 @@ class Row:
     def passed(self) -> bool:
         return self.verdict in ("goal", "gate", "right")
 
-    def pooled(self, other: Row) -> Row:
+    @property
+    def of_best(self) -> float | None:
+        """Our rate over that of the fastest other schedule of ours; None without any."""
+        rivals = [self.peers.get(name) for name in self.case.rivals]
+        rates = [rate for rate in rivals if isinstance(rate, float)]
+        return self.ratio / max(rates) if rates and self.ratio is not None else None
+
+    def joined(self, other: Row) -> Row:
         """The rounds of two runs of one case as one row; a failure of either stays."""
         assert self.case == other.case
         merged = Row(**{name: getattr(other, name) for name in self.__dataclass_fields__})
@@ -112,7 +124,15 @@ class Row:
         data["case"] = self.case.name
         data["section"] = self.case.section
         data["gate"], data["goal"] = self.case.gate, self.case.goal
-        for name in ("ratio", "spread", "tflops", "yardstick_tflops", "bandwidth", "verdict"):
+        for name in (
+            "of_best",
+            "ratio",
+            "spread",
+            "tflops",
+            "yardstick_tflops",
+            "bandwidth",
+            "verdict",
+        ):
             data[name] = getattr(self, name)
         # JSON has no infinity; the verdict says what such an error means.
         for name in ("error", "allowance"):
@@ -120,10 +140,29 @@ class Row:
         return data
 
 
+def _row_of_errors(case: Case, answer: dict[str, Any]) -> Row:
+    """The row of a case whose errors are pooled."""
+    results = {result["name"]: result for result in answer["results"]}
+    row = Row(case, resources=answer.get("resources", {}).get(OURS, ""))
+    mine, theirs = results.get(OURS), results.get(case.yardsticks[0])
+    for result in (theirs, mine):
+        if result is None or result["failure"] is not None:
+            row.failure = answer.get("failure") or (result or {}).get("failure") or "not reached"
+    if row.failure is None and mine is not None and theirs is not None:
+        (largest, mean, units), (their_largest, their_mean, _) = mine["errors"], theirs["errors"]
+        row.error, row.allowance, row.yardstick = mean, their_mean, theirs["name"]
+        row.pooled = mean / their_mean, largest / their_largest, units
+        small = largest <= _LARGEST_ERROR * their_largest or units <= 1
+        row.right = mean <= _MEAN_ERROR * their_mean and small
+    return row
+
+
 def row_of(case: Case, answer: dict[str, Any], name: str = OURS, alone: bool = False) -> Row:
     """The row that the worker's answer holds for the contender `name`; `alone`: without a
     yardstick.
     """
+    if case.draws:
+        return _row_of_errors(case, answer)
     results = {result["name"]: result for result in answer["results"]}
     row = Row(case, resources=answer.get("resources", {}).get(name, ""))
     mine, theirs = results.get(name), _yardstick(case, results)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from .gemm_case import Gemm
+from .strata import Stratum
 
 # (columns, depth) of the layers of language models: projections of attention, up and down.
 _LAYERS = (
@@ -32,23 +32,6 @@ _SKINNY = (
 )  # fmt: skip
 _EXTENTS = (32, 6200)
 _MAJORS = ("NN", "NT", "TT")
-
-
-@dataclass(frozen=True)
-class Stratum:
-    """Rows of one kind and what is asked of their ratios: a geometric `mean`, a share of rows that
-    reach `most`, all of them `least`; `goal` is the mean aimed at. A gate of 0 is none. `copies` is
-    the share of a device copy's rate that a row may reach instead of a ratio, after 3 us.
-    """
-
-    section: str
-    count: int
-    mean: float
-    most: float
-    least: float
-    goal: float
-    copies: float = 0.0
-    share: float = 0.95
 
 
 STRATA = (

@@ -85,7 +85,7 @@ def run(
                         None,
                     )
                     if case.name in rows:
-                        row = rows[case.name].pooled(row)
+                        row = rows[case.name].joined(row)
                     rows[case.name] = row
                     progress.clear()
                     print(line_of(row), flush=True)

@@ -87,6 +87,9 @@ class Tensor:
     def max(self):
         return Tensor(np.max(self.array))
 
+    def argmax(self):
+        return Tensor(np.argmax(self.array))
+
     def any(self):
         return bool(np.any(self.array))
 
@@ -364,6 +367,7 @@ def torch(device):
         tensor=lambda values, *, dtype, device: Tensor(np.array(values, dtype)),
         rand=lambda shape, *, generator, device: Tensor(generator.random.random(shape, np.float32)),
         randperm=lambda count, *, generator, device: Tensor(generator.random.permutation(count)),
+        finfo=ml_dtypes.finfo,
         nn=Libraries(device),
         mm=plain,
         bmm=plain,

@@ -115,11 +115,11 @@ def test_failures_keep_their_reasons():
 
 
 def test_runs_are_pooled():
-    pooled = row([0.2], [0.2]).pooled(row([0.1, 0.1], [0.2, 0.2]))
-    assert pooled.ratios == pytest.approx([1, 2, 2])
-    assert pooled.ratio == 2
-    assert row([0.2]).pooled(row([0.2], right=False)).right is False
-    assert row([0.2]).pooled(Row(CASE, failure="hang")).failure == "hang"
+    joined = row([0.2], [0.2]).joined(row([0.1, 0.1], [0.2, 0.2]))
+    assert joined.ratios == pytest.approx([1, 2, 2])
+    assert joined.ratio == 2
+    assert row([0.2]).joined(row([0.2], right=False)).right is False
+    assert row([0.2]).joined(Row(CASE, failure="hang")).failure == "hang"
 
 
 def test_the_summary_names_what_did_not_pass():
