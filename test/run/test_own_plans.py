@@ -138,21 +138,147 @@ def test_plans_that_cannot_be_are_refused(rows, message):
         compiled(f"roles = ({rows})")
 
 
-def test_a_choice_among_tiles_stays_in_its_role():
-    """A branch that one role decides on its tiles cannot steer another one yet."""
+@pytest.mark.parametrize("more", ["", " updates"])
+def test_a_lazy_maximum_decides_for_another_role(more):
+    """Attention of the library: `any` of main's tiles steers what the multiplying role rescales."""
+    rng = np.random.default_rng(5)
+    q, k, v = (rng.standard_normal((1, 1, rows, 64)).astype(np.float16) for rows in (70, 150, 150))
+    plan = APART.replace("multiplies", "multiplies" + more)
+    got = cute.attention(3 * q, k, v, arch="sm_90a", backend="emulator", schedule=plan)
+    scores = 3 / 8 * q[0, 0].astype(np.float64) @ k[0, 0].T
+    p = np.exp(scores - scores.max(1)[:, None])
+    exact = p @ v[0, 0] / p.sum(1)[:, None]
+    assert np.abs(got[0, 0] - exact).max() <= 2e-3 * np.abs(exact).max()
+
+
+def test_who_tells_conditions():
+    """Main votes with all of its warps, and each role that a condition steers receives it."""
+    kernel, _ = drawn(0)
+    specs = [cute.TensorSpec((None, None), cute.f16)] * 3
+    kernel = cute.compile(
+        kernel, *specs, cute.TensorSpec((None, None), cute.f32), arch="sm_90a", schedule=APART
+    )
+    text = kernel.stages["cute-synchronize"]
+    parts = dict(zip(*[iter(re.split(r'pipeline\.role "(\w+)"', text)[1:])] * 2, strict=True))
+    told = len(re.findall("pipeline.send", parts["main"]))
+    assert told == len(re.findall("cute.any", parts["main"])) > 0
+    assert "cute.any" not in parts["mma"]
+    assert len(re.findall("pipeline.receive", parts["mma"])) == told
+
+
+@pytest.mark.parametrize(
+    "schedule", ["roles = alternate", "roles = (load 1 @40: loads; main 2x* @216: rest)"]
+)
+def test_teams_that_take_turns_tell_no_conditions(schedule):
+    kernel, _ = drawn(0)
+    specs = [cute.TensorSpec((None, None), cute.f16)] * 3
+    with pytest.raises(cute.CompileError, match=r"one team in each role.*whose teams take turns"):
+        cute.compile(
+            kernel, *specs, cute.TensorSpec((None, None), cute.f32), arch="sm_90a",
+            schedule=f"{schedule}, scheduler = persistent",
+        )  # fmt: skip
+
+
+PLANS = [
+    APART,
+    APART.replace("multiplies", "multiplies updates"),
+    "roles = (load 1 @40: loads; updating 4 @216: updates; main * @240: rest)",
+    "roles = (load 1 @56: loads; main * @248: rest)",
+]
+
+
+def drawn(seed):
+    """A kernel in which conditions of tiles steer what other roles do, and its result: each step
+    of a loop multiplies into one of two tiles, perhaps again, scales it, counts trips of a loop.
+    """
+    rng = np.random.default_rng(seed)
+    steps = []
+    for _ in range(int(rng.integers(1, 3))):
+        kind = str(rng.choice(["branch", "nested", "count", "choose", "otherwise"]))
+        bound, scale = int(rng.integers(-12, 13)), float(rng.choice([0.5, 2.0]))
+        steps.append((kind, bound, scale))
 
     @cute.kernel
-    def skipping(A, B, C, Y):
-        m, n = cute.tile_index(Y, (64, 64))
-        first, second = cute.zeros((64, 64)), cute.zeros((64, 64))
-        cute.gemm(cute.local_tile(A, (64, 32), (m, 0)), cute.local_tile(B, (32, 64), (0, n)), first)
-        with cute.when(cute.any(first > 0.0)):
-            cute.gemm(first.to(A.dtype), cute.local_tile(C, (64, 64), (0, n)), second)
-        cute.copy(second, cute.local_tile(Y, (64, 64), (m, n)))
+    def kernel(A, B, C, Y):
+        m, n = cute.tile_index(Y, (64, 32))
+        a, b = cute.local_tile(A, (64, 32), (m, None)), cute.local_tile(B, (32, 32), (None, 0))
+        c = cute.local_tile(C, (32, 32), (None, n))
+        first, second = cute.zeros((64, 32)), cute.zeros((64, 32))
+        for k in cute.range(a.tiles):
+            cute.gemm(a[k], b[k], first)
+            for kind, bound, scale in steps:
+                high = cute.any(first > float(bound))
+                if kind == "count":
+                    for j in cute.range(cute.where(high, 2, 1)):
+                        cute.gemm(first.to(A.dtype), c[j], second)
+                    continue
+                if kind == "choose":
+                    low = cute.any(second < float(bound))
+                    with cute.when(high & low):
+                        second.assign(second * scale)
+                    continue
+                with cute.when(high):
+                    if kind == "nested":
+                        with cute.when(cute.any(second > float(bound))):
+                            cute.gemm(first.to(A.dtype), c[0], second)
+                    else:
+                        cute.gemm(first.to(A.dtype), c[1], second)
+                    first.assign(cute.where(first > 8.0, 1.0, first))
+                if kind == "otherwise":
+                    with cute.when(~high):
+                        cute.gemm(first.to(A.dtype), c[0], second)
+            second.assign(cute.minimum(cute.maximum(second, -64.0), 64.0))
+        cute.copy(second, cute.local_tile(Y, (64, 32), (m, n)))
 
-    shapes = ((None, 32), (32, None), (64, None))
-    specs = [cute.TensorSpec(shape, cute.f16) for shape in shapes]
-    with pytest.raises(cute.CompileError, match="computed from tiles to stay in their role"):
-        cute.compile(
-            skipping, *specs, cute.TensorSpec((None, None), cute.f32), arch="sm_90a", schedule=APART
-        )
+    def expected(a, b, c):
+        first, second = np.zeros((64, 32)), np.zeros((64, 32))
+        for k in range(0, a.shape[1], 32):
+            first = first + a[:, k : k + 32].astype(np.float64) @ b[k : k + 32]
+            for kind, bound, scale in steps:
+                high = (first > bound).any()
+                parts = [
+                    first.astype(np.float16).astype(np.float64) @ c[i : i + 32] for i in (0, 32)
+                ]
+                if kind == "count":
+                    second = second + (parts[0] + parts[1] if high else parts[0])
+                elif kind == "choose":
+                    second = second * scale if high and (second < bound).any() else second
+                elif high:
+                    if kind != "nested":
+                        second = second + parts[1]
+                    elif (second > bound).any():
+                        second = second + parts[0]
+                    first = np.where(first > 8, 1, first)
+                elif kind == "otherwise":
+                    second = second + parts[0]
+            second = np.clip(second, -64, 64)
+        return second
+
+    return kernel, expected
+
+
+def check_drawn(seed):
+    kernel, expected = drawn(seed)
+    rng = np.random.default_rng(1000 + seed)
+    tiles, k = [int(each) for each in rng.integers(1, 3, 2)], 32 * int(rng.integers(0, 4))
+    a, b = (
+        rng.integers(-1, 2, shape).astype(np.float16) for shape in ((64 * tiles[0], k), (k, 32))
+    )
+    c = rng.integers(-1, 2, (64, 32 * tiles[1])).astype(np.float16)
+    y = np.zeros((64 * tiles[0], 32 * tiles[1]), np.float32)
+    kernel(a, b, c, y, arch="sm_90a", backend="emulator", schedule=PLANS[seed % len(PLANS)])
+    for i in range(0, len(y), 64):
+        for j in range(0, y.shape[1], 32):
+            exact = expected(a[i : i + 64], b, c[:, j : j + 32])
+            assert np.array_equal(y[i : i + 64, j : j + 32], exact)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_conditions_of_tiles_steer_other_roles(seed):
+    check_drawn(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4, 60))
+def test_more_conditions_that_steer_other_roles(seed):
+    check_drawn(seed)

@@ -308,5 +308,16 @@ def _any(op: cute.AnyOp) -> Step:
     return step
 
 
+@rule(cute.ShareOp)
+def _share(op: cute.ShareOp) -> Step:
+    source, result = op.value, op.result
+    assert source is not None
+
+    def step(cta: Cta) -> None:
+        cta.values[result] = cta.values[source]
+
+    return step
+
+
 def _dtype(value: Any) -> np.dtype[Any]:
     return dtype_of(cute.element_of(value.type))

@@ -14,7 +14,7 @@ from cutedialect.dialects.effects import declared
 
 from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
 from .cooperation import ClaimOp, LastArrivalOp
-from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp
+from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
 from .joins import ConcatOp
@@ -93,6 +93,7 @@ Cute = Dialect(
             ConvertOp,
             ExtractOp,
             AnyOp,
+            ShareOp,
             GemmOp,
             MapOp,
             YieldOp,
@@ -161,6 +162,7 @@ __all__ = [
     "ReduceOp",
     "ScheduleAttr",
     "SearchOp",
+    "ShareOp",
     "SliceOp",
     "SmCountOp",
     "StageOp",

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i1, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    IntegerAttr,
+    StringAttr,
+    UnitAttr,
+    i1,
+    i32,
+    i64,
+)
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -217,4 +227,65 @@ class AnyOp(IRDLOperation):
         check(
             self.warps is None or self.local is not None,
             "expected a local condition where only some warps decide together, got another",
+        )
+
+
+@irdl_op_definition
+class ShareOp(IRDLOperation):
+    """A condition that one role computes and others take as well: its operand.
+
+    Where `cute-synchronize` has split the roles, `maker` has it with the operand, and each of the
+    `takers` has one without, of the same `number`: the condition crosses through shared memory.
+
+    Example:
+
+        cute.kernel @k() {
+          %t = cute.alloc_fragment : !cute.fragment<i1, "(128,1)">
+          %a = cute.any %t : !cute.fragment<i1, "(128,1)">
+          %b = cute.share %a {number = 0 : i32, maker = "main", takers = ["load", "mma"]}
+          %c = cute.share {number = 0 : i32, maker = "main", takers = ["load", "mma"]}
+        }
+    """
+
+    name = "cute.share"
+    value = opt_operand_def(i1)
+    number = prop_def(IntegerAttr)
+    maker = prop_def(StringAttr)
+    takers = prop_def(ArrayAttr[StringAttr])
+    result = result_def(i1)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "($value^)? attr-dict"
+
+    def __init__(
+        self, value: SSAValue | None, number: int, maker: str, takers: Sequence[str]
+    ) -> None:
+        super().__init__(
+            operands=[value],
+            properties={
+                "number": IntegerAttr(number, i32),
+                "maker": StringAttr(maker),
+                "takers": ArrayAttr([StringAttr(each) for each in takers]),
+            },
+            result_types=[i1],
+        )
+
+    @property
+    def makes(self) -> str:
+        """The role that computes the condition."""
+        return self.maker.data
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """The roles that get it."""
+        return tuple(each.data for each in self.takers)
+
+    def effects(self) -> Effects:
+        return Effects(orders=True, by_every_role=True)
+
+    def verify_(self) -> None:
+        check(
+            self.takes != () and self.makes not in self.takes,
+            f"expected other roles than '{self.makes}' to take a condition, got "
+            + (", ".join(self.takes) or "none"),
         )

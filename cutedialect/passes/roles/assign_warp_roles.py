@@ -6,8 +6,8 @@ a warpgroup share the first one, those of whole warpgroups follow. Where one thr
 that a role of one warp does, one thread plays it. Where the innermost loop fills several rings by
 TMA, each ring has a warp that loads it (`load`, `load_1`, ...), so that no tile waits for a stage
 of another's ring. Register tiles that cross roles do so through shared memory
-(`crossing_tiles.py`). The kernel then lists its roles as `name = [first warp, warps, registers,
-instances]`.
+(`crossing_tiles.py`), and so do conditions computed from them (`crossing_numbers.py`). The kernel
+then lists its roles as `name = [first warp, warps, registers, instances]`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import GemmOp, KernelOp, LaunchOp
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles
+from cutedialect.passes.roles.crossing_numbers import cross_numbers
 from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, settle_owners
 from cutedialect.passes.roles.resource_plan import most_accumulators
 from cutedialect.passes.roles.role_plan import MAIN, RoleRow, is_load, rows_of
@@ -121,6 +122,7 @@ class AssignWarpRolesPass(ModulePass):
         cross_tiles(kernel)
         _list_roles(module, kernel, rows, plan)
         _part_loads(kernel)
+        cross_numbers(kernel, frozenset(row.name for row in rows if row.teams > 1))
 
 
 def _ops_of(kernel: KernelOp, role: str) -> list[Operation]:

@@ -78,25 +78,6 @@ def cross_tiles(kernel: KernelOp) -> None:
                     f"'{maker}'",
                 )
             op.operands[number] = crossing.brought(value, maker, reader, op)
-    for op in kernel.body.block.walk():
-        _check_numbers(op)
-
-
-def _check_numbers(op: Operation) -> None:
-    """Refuse numbers that one role computes from tiles and another one takes, or is steered by."""
-    owners = (value.owner for value in op.operands if space_of(value) is None)
-    makers = {role_of(owner) for owner in owners if isinstance(owner, Operation)} - {None}
-    if not makers:
-        return
-    for inner in op.walk():
-        taker = role_of(inner)
-        if taker is not None and {taker} != makers:
-            raise PassFailedException(
-                inner,
-                "expected numbers that are computed from tiles to stay in their role, got one of "
-                f"'{', '.join(sorted(map(str, makers)))}' for an op of '{taker}'; let one role of "
-                "the plan take both",
-            )
 
 
 class _Crossing:

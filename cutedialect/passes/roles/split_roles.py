@@ -12,7 +12,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, MapOp
+from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, MapOp, ShareOp
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
@@ -61,6 +61,12 @@ def _clone(
                 into.add_op(_clone_control(op, role, values))
             continue
         clone = op.clone(values)
+        if isinstance(op, ShareOp):
+            if role not in (op.makes, *op.takes):
+                clone.erase()
+                continue
+            if role != op.makes:
+                clone.operands = []
         clone.attributes.pop("role", None)
         clone.location = op.location
         into.add_op(clone)

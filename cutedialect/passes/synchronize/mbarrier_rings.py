@@ -80,7 +80,7 @@ from cutedialect.passes.synchronize.tma_store_waits import complete_stores
 @dataclass
 class Ring:
     """What becomes of an edge, or of several that take turns, each with its number: a ring of so
-    many stages, so many loops and branches deep. The ops that fill and read an edge carry its
+    many stages, so many loops deep. The ops that fill and read an edge carry its
     number, so that their copies in each role are found.
     """
 

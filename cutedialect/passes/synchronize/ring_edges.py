@@ -4,9 +4,10 @@ reads together are one edge, and become one ring.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
@@ -119,13 +120,16 @@ def stages_of(edge: Edge, stages: int) -> int:
 
 
 def depth(block: Block) -> int:
-    """How many loops and branches are around a block."""
-    around = 0
+    """How many loops are around a block."""
+    return sum(isinstance(op, scf.ForOp | scf.WhileOp) for op in _around(block))
+
+
+def _around(block: Block) -> Iterator[Operation]:
+    """The ops around a block, up to the kernel."""
     op = block.parent_op()
     while op is not None and not isinstance(op, KernelOp):
-        around += 1
+        yield op
         op = op.parent_op()
-    return around
 
 
 def mark_reader(op: Operation, number: int) -> None:
@@ -162,4 +166,5 @@ def reading_sites(block: Block, number: int, name: str = READS) -> list[list[Ope
     for op in block.walk():
         if number in numbers_of(op, name) and op.parent is not None:
             found.setdefault(op.parent, []).append(op)
-    return sorted(found.values(), key=lambda ops: depth(ops[0].parent), reverse=True)  # pyright: ignore[reportArgumentType]
+    nested = sorted(found, key=lambda each: len([*_around(each)]), reverse=True)
+    return [found[each] for each in nested]

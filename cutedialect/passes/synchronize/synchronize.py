@@ -12,8 +12,8 @@ Within one role the order alone says where (`memory_hazards.py`), and buffers th
 share storage where they have to (`overlay.py`). A kernel with roles splits first
 (`split_roles.py`); each role's loops take the order that their schedule gives
 (`expand_stages.py`), its multiplies become groups (`multiply_groups.py`), and buffers that cross
-roles become rings with mbarriers (`mbarrier_rings.py`). Instances of a role take turns
-(`alternate_instances.py`).
+roles become rings with mbarriers (`mbarrier_rings.py`), as do numbers that one role tells others
+(`shared_numbers.py`). Instances of a role take turns (`alternate_instances.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rin
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
 from cutedialect.passes.synchronize.overlay import overlay_buffers
-from cutedialect.passes.tile.work_loops import share_claims
+from cutedialect.passes.synchronize.shared_numbers import share_numbers
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SynchronizePass(ModulePass):
             insert_rings(kernel, roles, rings)
             for part in parts:
                 take_turns(part)
-            share_claims(kernel)
+            share_numbers(kernel)
             for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
                 narrow_meetings(role)
                 # What crosses shared memory has its rings; tensors are stored and loaded again.

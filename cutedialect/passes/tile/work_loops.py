@@ -4,10 +4,7 @@ other CTA has claimed.
     for item = first to total step n { body }
     while item < total { next = claim; body; item = next }
 
-Where one thread loads for the CTA, it claims as well, before it loads, and behind that tells the
-other roles through a ring of two slots: the next item is known before the one at work is done.
-Where several threads load, each for a ring, the first of them claims when it has loaded what an
-item begins with, and tells the other loading threads too.
+Where a kernel has roles, the one that loads claims for all of them (`shared_numbers.py`).
 """
 
 from __future__ import annotations
@@ -27,29 +24,11 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
     WorkspaceOp,
 )
-from cutedialect.dialects.pipeline import (
-    AdvanceOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
-    CreateOp,
-    IndexOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-    ReceiveOp,
-    RoleOp,
-    SendOp,
-    StateOp,
-)
 from cutedialect.layout import Layout
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument
 
 _ALIGNMENT = 16
-# Where one thread loads everything, it is a part of an item ahead of the others.
-_SLOTS = 2
-# Where it loads what an item begins with, the next one's is there while all others are at work on
-# this one: it claims when they have begun, not earlier, so that the last items come to who is free.
-_SLOTS_AHEAD = 1
 _COUNTER = MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((1,), (1,)))
 
 
@@ -100,88 +79,6 @@ def claim_loop(
     ScalarBuilder(InsertPoint.before(index), index).insert(claim)
     _end(body, scf.YieldOp(claim.result), index)
     return ScalarBuilder(InsertPoint.before(index), index), body.args[0]
-
-
-def share_claims(kernel: KernelOp) -> None:
-    """Let the first role whose one thread loads claim for the others; a step of `cute-synchronize`,
-    on roles that each have the loop.
-    """
-    roles = [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
-    claims = [(role, op) for role in roles for op in role.walk() if isinstance(op, ClaimOp)]
-    if not claims:
-        return
-    loading = [each for each in claims if each[0].elect is not None]
-    if not loading or any(role.teams > 1 for role in roles):
-        raise PassFailedException(
-            claims[0][1],
-            "expected the scheduler dynamic for roles of which one thread loads every tile and one "
-            "team computes, got others; take persistent",
-        )
-    teller, claim = loading[0]
-    told = [each for each in claims if each[1] is not claim]
-    alone = len(loading) == 1
-    slots = _SLOTS if alone else _SLOTS_AHEAD
-    type_ = MemRefType.get(i32, "smem", 8, Layout((slots,), (1,)))
-    ring = CreateOp("threads", slots, 1, sum(len(role.warp_range) for role, _ in told))
-    memory = AllocSmemOp(type_)
-    memory.result.name_hint = "claimed"
-    first = kernel.body.block.first_op
-    assert first is not None
-    for op in (memory, ring):
-        op.location = kernel.location
-    kernel.body.block.insert_op_before(memory, first)
-    kernel.body.block.insert_op_before(ring, roles[0])
-    state = _state(teller, "producer", ring)
-    index = IndexOp(state.state)
-    _insert(
-        _last(claim),
-        ProducerAcquireOp(ring.ring, state.state),
-        index,
-        SendOp(claim.result, memory.result, index.index),
-        ProducerCommitOp(ring.ring, state.state),
-        AdvanceOp(state.state),
-    )
-    if not alone:
-        claim.detach()
-        _insert(index, claim)
-    for role, other in told:
-        state = _state(role, "consumer", ring)
-        index = IndexOp(state.state)
-        receive = ReceiveOp(memory.result, index.index)
-        _insert(
-            _last(other),
-            ConsumerWaitOp(ring.ring, state=state.state),
-            index,
-            receive,
-            ConsumerReleaseOp(ring.ring, state.state),
-            AdvanceOp(state.state),
-        )
-        other.result.replace_all_uses_with(receive.result)
-        other.detach()
-        other.erase()
-
-
-def _last(op: Operation) -> Operation:
-    """The end of an op's block."""
-    last = None if op.parent is None else op.parent.last_op
-    assert last is not None
-    return last
-
-
-def _state(role: RoleOp, side: str, ring: CreateOp) -> StateOp:
-    state = StateOp(side, ring.ring)
-    first = role.body.block.first_op
-    assert first is not None
-    _insert(first, state)
-    return state
-
-
-def _insert(before: Operation, *ops: Operation) -> None:
-    block = before.parent
-    assert block is not None
-    for op in ops:
-        op.location = before.location
-        block.insert_op_before(op, before)
 
 
 def _move(index: TileIndexOp, body: Block) -> None:

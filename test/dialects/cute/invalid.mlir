@@ -194,6 +194,20 @@ cute.kernel @any_of_some_warps() {
 
 // -----
 
+cute.kernel @share_with_nobody(%c: i1) {
+  // expected-error @+1 {{expected other roles than 'main' to take a condition, got none}}
+  %s = cute.share %c {number = 0 : i32, maker = "main", takers = []}
+}
+
+// -----
+
+cute.kernel @share_with_itself(%c: i1) {
+  // expected-error @+1 {{expected other roles than 'main' to take a condition, got load, main}}
+  %s = cute.share %c {number = 0 : i32, maker = "main", takers = ["load", "main"]}
+}
+
+// -----
+
 cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(32,16):(16,1)">) {
   %r = cute.alloc_fragment : !cute.fragment<f32, "(32,16)">
   %c = cute.alloc_fragment : !cute.fragment<i1, "(32,1)">

@@ -1,0 +1,176 @@
+"""Numbers that one role knows and others need: a step of `cute-synchronize`, once roles are split.
+
+    %b = share %a (main); if %b { ... }          %b = share (mma); if %b { ... }
+    =>
+    acquire; send %a to slots[i]; commit         wait; %x = receive slots[j]; release
+    if %a { ... }                                if %x != 0 { ... }
+
+Such a number is a condition computed from tiles, or the work item that a CTA has claimed. It goes
+through a ring of slots in shared memory. A condition is told where it is known. Claims are told at
+the end of an item's code: where one thread loads for the CTA, it claims before it loads, and behind
+that tells the other roles through a ring of two slots, so that the next item is known before the
+one at work is done. Where several threads load, each for a ring, the first of them claims when it
+has loaded what an item begins with, and tells the other loading threads too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import AllocSmemOp, ClaimOp, KernelOp, MemRefType, ShareOp
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateOp,
+    IndexOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    ReceiveOp,
+    RoleOp,
+    SendOp,
+    StateOp,
+)
+from cutedialect.layout import Layout
+from cutedialect.passes.insertion import insert_before
+
+# Of the one that tells a number, the others may be so many behind.
+_SLOTS = 2
+# Where a thread loads what an item begins with, the next one's is there while all others are at
+# work on this one: it claims when they have begun, not earlier, so that the last items come to who
+# is free.
+_SLOTS_AHEAD = 1
+
+
+class _Slots:
+    """A ring through which one role tells others a number."""
+
+    def __init__(
+        self, kernel: KernelOp, name: str, slots: int, teller: RoleOp, told: Sequence[RoleOp]
+    ) -> None:
+        parts = _roles(kernel)
+        producers = 1 if teller.elect is not None else len(teller.warp_range)
+        consumers = sum(len(role.warp_range) for role in told)
+        self.ring = CreateOp("threads", slots, producers, consumers)
+        self.memory = AllocSmemOp(MemRefType.get(i32, "smem", 8, Layout((slots,), (1,))))
+        self.memory.result.name_hint = name
+        self.ring.location = self.memory.location = kernel.location
+        first = kernel.body.block.first_op
+        assert first is not None
+        insert_before(first, self.memory)
+        insert_before(parts[0], self.ring)
+        self._states = {teller: self._state(teller, "producer")}
+        self._states |= {role: self._state(role, "consumer") for role in told}
+
+    def _state(self, role: RoleOp, side: str) -> SSAValue:
+        first = role.body.block.first_op
+        assert first is not None
+        state = StateOp(side, self.ring.ring)
+        insert_before(first, state)
+        return state.state
+
+    def send(self, role: RoleOp, value: SSAValue, place: Operation) -> Operation:
+        """Tell a number in front of an op; returns where a slot is free."""
+        ring, state = self.ring.ring, self._states[role]
+        index = IndexOp(state)
+        insert_before(
+            place,
+            ProducerAcquireOp(ring, state),
+            index,
+            SendOp(value, self.memory.result, index.index),
+            ProducerCommitOp(ring, state),
+            AdvanceOp(state),
+        )
+        return index
+
+    def receive(self, role: RoleOp, place: Operation) -> SSAValue:
+        """The number that is told, in front of an op."""
+        ring, state = self.ring.ring, self._states[role]
+        index = IndexOp(state)
+        number = ReceiveOp(self.memory.result, index.index)
+        insert_before(
+            place,
+            ConsumerWaitOp(ring, state=state),
+            index,
+            number,
+            ConsumerReleaseOp(ring, state),
+            AdvanceOp(state),
+        )
+        return number.result
+
+
+def share_numbers(kernel: KernelOp) -> None:
+    """Bring conditions and claims to the roles that take them."""
+    _share_conditions(kernel)
+    _share_claims(kernel)
+
+
+def _roles(kernel: KernelOp) -> list[RoleOp]:
+    return [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
+
+
+def _share_conditions(kernel: KernelOp) -> None:
+    parts = {role.role.data: role for role in _roles(kernel)}
+    shares: dict[int, list[tuple[RoleOp, ShareOp]]] = {}
+    for role in parts.values():
+        for op in [op for op in role.walk() if isinstance(op, ShareOp)]:
+            shares.setdefault(op.number.value.data, []).append((role, op))
+    for number in sorted(shares):
+        op = shares[number][0][1]
+        teller, told = parts[op.makes], [parts[each] for each in op.takes]
+        slots = _Slots(kernel, "condition", _SLOTS, teller, told)
+        for role, op in shares[number]:
+            if op.value is not None:
+                told_as = arith.ExtUIOp(op.value, i32)
+                insert_before(op, told_as)
+                slots.send(role, told_as.result, op)
+                known = op.value
+            else:
+                received = slots.receive(role, op)
+                zero = arith.ConstantOp(IntegerAttr(0, i32))
+                holds = arith.CmpiOp(received, zero, "ne")
+                insert_before(op, zero, holds)
+                known = holds.result
+            op.result.replace_all_uses_with(known)
+            op.detach()
+            op.erase()
+
+
+def _share_claims(kernel: KernelOp) -> None:
+    """Let the first role whose one thread loads claim for the others, which each have the loop."""
+    roles = _roles(kernel)
+    claims = [(role, op) for role in roles for op in role.walk() if isinstance(op, ClaimOp)]
+    if not claims:
+        return
+    loading = [each for each in claims if each[0].elect is not None]
+    if not loading or any(role.teams > 1 for role in roles):
+        raise PassFailedException(
+            claims[0][1],
+            "expected the scheduler dynamic for roles of which one thread loads every tile and one "
+            "team computes, got others; take persistent",
+        )
+    teller, claim = loading[0]
+    others = [each for each in claims if each[1] is not claim]
+    alone = len(loading) == 1
+    told = list(dict.fromkeys(role for role, _ in others))
+    slots = _Slots(kernel, "claimed", _SLOTS if alone else _SLOTS_AHEAD, teller, told)
+    free = slots.send(teller, claim.result, _last(claim))
+    if not alone:
+        claim.detach()
+        insert_before(free, claim)
+    for role, other in others:
+        other.result.replace_all_uses_with(slots.receive(role, _last(other)))
+        other.detach()
+        other.erase()
+
+
+def _last(op: Operation) -> Operation:
+    """The end of an op's block."""
+    last = None if op.parent is None else op.parent.last_op
+    assert last is not None
+    return last
