@@ -44,7 +44,8 @@ class Effects:
     """The tiles that an op reads and writes, the unit that does it, and who meets there.
 
     `meets` is 0 where threads pass one by one, `ALL` where all of the CTA (or role) wait for each
-    other and see what they have written, else the number of neighboring warps that do. `orders`
+    other and see what they have written, else the number of neighboring warps that do; `shows` is
+    the memory space of which they surely see it, "" for all of them. `orders`
     marks ops that synchronize, count or talk to others and so keep their place, though they touch
     no tile; `by_every_role` those of them that give each role the same numbers. `team` is the
     number of neighboring warps, or `ALL`, that do it together without seeing each other's writes:
@@ -57,6 +58,7 @@ class Effects:
     writes: tuple[SSAValue, ...] = ()
     unit: Unit = Unit.THREADS
     meets: int = 0
+    shows: str = ""
     orders: bool = False
     by_every_role: bool = False
     team: int = 0

@@ -63,6 +63,12 @@ TWINS = {
     ),
     "cp.async": (ASYNC + LANDED, SYNC, READ),
     "cp.async over what is read": (WRITE + SYNC + READ, SYNC, ASYNC + LANDED),
+    "global, the last bytes of cp.async behind a write": (
+        "and.b32 %r9, %r0, 3; setp.eq.u32 %p3, %r9, 3; @%p3 st.global.b32 [%rd1], %r0;" + MATRIX,
+        SYNC,
+        "and.b32 %r9, %r5, 0x3f0; cvt.u64.u32 %rd4, %r9; add.s64 %rd4, %rd0, %rd4;"
+        "cp.async.cg.shared.global [%r10], [%rd4], 16; cp.async.commit_group;" + LANDED,
+    ),
     "ldmatrix": (WRITE + MATRIX, SYNC, LDMATRIX),
     "writes of two warps": (WRITE, SYNC, "st.shared.b32 [%r6], %r0;"),
     "half a word": ("st.shared.b16 [%r4+2], %h0;", SYNC, "ld.shared.b16 %h1, [%r6+2];"),
@@ -121,6 +127,17 @@ def test_a_race_is_told_and_its_ordered_twin_is_not(name):
 )
 def test_what_is_in_order_is_not_told(body):
     run(body)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4])
+def test_cp_async_reads_no_more_than_it_is_told(size):
+    """Up to the last byte of an allocation that ends within a word."""
+    body = (
+        f"@%p1 ld.global.b8 %h1, [%rd0]; @%p1 cp.async.ca.shared.global [%r1], [%rd0], 4, {size};"
+    )
+    body += LANDED
+    text = KERNEL.replace("BODY", body.replace(";", ";\n"))
+    launch(text, "k", 1, THREADS, [np.zeros(max(1, size), np.int8)])
 
 
 def test_the_smallest_access_says_what_is_told_apart():

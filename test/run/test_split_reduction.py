@@ -226,3 +226,15 @@ def test_only_sums_from_zero_are_shared():
         cute.gemm(
             a, b, schedule="scheduler = stream, split_k = 2", arch="sm_80", backend="emulator"
         )
+
+
+@pytest.mark.parametrize("arch", TILES)
+def test_a_tile_of_one_cta_is_not_shared_and_the_next_one_waits_for_its_reads(arch):
+    """CTAs that share no tile do not meet to count; copies of the next tile wait for all warps."""
+    a, b = operands(157, 41, 146, np.float32)
+    b = np.ascontiguousarray(b)
+    schedule = "tile = (64,96,16), cluster = (1,2), scheduler = stream, raster = 1"
+    schedule = schedule if arch == "sm_90a" else schedule.replace("cluster = (1,2), ", "")
+    aux = np.zeros((157, 41), np.float32)
+    cute.gemm(a, b, aux=aux, arch=arch, schedule=schedule, backend="emulator")
+    np.testing.assert_array_equal(aux, product(a, b))

@@ -4,7 +4,8 @@ result knows that the others are done.
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i1, i32
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import IntegerAttr, i1, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
@@ -22,7 +23,8 @@ class LastArrivalOp(IRDLOperation):
     What those before wrote to global memory, the last one reads behind this op (release and acquire
     at gpu scope, PTX ISA 8.8). The counter starts at 0, and the last one leaves 0; one of a `total`
     of 1 is the last and does not count, so that others may count there meanwhile. Nobody waits for
-    anybody, so the CTAs need not run at one time.
+    anybody, so the CTAs need not run at one time. Threads meet here where `total` is above 1: where
+    it may be 1, they do for what CTAs share, global memory, and not for shared memory.
 
     Example:
 
@@ -43,7 +45,10 @@ class LastArrivalOp(IRDLOperation):
         super().__init__(operands=[counters, index, total], result_types=[i1])
 
     def effects(self) -> Effects:
-        return Effects(meets=ALL, orders=True)
+        owner = self.total.owner
+        value = owner.value if isinstance(owner, ConstantOp) else None
+        is_shared = isinstance(value, IntegerAttr) and value.value.data > 1
+        return Effects(meets=ALL, shows="" if is_shared else "gmem", orders=True)
 
     def verify_(self) -> None:
         type_ = self.counters.type

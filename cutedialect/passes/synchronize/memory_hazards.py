@@ -177,7 +177,11 @@ class MemoryHazards:
         self._demand(op, found, state)
         state = self._synced(op, state)
         if effects.meets == ALL:
-            state = {each: age for each, age in state.items() if age != _LANDED}
+            state = {
+                each: age
+                for each, age in state.items()
+                if age != _LANDED or effects.shows not in ("", space_of(each.access.view))
+            }
         if isinstance(op, CpAsyncCommitOp):
             state = _aged(state)
         elif isinstance(op, CpAsyncWaitOp):

@@ -82,8 +82,9 @@ def _copy(ins: Instruction, machine: Machine) -> Step:
         machine.count_shared(ins, wavefronts(at, group, width, int(group[-1]) + 1))
         if machine.races is not None:
             warps = warps_of(lanes)
-            if touched.any():
-                machine.races.read_global(ins, warps[touched], origin[touched], 4)
+            for some in np.unique(used[touched]):
+                those = used == some
+                machine.races.read_global(ins, warps[those], origin[those], int(some))
             machine.races.begin_copy(ins, warps, at, width)
         machine.copies.issue(lanes, at, origin, used, width, ins.line)
 

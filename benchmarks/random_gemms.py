@@ -1,0 +1,312 @@
+"""Matrix multiplies drawn by lot: element types, sizes, majors, epilogues, batches, groups and
+schedules; run in the emulator, compared with NumPy, and assembled.
+
+    python -m benchmarks.random_gemms [--count N] [--seed S] [--only NUMBER] [--target NAME]
+                                      [--assemble] [--budget SECONDS]
+
+Operands are small integers, so that a result is right bit by bit or wrong. `--assemble` also asks
+the newest ptxas of each CUDA that is found (put that of 12.9 first in PATH for its answer too): a
+warning or a loss of speed (C75xx) is wrong; spills, which `cute.compile` refuses, are counted by
+themselves. The exit status is 1 where a problem is wrong or ends in another error than a refusal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import ml_dtypes
+import numpy as np
+
+import cutedialect as cute
+from cutedialect.backend.emulator import EmulatorError
+from cutedialect.backend.runtime import ptxas
+
+from .random_programs import Outcome
+
+KINDS = ("right", "refused", "spills", "wrong", "broken")
+TARGETS = ("sm_100a", "sm_100f", "sm_103a")
+E4M3, E5M2, BF16 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.bfloat16
+# Element types of A and B, and what a result may be stored as.
+_TYPES = {
+    "f16": ((np.float16,), ("f16", "f32")),
+    "bf16": ((BF16,), ("bf16", "f32")),
+    "tf32": ((np.float32,), ("f32", "f16")),
+    "f8": ((E4M3, E5M2), ("f16", "bf16", "f32")),
+    "i8": ((np.int8, np.uint8), ("i32",)),
+}
+_NUMBERS = {"f16": np.float16, "bf16": BF16, "f32": np.float32, "i32": np.int32}
+_ROWS, _COLUMNS = (64, 128, 128, 128, 256), (16, 32, 48, 64, 64, 96, 128, 192, 256)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A call of `gemm`, or of `grouped_gemm` where there are several sizes."""
+
+    number: int
+    target: str
+    types: tuple[Any, Any]
+    out: str
+    sizes: tuple[tuple[int, int, int], ...]
+    majors: str
+    schedule: str | None = None
+    batch: tuple[int, ...] = ()
+    shares_b: bool = False
+    padding: tuple[int, int] = (0, 0)
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The problem in one line."""
+        a, b = (np.dtype(each).name for each in self.types)
+        sizes = " ".join("x".join(map(str, size)) for size in self.sizes)
+        batch = f" batch {self.batch}{' of one B' if self.shares_b else ''}" if self.batch else ""
+        padded = f" padded {self.padding}" if any(self.padding) else ""
+        options = "".join(f" {name}={value}" for name, value in self.options.items())
+        return (
+            f"{self.number} {self.target} {a} x {b} -> {self.out} {sizes} {self.majors}"
+            f"{batch}{padded}{options} [{self.schedule or 'default'}]"
+        )
+
+
+def draw(seed: int, number: int, targets: Sequence[str] = TARGETS) -> Problem:
+    """The problem of this number of a seed."""
+    rng = np.random.default_rng((seed, number))
+
+    def one(choices: Sequence[Any]) -> Any:
+        return choices[int(rng.integers(len(choices)))]
+
+    def chance(share: float) -> bool:
+        return bool(rng.random() < share)
+
+    target, kind = one(targets), one(tuple(_TYPES))
+    elements, outs = _TYPES[kind]
+    types = one(elements), one(elements)
+    out = one(outs)
+    is_grouped = chance(0.15)
+    step = one((1, 1, 8, 16))
+
+    def size() -> tuple[int, int, int]:
+        m, n = (step * max(1, int(rng.integers(1, high)) // step) for high in (400, 300))
+        return m, n, step * (int(rng.integers(0 if chance(0.2) else 1, 300)) // step)
+
+    sizes = tuple(size() for _ in range(int(rng.integers(1, 5)) if is_grouped else 1))
+    options: dict[str, Any] = {}
+    if chance(0.4) and kind != "i8":
+        options |= {"alpha": one((2.0, -1.0))}
+    if chance(0.3):
+        options["bias"] = True
+    if chance(0.3) and kind != "i8" and not is_grouped:
+        options |= {"beta": one((1.0, -2.0))}
+    if chance(0.3):
+        options["activation"] = "relu"
+    if chance(0.2) and not is_grouped:
+        options["aux"] = True
+    return Problem(
+        number,
+        target,
+        types,
+        out,
+        sizes,
+        one("NT") + one("NT"),
+        None if chance(0.2) else _schedule(one, chance, 32 // np.dtype(types[0]).itemsize),
+        () if is_grouped or chance(0.7) else (int(rng.integers(1, 4)),),
+        chance(0.3),
+        (int(rng.integers(0, 17)), int(rng.integers(0, 17))) if chance(0.25) else (0, 0),
+        options,
+    )
+
+
+def _schedule(one: Any, chance: Any, depth: int) -> str:
+    choices = {"tile": f"({one(_ROWS)},{one(_COLUMNS)},{depth * one((1, 2, 4, 4))})"}
+    for name, share, values in (
+        ("cluster", 0.6, ("(1,1)", "(2,1)", "(2,1)", "(1,2)", "(2,2)", "(4,1)", "(4,2)")),
+        ("stages", 0.3, (1, 2, 3, 5)),
+        ("split_k", 0.2, (2, 3, 4)),
+        ("reduction", 0.2, ("ordered", "atomic")),
+        ("epilogue", 0.3, ("direct", "smem", "tma")),
+        ("scheduler", 0.4, ("single", "persistent", "dynamic", "stream")),
+        ("raster", 0.2, (1, 2, 8)),
+        ("order", 0.1, ("columns", "snake", "hilbert")),
+        ("swap_ab", 0.1, ("yes",)),
+        ("loads", 0.1, ("threads",)),
+        ("warps", 0.15, ("(4,1)", "(8,1)", "(4,2)", "(8,2)")),
+        ("roles", 0.05, ("uniform",)),
+        ("ctas", 0.05, (1, 2)),
+    ):
+        if chance(share):
+            choices[name] = str(one(values))
+    if "split_k" in choices and choices.get("scheduler") == "stream":
+        del choices["split_k"]
+    return ", ".join(f"{name} = {value}" for name, value in choices.items())
+
+
+def outcome(problem: Problem, assemblers: Sequence[Path] = ()) -> tuple[Outcome, str]:
+    """What became of a problem, and with which instruction it multiplies."""
+    rng = np.random.default_rng(problem.number)
+    operands = [_operands(problem, size, rng) for size in problem.sizes]
+    given = {k: v for k, v in problem.options.items() if k in ("alpha", "beta", "activation")}
+    given |= {"arch": problem.target, "backend": "emulator", "out_dtype": problem.out}
+    if problem.schedule is not None:
+        given["schedule"] = problem.schedule
+    extra = _extra(problem, operands, rng)
+    is_grouped = len(problem.sizes) > 1
+    left, right = [a for a, _ in operands], [b for _, b in operands]
+    where = (left, right) if is_grouped else (left[0], right[0])
+    try:
+        function = cute.grouped_gemm if is_grouped else cute.gemm
+        got = function(*where, **given, **extra)
+        kernel = cute.compile(function, *where, **given, **extra)
+    except (cute.CompileError, ValueError) as error:
+        if isinstance(error, EmulatorError):
+            return Outcome("broken", str(error)), ""
+        return Outcome("refused", str(error)), ""
+    except Exception as error:
+        return Outcome("broken", f"{type(error).__name__}: {error}"), ""
+    unit = "tcgen05" if "tcgen05.mma" in kernel.ptx else "mma.sync"
+    unit += " pair" if "cta_group::2" in kernel.ptx else ""
+    for result, (a, b), bias in zip(
+        got if is_grouped else [got], operands, _each(problem, extra), strict=True
+    ):
+        if why := _difference(problem, result, a, b, bias, extra):
+            return Outcome("wrong", why), unit
+    for path in assemblers:
+        if why := _assembled(kernel.ptx, problem.target, path):
+            return Outcome("spills" if "CD-SPILL" in why else "wrong", f"{path}: {why}"), unit
+    return Outcome("right", "; ".join(each.message for each in kernel.remarks)), unit
+
+
+def _each(problem: Problem, extra: dict[str, Any]) -> list[Any]:
+    bias = extra.get("bias")
+    return bias if isinstance(bias, list) else [bias] * len(problem.sizes)
+
+
+def _operands(problem: Problem, size: tuple[int, int, int], rng: Any) -> tuple[Any, Any]:
+    m, n, k = size
+    batch_b = () if problem.shares_b else problem.batch
+    shapes = ((*problem.batch, m, k), problem.types[0]), ((*batch_b, k, n), problem.types[1])
+    found = []
+    for (shape, dtype), major, pad in zip(shapes, problem.majors, problem.padding, strict=True):
+        low = 0 if dtype is np.uint8 else -2
+        values = rng.integers(low, 3, shape).astype(dtype)
+        is_turned = major == "N"
+        rows, columns = (shape[-1], shape[-2]) if is_turned else (shape[-2], shape[-1])
+        memory = np.zeros((*shape[:-2], rows, columns + pad), dtype)[..., :columns]
+        view = memory.swapaxes(-1, -2) if is_turned else memory
+        view[...] = values
+        found.append(view)
+    return found[0], found[1]
+
+
+def _extra(problem: Problem, operands: Any, rng: Any) -> dict[str, Any]:
+    """The arrays beside A and B."""
+    number = _NUMBERS[problem.out]
+    extra: dict[str, Any] = {}
+    if "bias" in problem.options:
+        biases = [rng.integers(-3, 4, b.shape[-1]).astype(number) for _, b in operands]
+        extra["bias"] = biases if len(problem.sizes) > 1 else biases[0]
+    a, b = operands[0]
+    shape = (*problem.batch, a.shape[-2], b.shape[-1])
+    if "beta" in problem.options:
+        extra["c"] = rng.integers(-3, 4, shape).astype(number)
+    if "aux" in problem.options and len(problem.sizes) == 1:
+        extra["aux"] = np.zeros(shape, number)
+    return extra
+
+
+def _difference(
+    problem: Problem, got: Any, a: Any, b: Any, bias: Any, extra: dict[str, Any]
+) -> str:
+    want = a.astype(np.float64) @ b.astype(np.float64) * problem.options.get("alpha", 1.0)
+    if "c" in extra:
+        want = want + problem.options["beta"] * extra["c"].astype(np.float64)
+    if bias is not None:
+        want = want + bias.astype(np.float64)
+    pairs = [("the result", got, np.maximum(want, 0) if "activation" in problem.options else want)]
+    if "aux" in extra:
+        pairs.append(("aux", extra["aux"], want))
+    for name, found, exact in pairs:
+        rounded = exact.astype(np.float32).astype(_NUMBERS[problem.out])
+        if not np.array_equal(found, rounded):
+            at = tuple(int(i) for i in np.argwhere(found != rounded)[0])
+            count = int((found != rounded).sum())
+            return (
+                f"{name} differs in {count} of {found.size} elements, first at {at}: expected "
+                f"{rounded[at]}, got {found[at]}"
+            )
+    return ""
+
+
+def assemblers() -> list[Path]:
+    """The newest ptxas of each CUDA from 12.9 on."""
+    newest: dict[int, tuple[tuple[int, int], Path]] = {}
+    for path in ptxas.candidates():
+        told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
+        major, minor = map(int, re.findall(r"release (\d+)\.(\d+)", told.stdout)[0])
+        if (major, minor) >= (12, 9):
+            newest[major] = max(newest.get(major, ((0, 0), path)), ((major, minor), path))
+    return [path for _, path in sorted(newest.values())]
+
+
+def _assembled(text: str, target: str, path: Path) -> str:
+    """What an assembler has against a kernel; empty for nothing."""
+    with mock.patch.dict(os.environ, {"CUTEDIALECT_PTXAS": str(path)}):
+        try:
+            assembly = ptxas.assemble(text, target, strict=True)
+        except cute.CompileError as error:
+            return str(error)
+    return "; ".join(each.text for each in assembly.messages)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.random_gemms",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--count", metavar="N", type=int, default=100, help="so many problems")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="which ones")
+    parser.add_argument("--only", metavar="NUMBER", type=int, help="this problem of the seed")
+    parser.add_argument("--target", metavar="NAME", action="append", help=", ".join(TARGETS))
+    parser.add_argument("--assemble", action="store_true", help="by each ptxas, too")
+    parser.add_argument("--budget", metavar="SECONDS", type=float, help="stop drawing after")
+    options = parser.parse_args(arguments)
+    tools = assemblers() if options.assemble else []
+    if options.assemble:
+        print("assemblers:", *tools)
+    began, kinds = time.perf_counter(), Counter[str]()
+    units, reasons = Counter[str](), Counter[str]()
+    for number in range(options.count) if options.only is None else [options.only]:
+        if options.budget is not None and time.perf_counter() - began > options.budget:
+            break
+        problem = draw(options.seed, number, options.target or TARGETS)
+        found, unit = outcome(problem, tools)
+        kinds[found.kind] += 1
+        units[unit] += found.kind == "right"
+        if found.kind == "right":
+            if unit == "mma.sync":
+                reasons[found.reason or "no remark"] += 1
+        elif found.kind == "refused":
+            reasons[f"refused: {found.pattern}"] += 1
+        if found.kind in ("wrong", "broken", "spills") or options.only is not None:
+            print(f"{problem.text}\n  {found.kind} {unit}: {found.reason}", flush=True)
+    print(f"{sum(kinds.values())} problems in {time.perf_counter() - began:.0f} s")
+    print(", ".join(f"{kinds[kind]} {kind}" for kind in KINDS))
+    print(", ".join(f"{count} by {unit}" for unit, count in units.items() if unit))
+    for reason, count in reasons.most_common():
+        print(f"  {count:4} {reason}")
+    return 1 if kinds["wrong"] or kinds["broken"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
