@@ -1,6 +1,6 @@
 """Programs of several multiplies for sm_100a: what one role computes from a product another one
-multiplies, through shared memory; accumulators that change between multiplies are added to in
-registers. What tensor memory or registers do not hold takes `mma.sync` and says so.
+multiplies, through tensor or shared memory; accumulators that change between multiplies are added
+to in registers. What tensor memory or registers do not hold takes `mma.sync` and says so.
 """
 
 from __future__ import annotations
@@ -82,6 +82,51 @@ def test_rows_that_tma_cannot_load(dim, is_taken):
     assert ("tcgen05.mma" in kernel.ptx) == is_taken
     told = any("threads that copy leave it" in each.message for each in kernel.remarks)
     assert told != is_taken
+
+
+STORES = {
+    "no wait": (r"tcgen05\.wait::st\.sync\.aligned;", "CD-D6"),
+    "no fence before": (
+        r"tcgen05\.fence::before_thread_sync;(?= // ir: \S*producer_commit)",
+        "CD-D7",
+    ),
+    "no fence after": (r"tcgen05\.fence::after_thread_sync;", "CD-D7"),
+}
+
+
+@pytest.mark.parametrize("fault", STORES)
+def test_what_threads_store_to_tensor_memory_is_ordered(monkeypatch, fault):
+    """P of attention is A of the next multiply there."""
+    pattern, code = STORES[fault]
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    original, found = emulator.launch, set()
+
+    def launch(ptx, *arguments):
+        assert "tcgen05.st" in ptx
+        changed, count = re.subn(pattern, "", ptx)
+        assert count
+        report = original(changed, *arguments)
+        found.update(note.split()[0].strip("[]:") for note in report.notes)
+        return report
+
+    monkeypatch.setattr(emulator, "launch", launch)
+    q = normal(1, 1, 130, 32)
+    try:
+        cute.attention(q, q, q, **ARCH)
+    except emulator.EmulatorError as error:
+        found.add(error.code)
+    assert code in found
+
+
+def test_operands_in_tensor_memory_take_no_stage_from_accumulators():
+    """With 128 keys a block, S and P V have two stages each: P goes through shared memory."""
+    q = normal(1, 1, 200, 128, seed=1)
+    for keys, is_there in ((64, True), (128, False)):
+        schedule = f"tile = (128,{keys}), stages = 2"
+        kernel = cute.compile(cute.attention, q, q, q, schedule=schedule, **ARCH)
+        assert ("tcgen05.st" in kernel.ptx) == is_there
+        got = cute.attention(q, q, q, schedule=schedule, **ARCH)
+        assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
 
 
 @pytest.mark.parametrize("trips", [1, 2, 3, 5])

@@ -408,13 +408,15 @@ class AllocSmemOp(IRDLOperation):
 class AllocTmemOp(IRDLOperation):
     """A buffer in tensor memory that lives as long as the CTA.
 
-    Its layout counts words of 32 bits as addresses do (PTX ISA 9.7.16.1.1): a lane is 65536 of
-    them, a column one. A ring has one more mode, as in shared memory.
+    Its layout counts elements as addresses count words of 32 bits (PTX ISA 9.7.16.1.1): a lane is
+    65536 words, a column one, which holds two elements of 16 bits. A ring has one more mode, as in
+    shared memory.
 
     Example:
 
         cute.kernel @k() {
           %t = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)">
+          %a = cute.alloc_tmem : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
         }
     """
 
@@ -428,12 +430,19 @@ class AllocTmemOp(IRDLOperation):
     @property
     def lanes(self) -> int:
         """Lanes from the first to the last that it uses."""
-        return 1 + self._last // LANE
+        return 1 + self._last // (LANE * self.packed)
 
     @property
     def columns(self) -> int:
         """Columns from the first to the last that it uses."""
-        return 1 + self._last % LANE
+        return 1 + self._last % (LANE * self.packed) // self.packed
+
+    @property
+    def packed(self) -> int:
+        """Elements in a word."""
+        type_ = self.result.type
+        assert isinstance(type_, MemRefType)
+        return 32 // type_.bits
 
     @property
     def _last(self) -> int:
@@ -448,7 +457,8 @@ class AllocTmemOp(IRDLOperation):
         type_ = self.result.type
         assert isinstance(type_, MemRefType)
         layout = type_.layout
-        dense = (at // LANE * COLUMNS + at % LANE for at in flatten(layout.stride))
+        lane, columns = LANE * self.packed, COLUMNS * self.packed
+        dense = (at // lane * columns + at % lane for at in flatten(layout.stride))
         return Layout(layout.shape, unflatten(dense, layout.shape))
 
     def effects(self) -> Effects:
@@ -458,7 +468,10 @@ class AllocTmemOp(IRDLOperation):
         type_ = self.result.type
         assert isinstance(type_, MemRefType)
         check(type_.space == "tmem", f"expected a tmem memref, got {type_.space}")
-        check(type_.bits == 32, f"expected elements of 32 bits, got {type_.bits}")
+        check(
+            type_.bits in (8, 16, 32),
+            f"expected elements of 8, 16 or 32 bits in tensor memory, got {type_.bits}",
+        )
         check(
             self.columns <= COLUMNS,
             f"expected at most {COLUMNS} columns of tensor memory, got {self.columns}",

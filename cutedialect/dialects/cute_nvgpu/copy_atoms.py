@@ -290,26 +290,23 @@ class WidenCopyType(Data[tuple], TypeAttribute):
         )
 
 
-@irdl_attr_definition
-class TmemLoadType(CopyType):
-    """`tcgen05.ld` by whole warps, and the wait for it: `!cute_nvgpu.atom.tmem_load<f32>`.
-
-    A warp reaches a quarter of the lanes of tensor memory (PTX ISA 9.7.16.8.1); its registers get
-    what those of an `mma.sync` accumulator hold, 16 lanes and 8 columns at a time.
-    """
-
-    name = "cute_nvgpu.atom.tmem_load"
+class _TmemTransferType(CopyType):
+    """Whole warps move tiles between registers and tensor memory."""
 
     @classmethod
-    def get(cls, element: Attribute) -> TmemLoadType:
+    def get(cls, element: Attribute) -> Self:
         return cls((element,))
 
     @property
     def element(self) -> Attribute:
         return self.data[0]
 
-    def entry_name(self, rank: int) -> str:
-        return "tcgen05_ld_16x256b_x1"
+    @property
+    def shape(self) -> str:
+        """How 16 lanes and 8 elements of each lie in the registers of a warp (PTX ISA
+        9.7.16.2.3).
+        """
+        return "16x256b" if self.element.bitwidth == 32 else "16x128b"  # pyright: ignore[reportAttributeAccessIssue]
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> tuple:
@@ -319,3 +316,37 @@ class TmemLoadType(CopyType):
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.element)
+
+    def verify(self) -> None:
+        bits = getattr(self.element, "bitwidth", None)
+        expect(
+            bits in (16, 32), f"expected elements of 16 or 32 bits in registers, got {self.element}"
+        )
+
+
+@irdl_attr_definition
+class TmemLoadType(_TmemTransferType):
+    """`tcgen05.ld` by whole warps, and the wait for it: `!cute_nvgpu.atom.tmem_load<f32>`.
+
+    A warp reaches a quarter of the lanes of tensor memory (PTX ISA 9.7.16.8.1); its registers get
+    what those of an `mma.sync` accumulator hold, 16 lanes and 8 elements of each at a time.
+    """
+
+    name = "cute_nvgpu.atom.tmem_load"
+
+    def entry_name(self, rank: int) -> str:
+        return f"tcgen05_ld_{self.shape}_x1"
+
+
+@irdl_attr_definition
+class TmemStoreType(_TmemTransferType):
+    """`tcgen05.st` by whole warps, and the wait for it: `!cute_nvgpu.atom.tmem_store<f16>`.
+
+    A warp writes what its registers hold as an `mma.sync` accumulator does, 16 lanes and 8 elements
+    of each at a time (PTX ISA 9.7.16.8.2): an accumulator, or in 16 bits A of the next multiply.
+    """
+
+    name = "cute_nvgpu.atom.tmem_store"
+
+    def entry_name(self, rank: int) -> str:
+        return f"tcgen05_st_{self.shape}_x1"

@@ -278,9 +278,9 @@ class Sm90MmaType(MmaType):
 class Sm100MmaType(MmaType):
     """`tcgen05.mma`: `!cute_nvgpu.sm100.mma<128x256x16, elem_type = (f16, f16, f32)>`.
 
-    A and B lie in shared memory, the accumulator in tensor memory. Asynchronous: one thread issues
-    it, and what it reads and its accumulator belong to it until a commit behind it has signaled.
-    With `cta_group = 2` it is one of a CTA pair, of which M and N count both.
+    A lies in shared or tensor memory, B in shared memory, the accumulator in tensor memory.
+    Asynchronous: one thread issues it, and what it reads and its accumulator belong to it until a
+    commit behind it has signaled. With `cta_group = 2` it is one of a CTA pair, of which M and N count both.
     """
 
     name = "cute_nvgpu.sm100.mma"

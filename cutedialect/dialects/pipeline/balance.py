@@ -75,7 +75,7 @@ def _verify_producers(create: CreateOp) -> None:
     for role in roles:
         warps = 1 if role.elect is not None else len(role.warp_range)
         threads = 1 if role.elect is not None else _LANES * warps
-        arrivals = {"tma": 1, "cp_async": threads, "threads": warps, "tcgen05": 1}
+        arrivals = {"tma": 1, "cp_async": threads, "threads": warps, "tcgen05": 1, "tmem": warps}
         for kind in create.kinds:
             counts[f"{kind} in '{role.role.data}'"] = arrivals[kind]
     _compare("producers", "arrivals at a full stage", create.producers.value.data, counts, 1)

@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from cutedialect.dialects.cute import MemRefType, StageOp
 from cutedialect.dialects.effects import ALLOCATES, ORDERS, Effects
 
-KINDS = ("tma", "cp_async", "threads", "tcgen05")
+KINDS = ("tma", "cp_async", "threads", "tcgen05", "tmem")
 SIDES = ("producer", "consumer")
 
 
@@ -89,8 +89,8 @@ class CreateOp(IRDLOperation):
     phase when `producers` arrivals and, kind `tma`, `bytes` of transactions came; `empty` when
     `consumers` arrivals came. A stage may be filled in several ways, such as `tma+cp_async`: one
     thread arrives for TMA, every thread when its `cp.async` are done, one lane of each warp for
-    ordinary stores, and for `tcgen05` the commit behind the multiplies into tensor memory. `peers`
-    lists groups `n, s` of CTAs of the cluster (n ranks, s apart) that write to each other's stages:
+    ordinary stores, for `tcgen05` the commit behind the multiplies into tensor memory, and for
+    `tmem` one lane of each warp whose stores to tensor memory are done. `peers` lists groups `n, s` of CTAs of the cluster (n ranks, s apart) that write to each other's stages:
     a stage is released in all of them. A ring with `pair` is one of two CTAs (ranks 2i and 2i + 1)
     whose multiplies the even one issues: operands of both signal the full barrier of the even one,
     which expects the bytes of both, and a commit releases them in both; a commit fills an

@@ -21,7 +21,6 @@ from cutedialect.atoms import MmaAtom
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_atom, tcgen05_of
 from cutedialect.dialects.cute import (
-    AllocSmemOp,
     GemmOp,
     KernelOp,
     MemRefType,
@@ -130,7 +129,7 @@ def half_type(type_: MemRefType) -> MemRefType:
     return type_.with_layout(Layout((inner, depth.shape), (stride, depth.stride)))
 
 
-def is_paired(alloc: AllocSmemOp) -> bool:
+def is_paired(alloc: Operation) -> bool:
     """Whether each CTA of a pair keeps half of a buffer."""
     return PAIR in alloc.attributes
 

@@ -271,7 +271,7 @@ class _Partition(StagedOperands):
         elements = _multiplied_elements(op)
         if isinstance(atom, Tcgen05Atom):
             a, b = (
-                self.put_in_smem(op, value)
+                self.put_in_tmem(op, value) or self.put_in_smem(op, value)
                 if isinstance(value.type, FragmentType)
                 else self.stage(op, value)
                 for value in (op.a, op.b)

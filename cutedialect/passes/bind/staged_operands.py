@@ -1,5 +1,6 @@
 """Operands of multiplies in shared memory: which buffer a tile gets there, shared by the multiplies
-that read it, and the copy that brings it, by TMA, `cp.async` or through registers.
+that read it, and the copy that brings it, by TMA, `cp.async` or through registers. A register tile
+may be A in tensor memory.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocSmemOp,
+    AllocTmemOp,
     CopyOp,
     FragmentType,
     GemmOp,
@@ -31,6 +34,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import (
     SimtAsyncCopyType,
     TmaLoadType,
+    TmemStoreType,
     TransposeCopyType,
     UniversalCopyType,
     WidenCopyType,
@@ -58,6 +62,7 @@ from cutedialect.passes.bind.multiply_pairs import (
 )
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.bind.smem_layouts import staging_layout, with_order
+from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout, tensor_plan
 from cutedialect.passes.bind.tensor_maps import (
     is_joined,
     part_of,
@@ -67,6 +72,7 @@ from cutedialect.passes.bind.thread_layouts import (
     mma_operand,
 )
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.resource_plan import stages_of_columns
 from cutedialect.passes.roles.role_plan import PREPARING_WARPS
 from cutedialect.passes.synchronize.memory_hazards import OPERAND
 from cutedialect.passes.synchronize.memory_views import expression_of
@@ -77,6 +83,37 @@ _GROUP = 4
 
 class StagedOperands(KernelBinding):
     """A kernel whose operands are staged while its tiles are bound."""
+
+    def put_in_tmem(self, op: GemmOp, value: SSAValue) -> SSAValue | None:
+        """A register tile in tensor memory, as A of `tcgen05.mma`; None where it cannot be there:
+        `tcgen05.st` writes elements of 16 bits as a thread holds those of an accumulator, and the
+        columns must not take a stage from the accumulators.
+        """
+        bound, type_ = self.atoms[op], value.type
+        atom = bound.atom
+        assert isinstance(atom, Tcgen05Atom)
+        if not isinstance(type_, FragmentType) or value is not op.a or "tmem" not in atom.a_spaces:
+            return None
+        if type_.bits != 16 or atom.cta_group != 1 or not bound.makes(type_):
+            return None
+        layout = operand_tensor_layout(type_.shape, atom, type_.bits)  # pyright: ignore[reportArgumentType]
+        alloc = AllocTmemOp(MemRefType.get(type_.element, "tmem", 4, layout))
+        others = [each for each in self.kernel.body.block.ops if isinstance(each, AllocTmemOp)]
+        used = tensor_plan(op).columns + sum(each.columns for each in others)
+        if stages_of_columns(used) * (used + alloc.columns) > COLUMNS:
+            return None
+        buffer = self.insert_top(alloc, op).results[0]
+        copy = CopyOp(value, buffer, atom=TmemStoreType.get(type_.element))
+        self.insert(copy, self._once_made(value, op))
+        return buffer
+
+    def _once_made(self, tile: SSAValue, op: GemmOp) -> Operation:
+        """In front of which op a register tile is written where a multiply reads it: as soon as it
+        is there, since a multiply that takes it from registers may be next.
+        """
+        made = tile.owner
+        follows = isinstance(made, MapOp) and made.parent is op.parent and made.next_op is not None
+        return made.next_op if follows else op  # pyright: ignore[reportReturnType]
 
     def put_in_smem(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """A register tile in shared memory, where descriptors find it."""
@@ -90,13 +127,8 @@ class StagedOperands(KernelBinding):
         alloc = AllocSmemOp(smem)
         alloc.attributes[OPERAND] = UnitAttr()
         buffer = self.insert_top(alloc, op).results[0]
-        # As soon as the tile is there: a multiply that takes it from registers may be next.
-        made = tile.owner
-        follows = isinstance(made, MapOp) and made.parent is op.parent and made.next_op is not None
-        self.insert(
-            CopyOp(tile, buffer, atom=staging_atom(self, type_, 1)),
-            made.next_op if follows else op,  # pyright: ignore[reportArgumentType]
-        )
+        copy = CopyOp(tile, buffer, atom=staging_atom(self, type_, 1))
+        self.insert(copy, self._once_made(tile, op))
         return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
 
     def stage(self, op: GemmOp, value: SSAValue) -> SSAValue:

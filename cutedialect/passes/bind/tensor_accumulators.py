@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
-from cutedialect.atoms.tmem_layouts import LANES
+from cutedialect.atoms.tmem_layouts import LANES, operand_layout
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocTmemOp,
@@ -140,9 +140,28 @@ def tensor_layout(shape: tuple[int, int], atom: Tcgen05Atom) -> Layout:
     rows, columns = shape
     inner = atom.c_tmem_layout[0]
     blocks = rows // (atom.shape_mnk[0] // atom.cta_group)
+    return _side_by_side(inner, blocks, columns)
+
+
+def operand_tensor_layout(shape: tuple[int, int], atom: Tcgen05Atom, bits: int) -> Layout:
+    """(row, depth) of A of whole products, in tensor memory, to its place in elements of so many
+    bits.
+
+    >>> from cutedialect.atoms.tcgen05_atoms import tcgen05_atom
+    >>> atom = tcgen05_atom("tcgen05_f16_cg1_m128n64k16_f32_f16_f16")
+    >>> print(operand_tensor_layout((256, 64), atom, 16))
+    ((128,2),64):((131072,64),1)
+    """
+    rows, depth = shape
+    inner = operand_layout(atom.shape_mnk[0], atom.shape_mnk[2], bits)[0]
+    return _side_by_side(inner, rows // atom.shape_mnk[0], depth)
+
+
+def _side_by_side(rows: Layout, blocks: int, columns: int) -> Layout:
+    """Blocks of so many columns, next to each other."""
     if blocks == 1:
-        return Layout((inner.shape, columns), (inner.stride, 1))
-    return Layout(((inner.shape, blocks), columns), ((inner.stride, columns), 1))
+        return Layout((rows.shape, columns), (rows.stride, 1))
+    return Layout(((rows.shape, blocks), columns), ((rows.stride, columns), 1))
 
 
 def move_accumulator(

@@ -26,6 +26,11 @@ class Ring:
     full: int
     empty: int
 
+    @property
+    def is_in_tensor_memory(self) -> bool:
+        """Whether `tcgen05` instructions of both sides are to be ordered by its barriers."""
+        return not {"tcgen05", "tmem"}.isdisjoint(self.op.kinds)
+
 
 @dataclass
 class State:
@@ -134,7 +139,7 @@ def barrier(builder: ScalarBuilder, first: int, state: State) -> tuple[SSAValue,
 def wait_full(context: Context, ring: Ring, state: State) -> None:
     """A stage is full; what the tensor core made comes before what follows."""
     wait(context.builder, ring.full, state)
-    if "tcgen05" in ring.op.kinds:
+    if ring.is_in_tensor_memory:
         context.builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
         if ring.op.is_paired:
             _pass_on(context, ring, state)
@@ -167,7 +172,7 @@ def acquire(context: Context, ring: Ring, state: State) -> None:
     """The stage is empty; for TMA, so many bytes will come."""
     builder = context.builder
     wait(builder, ring.empty, state)
-    if "tcgen05" in ring.op.kinds:
+    if ring.is_in_tensor_memory:
         builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
     if "tma" in ring.op.kinds:
         assert ring.op.bytes is not None
@@ -222,6 +227,9 @@ def commit(context: Context, ring: Ring, state: State) -> None:
         address, offset = barrier(builder, ring.full, state)
         group = 2 if ring.op.is_paired else 1
         builder.emit(ptx.Tcgen05CommitOp(address, offset, group))
+    if "tmem" in ring.op.kinds:
+        context.builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
+        _arrive(context, ring.full, state, ())
     if "threads" in ring.op.kinds:
         _arrive(context, ring.full, state, ())
     if "cp_async" in ring.op.kinds:
@@ -233,7 +241,7 @@ def release(
     context: Context, ring: Ring, state: State, back: int = 0, condition: Scalar = True
 ) -> None:
     """A stage was read: one lane of each warp arrives, here or in every CTA that writes it."""
-    if "tcgen05" in ring.op.kinds:
+    if ring.is_in_tensor_memory:
         context.builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
     _arrive(
         context, ring.empty, state, ring.op.peer_groups, back, condition, leads=ring.op.is_paired

@@ -1,5 +1,5 @@
-"""Tensor memory: its plan and allocation, `tcgen05.mma` and loads of accumulators. One warp takes
-all columns before the roles part, and one of the role that reads them gives them back at its end.
+"""Tensor memory: its plan and allocation, `tcgen05.mma`, loads and stores. One warp takes all
+columns before the roles part, and one of the role that reads them gives them back at its end.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES, allocation
 from cutedialect.dialects import cute, pipeline, ptx
-from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType
+from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
 from cutedialect.layout import Layout, flatten
 
 from .context import fail
@@ -19,9 +19,10 @@ from .wgmma import operand_descriptor
 
 _WARP = 32
 _GROUP = 4
-# What one 16x256b.x1 moves: rows, columns, registers of a thread; the most of them at once.
-_ROWS, _COLUMNS, _REGISTERS = 16, 8, 4
-_MOST = 32
+# What one 16x256b.x1 moves of elements of 32 bits, or 16x128b.x1 of 16: rows, columns, values of a
+# thread; the most registers at once.
+_ROWS, _COLUMNS, _VALUES = 16, 8, 4
+_MOST = 128
 
 
 def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:
@@ -67,6 +68,13 @@ def reads_tensor_memory(role: pipeline.RoleOp) -> bool:
     )
 
 
+def _word(type_: cute.MemRefType, offset: int) -> int:
+    """The address, in words of 32 bits, of so many elements behind the start of a tile."""
+    packed = 32 // type_.bits
+    lane, column = divmod(offset, LANE * packed)
+    return lane * LANE + column // packed
+
+
 def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
     """The role that has read all that was multiplied gives the columns back."""
     plan = self.tensor
@@ -101,7 +109,7 @@ def stage(self: KernelLowering, op: cute.StageOp) -> bool:
         return False
     step = type_.stride[-1]
     assert isinstance(step, int)
-    at = self.builder.pure("mul.lo.s32", self.scalars[op.index], step)
+    at = self.builder.pure("mul.lo.s32", self.scalars[op.index], _word(type_, step))
     self.tensor.tiles[op.result] = self.builder.pure("add.s32", _address(self, op, op.source), at)
     return True
 
@@ -113,7 +121,7 @@ def subview(self: KernelLowering, op: cute.SubviewOp) -> bool:
     if type_.space != "tmem":
         return False
     origin = tuple(int(each) for each in op.origin.get_values())
-    offset = type_.layout(*origin)
+    offset = _word(type_, type_.layout(*origin))
     self.tensor.tiles[op.result] = self.builder.pure(
         "add.s32", _address(self, op, op.source), offset
     )
@@ -127,7 +135,7 @@ def _address(self: KernelLowering, op: Operation, tile: SSAValue) -> Scalar:
     return found
 
 
-# Multiplies and loads
+# Multiplies, loads and stores
 
 
 def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
@@ -146,7 +154,18 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     m, n = acc.shape
     assert isinstance(m, int)
     assert isinstance(n, int)
-    a, a_major, a_table = operand_descriptor(context, op.a, self.view(op, op.a), rows, ak)
+    held = op.a.type
+    assert isinstance(held, cute.MemRefType)
+    if held.space == "tmem":
+        a, a_major = builder.value(_address(self, op, op.a), "b32"), "K"
+        depth = held.shape[1]
+        assert isinstance(depth, int)
+        a_table = [
+            [_word(held, held.layout(row, k)) for k in range(0, depth, ak)]
+            for row in range(0, m, rows)
+        ]
+    else:
+        a, a_major, a_table = operand_descriptor(context, op.a, self.view(op, op.a), rows, ak)
     b, b_major, b_table = operand_descriptor(context, op.b, self.view(op, op.b), columns, ak)
     order = [
         (k, row, column)
@@ -173,60 +192,80 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
 
 
 def load(self: KernelLowering, op: cute.CopyOp) -> None:
-    """Registers from tensor memory: 16 lanes and as many columns as lie together at a time."""
+    """Registers from tensor memory, complete."""
+    _transfer(self, op, op.source, op.destination)
+    self.builder.emit(ptx.TmemWaitLdOp())
+
+
+def store(self: KernelLowering, op: cute.CopyOp) -> None:
+    """Registers to tensor memory, complete."""
+    _transfer(self, op, op.destination, op.source)
+    self.builder.emit(ptx.TmemWaitStOp())
+
+
+def _transfer(self: KernelLowering, op: cute.CopyOp, tile: SSAValue, held: SSAValue) -> None:
+    """Move a tile between tensor memory and registers: 16 lanes and as many columns as lie together
+    at a time.
+    """
     context, builder = self.context, self.builder
-    fragment = self.fragment(op, op.destination)
-    source = op.source.type
-    assert isinstance(source, cute.MemRefType)
+    fragment, type_, atom = self.fragment(op, held), tile.type, op.atom
+    assert isinstance(type_, cute.MemRefType)
+    assert isinstance(atom, TmemLoadType | TmemStoreType)
     rows = fragment.type.shape[0]
-    units = _units(op, fragment, rows)
-    layout = source.layout
+    registers = _VALUES * type_.bits // 32
+    layout = type_.layout
     warp = context.warp_index()
     lane = builder.pure("mul.lo.s32", builder.pure("rem.u32", warp, _GROUP), WARP_LANES * LANE)
-    address = builder.pure("add.s32", _address(self, op, op.source), lane)
-    for before, extent, step in _groups(fragment, rows, layout):
+    address = builder.pure("add.s32", _address(self, op, tile), lane)
+    for before, extent, offset in _groups(fragment, rows, layout):
         index = builder.pure("rem.u32", builder.pure("div.u32", warp, before), extent)
-        address = builder.pure("add.s32", address, builder.pure("mul.lo.s32", index, step))
+        step = builder.pure("mul.lo.s32", index, _word(type_, offset))
+        address = builder.pure("add.s32", address, step)
     base = builder.value(address, "b32")
+    quarter = WARP_LANES * LANE
     starts = [
-        (register, layout(row, column) - (layout(row, 0) // LANE // WARP_LANES * WARP_LANES * LANE))
-        for register, row, column in units
+        (
+            value // _VALUES * registers,
+            _word(type_, layout(row, column)) - _word(type_, layout(row, 0)) // quarter * quarter,
+        )
+        for value, row, column in _units(op, fragment, rows)
     ]
+    wide = _word(type_, _COLUMNS)
     at = 0
     while at < len(starts):
         count = 1
+        register, addend = starts[at]
         while (
-            2 * count <= _MOST
+            2 * count * registers <= _MOST
             and at + 2 * count <= len(starts)
             and all(
-                starts[at + i] == (starts[at][0] + _REGISTERS * i, starts[at][1] + _COLUMNS * i)
+                starts[at + i] == (register + registers * i, addend + wide * i)
                 for i in range(2 * count)
             )
         ):
             count *= 2
-        register, addend = starts[at]
-        builder.emit(
-            ptx.TmemLdOp(
-                f"sync.aligned.16x256b.x{count}.b32", fragment.array, base, [register], [addend]
-            )
-        )
+        modifiers = f"sync.aligned.{atom.shape}.x{count}.b32"
+        if isinstance(atom, TmemLoadType):
+            builder.emit(ptx.TmemLdOp(modifiers, fragment.array, base, [register], [addend]))
+        else:
+            builder.emit(ptx.TmemStOp(modifiers, base, fragment.array, [register], [addend]))
         at += count
-    builder.emit(ptx.TmemWaitLdOp())
 
 
 def _units(op: Operation, fragment: Fragment, rows: int) -> list[tuple[int, int, int]]:
-    """(first register, row, column) of each four registers, of the first thread."""
+    """(first value, row, column) of each four values, of the first thread."""
     tv = fragment.tv
     found: list[tuple[int, int, int]] = []
-    for register in range(0, fragment.type.values, _REGISTERS):
-        offsets = [tv((0, register + i)) for i in range(_REGISTERS)]
+    for value in range(0, fragment.type.values, _VALUES):
+        offsets = [tv((0, value + i)) for i in range(_VALUES)]
         first = offsets[0]
         if offsets != [first, first + rows, first + 8, first + rows + 8]:
             raise fail(
                 op,
-                f"expected registers as tcgen05.ld 16x256b defines them, got {fragment.type}",
+                "expected registers of an accumulator's layout beside tensor memory, got "
+                f"{fragment.type}",
             )
-        found.append((register, first % rows, first // rows))
+        found.append((value, first % rows, first // rows))
     return found
 
 

@@ -16,6 +16,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaLoadType,
     TmaStoreType,
     TmemLoadType,
+    TmemStoreType,
     TransposeCopyType,
     UniversalCopyType,
     WidenCopyType,
@@ -50,6 +51,9 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
         return
     if isinstance(atom, TmemLoadType):
         tensor_memory.load(self, op)
+        return
+    if isinstance(atom, TmemStoreType):
+        tensor_memory.store(self, op)
         return
     if isinstance(atom, TmaLoadType | TmaStoreType | BulkCopyType):
         tensor_copy(self, op, predicate)

@@ -1,5 +1,6 @@
-"""What a kernel's tiles take of a CTA: bytes of shared memory for a number of stages, and registers
-for the accumulators that live at one time. Passes that choose stages or check budgets ask here.
+"""What a kernel's tiles take of a CTA: bytes of shared memory for a number of stages, columns of
+tensor memory, and registers for the accumulators that live at one time. Passes that choose stages
+or check budgets ask here.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.atoms import target
+from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.dialects.cute import (
     AllocSmemOp,
+    AllocTmemOp,
     CopyOp,
     FragmentType,
     GemmOp,
@@ -23,14 +26,29 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 
+Buffer = AllocSmemOp | AllocTmemOp
+"""What makes a tile in memory of a CTA."""
 RESERVED_BYTES = 2048
 """What barriers and the places where threads meet take at most."""
 LEAST_RESERVED_BYTES = 1024
 """What they take where no reduction or vote crosses warps."""
 
 
-def buffer_bytes(alloc: AllocSmemOp) -> int:
-    """Bytes of a buffer in shared memory of one CTA."""
+def stages_of_columns(columns: int) -> int:
+    """How many stages so many columns of tensor memory have: two where they fit, else one."""
+    return 2 if 2 * columns <= COLUMNS else 1
+
+
+def tensor_stages(kernel: KernelOp) -> int:
+    """The stages of rings in tensor memory."""
+    allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
+    return stages_of_columns(sum(alloc.columns for alloc in allocs))
+
+
+def buffer_bytes(alloc: Buffer) -> int:
+    """Bytes of a buffer in shared memory of one CTA: none of one in tensor memory."""
+    if isinstance(alloc, AllocTmemOp):
+        return 0
     type_ = alloc.result.type
     assert isinstance(type_, MemRefType)
     if is_paired(alloc):
@@ -40,7 +58,7 @@ def buffer_bytes(alloc: AllocSmemOp) -> int:
 
 def room(
     kernel: KernelOp,
-    staged: Iterable[tuple[AllocSmemOp, int]],
+    staged: Iterable[tuple[Buffer, int]],
     reserved: int = RESERVED_BYTES,
 ) -> int:
     """Bytes of shared memory that are left beside all buffers, some of which have so many stages;

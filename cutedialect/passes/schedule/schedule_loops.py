@@ -38,7 +38,12 @@ from cutedialect.dialects.effects import is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import roles_of
-from cutedialect.passes.roles.resource_plan import LEAST_RESERVED_BYTES, room, stages_of_results
+from cutedialect.passes.roles.resource_plan import (
+    LEAST_RESERVED_BYTES,
+    Buffer,
+    room,
+    stages_of_results,
+)
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains
@@ -111,7 +116,7 @@ class ScheduleLoopsPass(ModulePass):
         return fitting
 
 
-def _staged(of: AllocSmemOp | Edge, stages: int) -> list[tuple[AllocSmemOp, int]]:
+def _staged(of: AllocSmemOp | Edge, stages: int) -> list[tuple[Buffer, int]]:
     """Buffers with their stages."""
     if isinstance(of, AllocSmemOp):
         return [(of, stages)]

@@ -19,13 +19,12 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     AllocTmemOp,
+    CopyOp,
     GemmOp,
     KernelOp,
-    MemRefType,
     StageOp,
     SubviewOp,
 )
@@ -39,19 +38,21 @@ from cutedialect.dialects.pipeline import (
     ProducerCommitOp,
     StateOp,
 )
-from cutedialect.layout import Layout
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.crossing_tiles import role_of
+from cutedialect.passes.roles.resource_plan import tensor_stages
 from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
+from cutedialect.passes.synchronize.ring_buffers import ring_type
 from cutedialect.passes.synchronize.ring_edges import depth
 
 
 def insert_accumulator_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
-    """Give every buffer in tensor memory its ring."""
-    allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
-    used = sum(alloc.columns for alloc in allocs)
-    for alloc in allocs:
-        _insert_ring(kernel, alloc, roles, 2 if 2 * used <= COLUMNS else 1)
+    """Give every buffer in tensor memory that is multiplied into its ring."""
+    stages = tensor_stages(kernel)
+    for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]:
+        uses = [(use.operation, use.index) for use in alloc.result.uses]
+        if not any(isinstance(op, CopyOp) and index == 1 for op, index in uses):
+            _insert_ring(kernel, alloc, roles, stages)
 
 
 def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], most: int) -> None:
@@ -73,10 +74,7 @@ def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], mo
     arriving = reader.warps // teams * (2 if pairs else 1)
     create = CreateOp("tcgen05", stages, 1, arriving, pair=pairs)
     create.location = alloc.location
-    type_ = alloc.result.type
-    assert isinstance(type_, MemRefType)
-    layout = Layout((*type_.modes, stages), (*type_.stride, alloc.columns))
-    ring = AllocTmemOp(type_.with_layout(layout))
+    ring = AllocTmemOp(ring_type(alloc.result.type, stages))
     ring.location = alloc.location
     ring.result.name_hint = alloc.result.name_hint
     top = kernel.body.block

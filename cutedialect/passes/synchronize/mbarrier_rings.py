@@ -31,6 +31,7 @@ from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
     SimtAsyncCopyType,
     TmaLoadType,
+    TmemStoreType,
     WgmmaWaitOp,
 )
 from cutedialect.dialects.effects import Unit, effects_of
@@ -49,7 +50,7 @@ from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
-from cutedialect.passes.roles.resource_plan import buffer_bytes, room, stages_of_results
+from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
 from cutedialect.passes.synchronize.multiply_groups import (
     MultiplyGroups,
     group_multiplies,
@@ -137,8 +138,8 @@ def plan_rings(kernel: KernelOp, stages: int) -> list[Ring]:
 def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring]) -> None:
     """Give the multiplies of each role their waits, and every edge between roles its barriers."""
     parts = {each.role.data: each for each in kernel.body.block.ops if isinstance(each, RoleOp)}
-    staged: dict[AllocSmemOp, int] = {}
-    turns: dict[AllocSmemOp, int] = {}
+    staged: dict[Buffer, int] = {}
+    turns: dict[Buffer, int] = {}
     for ring in rings:
         into = turns if ring.takes_turns else staged
         for number, edge in ring.edges.items():
@@ -202,7 +203,7 @@ def _insert_ring(
         if is_paired(alloc):
             assert isinstance(type_, MemRefType)
             type_ = half_type(type_)
-        whole = AllocSmemOp(ring_type(type_, ring.stages))
+        whole = type(alloc)(ring_type(type_, ring.stages))
         whole.location = alloc.location
         whole.result.name_hint = alloc.result.name_hint
         kernel.body.block.insert_op_before(whole, alloc)
@@ -250,7 +251,7 @@ def _writers(filling: Block, number: int) -> list[CopyOp]:
 
 def _filled(writers: Sequence[CopyOp], warps: int) -> dict[str, int]:
     """The ways in which the loading warps fill a stage, and the arrivals that each makes."""
-    arrivals = {"tma": 1, "cp_async": 32 * warps, "threads": warps}
+    arrivals = {"tma": 1, "cp_async": 32 * warps, "threads": warps, "tmem": warps}
     used = {_way(writer) for writer in writers}
     return {kind: count for kind, count in arrivals.items() if kind in used}
 
@@ -258,6 +259,8 @@ def _filled(writers: Sequence[CopyOp], warps: int) -> dict[str, int]:
 def _way(writer: CopyOp) -> str:
     if isinstance(writer.atom, TmaLoadType):
         return "tma"
+    if isinstance(writer.atom, TmemStoreType):
+        return "tmem"
     return "cp_async" if isinstance(writer.atom, SimtAsyncCopyType) else "threads"
 
 

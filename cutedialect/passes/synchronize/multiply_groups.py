@@ -26,6 +26,7 @@ from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWa
 from cutedialect.dialects.effects import Unit, effects_of, is_pure, written
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_edges import numbers_of
 
@@ -61,9 +62,9 @@ class MultiplyGroups:
 
 def group_multiplies(
     part: Block,
-    staged: Mapping[AllocSmemOp, int],
+    staged: Mapping[Buffer, int],
     found: MultiplyGroups,
-    turns: Mapping[AllocSmemOp, int],
+    turns: Mapping[Buffer, int],
 ) -> None:
     """Group the multiplies of a role and insert their waits; `staged` says of buffers that other
     roles fill the ring of more than one stage that each belongs to; `turns` numbers those that take
@@ -99,7 +100,7 @@ def group_multiplies(
             op.erase()
 
 
-def _by_accumulator(run: Sequence[GemmOp], turns: Mapping[AllocSmemOp, int]) -> list[list[GemmOp]]:
+def _by_accumulator(run: Sequence[GemmOp], turns: Mapping[Buffer, int]) -> list[list[GemmOp]]:
     """The parts of a run that add to one accumulator: each can be waited for alone."""
 
     def turns_of(gemm: GemmOp) -> list[int | None]:
@@ -229,9 +230,7 @@ def _in_memory(value: SSAValue) -> bool:
     return isinstance(value.type, MemRefType)
 
 
-def _accumulating_loop(
-    run: Sequence[GemmOp], staged: Mapping[AllocSmemOp, int]
-) -> scf.ForOp | None:
+def _accumulating_loop(run: Sequence[GemmOp], staged: Mapping[Buffer, int]) -> scf.ForOp | None:
     """The loop that holds these multiplies, if nothing else in it touches their accumulators: the
     group of one trip may then be at work while the next one starts.
     """
@@ -246,7 +245,7 @@ def _accumulating_loop(
     return None if others else loop
 
 
-def _is_staged(gemm: GemmOp, staged: Mapping[AllocSmemOp, int]) -> bool:
+def _is_staged(gemm: GemmOp, staged: Mapping[Buffer, int]) -> bool:
     """Whether both operands are buffers that another role fills for the same trip."""
     return all(
         isinstance(value.owner, AllocSmemOp)

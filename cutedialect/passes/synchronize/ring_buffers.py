@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, SSAValue
 
+from cutedialect.atoms.tmem_layouts import LANE
 from cutedialect.dialects.cute import MemRefType, StageOp
 from cutedialect.layout import Layout, cosize
 from cutedialect.passes.scalar_ops import ScalarBuilder
@@ -28,5 +29,9 @@ def ring_type(type_: Attribute, stages: int) -> MemRefType:
     extent = cosize(Layout(type_.modes, type_.stride))
     # A stage starts on the swizzle's repeat, so that the pattern is the same in each.
     repeat = max(1, type_.alignment * 8 // type_.bits)
+    if type_.space == "tmem":
+        # Stages lie side by side, in all lanes.
+        packed = 32 // type_.bits
+        extent, repeat = 1 + (extent - 1) % (LANE * packed), packed
     extent = -(-extent // repeat) * repeat
     return type_.with_layout(Layout((*type_.modes, stages), (*type_.stride, extent)))

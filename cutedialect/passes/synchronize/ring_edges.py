@@ -13,7 +13,7 @@ from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
-    AllocSmemOp,
+    AllocTmemOp,
     CopyOp,
     KernelOp,
     SubviewOp,
@@ -21,6 +21,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import RMEM, space_of
 from cutedialect.passes.roles.crossing_tiles import role_of
+from cutedialect.passes.roles.resource_plan import Buffer, tensor_stages
 from cutedialect.passes.roles.role_plan import MAIN
 
 FILLS = "fills"
@@ -35,7 +36,7 @@ _COMPUTED_STAGES = 2
 class Edge:
     """Buffers that one role, the producer, fills and another, the consumer, reads together."""
 
-    buffers: list[AllocSmemOp]
+    buffers: list[Buffer]
     writers: list[CopyOp]
     readers: list[Operation]
     block: Block
@@ -53,7 +54,7 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
     edges: list[Edge] = []
     for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
         alloc = writer.destination.owner
-        if not isinstance(alloc, AllocSmemOp):
+        if not isinstance(alloc, Buffer):
             continue
         users = _readers(alloc, writer)
         producer = role_of(writer) or MAIN
@@ -65,7 +66,7 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         if len(consumers) != 1:
             raise PassFailedException(
                 writer,
-                "expected one role to read a tile in shared memory, got "
+                "expected one role to read a tile that another one writes, got "
                 f"{', '.join(sorted(consumers)) or 'none'}",
             )
         readers = _places(block, users)
@@ -86,7 +87,7 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
     return edges
 
 
-def _readers(alloc: AllocSmemOp, writer: CopyOp) -> list[Operation]:
+def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
     """The ops that read a buffer, beside who fills it."""
     found: list[Operation] = []
     pending = [use.operation for use in alloc.result.uses if use.operation is not writer]
@@ -114,8 +115,12 @@ def _places(block: Block, readers: Sequence[Operation]) -> list[Operation]:
 
 def stages_of(edge: Edge, stages: int) -> int:
     """Stages of an edge's ring where loads have so many: what a role computes for another one it
-    computes a trip ahead at most.
+    computes a trip ahead at most, in tensor memory in as many stages as accumulators have.
     """
+    if any(isinstance(alloc, AllocTmemOp) for alloc in edge.buffers):
+        kernel = edge.buffers[0].parent_op()
+        assert isinstance(kernel, KernelOp)
+        stages = min(tensor_stages(kernel), stages)
     return min(_COMPUTED_STAGES, stages) if edge.crosses else stages
 
 

@@ -19,7 +19,6 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
-    AllocSmemOp,
     GemmOp,
     KernelOp,
     StageOp,
@@ -39,7 +38,7 @@ from cutedialect.dialects.pipeline import (
 from cutedialect.passes.bind.multiply_pairs import is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.resource_plan import room
+from cutedialect.passes.roles.resource_plan import Buffer, room
 from cutedialect.passes.schedule.trips import STAGE
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, is_warpgroup_multiply
@@ -47,7 +46,7 @@ from cutedialect.passes.synchronize.ring_edges import Edge
 
 # One stage is read by a group at work while the next one is waited for.
 _LEAST_STAGES = 2
-Staged = Sequence[tuple[AllocSmemOp, int]]
+Staged = Sequence[tuple[Buffer, int]]
 
 
 def share_rings(

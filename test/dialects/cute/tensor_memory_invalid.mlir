@@ -9,8 +9,15 @@ cute.kernel @space() {
 // -----
 
 cute.kernel @element() {
-  // expected-error @+1 {{expected elements of 32 bits, got 16}}
-  %t = cute.alloc_tmem : !cute.memref<f16, tmem, align<4>, "(128,64):(65536,1)">
+  // expected-error @+1 {{expected elements of 8, 16 or 32 bits in tensor memory, got 64}}
+  %t = cute.alloc_tmem : !cute.memref<f64, tmem, align<8>, "(128,64):(65536,1)">
+}
+
+// -----
+
+cute.kernel @halves_of_columns() {
+  // expected-error @+1 {{expected at most 512 columns of tensor memory, got 513}}
+  %t = cute.alloc_tmem : !cute.memref<f16, tmem, align<4>, "(128,2):(131072,1024)">
 }
 
 // -----

@@ -2,14 +2,14 @@
 // RUN: cute-opt %s --split-input-file --verify-diagnostics
 
 cute.kernel @kind() {
-  // expected-error @+1 {{expected kind tma or cp_async or threads or tcgen05, got 'attic'}}
+  // expected-error @+1 {{expected kind tma or cp_async or threads or tcgen05 or tmem, got 'attic'}}
   %q = pipeline.create {kind = "attic"} : !pipeline.ring<2>
 }
 
 // -----
 
 cute.kernel @kinds_out_of_order() {
-  // expected-error @+1 {{expected kinds once each in the order tma, cp_async, threads, tcgen05, got threads+tma}}
+  // expected-error @+1 {{expected kinds once each in the order tma, cp_async, threads, tcgen05, tmem, got threads+tma}}
   %q = pipeline.create {kind = "threads+tma", producers = 2 : i32, consumers = 1 : i32, bytes = 64 : i32} : !pipeline.ring<2>
 }
 
