@@ -1,13 +1,16 @@
 """Tile programs drawn by lot, compiled for several targets, run, and compared with NumPy.
 
     python -m benchmarks.random_programs [--count N] [--seed S] [--target NAME] [--backend NAME]
-                                         [--only NUMBER] [--no-shrink] [--patience SECONDS]
+                                         [--only NUMBER] [--feature TEXT] [--repeat N]
+                                         [--jobs N] [--patience SECONDS] [--budget SECONDS]
+                                         [--no-shrink]
 
 A program's result is exact, so that what a target computes is right or wrong. What is wrong, and
 what is refused, is made small and printed as Python that runs; then come the shares of programs
 with each feature of the language, and how many were refused for which reason. The exit status is 1
-when a program is wrong or ends in another error than a refusal. `--backend cuda` compiles the
-programs on all cores first, and runs them on the GPU, in a child process that may be lost.
+when a program is wrong or ends in another error than a refusal. With `--backend cuda`, or more than
+one job, programs are compiled and run in child processes, each program with a time limit: one that
+the assembler does not end, that waits for ever or that loses the CUDA context costs that program.
 """
 
 from __future__ import annotations
@@ -16,28 +19,29 @@ import argparse
 import contextlib
 import json
 import linecache
+import math
 import os
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 import cutedialect as cute
 from cutedialect import CompileError
+from cutedialect.backend.runtime.driver import gpu_available
 
 from .numpy_tiles import InexactError, NumpyTiles
 from .program_lot import draw
 from .program_shrinker import shrunk
 from .program_views import LARGE, Sizes
-from .supervisor import NoDeviceError, Supervisor, WorkerError
+from .supervisor import NoDeviceError, WorkerError
 from .tile_program import Program
+from .worker_pool import answers
 
 TARGETS = ("sm_80", "sm_90a")
 # Ways in which a program that is drawn cannot be compared: it is drawn again.
@@ -80,16 +84,26 @@ def expected(program: Program) -> list[Any]:
     return arguments
 
 
-def outcome(program: Program, target: str, backend: str = "emulator") -> Outcome:
-    """Compile, run and compare."""
+def outcome(program: Program, target: str, backend: str = "emulator", times: int = 1) -> Outcome:
+    """Compile, run so many times, and compare each time."""
     wanted = expected(program)
-    arguments = [argument.make() for argument in program.arguments]
-    try:
-        _function(program, cute)(*arguments, arch=target, backend=backend)
-    except CompileError as error:
-        return Outcome("refused", str(error))
-    except Exception as error:
-        return Outcome("broken", f"{type(error).__name__}: {error}")
+    function = _function(program, cute)
+    found = Outcome("right")
+    for _ in range(times):
+        arguments = [argument.make() for argument in program.arguments]
+        try:
+            function(*arguments, arch=target, backend=backend)
+        except CompileError as error:
+            return Outcome("refused", str(error))
+        except Exception as error:
+            return Outcome("broken", f"{type(error).__name__}: {error}")
+        found = _compared(program, arguments, wanted)
+        if found.kind != "right":
+            break
+    return found
+
+
+def _compared(program: Program, arguments: Sequence[Any], wanted: Sequence[Any]) -> Outcome:
     for argument, got, want in zip(program.arguments, arguments, wanted, strict=True):
         if isinstance(got, np.ndarray) and not np.array_equal(got, want):
             at = tuple(int(i) for i in np.argwhere(got != want)[0])
@@ -144,62 +158,79 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--target", metavar="NAME", action="append", help="sm_80 and sm_90a")
     parser.add_argument("--backend", default="emulator", help="emulator (the default) or cuda")
     parser.add_argument("--only", metavar="NUMBER", type=int, help="this program of the seed")
+    parser.add_argument("--feature", metavar="TEXT", help="only programs with this feature")
+    parser.add_argument("--repeat", metavar="N", type=int, default=1, help="run each so often")
+    parser.add_argument("--budget", type=float, metavar="S", help="stop after so many seconds")
     parser.add_argument("--no-shrink", action="store_true", help="print programs as drawn")
-    parser.add_argument("--patience", type=float, default=60, metavar="S", help="until a hang")
+    parser.add_argument(
+        "--jobs", metavar="N", type=int, help="processes (cuda: as cores)"
+    )
+    parser.add_argument("--patience", type=float, default=60, metavar="S", help="for a program")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    os.environ["CUTEDIALECT_NO_CACHE"] = "1"  # every program is compiled
     if options.worker:
-        return _work(options.seed, options.backend)
+        return _work(options)
     targets = options.target or TARGETS
     numbers = range(options.count) if options.only is None else [options.only]
+    if options.feature:
+        numbers = [n for n in numbers if options.feature in program_of(options.seed, n).features]
     began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        # Every program is compiled; on the GPU by another process than the one that runs it.
-        on_device = options.backend == "cuda"
-        key = "CUTEDIALECT_CACHE_DIR" if on_device else "CUTEDIALECT_NO_CACHE"
-        os.environ[key] = folder if on_device else "1"
-        try:
-            if on_device:
-                _compile_ahead(options.seed, numbers, targets)
-            found = _run(numbers, targets, options)
-        except NoDeviceError as error:
-            print(f"benchmarks.random_programs: {error}", file=sys.stderr)
-            return 2
+    try:
+        found = _run(numbers, targets, options)
+    except NoDeviceError as error:
+        print(f"benchmarks.random_programs: {error}", file=sys.stderr)
+        return 2
     _report(found, targets, time.perf_counter() - began)
     bad = [o for _, outcomes in found for o in outcomes.values() if o.kind in ("wrong", "broken")]
     return 1 if bad else 0
 
 
 Found = list[tuple[Program, dict[str, Outcome]]]
+Asked = tuple[int, str]
 
 
 def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Namespace) -> Found:
     """Each program on each target; failures are printed as they come, each kind once."""
-    found: Found = []
     seen: set[tuple[str, str, str]] = set()
+    outcomes: dict[int, dict[str, Outcome]] = {}
+    asked = [(number, target) for number in numbers for target in targets]
+    jobs = options.jobs or (os.cpu_count() or 1 if options.backend == "cuda" else 1)
+    came = _remote(asked, jobs, options) if jobs > 1 else _here(asked, options)
+    end = time.perf_counter() + (options.budget or math.inf)
+    with contextlib.closing(came):
+        for (number, target), result in came:
+            outcomes.setdefault(number, {})[target] = result
+            kind = (result.kind, result.pattern, target)
+            if result.kind != "right" and (kind not in seen or result.kind == "wrong"):
+                seen.add(kind)
+                as_drawn = options.no_shrink or options.backend == "cuda"
+                _show(program_of(options.seed, number), target, result, as_drawn)
+            if time.perf_counter() > end:
+                break
+    whole = [number for number in numbers if len(outcomes.get(number, ())) == len(targets)]
+    return [(program_of(options.seed, number), outcomes[number]) for number in whole]
+
+
+def _here(asked: Sequence[Asked], options: argparse.Namespace) -> Generator[tuple[Asked, Outcome]]:
+    for number, target in asked:
+        program = program_of(options.seed, number)
+        yield (number, target), outcome(program, target, options.backend, options.repeat)
+
+
+def _remote(
+    asked: Sequence[Asked], jobs: int, options: argparse.Namespace
+) -> Generator[tuple[Asked, Outcome]]:
     command = (sys.executable, "-m", "benchmarks.random_programs", "--worker")
     command += ("--seed", str(options.seed), "--backend", options.backend)
-    isolated = options.backend == "cuda"
-    worker = Supervisor(options.patience, command).__enter__() if isolated else None
-    try:
-        for number in numbers:
-            program = program_of(options.seed, number)
-            outcomes: dict[str, Outcome] = {}
-            for target in targets:
-                if worker is None:
-                    outcomes[target] = outcome(program, target, options.backend)
-                else:
-                    outcomes[target] = _asked(worker, number, target)
-                result = outcomes[target]
-                kind = (result.kind, result.pattern, target)
-                if result.kind != "right" and (kind not in seen or result.kind == "wrong"):
-                    seen.add(kind)
-                    _show(program, target, result, options.no_shrink or isolated)
-            found.append((program, outcomes))
-    finally:
-        if worker is not None:
-            worker.__exit__(None, None, None)
-    return found
+    command += ("--repeat", str(options.repeat))
+    requests = [{"number": number, "target": target} for number, target in asked]
+    with contextlib.closing(answers(requests, command, jobs, options.patience)) as came:
+        for at, answer in came:
+            if isinstance(answer, WorkerError):
+                yield asked[at], Outcome("broken", str(answer))
+            else:
+                yield asked[at], Outcome(answer["kind"], answer["reason"])
 
 
 def _show(program: Program, target: str, result: Outcome, as_drawn: bool) -> None:
@@ -210,9 +241,9 @@ def _show(program: Program, target: str, result: Outcome, as_drawn: bool) -> Non
 
 
 def _report(found: Found, targets: Sequence[str], seconds: float) -> None:
-    count = len(found)
+    count = max(1, len(found))
     features = Counter(feature for program, _ in found for feature in program.features)
-    print(f"{count} programs in {seconds:.0f} s; the share of them with each feature:")
+    print(f"{len(found)} programs in {seconds:.0f} s; the share of them with each feature:")
     for feature, programs_ in sorted(features.items()):
         print(f"  {100 * programs_ / count:5.1f} %  {feature}")
     for target in targets:
@@ -233,54 +264,26 @@ def _report(found: Found, targets: Sequence[str], seconds: float) -> None:
         print(f"refused on sm_90a alone: {len(alone)} {alone[:20] if alone else ''}")
 
 
-# On the GPU
-
-
-def _compile_ahead(seed: int, numbers: Sequence[int], targets: Sequence[str]) -> None:
-    """Compile programs on all cores; what fails is told when the program runs."""
-    jobs = [(seed, number, target) for number in numbers for target in targets]
-    began = time.perf_counter()
-    with ProcessPoolExecutor() as pool:
-        took = list(pool.map(_compile, jobs))
-    slowest, (_, number, target) = max(zip(took, jobs, strict=True))
-    print(
-        f"compiled in {time.perf_counter() - began:.0f} s; "
-        f"longest: program {number} on {target}, {slowest:.1f} s",
-        flush=True,
-    )
-
-
-def _compile(job: tuple[int, int, str]) -> float:
-    """Machine code of a program, for the disk cache; the seconds that takes."""
-    seed, number, target = job
-    program = program_of(seed, number)
-    began = time.perf_counter()
-    with contextlib.suppress(CompileError):
-        arguments = [argument.make() for argument in program.arguments]
-        _ = cute.compile(_function(program, cute), *arguments, arch=cast(Any, target)).cubin
-    return time.perf_counter() - began
-
-
-def _asked(worker: Supervisor, number: int, target: str) -> Outcome:
-    try:
-        answer = worker.ask({"number": number, "target": target})
-    except WorkerError as error:
-        return Outcome("broken", str(error))
-    return Outcome(answer["kind"], answer["reason"])
-
-
-def _work(seed: int, backend: str) -> int:
+def _work(options: argparse.Namespace) -> int:
     """The child: answers one program after the other."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    print(json.dumps({"machine": {}}), file=answers, flush=True)
+
+    def say(**message: object) -> None:
+        print(json.dumps(message), file=answers, flush=True)
+
+    on_device = options.backend == "cuda"
+    if on_device and not gpu_available():
+        say(missing="a CUDA device, got none")
+        return 2
+    say(machine={})
     for line in sys.stdin:
         request = json.loads(line)
-        program = program_of(seed, request["number"])
-        got = outcome(program, request["target"], backend)
-        print(json.dumps({"kind": got.kind, "reason": got.reason}), file=answers, flush=True)
-        if got.kind == "broken":
-            return 3  # The context may be lost.
+        program = program_of(options.seed, request["number"])
+        say(doing=f"program {program.number} on {request['target']}")
+        got = outcome(program, request["target"], options.backend, options.repeat)
+        # The context may be lost with it.
+        say(kind=got.kind, reason=got.reason, lost=got.kind == "broken" and on_device)
     return 0
 
 

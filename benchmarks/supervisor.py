@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
+import signal
 import subprocess
 import sys
 import tempfile
@@ -128,11 +130,17 @@ class Supervisor:
             raise NoDeviceError(f"expected {first['missing']}")
         self.machine = first["machine"]
 
+    def kill(self) -> None:
+        """End the worker and what it started (an assembler), from any thread."""
+        process = self._process
+        if process is not None and process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
     def _stop(self) -> None:
+        self.kill()
         process, self._process = self._process, None
         if process is not None:
-            if process.poll() is None:
-                process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:

@@ -31,7 +31,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     YieldOp,
 )
-from cutedialect.dialects.cute.kernel_ops import format_problem
+from cutedialect.dialects.cute.kernel_ops import format_problem, with_strings
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS
 
 from .accuracy import documented
@@ -584,10 +584,18 @@ def map_(function: Callable[..., Tile], *tiles: Tile) -> Tile:
     return function(*tiles)
 
 
-def printf(format: str, *args: Scalar | Number) -> None:
-    """Print scalars once for each CTA, with C's conversions; i64 takes `%ld`."""
+def printf(format: str, *args: Scalar | Number | str) -> None:
+    """Print scalars once for each CTA, with C's conversions; i64 takes `%ld`, a string `%s`."""
+    if not isinstance(format, str):
+        raise error(f"expected a format of str, got {type(format).__name__}", code="CD-P13")
+    try:
+        format = with_strings(format, args)
+    except ValueError as problem:
+        raise error(str(problem), code="CD-P13") from None
     values: list[SSAValue] = []
     for arg in args:
+        if isinstance(arg, str):
+            continue
         if is_number(arg):
             dtype = i32_dtype if hasattr(arg, "__index__") else f32
             values.append(literal(arg, dtype))

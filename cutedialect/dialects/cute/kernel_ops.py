@@ -519,6 +519,21 @@ class AssertOp(IRDLOperation):
 _CONVERSION = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?P<long>ll?)?(?P<kind>[a-zA-Z%]|$)")
 
 
+def with_strings(format: str, args: Sequence[object]) -> str:
+    """The format with the strings among its arguments put in the place of their conversions."""
+    given = iter(args)
+
+    def known(conversion: re.Match[str]) -> str:
+        text = next(given, None) if conversion["kind"] != "%" else None
+        if not isinstance(text, str):
+            return conversion.group()
+        if conversion["kind"] != "s":
+            raise ValueError(f"expected a conversion like %s for {text!r}, got {conversion[0]!r}")
+        return (conversion.group() % text).replace("%", "%%")
+
+    return _CONVERSION.sub(known, format)
+
+
 def format_problem(format: str, types: Sequence[Attribute]) -> str | None:
     """What is wrong with C's printf conversions for arguments of these types, or None.
 
