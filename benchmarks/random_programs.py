@@ -162,9 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeat", metavar="N", type=int, default=1, help="run each so often")
     parser.add_argument("--budget", type=float, metavar="S", help="stop after so many seconds")
     parser.add_argument("--no-shrink", action="store_true", help="print programs as drawn")
-    parser.add_argument(
-        "--jobs", metavar="N", type=int, help="processes (cuda: as cores)"
-    )
+    parser.add_argument("--jobs", metavar="N", type=int, help="processes (cuda: as cores)")
     parser.add_argument("--patience", type=float, default=60, metavar="S", help="for a program")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -327,9 +327,10 @@ def coord(tile: Tile, mode: int, origin: object = 0) -> Tile:
     """Coordinate of each element along `mode`, as i32, counted from `origin`.
 
     `origin` is an element offset, a view (its own origin along the mode that was tiled), or a run
-    of tiles inside a loop over it.
+    of tiles inside a loop over it. Along that mode the view has as many elements as the tile.
     """
     offset = _origin(origin, mode)
+    _check_origin(tile, mode, origin)
 
     def body() -> SSAValue:
         trace = current()
@@ -341,6 +342,26 @@ def coord(tile: Tile, mode: int, origin: object = 0) -> Tile:
         return trace.insert(arith.AddiOp(at, offset, overflow=flags)).results[0]
 
     return elementwise(body, (), tile.shape, i32_dtype)
+
+
+def _check_origin(tile: Tile, mode: int, origin: object) -> None:
+    """Refuse an origin in a mode that is not the one that the tile's coordinates are of."""
+    if isinstance(origin, Views):
+        shape = origin.shape
+        extent = origin.tile[origin.mode]
+    elif isinstance(origin, View) and len(origin.shape) == 2 and mode in origin.origins:
+        shape = origin.shape
+        extent = shape[mode]
+    else:
+        return
+    wanted = tile.shape[mode] if mode < len(tile.shape) else extent
+    if extent != wanted and 1 not in (extent, wanted):
+        raise error(
+            f"expected an origin with {wanted} elements along mode {mode}, as the tile of shape "
+            f"{tile.shape} has, got {extent} of a view of shape {shape}; a view that is used "
+            "transposed (x.T) has its origin there, too",
+            code="CD-P4",
+        )
 
 
 def _origin(origin: object, mode: int) -> SSAValue | None:

@@ -114,7 +114,7 @@ class Tensor(Hinted):
 
     def view(self, tile: Sequence[int], coords: Sequence[SSAValue]) -> View:
         """The tile at tile coordinates; extent 0 indexes and drops a mode, -1 keeps it whole."""
-        trace = current()
+        trace, tile = current(), as_matrix_extents(tile)
         value = trace.insert(LocalTileOp(self.value, list(tile), list(coords)), self.name)
         return View(value.results[0], self, tile_origins(tile, coords))
 
@@ -207,7 +207,7 @@ class Views:
         whole = self.tensor.memref.shape
         return tuple(
             whole[mode] if extent < 0 else extent
-            for mode, extent in enumerate(self.tile)
+            for mode, extent in enumerate(as_matrix_extents(self.tile))
             if extent != 0
         )
 
@@ -236,6 +236,17 @@ class Views:
 
 def _i32() -> IntegerType:
     return IntegerType(32)
+
+
+def as_matrix_extents(tile: Sequence[int]) -> list[int]:
+    """Extents of a tile of more than two modes with those of 1 dropped (0), outermost first, until
+    two modes are left.
+    """
+    extents, left = list(tile), sum(extent != 0 for extent in tile)
+    for mode, extent in enumerate(tile):
+        if left > 2 and extent == 1:
+            extents[mode], left = 0, left - 1
+    return extents
 
 
 def tile_origins(tile: Sequence[int], coords: Sequence[SSAValue]) -> dict[int, Scalar]:
@@ -268,7 +279,7 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
 
     `tile` speaks of the last modes of the tensor; earlier (batch) modes take one coordinate each
     and are not modes of the tile. A tile extent of None is the whole mode, which must be static,
-    and takes no coordinate.
+    and takes no coordinate. Where a tile has more than two modes, those of extent 1 are none of it.
     """
     if not isinstance(tensor, Tensor):
         raise error(f"expected a tensor to tile, got {type(tensor).__name__}")
@@ -559,7 +570,11 @@ def as_matrix(value: View | Tile) -> View | Tile:
     """A vector (n,) as the column (n,1); a matrix as it is."""
     rank = len(value.shape)
     if rank not in (1, 2):
-        raise error(f"expected a tile of rank 1 or 2, got shape {value.shape}", code="CD-P2")
+        raise error(
+            f"expected a tile of rank 1 or 2, got shape {value.shape}; give its other modes an "
+            "extent of 1 and take the tiles along them one by one",
+            code="CD-P2",
+        )
     return value.T.T if rank == 1 else value
 
 

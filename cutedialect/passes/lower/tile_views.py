@@ -6,6 +6,7 @@ from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
+from cutedialect.dialects.cute.types import element_bits
 
 from . import tensor_memory
 from .addresses import global_addresses, value_offsets
@@ -74,10 +75,9 @@ def _read(self: KernelLowering, op: cute.ReadOp) -> None:
         self.builder, view, (), value_offsets(view, [()]), self.context.threads
     )
     cls = scalar_class(op.result.type)
-    if cls not in ("b32", "b64", "f32", "f64"):
-        raise fail(op, f"expected elements of 32 or 64 bits, got {op.result.type}")
     base = self.builder.value(address.base, "b64")
-    load = ptx.LdScalarOp(f"global.nc.{cls}", base, address.immediate, cls)
+    size = "b8" if element_bits(op.result.type) == 8 else cls  # a byte in 16 bits
+    load = ptx.LdScalarOp(f"global.nc.{size}", base, address.immediate, cls)
     value = self.builder.emit(load).results[0]
     self.scalars[op.result] = self.builder.uniform(value) if cls == "b32" else value
 
