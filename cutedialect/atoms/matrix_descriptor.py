@@ -11,13 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cutedialect.atoms.smem_layouts import MODES, span_of, swizzle_mode
+from cutedialect.atoms.smem_layouts import ATOM_32B, MODES, SWIZZLE_32B, span_of, swizzle_mode
 from cutedialect.layout import Layout, Swizzle
 
-# Rows of 128 bytes in which 32 bytes stay together: what tcgen05 asks of MN-major operands of 32
-# bits, and of no others.
-ATOM_32B = "128B_32B"
-_SWIZZLE_32B = Swizzle(2, 5, 2)
 # The units that read descriptors. For each: where the swizzle lies and its codes, and what other
 # bits are constant.
 UNITS = ("wgmma", "tcgen05")
@@ -146,7 +142,7 @@ def _read(layout: Layout, swizzle: Swizzle | None, bits: int, unit: str) -> _Til
         raise ValueError(f"expected {' or '.join(UNITS)} as the unit, got {unit!r}")
     if bits not in (8, 16, 32):
         raise ValueError(f"expected elements of 8, 16 or 32 bits for {unit}, got {bits}")
-    wide = unit == "tcgen05" and swizzle == _SWIZZLE_32B
+    wide = unit == "tcgen05" and swizzle == SWIZZLE_32B
     mode = ATOM_32B if wide else swizzle_mode(swizzle)
     if len(layout) != 2 or not layout.is_static():
         raise ValueError(f"expected the static layout of a tile of (rows, depth), got {layout}")

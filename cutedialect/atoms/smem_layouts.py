@@ -22,6 +22,12 @@ MAJORS = ("K", "MN")
 MODES = tuple(_MODES)
 
 
+# Rows of 128 bytes in which 32 bytes stay together: what tcgen05 asks of MN-major operands of 32
+# bits and of no others, and what TMA writes for it from sm_100 on.
+ATOM_32B = "128B_32B"
+SWIZZLE_32B = Swizzle(2, 5, 2)
+
+
 def swizzle_of(mode: str) -> Swizzle | None:
     """The swizzle of byte addresses of a mode: `none`, `32B`, `64B` or `128B`.
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from cutedialect.atoms.smem_layouts import span_of, swizzle_mode
+from cutedialect.atoms import smem_layouts
+from cutedialect.atoms.smem_layouts import ATOM_32B, SWIZZLE_32B
 from cutedialect.layout import Swizzle
 
 
@@ -47,7 +48,7 @@ _TYPES = {
     "tf32": _Type(11, 32, True),
     "tf32ftz": _Type(12, 32, True),
 }
-_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+_SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3, ATOM_32B: 4}
 _INTERLEAVES = {"none": 0, "16B": 1, "32B": 2}
 _PROMOTIONS = {"none": 0, "64B": 1, "128B": 2, "256B": 3}
 _FILLS = {"zero": 0, "nan": 1}
@@ -73,8 +74,9 @@ class TensorMap:
     `dims` are extents in elements, `strides` bytes from one index to the next of dims 1 and up,
     `box` the extents of what one copy moves, `element_strides` the steps inside the box (a copy
     loads ceil(box / step) elements; without interleave that of dimension 0 is ignored). `swizzle`
-    is `none`, `32B`, `64B` or `128B`, `interleave` `none`, `16B` or `32B`, `oob_fill` `zero` or
-    `nan`, `l2_promotion` `none`, `64B`, `128B` or `256B`. Nothing is checked before `check`.
+    is `none`, `32B`, `64B`, `128B` or, from sm_100 on, `128B_32B`, `interleave` `none`, `16B` or
+    `32B`, `oob_fill` `zero` or `nan`, `l2_promotion` `none`, `64B`, `128B` or `256B`. Nothing is
+    checked before `check`.
     """
 
     dtype: str
@@ -292,6 +294,20 @@ SLICE_UNITS = 1 << 31
 SLICE_TURN = (1 << 64) // SLICE_ROWS
 # So many times 2^35 bytes are more than a device has memory.
 _SLICE_REACH = 1 << 14
+
+
+def swizzle_mode(swizzle: Swizzle | None) -> str:
+    """The mode in which TMA writes a swizzle of byte addresses; `ValueError` where it has none.
+
+    >>> swizzle_mode(Swizzle(3, 4, 3)), swizzle_mode(Swizzle(2, 5, 2))
+    ('128B', '128B_32B')
+    """
+    return ATOM_32B if swizzle == SWIZZLE_32B else smem_layouts.swizzle_mode(swizzle)
+
+
+def span_of(mode: str) -> int:
+    """Bytes in one row of a mode's pattern; 16 without a swizzle."""
+    return smem_layouts.span_of("128B" if mode == ATOM_32B else mode)
 
 
 def slice_map_of(

@@ -44,7 +44,7 @@ KEPT = {
 
 BROKEN = [
     (GOOD, {"dtype": "f8"}, r"element type of a tensor map \(u8, .*\), got 'f8'"),
-    (GOOD, {"swizzle": "128"}, "swizzle none, 32B, 64B, 128B, got '128'"),
+    (GOOD, {"swizzle": "128"}, "swizzle none, 32B, 64B, 128B, 128B_32B, got '128'"),
     (GOOD, {"interleave": "64B"}, "interleave none, 16B, 32B, got '64B'"),
     (GOOD, {"oob_fill": "one"}, "out-of-bounds fill zero, nan, got 'one'"),
     (GOOD, {"l2_promotion": "512B"}, "L2 promotion none, 64B, 128B, 256B, got '512B'"),

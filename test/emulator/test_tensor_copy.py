@@ -14,7 +14,7 @@ import pytest
 from cutedialect.backend.emulator import EmulatorError, UnsupportedInstruction
 
 SMEM = 16384
-SPAN = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
+SPAN = {"none": 0, "32B": 32, "64B": 64, "128B": 128, "128B_32B": 128}
 NAMES = {
     "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "s32": np.int32, "u64": np.uint64,
     "s64": np.int64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
@@ -46,7 +46,9 @@ def spots(described: dict[str, Any], start: tuple[int, ...], base: int):
         for i in range(len(counts) - 1, 0, -1):
             row = row * counts[i] + index[i]
         at = base + row * pitch + index[0] * size
-        if span == 128:
+        if described["swizzle"] == "128B_32B":
+            at ^= (at >> 7 & 3) << 5
+        elif span == 128:
             at ^= (at >> 7 & 7) << 4
         elif span == 64:
             at ^= (at >> 7 & 3) << 4
@@ -120,6 +122,8 @@ LOADS = [
     ("f16", (48, 128), (64, 8), (64, 44), 0, {"swizzle": "128B"}),
     ("f16", (48, 128), (64, 8), (-32, -3), 1024, {"swizzle": "128B"}),
     ("f16", (48, 128), (64, 8), (96, 3), 2048 + 128, {"swizzle": "128B"}),
+    ("tf32", (48, 64), (32, 8), (32, 3), 0, {"swizzle": "128B_32B"}),
+    ("f32", (48, 64), (16, 9), (-8, 44), 1024 + 128, {"swizzle": "128B_32B"}),
     ("bf16", (33, 64), (32, 20), (0, 16), 512, {"swizzle": "64B"}),
     ("f32", (33, 64), (8, 20), (8, 16), 256, {"swizzle": "32B"}),
     ("u8", (40, 128), (48, 12), (16, 4), 0, {"swizzle": "64B"}),

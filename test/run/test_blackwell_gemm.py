@@ -56,7 +56,7 @@ def is_exact(shape, **options):
     return np.array_equal(got, exact(a, b))
 
 
-@pytest.mark.parametrize("majors", ["TN", "NT"])
+@pytest.mark.parametrize("majors", ["TN", "NT", "TT", "NN"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_and_majors(kind, majors):
     first, second, out, depth = KINDS[kind]
@@ -65,9 +65,42 @@ def test_kinds_and_majors(kind, majors):
     options = {"schedule": f"tile = (128,64,{depth})", "out_dtype": out}
     want = exact(a, b).astype(BF16 if out == "bf16" else np.float64)
     assert np.array_equal(run(a, b, **options).astype(np.float64), want.astype(np.float64))
-    # Words of 32 bits are multiplied only along K (PTX ISA 9.7.16.4.1, table of major-ness).
-    text = compiled(a, b, **options).ptx
-    assert ("tcgen05.mma" in text) == (kind != "tf32" or majors == "TN")
+    assert "tcgen05.mma" in compiled(a, b, **options).ptx
+
+
+@pytest.mark.parametrize("schedule", ["cluster = (2,1)", "cluster = (4,2)", "loads = threads"])
+def test_words_that_are_contiguous_across_the_depth(schedule):
+    """Lines of 128 bytes in which 32 bytes stay together, by TMA or by threads."""
+    a = along(integers((512, 72), np.float32, 1), False)
+    b = along(integers((72, 128), np.float32, 2), True)
+    kernel = compiled(a, b, schedule=f"tile = (128,64,32), {schedule}")
+    assert "S<2,5,2>" in kernel.stages["cute-partition"]
+    assert ("cp.async.bulk.tensor.2d.shared" in kernel.ptx) == ("cluster" in schedule)
+    assert np.array_equal(run(a, b, schedule=f"tile = (128,64,32), {schedule}"), exact(a, b))
+
+
+def test_a_tile_of_words_that_is_multiplied_in_either_direction():
+    """Each direction has a buffer of its own."""
+
+    @cute.kernel
+    def both(X, W, V, Y, Z):
+        m, _ = cute.tile_index(Y, (128, None))
+        x = cute.local_tile(X, (128, 128), (m, 0))
+        first, second = cute.zeros((128, 64), cute.f32), cute.zeros((128, 64), cute.f32)
+        cute.gemm(x, cute.local_tile(W, (128, 64), (0, 0)), first)
+        cute.gemm(x.T, cute.local_tile(V, (128, 64), (m, 0)), second)
+        cute.copy(first, cute.local_tile(Y, (128, 64), (m, 0)))
+        cute.copy(second, cute.local_tile(Z, (128, 64), (m, 0)))
+
+    x, w = integers((128, 128), np.float32, 1), integers((128, 64), np.float32, 2)
+    v, y, z = (
+        integers((128, 64), np.float32, 3),
+        np.zeros((128, 64), "f4"),
+        np.zeros((128, 64), "f4"),
+    )
+    both(x, w, v, y, z, arch="sm_100a", backend="emulator")
+    assert np.array_equal(y, exact(x, w))
+    assert np.array_equal(z, exact(x.T, v))
 
 
 @pytest.mark.parametrize("trips", [0, 1, 2, 3, 4, 7])

@@ -46,6 +46,7 @@ ELEMENT_CODES = (
     "tf32ftz",
 )  # fmt: skip
 SPAN_CODES = (0, 32, 64, 128)
+UNIT_CODES = (16, 32)
 _ALIASES = {
     "uint8": "u8", "int8": "u8", "s8": "u8", "b8": "u8", "e4m3": "u8", "e5m2": "u8",
     "float8_e4m3fn": "u8", "float8_e5m2": "u8", "uint16": "u16", "int16": "u16", "s16": "u16",
@@ -53,16 +54,22 @@ _ALIASES = {
     "int64": "s64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
     "f32_ftz": "f32ftz", "tf32_ftz": "tf32ftz",
 }  # fmt: skip
-_SPANS = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
+# Mode to (span, bytes that stay together) of a swizzle.
+_SPANS = {"none": (0, 16), "32B": (32, 16), "64B": (64, 16), "128B": (128, 16),
+          "128B_32B": (128, 32)}  # fmt: skip
 _ADDRESSES = 1 << 64
-# Which address bits select the 16-byte chunk within a row's span: ``bits ^= bits >> 3``.
-_XOR = {0: 0, 32: 0x10, 64: 0x30, 128: 0x70}
+# (address bits that select a chunk within a row's span, how much further the bits lie that they are
+# combined with), by span and by the bytes that stay together (PTX ISA 5.5.7, "Swizzling modes").
+_XOR = {(0, 16): (0, 3), (32, 16): (0x10, 3), (64, 16): (0x30, 3), (128, 16): (0x70, 3),
+        (128, 32): (0x60, 2)}  # fmt: skip
 ATTRIBUTES = ("array", "dtype", "dims", "strides", "box")
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """``strides`` are bytes of dimensions 1 and up, ``span`` the swizzle's bytes (0: none)."""
+    """``strides`` are bytes of dimensions 1 and up, ``span`` the swizzle's bytes (0: none), and
+    ``unit`` those of them that stay together.
+    """
 
     address: int
     dtype: str
@@ -72,6 +79,7 @@ class TensorMap:
     element_strides: tuple[int, ...]
     span: int
     nan_fill: bool
+    unit: int = 16
 
     @property
     def rank(self) -> int:
@@ -185,7 +193,9 @@ class TensorMap:
     def chunks(self, address: int) -> Array:
         """Where the 16-byte chunks of a box lie in shared memory, ``[rows * row bytes / 16]``, as
         differences of chunk numbers from that of ``address`` (absolute)."""
-        return _chunk_pattern(address & 1023, self.rows, self.row_bytes, self.pitch, self.span)
+        return _chunk_pattern(
+            address & 1023, self.rows, self.row_bytes, self.pitch, (self.span, self.unit)
+        )
 
     # The opaque form.
 
@@ -198,7 +208,7 @@ class TensorMap:
         return _FORMAT.pack(
             _MAGIC, self.address, *pad(self.dims, 5), *pad(self.strides, 4),
             *pad(self.box, 5), *pad(self.element_strides, 5),
-            self.rank, _NAMES.index(self.dtype), self.span, int(self.nan_fill), 0,
+            self.rank, _NAMES.index(self.dtype), self.span, int(self.nan_fill), self.unit,
         ).ljust(SIZE, b"\0")  # fmt: skip
 
 
@@ -210,17 +220,20 @@ def decode(raw: bytes) -> TensorMap | None:
     if magic != _MAGIC:
         return None
     dims, strides, box, steps = rest[:5], rest[5:9], rest[9:14], rest[14:19]
-    rank, kind, span, fill, _ = rest[19:]
+    rank, kind, span, fill, unit = rest[19:]
     return TensorMap(
         address, _NAMES[kind], dims[:rank], strides[: rank - 1], box[:rank], steps[:rank],
-        span, bool(fill),
+        span, bool(fill), unit,
     )  # fmt: skip
 
 
 @functools.lru_cache(maxsize=256)
-def _chunk_pattern(phase: int, rows: int, row_bytes: int, pitch: int, span: int) -> Array:
+def _chunk_pattern(
+    phase: int, rows: int, row_bytes: int, pitch: int, swizzle: tuple[int, int]
+) -> Array:
     at = phase + np.arange(rows)[:, None] * pitch + np.arange(0, row_bytes, 16)[None, :]
-    at = at ^ (at >> 3 & _XOR[span])
+    mask, shift = _XOR[swizzle]
+    at = at ^ (at >> shift & mask)
     return (at.reshape(-1) >> 4) - (phase >> 4)
 
 
@@ -281,12 +294,12 @@ def from_argument(what: str, value: Any, address: int, size: int) -> TensorMap:
     for i, step in enumerate(steps):
         _expect(what, 1 <= step <= 8, f"element_strides[{i}] of 1 to 8, got {step}")
     row = box[0] * width
-    span = _SPANS[swizzle]
+    span, unit = _SPANS[swizzle]
     _expect(what, row % 16 == 0, f"box[0] to span a multiple of 16 bytes, got {row}")
     _expect(what, not span or row <= span, f"box[0] of at most {span} bytes (swizzle {swizzle}), "
             f"got {row}")  # fmt: skip
     _expect(what, address % 16 == 0, f"an array at a multiple of 16 bytes, got {address:#x}")
-    found = TensorMap(address, kind, dims, strides, box, steps, span, fill == "nan")
+    found = TensorMap(address, kind, dims, strides, box, steps, span, fill == "nan", unit)
     inside = found.goes_around or found.reach <= size
     _expect(what, inside, f"a tensor within the array's {size} bytes, "
             f"got one that reaches to byte {found.reach}")  # fmt: skip

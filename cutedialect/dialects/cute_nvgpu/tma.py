@@ -26,7 +26,8 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from cutedialect.atoms.tensor_map import REDUCTIONS, check_reduction
+from cutedialect.atoms.smem_layouts import SWIZZLE_32B
+from cutedialect.atoms.tensor_map import REDUCTIONS, check_reduction, span_of, swizzle_mode
 from cutedialect.dialects.effects import ALL, ORDERS, Effects, Unit
 from cutedialect.dialects.element_names import element_name
 from cutedialect.layout import Swizzle
@@ -34,7 +35,8 @@ from cutedialect.layout import Swizzle
 from .copy_atoms import CopyType
 from .syntax import check_cache, expect, parse_cache, parse_key
 
-_SPANS = {1: 32, 2: 64, 3: 128}
+# What TMA writes: spans of 32, 64 and 128 bytes, and 128 of which 32 stay together.
+_SWIZZLES = (Swizzle(1, 4, 3), Swizzle(2, 4, 3), Swizzle(3, 4, 3), SWIZZLE_32B)
 
 
 @irdl_attr_definition
@@ -123,8 +125,9 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
         expect(not wrong, f"expected box extents in 1..256, got {wrong[:1]}")
         swizzle = self.swizzle
         expect(
-            swizzle is None or (swizzle.bits in _SPANS and (swizzle.base, swizzle.shift) == (4, 3)),
-            f"expected the swizzle S<1,4,3>, S<2,4,3> or S<3,4,3> of byte addresses, got {swizzle}",
+            swizzle is None or swizzle in _SWIZZLES,
+            "expected the swizzle S<1,4,3>, S<2,4,3> or S<3,4,3> of byte addresses (on sm_100 also "
+            f"S<2,5,2>), got {swizzle}",
         )
 
 
@@ -367,7 +370,7 @@ class MakeTmaDescriptorOp(IRDLOperation):
                 f"mode {sliced}, got ({','.join(map(str, made.box))})",
             )
         row = made.box[contiguous[0]] * type_.bits // 8
-        span = _SPANS[made.swizzle.bits] if made.swizzle is not None else 1 << 20
+        span = span_of(swizzle_mode(made.swizzle)) if made.swizzle is not None else 1 << 20
         expect(
             row % 16 == 0 and row <= span,
             f"expected a box row of a multiple of 16 bytes and at most {span}, got {row}",

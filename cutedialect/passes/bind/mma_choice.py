@@ -27,7 +27,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout, LayoutError
 from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
-from cutedialect.passes.bind.smem_layouts import staging_layout
+from cutedialect.passes.bind.smem_layouts import operand_layout
 from cutedialect.passes.bind.tensor_accumulators import tensor_plan
 from cutedialect.passes.bind.tensor_maps import asks_tiles_around
 from cutedialect.passes.bind.thread_layouts import mma_accumulator, tensor_accumulator
@@ -430,7 +430,8 @@ def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
         bits = element_bits(multiplied_element(op, value))
     else:
         return False
-    layout, swizzle, _ = staging_layout(shape, major, bits, *parts_of_rows(shape, parts, is_turned))
+    tvs = parts_of_rows(shape, parts, is_turned)
+    layout, swizzle, _ = operand_layout(shape, major, bits, unit, *tvs)
     try:
         matrix_descriptor(layout, swizzle, bits, unit=unit)
     except ValueError:

@@ -29,7 +29,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.layout import Layout, Swizzle
 from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.bind.mma_choice import BoundMma, bind_mma, multiplied_element, untransposed
-from cutedialect.passes.bind.smem_layouts import staging_layout
+from cutedialect.passes.bind.smem_layouts import operand_layout
 from cutedialect.passes.bind.tensor_maps import (
     box_of,
     cluster_modes,
@@ -107,7 +107,7 @@ def half_layout(op: GemmOp, tile: SSAValue) -> tuple[Layout, Swizzle | None, int
     assert isinstance(type_, MemRefType)
     rows, depth = _shape(tile)
     bits = element_bits(multiplied_element(op, tile))
-    return staging_layout((rows // 2, depth), operand_major(type_), bits)
+    return operand_layout((rows // 2, depth), operand_major(type_), bits, "tcgen05")
 
 
 def both_halves(layout: Layout, repeat: int) -> Layout:
@@ -203,7 +203,7 @@ def _why_no_boxes(tile: SSAValue, cluster: tuple[int, int], is_half: bool) -> st
     assert contiguous is not None
     rows, depth = _shape(tile)
     shape = (rows // 2, depth) if is_half else (rows, depth)
-    layout, _, _ = staging_layout(shape, operand_major(type_), type_.bits)
+    layout, _, _ = operand_layout(shape, operand_major(type_), type_.bits, "tcgen05")
     share = cluster[0] // 2 if is_half else cluster[1]
     box = box_of(shape, layout.shape, contiguous, share)  # pyright: ignore[reportArgumentType]
     if box is None or box[contiguous] * type_.bits % 128:

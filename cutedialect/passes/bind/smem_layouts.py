@@ -6,6 +6,7 @@ Rows of the contiguous mode are cut into blocks of 128, 64 or 32 bytes, the span
 
 from __future__ import annotations
 
+from cutedialect.atoms.smem_layouts import SWIZZLE_32B
 from cutedialect.layout import (
     Layout,
     Swizzle,
@@ -69,6 +70,29 @@ def staging_layout(
         return layout, None, _SPAN
     bits_swizzled = chunks.bit_length() - 1
     return layout, Swizzle(bits_swizzled, 4, 3), 1 << (bits_swizzled + 7)
+
+
+def operand_layout(
+    shape: tuple[int, ...], contiguous: int | None, bits: int, unit: str, *tvs: Layout
+) -> tuple[Layout, Swizzle | None, int]:
+    """`staging_layout` of an operand (rows, depth) that `unit` reads by descriptors: words of 32
+    bits that are contiguous along the rows have the swizzle that tcgen05 wants for them.
+
+    >>> print(*operand_layout((64, 16), 0, 32, "tcgen05"))
+    ((32,2),16):((1,512),32) S<2,5,2> 1024
+    >>> print(*operand_layout((64, 16), 1, 32, "tcgen05"))
+    (64,16):(16,1) S<2,4,3> 512
+    """
+    width = _SPAN * 8 // bits
+    if unit != "tcgen05" or contiguous != 0 or bits != 32 or shape[0] % width:
+        return staging_layout(shape, contiguous, bits, *tvs)
+    rows, depth = shape
+    blocks = rows // width
+    if blocks == 1:
+        layout = Layout((width, depth), (1, width))
+    else:
+        layout = Layout(((width, blocks), depth), ((1, width * depth), width))
+    return layout, SWIZZLE_32B, 8 * _SPAN
 
 
 def _steps(tv: Layout, shape: tuple[int, ...], mode: int) -> list[tuple[int, int]]:

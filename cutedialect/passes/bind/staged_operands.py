@@ -61,7 +61,7 @@ from cutedialect.passes.bind.multiply_pairs import (
     paired_type,
 )
 from cutedialect.passes.bind.result_stores import staging_atom
-from cutedialect.passes.bind.smem_layouts import staging_layout, with_order
+from cutedialect.passes.bind.smem_layouts import operand_layout, staging_layout, with_order
 from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout, tensor_plan
 from cutedialect.passes.bind.tensor_maps import (
     is_joined,
@@ -274,7 +274,9 @@ class StagedOperands(KernelBinding):
         """
         element = element or type_.element
         bits = element_bits(element)
-        layout, swizzle, alignment = staging_layout(type_.shape, contiguous, bits, *tvs)
+        bound = self.atoms.get(like) if isinstance(like, GemmOp) else None
+        unit = "tcgen05" if bound and isinstance(bound.atom, Tcgen05Atom) else "wgmma"
+        layout, swizzle, alignment = operand_layout(type_.shape, contiguous, bits, unit, *tvs)
         if order is not None:
             layout = with_order(layout, order)
         if self.is_specialized:

@@ -14,7 +14,7 @@ from ..convergence import ALL, named_lanes
 from ..errors import EmulatorError
 from ..lanes import Array, Lanes
 from ..module import Imm, Instruction
-from ..tensor_map import ALIGN, ELEMENT_CODES, SIZE, SPAN_CODES, TensorMap, decode
+from ..tensor_map import ALIGN, ELEMENT_CODES, SIZE, SPAN_CODES, UNIT_CODES, TensorMap, decode
 from .load_store import Access, resolve
 from .registry import instruction
 
@@ -63,7 +63,9 @@ def _change(tensor: TensorMap, field: str, index: int, value: int) -> TensorMap:
         return dataclasses.replace(tensor, span=SPAN_CODES[value])
     if field == "fill_mode":
         return dataclasses.replace(tensor, nan_fill=bool(value))
-    if field in ("interleave_layout", "swizzle_atomicity") and value == 0:
+    if field == "swizzle_atomicity" and value < len(UNIT_CODES):
+        return dataclasses.replace(tensor, unit=UNIT_CODES[value])
+    if field == "interleave_layout" and value == 0:
         return tensor
     raise EmulatorError(f"the value {value} of {field} is not supported", code="CD-E1")
 
