@@ -1,7 +1,8 @@
 """Programs that stream, the examples' as they are, against torch, torch.compile and max-autotune.
 
     python -m benchmarks.streaming [--seed N] [--budget SECONDS] [--only REGEX] [--shapes N]
-                                   [--peers always|missed|never] [--json FILE] [--check]
+                                   [--others N] [--peers always|missed|never] [--json FILE]
+                                   [--check]
 
 Every workload is timed on 65536 x 1024, 8192 x 8192, 2048 x 32768 and on shapes drawn by the seed
 (`--shapes` of them), all bf16 and of about 2^26 elements, so that nothing stays in L2. Ours and the
@@ -20,17 +21,20 @@ import re
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from math import log2
 from typing import Any
 
 from .cases import described
 from .contenders import OURS
 from .kernels import Compilation
+from .peer_compilation import PeerCompilation
 from .progress import Progress
 from .report import write_json
 from .rows import Row, row_of
 from .streaming_case import Streaming
+from .streaming_others import OTHERS
 from .streaming_workloads import WORKLOADS
 from .supervisor import NoDeviceError, Supervisor, WorkerError
 from .telemetry import Telemetry, driver
@@ -51,6 +55,8 @@ _COMPILE_SECONDS = 120.0
 _TIMED = 0.25
 # Seconds without which no row is begun.
 _SHORTEST = 2.0
+# Of the seconds left to peers the share in which they compile at most.
+_COMPILED = 0.6
 
 
 def drawn(seed: int, count: int) -> tuple[tuple[int, int], ...]:
@@ -63,6 +69,21 @@ def drawn(seed: int, count: int) -> tuple[tuple[int, int], ...]:
             columns = -(-columns // 8) * 8
         shapes.append((max(1, round(_ELEMENTS / columns)), columns))
     return tuple(shapes)
+
+
+def others(seed: int, count: int) -> list[Streaming]:
+    """Programs that no example has, each at so many shapes of its own."""
+    rng = random.Random(seed)
+    found: dict[str, Streaming] = {}
+    for workload, other in OTHERS.items():
+        for _ in range(count):
+            columns = round(2 ** rng.uniform(log2(other.least), log2(other.largest)))
+            if columns > 64 and rng.random() < 0.5:
+                columns = -(-columns // 8) * 8
+            shape = max(1, round(_ELEMENTS / columns)), columns
+            case = Streaming("others", "bf16", workload, shape, gate=0.97, goal=1.0)
+            found.setdefault(case.name, case)
+    return list(found.values())
 
 
 def cases(seed: int, count: int) -> list[Streaming]:
@@ -92,6 +113,13 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
     parser.add_argument("--only", metavar="REGEX", help="rows whose section and name match")
     parser.add_argument("--shapes", type=int, default=10, metavar="N", help="shapes to draw")
     parser.add_argument(
+        "--others",
+        type=int,
+        default=0,
+        metavar="N",
+        help="shapes to draw for each program that no example has",
+    )
+    parser.add_argument(
         "--peers",
         choices=("always", "missed", "never"),
         default="always",
@@ -105,7 +133,7 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
         pattern = re.compile(options.only or "")
     except re.error as error:
         parser.error(f"--only: expected a regular expression, got '{options.only}': {error}")
-    every = cases(options.seed, options.shapes)
+    every = [*cases(options.seed, options.shapes), *others(options.seed, options.others)]
     chosen = [case for case in every if pattern.search(f"{case.section} {case.name}")]
     if not chosen:
         parser.error(f"--only: expected to match a row of seed {options.seed}, got none")
@@ -143,17 +171,14 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
                 print(line_of(row, copied), flush=True)
                 if options.json:
                     write_json(options.json, machine, asdict(plan), rows)
-            missed = [at for at, row in enumerate(rows) if verdict(row, copied) == "MISSED"]
-            for number, at in enumerate(missed if options.peers == "missed" else ()):
-                left = options.budget - (time.monotonic() - begun)
-                if left < _SHORTEST:
-                    break
-                plan = _plan(left / (len(missed) - number))
-                rows[at] = _row(worker, chosen[at], plan, progress)
-                progress.clear()
-                print(line_of(rows[at], copied), flush=True)
-                if options.json:
-                    write_json(options.json, machine, asdict(plan), rows)
+            if options.peers == "missed":
+                for case, plan in _missed(rows, copied, begun + options.budget):
+                    at = chosen.index(case)
+                    rows[at] = _row(worker, case, plan, progress)
+                    progress.clear()
+                    print(line_of(rows[at], copied), flush=True)
+                    if options.json:
+                        write_json(options.json, machine, asdict(plan), rows)
     except (NoDeviceError, WorkerError) as error:
         print(f"benchmarks.streaming: {error}", file=sys.stderr)
         return 2
@@ -170,6 +195,25 @@ def _plan(seconds: float) -> Plan:
     """How to time a row of which all may take so many seconds."""
     limit = max(0.05, _TIMED * seconds)
     return Plan(rounds=20, batch_ms=2.0, warmup=3, cool_down=0.0, limit=limit)
+
+
+def _missed(
+    rows: Sequence[Row], copied: float | None, end: float
+) -> Iterator[tuple[Streaming, Plan]]:
+    """Rows that miss the copy and how to time them against peers, which have been compiled in
+    about half of the time until `end`.
+    """
+    missed = [row for row in rows if verdict(row, copied) == "MISSED"]
+    missed.sort(key=lambda row: rate(row, row.ours_ms) or 0.0)
+    cases = [row.case for row in missed if isinstance(row.case, Streaming)]
+    with PeerCompilation(cases) as compilation:
+        ready = compilation.ready(_COMPILED * max(0.0, end - time.monotonic()))
+    print(f"peers of {len(ready)} rows of {len(cases)} that miss the copy compiled ahead")
+    for number, case in enumerate(ready):
+        left = end - time.monotonic()
+        if left < _SHORTEST:
+            return
+        yield case, _plan(left / (len(ready) - number))
 
 
 def _row(
@@ -235,6 +279,12 @@ def summary(rows: Sequence[Row], copied: float | None, asked: int) -> tuple[list
         f"{passed} of {len(rows)} rows pass ({_SHARE:.0%} wanted), {goals} at {_GOAL_OF_COPY:.0%} "
         f"of a copy; the least ratio is {least:.3f} ({_LEAST} wanted)"
     ]
+    unknown = sum(
+        verdict(row, copied) == "MISSED" and row.ratio is None and row.failure is None
+        for row in rows
+    )
+    if unknown:
+        lines.append(f"{unknown} rows miss the copy without a peer that was timed")
     if len(rows) < asked:
         lines.append(f"{asked - len(rows)} rows left out: the budget was spent")
     return lines, enough

@@ -10,7 +10,8 @@ from typing import Any
 from .accuracy import double
 from .case import Call, Case, Maker
 from .inputs import seeded
-from .streaming_workloads import WORKLOADS, Workload, program_of
+from .streaming_others import OTHERS
+from .streaming_workloads import WORKLOADS, Workload
 
 TORCH, COMPILED, TUNED = "torch", "torch.compile", "max-autotune"
 _MODES = {COMPILED: None, TUNED: "max-autotune-no-cudagraphs"}
@@ -33,8 +34,8 @@ class Arrays:
 
 @dataclass(frozen=True)
 class Streaming(Case):
-    """`workload` is a key of `WORKLOADS`; `shape` the rows and columns of the matrix, of which some
-    workloads keep only the number of elements.
+    """`workload` is a key of `WORKLOADS` or `OTHERS`; `shape` the rows and columns of the matrix,
+    of which some workloads keep only the number of elements.
     """
 
     workload: str = "add"
@@ -72,7 +73,8 @@ class Streaming(Case):
 
     @property
     def _of(self) -> Workload:
-        return WORKLOADS[self.workload]
+        other = OTHERS.get(self.workload)
+        return WORKLOADS[self.workload] if other is None else other.workload
 
     def make_operands(self, torch: Any, seed: int) -> Arrays:
         generator = seeded(torch, seed)
@@ -135,7 +137,7 @@ class Streaming(Case):
         import cutedialect as cute
 
         kernels: list[Any] = []
-        program, options = program_of(self._of), self._of.options(self.whole)
+        program, options = self._of.ours(), self._of.options(self.whole)
 
         def call(operands: Arrays) -> None:
             if not kernels:
@@ -147,7 +149,7 @@ class Streaming(Case):
     def compiled(self, schedule: str | None, arch: str | None = None) -> Any:
         import cutedialect as cute
 
-        program = program_of(self._of)
+        program = self._of.ours()
         options: dict[str, Any] = dict(self._of.options(self.whole))
         if arch is not None:
             options["arch"] = arch
@@ -202,7 +204,9 @@ def _deviations(
     for value, true in zip(found, exact, strict=True):
         if not value.is_floating_point():
             # Places: what stands there is what should be there, whichever of equal ones it is.
-            value, true = operands.inputs[0].gather(1, value.long()), exact[0]
+            places = value.long().reshape(len(value), -1)
+            value = operands.inputs[0].gather(1, places).reshape(value.shape)
+            true = exact[0]
         largest = true.double().abs().max().item() or 1.0
         errors.append((double(value) - true.double()).abs().max().item() / largest)
     return tuple(max(error, _LEAST_ERROR) for error in errors)

@@ -20,14 +20,14 @@ Shape = tuple[int, int]
 @dataclass(frozen=True)
 class Workload:
     """`inputs` and `outputs` list (shape, type) of arrays for a shape; `formula(torch, *inputs)`
-    gives the outputs, in the inputs' precision; `ours` names an example and its program, `options`
-    are its tile and the like, and `extra` its arguments behind the arrays, or the outputs first.
+    gives the outputs, in the inputs' precision; `ours` gives the program, `options` are
+    its tile and the like, and `extra` its arguments behind the arrays, or the outputs first.
     """
 
     inputs: Callable[[Shape], list[tuple[tuple[int, ...], str]]]
     outputs: Callable[[Shape], list[tuple[tuple[int, ...], str]]]
     formula: Callable[..., tuple[Any, ...]]
-    ours: tuple[str, str]
+    ours: Callable[[], Any]
     options: Callable[[Shape], dict[str, Any]]
     extra: Callable[[Shape], tuple[Any, ...]] = lambda shape: ()
     arrange: Callable[[Any, Any], tuple[Any, ...]] = lambda inputs, outputs: (*inputs, *outputs)
@@ -41,10 +41,9 @@ class Workload:
         return max(1, shape[0] * shape[1] // self.width), self.width
 
 
-def program_of(workload: Workload) -> Any:
-    """The program of the example."""
-    file, name = workload.ours
-    return getattr(_example(file), name)
+def _program(file: str, name: str) -> Callable[[], Any]:
+    """A program of an example."""
+    return lambda: getattr(_example(file), name)
 
 
 @cache
@@ -142,7 +141,7 @@ WORKLOADS: dict[str, Workload] = {
         _matrix(2),
         _matrix(1),
         lambda torch, x, y: (x + y,),
-        ("elementwise", "add"),
+        _program("elementwise", "add"),
         _flat,
         arrange=_flattened,
     ),
@@ -150,7 +149,7 @@ WORKLOADS: dict[str, Workload] = {
         _matrix(2),
         _matrix(1),
         lambda torch, x, y: (torch.nn.functional.silu(x) * y,),
-        ("elementwise", "swiglu"),
+        _program("elementwise", "swiglu"),
         _flat,
         arrange=_flattened,
     ),
@@ -158,7 +157,7 @@ WORKLOADS: dict[str, Workload] = {
         _matrix(1, "float32"),
         _matrix(1),
         lambda torch, x: (x.clone(),),
-        ("elementwise", "cast"),
+        _program("elementwise", "cast"),
         _flat,
         arrange=_flattened,
     ),
@@ -166,7 +165,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda shape: [(shape, "bfloat16"), *[((shape[1],), "bfloat16")] * 2],
         _matrix(1),
         _layer_norm,
-        ("rows", "layer_norm"),
+        _program("rows", "layer_norm"),
         _normed_rows,
         lambda shape: (EPS,),
     ),
@@ -174,7 +173,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda shape: [*[(shape, "bfloat16")] * 2, ((shape[1],), "bfloat16")],
         _matrix(2),
         _rms_norm,
-        ("rows", "rms_norm"),
+        _program("rows", "rms_norm"),
         _rows,
         lambda shape: (EPS,),
     ),
@@ -182,21 +181,21 @@ WORKLOADS: dict[str, Workload] = {
         _matrix(1),
         _matrix(1),
         lambda torch, x: (torch.softmax(x, 1),),
-        ("rows", "softmax"),
+        _program("rows", "softmax"),
         _rows,
     ),
     "transpose": Workload(
         _matrix(1),
         lambda shape: [(shape[::-1], "bfloat16")],
         lambda torch, x: (x.t().contiguous(),),
-        ("transpose", "transpose"),
+        _program("transpose", "transpose"),
         lambda shape: {"tile": _example("transpose").tile_for(*shape)},
     ),
     "strided copy": Workload(
         lambda shape: [((shape[0], shape[1] // 2), "bfloat16 strided")],
         lambda shape: [((shape[0], shape[1] // 2), "bfloat16")],
         lambda torch, x: (x.clone(memory_format=torch.contiguous_format),),
-        ("elementwise", "cast"),
+        _program("elementwise", "cast"),
         lambda shape: _block((shape[0], shape[1] // 2)),
     ),
     "RoPE": Workload(
@@ -206,7 +205,7 @@ WORKLOADS: dict[str, Workload] = {
         ],
         lambda shape: [(_heads(shape), "bfloat16")],
         _rope,
-        ("elementwise", "rope"),
+        _program("elementwise", "rope"),
         lambda shape: {"tile": (16, 64), "heads": 8},
         arrange=_rope_arrays,
     ),
@@ -214,14 +213,14 @@ WORKLOADS: dict[str, Workload] = {
         _matrix(1),
         lambda shape: [((shape[0],), "float32")],
         lambda torch, x: (x.sum(1, dtype=_wide(torch, x)),),
-        ("sums", "row_sums"),
+        _program("sums", "row_sums"),
         _rows,
     ),
     "sums of columns": Workload(
         _matrix(1),
         lambda shape: [((1, shape[1]), "float32")],
         lambda torch, x: (x.sum(0, keepdim=True, dtype=_wide(torch, x)),),
-        ("sums", "column_sums"),
+        _program("sums", "column_sums"),
         lambda shape: {"split": _parts(shape)[0] > 1},
         _parts,
     ),
@@ -229,7 +228,7 @@ WORKLOADS: dict[str, Workload] = {
         _matrix(1),
         lambda shape: [((1,), "float32")],
         lambda torch, x: (x.sum(dtype=_wide(torch, x)).reshape(1),),
-        ("sums", "whole_sum"),
+        _program("sums", "whole_sum"),
         lambda shape: {},
         lambda shape: (-(-shape[0] * shape[1] // 8192),),
         lambda inputs, outputs: (inputs[0].reshape(-1), *outputs),
@@ -238,7 +237,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda shape: [(shape, "bfloat16"), ((shape[0],), "labels")],
         lambda shape: [((shape[0],), "float32")],
         _cross_entropy,
-        ("rows", "cross_entropy"),
+        _program("rows", "cross_entropy"),
         lambda shape: {},
         width=131072,
     ),
@@ -246,14 +245,14 @@ WORKLOADS: dict[str, Workload] = {
         _matrix(1),
         lambda shape: [(shape, "float8_e4m3fn"), ((shape[0],), "float32")],
         _quantized,
-        ("rows", "quantize"),
+        _program("rows", "quantize"),
         _lines,
     ),
     "top-k": Workload(
         _matrix(1),
         lambda shape: [((shape[0], 8), "float32"), ((shape[0], 8), "int32")],
         lambda torch, x: tuple(torch.topk(x, 8, 1)),
-        ("rows", "top_k"),
+        _program("rows", "top_k"),
         lambda shape: {"tile": (4, 256)},
         width=256,
     ),
@@ -261,7 +260,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda shape: [(shape, "bfloat16"), ((shape[0],), "places")],
         _matrix(1),
         lambda torch, x, rows: (x[rows.long()],),
-        ("elementwise", "gather"),
+        _program("elementwise", "gather"),
         lambda shape: {"tile": 4096},
         width=4096,
     ),

@@ -35,6 +35,8 @@ class FakeSupervisor:
         self.asked.append(case)
         theirs = 1e3 * case.bytes / 2.5e12
         ms = {TORCH: 2 * theirs, COMPILED: theirs, TUNED: 1.1 * theirs}
+        if not request["yardsticks"]:
+            ms = {}
         ms |= dict.fromkeys(request["schedules"], self.factor(case) * theirs)
         results = [
             {"name": name, "ms": [one] * 4, "errors": [1], "later_errors": [], "allowance": [1],
@@ -67,6 +69,36 @@ def test_rows_pass_by_the_peer_or_by_the_copy(capsys):
     assert " MISSED, to torch.compile" in lines["cast"]
     assert "2 of 3 rows pass" in text
     assert "the least ratio is 0.833" in text
+
+
+def test_peers_of_missed_rows_compile_side_by_side_and_the_slowest_come_first(capsys, monkeypatch):
+    class Compiled:
+        """All cases but the last are ready in time."""
+
+        def __init__(self, cases):
+            self.cases = list(cases)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def ready(self, seconds):
+            assert seconds > 0
+            return self.cases[:-1]
+
+    monkeypatch.setattr(streaming, "PeerCompilation", Compiled)
+    factors = {"add": 0.8, "softmax": 1.3, "cast": 1.1, "transpose": 1.2}
+    fake = FakeSupervisor(lambda case: factors[case.workload])
+    only = "listed (add|softmax|cast|transpose) 8192x8192"
+    assert streaming.main(["--only", only, "--shapes", "0", "--peers", "missed"], fake) == 0
+    text = capsys.readouterr().out
+    names = [case.workload for case in fake.asked]
+    assert sorted(names[:4]) == ["add", "cast", "softmax", "transpose"]
+    assert names[4:] == ["softmax", "transpose"]
+    assert "peers of 2 rows of 3 that miss the copy compiled ahead" in text
+    assert "1 rows miss the copy without a peer that was timed" in text
 
 
 def test_a_spent_budget_leaves_rows_out(capsys):
