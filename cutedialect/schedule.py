@@ -54,7 +54,6 @@ class Choices(TypedDict, total=False):
     split_k: int | None
     reduction: Reduction | None
     epilogue: Epilogue | None
-    early_launch: Switch | None
 
 
 @dataclass(frozen=True, init=False)
@@ -101,13 +100,9 @@ class Schedule:
     split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
         adds the parts and goes on with the sum.
     reduction: how the parts of a shared tile are added: "ordered", one after the other, so that
-        equal calls give equal bits, "atomic", as they come, or "cluster", in order, too: the CTAs
-        that share a tile are a cluster, and send their parts to the shared memory of the first.
+        equal calls give equal bits, or "atomic", as they come.
     epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
         through shared memory by TMA.
-    early_launch: "yes" lets CTAs start while the launch in front of theirs still ends: they make
-        their barriers, and touch global memory once that launch is done (programmatic dependent
-        launch, from sm_90 on).
     """
 
     tile: tuple[int, ...] | None = None
@@ -132,7 +127,6 @@ class Schedule:
     split_k: int | None = None
     reduction: Reduction | None = None
     epilogue: Epilogue | None = None
-    early_launch: Switch | None = None
 
     def __init__(self, **choices: Unpack[Choices]) -> None:
         known = {field.name for field in fields(Schedule)}
@@ -231,7 +225,6 @@ _WORDS = {
     "maxima": get_args(Maxima),
     "swap_ab": get_args(Switch),
     "epilogue": get_args(Epilogue),
-    "early_launch": get_args(Switch),
 }
 
 

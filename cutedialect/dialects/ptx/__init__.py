@@ -20,7 +20,6 @@ from .cluster import (
     GriddepWaitOp,
     MapaOp,
     SetMaxRegsOp,
-    StAsyncOp,
 )
 from .control import AgainOp, FailOp, ForOp, IfOp, KernelOp, PrintfOp, RepeatOp, ReturnOp, TrapOp
 from .mbarrier import (
@@ -138,7 +137,6 @@ Ptx = Dialect(
         CpAsyncMbarrierArriveOp,
         ElectOp,
         MapaOp,
-        StAsyncOp,
         ClusterArriveOp,
         ClusterWaitOp,
         SetMaxRegsOp,
@@ -236,7 +234,6 @@ __all__ = [
     "ShflOp",
     "SmemBaseOp",
     "SpecialOp",
-    "StAsyncOp",
     "StMatrixOp",
     "StOp",
     "StScalarOp",

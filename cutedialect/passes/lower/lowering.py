@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.traits import Pure
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
@@ -18,7 +17,6 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
     WgmmaWaitOp,
 )
-from cutedialect.dialects.pipeline import CreateOp, RoleOp
 
 from .context import (
     Context,
@@ -39,7 +37,6 @@ from .scalars import lower_scalar
 from .views import View, memref_view
 
 if TYPE_CHECKING:
-    from .cluster_sums import ClusterSum
     from .joined_tiles import JoinedTile
 
 Handler = Callable[["KernelLowering", Any], None]
@@ -84,7 +81,6 @@ class KernelLowering:
         self.rings: dict[SSAValue, Ring] = {}
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
-        self.sums: dict[cute.ClusterSumOp, ClusterSum] = {}
         # Tensor memory: the first column of each buffer, counted from the kernel's own.
         self.tensor = TensorPlan()
         self.tensor_offsets: dict[SSAValue, int] = {}
@@ -125,8 +121,6 @@ class KernelLowering:
             for accumulator in self.unsettled.pop(op, ()):
                 self._settle(accumulator)
             self.builder.at(op)
-            if not _is_setup(op):
-                self.context.wait_for_launch()
             handler = self.handlers.get(type(op))
             try:
                 if handler is not None:
@@ -199,14 +193,6 @@ class KernelLowering:
 
 def integers(array: DenseArrayBase) -> tuple[int, ...]:
     return tuple(int(each) for each in array.get_values())  # type: ignore[attr-defined]
-
-
-def _is_setup(op: Operation) -> bool:
-    """Whether an op touches no global memory; roles make their barriers before they wait."""
-    if isinstance(op, cute.AllocSmemOp | cute.AllocTmemOp | CreateOp | RoleOp):
-        return True
-    reads_table = any(isinstance(each.type, cute.GroupType) for each in op.operands)
-    return op.has_trait(Pure) and not reads_table
 
 
 def _is_tf32_operand(value: SSAValue) -> bool:

@@ -45,7 +45,7 @@ _LANES = 32
 _MOST_LANES = 256
 _VECTOR_BYTES = 16
 # The share of the best use of lanes that is enough for more lanes along a row.
-_GOOD = 0.9
+_GOOD = 0.85
 # How many more rows there may be for warps to share them.
 _MORE_ROWS = 1.25
 # Ops whose register tiles may be larger than they say.
@@ -92,8 +92,8 @@ def lanes_along(vectors: int, rows: int) -> int:
 
     >>> [lanes_along(33, 4), lanes_along(33, 1), lanes_along(373, 1), lanes_along(5003, 1)]
     [8, 64, 128, 256]
-    >>> [lanes_along(128, 4), lanes_along(4, 64)]
-    [128, 4]
+    >>> [lanes_along(128, 4), lanes_along(4, 64), lanes_along(168, 3)]
+    [128, 4, 64]
     """
 
     def use(lanes: int) -> float:
@@ -130,16 +130,16 @@ def _padded_extents(kernel: KernelOp) -> dict[int, int]:
     decide.
     """
     moved = [type_ for op in kernel.walk() for type_ in _moved(op)]
-    widest = max((type_.bits for type_ in moved), default=8)
     units: dict[int, int] = {}
     for size in sorted({prod(type_.shape) for type_ in moved}, reverse=True):
         found: dict[int, int] = {}
-        for type_ in moved:
-            if prod(type_.shape) == size:
-                for extent, unit in _units(type_, widest):
-                    if extent not in units:
-                        # Of several tensors the one with the narrowest vectors.
-                        found[extent] = min(found.get(extent, unit), unit)
+        sized = [type_ for type_ in moved if prod(type_.shape) == size]
+        widest = max(type_.bits for type_ in sized)
+        for type_ in sized:
+            for extent, unit in _units(type_, widest):
+                if extent not in units:
+                    # Of several tensors the one with the narrowest vectors.
+                    found[extent] = min(found.get(extent, unit), unit)
         units |= found
     # What a tile was padded from is told by its extent, so that no other one may have that.
     taken = {extent for type_ in moved for extent in type_.shape}

@@ -152,6 +152,8 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
     Residence(warps=(4, 1), ctas=8)
     >>> residence_for(Traffic((1, 8192), 1, 16, 16, 0.75, frozenset({1})))
     Residence(warps=(1, 8), ctas=4)
+    >>> residence_for(Traffic((24, 176), 1, 16, 16, 2.0, frozenset({1}), access=4)).warps
+    (3, 1)
     """
     mode = traffic.contiguous
     vector = max(1, _VECTOR_BITS // traffic.bits)
@@ -162,14 +164,15 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
     vectors = max(1, traffic.shape[mode] // (traffic.access or vector))
     shared = vectors & -vectors
     most, rows_of_warp = max(1, shared // _LANES), max(1, _LANES // shared)
-    most_rows = max(1, (across & -across) // rows_of_warp)
+    # Among how many warps the rows can be shared: any divisor of it.
+    turns = max(1, across // rows_of_warp) if across % rows_of_warp == 0 else 1
     if traffic.reduced == {mode} and along <= _LANES * _ROW_VECTORS:
         # Rows of a warp each; more of them than warps follow each other in a thread.
-        on_rows = min(total, most_rows)
+        on_rows = _divisor(turns, total)
         grid = (min(total // on_rows, most, _power_of_two(along // _LANES)), on_rows)
     else:
         on_line = min(total, most, _power_of_two(along // _LANES))
-        grid = (on_line, min(total // on_line, most_rows))
+        grid = (on_line, _divisor(turns, total // on_line))
     return Residence(
         grid if mode == 0 else (grid[1], grid[0]), _ctas(traffic, _LANES * grid[0] * grid[1], arch)
     )
@@ -216,6 +219,13 @@ def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
     live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS
     return max(1, min(wanted, int(_REGISTER_FILE // (threads * registers))))
+
+
+def _divisor(number: int, wanted: int) -> int:
+    """The divisor of a number that is nearest to what is wanted, by their ratio."""
+    wanted = max(1, wanted)
+    divisors = [each for each in range(1, number + 1) if number % each == 0]
+    return min(divisors, key=lambda each: max(each / wanted, wanted / each))
 
 
 def _power_of_two(number: int) -> int:

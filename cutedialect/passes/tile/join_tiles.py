@@ -1,0 +1,311 @@
+"""Larger tiles for a program without a multiply whose tiles are so small that a warp would load a
+few bytes and wait: a step of `cute-tile`.
+
+    i, j = tile_index Y, [1, 64]                        c, j = tile_index Y, [16, 64]
+    x = load local_tile(X, [1, 64], (i, j))      =>     x = load local_tile(X, [16, 64], (c, j))
+    y = map x { coord 0 + 1 i }                         y = map x { coord 0 + 16 c }
+
+A mode of the work items is joined if each element keeps it to itself: tiles have it, or are the
+same for all of its work items, nothing reduces it, and its coordinate says nothing else than where
+a tile begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    CoordOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+    TileIndexOp,
+    TransposeOp,
+)
+from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.scalar_ops import ScalarBuilder
+
+# A tile of fewer bytes is joined, to one of so many: four vectors of each lane of a warp.
+_LEAST_BYTES = 1024
+_BYTES = 2048
+# What a warp reads of a line at once; longer tiles might be longer than the rows.
+_LINE_BYTES = 512
+
+
+def join_tiles(kernel: KernelOp, of: str) -> None:
+    """Join work items of a kernel without a multiply if their tiles are too small; `of` is the pass
+    that says so.
+    """
+    found = [op for op in kernel.walk() if isinstance(op, TileIndexOp)]
+    if len(found) != 1 or not isinstance(found[0].memref.type, MemRefType):
+        return
+    index = found[0]
+    size = _largest(kernel)
+    if not 0 < size < _LEAST_BYTES:
+        return
+    extents = [int(each) for each in index.tile.get_values()]
+    # Along lines first, as far as a warp reads at once; then across them.
+    for mode in reversed(range(len(extents))):
+        extent = extents[mode]
+        most = _BYTES // size
+        if mode == len(extents) - 1:
+            most = min(most, _LINE_BYTES // size)
+        parts = 1 << max(1, most).bit_length() - 1
+        join = _Join(kernel, index, mode, parts)
+        if extent < 1 or parts < 2 or not join.is_legal():
+            continue
+        remark(
+            of,
+            index,
+            f"tiles of {size} bytes leave a warp waiting: work items of {extent * parts} along "
+            f"mode {mode} instead of {extent}",
+        )
+        join.run()
+        size = _largest(kernel)
+
+
+def _largest(kernel: KernelOp) -> int:
+    """The bytes of the largest tile that moves."""
+    return max(
+        (
+            prod(value.type.shape) * value.type.bits // 8
+            for op in kernel.walk()
+            if isinstance(op, LoadOp | CopyOp)
+            for value in op.operands
+            if isinstance(value.type, MemRefType)
+            and all(isinstance(each, int) for each in value.type.shape)
+        ),
+        default=0,
+    )
+
+
+class _Join:
+    """`parts` work items along one mode as one. `places` says which mode of a tile it is, for the
+    tiles that have it.
+    """
+
+    def __init__(self, kernel: KernelOp, index: TileIndexOp, mode: int, parts: int) -> None:
+        self.index, self.mode, self.parts = index, mode, parts
+        self.part = int(index.tile.get_values()[mode])
+        self.coord = index.results[mode]
+        self.places: dict[SSAValue, int] = {}
+        self._ops = list(kernel.body.block.walk())
+
+    def is_legal(self) -> bool:
+        """Whether the mode can be joined; finds `places`."""
+        views = [op for op in self._ops if isinstance(op, LocalTileOp)]
+        if not all(map(self._finds, views)) or not self._spreads():
+            return False
+        coordinates = dict.fromkeys([self.coord, *self._origins()])
+        return all(map(self._allows, self._ops)) and all(map(self._is_origin, coordinates))
+
+    def run(self) -> None:
+        """Join it."""
+        index = self.index
+        extents = [int(each) for each in index.tile.get_values()]
+        extents[self.mode] *= self.parts
+        index.properties["tile"] = DenseArrayBase.from_list(i64, extents)
+        for value in self._origins():
+            self._move(value)
+        for op in self._ops:
+            if isinstance(op, LocalTileOp):
+                if op.result in self.places:
+                    self._join_view(op)
+            elif isinstance(op, TransposeOp) and isinstance(op.source.type, MemRefType):
+                type_ = transposed_type(op.source.type)
+                if type_ != op.result.type:
+                    Rewriter.replace_value_with_new_type(op.result, type_)
+            else:
+                for result in op.results:
+                    self._lengthen(result)
+
+    def _finds(self, view: LocalTileOp) -> bool:
+        """Note a view of a tile at the coordinate; False if it is more than a place along a mode of
+        the tile.
+        """
+        tile = [int(each) for each in view.tile.get_values()]
+        modes = [mode for mode, at in enumerate(view.coords) if at is self.coord]
+        if not modes:
+            return True
+        mode = modes[0]
+        if len(modes) > 1 or view.of is not None or tile[mode] != self.part:
+            return False
+        if any(extent < 0 for extent in tile):
+            return False
+        self.places[view.result] = sum(1 for each in tile[:mode] if each != 0)
+        return True
+
+    def _spreads(self) -> bool:
+        """Find which other tiles have the mode; False where that has no answer."""
+        before = -1
+        while before != len(self.places):
+            before = len(self.places)
+            for op in self._ops:
+                for value, place in self._implied(op):
+                    if self.places.setdefault(value, place) != place:
+                        return False
+        return True
+
+    def _implied(self, op: Operation) -> Iterable[tuple[SSAValue, int]]:
+        """Tiles of an op that have the mode because others have."""
+        places = self.places
+        match op:
+            case TransposeOp() if op.source in places:
+                rank = len(op.source.type.shape)  # pyright: ignore
+                yield op.result, 1 if rank == 1 else 1 - places[op.source]
+            case LoadOp() if op.source in places:
+                yield op.result, places[op.source]
+            case ReduceOp() if op.source in places:
+                yield op.result, places[op.source]
+            case CopyOp():
+                both = op.source, op.destination
+                for one, other in (both, both[::-1]):
+                    if one in places and isinstance(other.type, FragmentType):
+                        yield other, places[one]
+            case MapOp():
+                found = {places[value] for value in op.operands if value in places}
+                for place in found:
+                    yield op.result, place
+                if op.result in places and self.part > 1:
+                    # What is as long is not the same for all work items of the mode.
+                    place = places[op.result]
+                    for value in op.inputs:
+                        if self._extent(value, place) == self.part:
+                            yield value, place
+            case _:
+                pass
+
+    def _allows(self, op: Operation) -> bool:
+        """Whether an op may have longer tiles, and asks nothing of where in them it is."""
+        if isinstance(op, CopyOp) and isinstance(op.destination.type, MemRefType):
+            # What has not the mode would be stored by each of the work items.
+            return op.destination in self.places and op.source in self.places
+        touched = [value for value in (*op.operands, *op.results) if value in self.places]
+        if not touched:
+            return True
+        if any(
+            self._extent(value, self.places[value]) not in (None, self.part) for value in touched
+        ):
+            return False
+        match op:
+            case LocalTileOp() | TransposeOp() | AllocFragmentOp() | FillOp():
+                return True
+            case LoadOp() | CopyOp():
+                return len(op.operands) == (1 if isinstance(op, LoadOp) else 2) and all(
+                    value in self.places for value in op.operands
+                )
+            case ReduceOp():
+                return op.mode.value.data != self.places[op.source]
+            case MapOp():
+                ranks = {len(_shape(value)) for value in (*op.operands, *op.results)}
+                place = self.places[op.result]
+                return len(ranks) == 1 and all(
+                    self._is_from_origin(each)
+                    for each in op.body.block.ops
+                    if isinstance(each, CoordOp) and each.mode.value.data == place
+                )
+            case _:
+                return False
+
+    def _is_from_origin(self, coordinate: CoordOp) -> bool:
+        """Whether a coordinate inside of a tile is only added to where the tile begins."""
+        origins = {*self._origins()}
+        return all(
+            isinstance(use.operation, arith.AddiOp)
+            and any(value in origins for value in use.operation.operands)
+            for use in coordinate.result.uses
+        )
+
+    def _origins(self) -> list[SSAValue]:
+        """The first element of the work item along the mode, as the kernel computes it."""
+        found: list[SSAValue] = [self.coord] if self.part == 1 else []
+        for use in self.coord.uses:
+            op = use.operation
+            if isinstance(op, arith.MuliOp):
+                other = op.operands[1 - use.index].owner
+                if isinstance(other, arith.ConstantOp) and other.value == _number(self.part, other):
+                    found.append(op.result)
+        return found
+
+    def _is_origin(self, value: SSAValue) -> bool:
+        """Whether the coordinate or a first element is only used as that."""
+        return all(self._takes_origin(use.operation) for use in value.uses)
+
+    def _takes_origin(self, op: Operation) -> bool:
+        if isinstance(op, LocalTileOp):
+            return op.result in self.places
+        if isinstance(op, arith.MuliOp):
+            return op.result in self._origins()
+        # In a map of tiles that have the mode, added to the coordinate along it.
+        body = op.parent_op()
+        return (
+            isinstance(op, arith.AddiOp)
+            and (self.part == 1 or self.coord not in op.operands)
+            and isinstance(body, MapOp)
+            and body.result in self.places
+            and any(
+                isinstance(value.owner, CoordOp)
+                and value.owner.mode.value.data == self.places[body.result]
+                for value in op.operands
+            )
+        )
+
+    def _move(self, origin: SSAValue) -> None:
+        """Let a first element be that of the longer tile."""
+        if isinstance(origin, OpResult) and isinstance(origin.owner, arith.MuliOp):
+            at = origin.owner
+            place = next(n for n, value in enumerate(at.operands) if value is not self.coord)
+            build = ScalarBuilder(InsertPoint.before(at), at)
+            at.operands[place] = build.constant(self.part * self.parts)
+            return
+        users = [use for use in origin.uses if isinstance(use.operation, arith.AddiOp)]
+        if users:
+            build = ScalarBuilder(InsertPoint.after(self.index), self.index)
+            first = build.binary(arith.MuliOp, origin, build.constant(self.parts))
+            for use in users:
+                use.operation.operands[use.index] = first
+
+    def _join_view(self, op: LocalTileOp) -> None:
+        tile = list(op.tile.get_values())
+        mode = next(mode for mode, at in enumerate(op.coords) if at is self.coord)
+        tile[mode] = self.part * self.parts
+        again = LocalTileOp(op.memref, tile, list(op.coords))
+        again.attributes |= op.attributes
+        again.location = op.location
+        again.result.name_hint = op.result.name_hint
+        Rewriter.replace_op(op, again)
+
+    def _lengthen(self, value: SSAValue) -> None:
+        type_, place = value.type, self.places.get(value)
+        if isinstance(type_, FragmentType) and place is not None:
+            shape = list(type_.shape)
+            shape[place] *= self.parts
+            made = FragmentType.get(type_.element, tuple(shape))
+            Rewriter.replace_value_with_new_type(value, made)
+
+    def _extent(self, value: SSAValue, place: int) -> int | None:
+        shape = _shape(value)
+        return shape[place] if place < len(shape) else None
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    return type_.shape if isinstance(type_, FragmentType) else ()
+
+
+def _number(value: int, like: arith.ConstantOp) -> IntegerAttr:
+    return IntegerAttr(value, like.result.type)  # pyright: ignore
