@@ -403,6 +403,16 @@ def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
     raise ValueError(f"{asked}; operand types there: {_pairs_on(chip)}")
 
 
+def first_target(a: str, b: str) -> Target | None:
+    """The earliest target that multiplies types `a` x `b` by some `mma.sync`; None if none does.
+
+    >>> first_target("e4m3", "e5m2").name
+    'sm_89'
+    """
+    names = {x.targets[0] for x in _all() if x.types[:2] == (a, b) and x.kind in DEFAULT_KINDS}
+    return min((target(name) for name in names), key=lambda each: each.number, default=None)
+
+
 def _pairs_on(chip: Target) -> str:
     """The operand types of whole bytes that a target multiplies, for messages."""
     pairs = {

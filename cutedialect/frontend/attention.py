@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, overload
 
-from cutedialect.atoms import target as target_of
 from cutedialect.backend.runtime.errors import SPILL, CompileError
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
@@ -33,7 +32,7 @@ from .attention_views import (
 )
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32
 from .gemm import call_key
-from .gemm_operands import Operand, as_operand, shown
+from .gemm_operands import Operand, as_operand, check_types, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
@@ -56,8 +55,6 @@ _MOST_FOLDED, _MOST_TOGETHER = 8, 64
 _MOST_DIMS = 256
 # Bytes that divide the strides of what TMA copies.
 _BOX_ALIGN = 16
-# The first target that multiplies 8-bit floats.
-_FIRST_8BIT = 89
 # No sequence is longer; sums of a few such numbers stay within 32 bits.
 _UNBOUNDED = 1 << 29
 
@@ -384,11 +381,7 @@ class _Call:
         """
         target = arch or default_arch(backend)
         check_arch(target)
-        if self.q.dtype.bits == 8 and target_of(target).number < _FIRST_8BIT:
-            raise ValueError(
-                f"q: expected f16 or bf16 on {target} (multiplies of {self.q.dtype.name} need "
-                f"sm_{_FIRST_8BIT}), got {self.q.dtype.name}"
-            )
+        check_types(self.q, self.q, target)
         depth, columns = (_rounded(each.shape[-1], self.q.dtype) for each in (self.q, self.v))
         dims = depth, columns
         given = as_schedule(schedule)

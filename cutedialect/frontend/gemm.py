@@ -33,6 +33,8 @@ from .gemm_operands import (
     batched,
     broadcast,
     check_precision,
+    check_types,
+    mma_type,
     pitch_of,
     shown,
     transposed,
@@ -433,6 +435,7 @@ class GemmCall:
             return ReadyCall(None, self.out_shape, self.out_dtype)
         made = self.out if self.out is not None else self.new_output()
         check_arch(arch)
+        check_types(self.a, self.b, arch)
         chosen = self.schedule(given, arch)
         self.swapped = chosen is not None and chosen.swap_ab == "yes"
         args = self.arguments(as_operand(made, "out"), alpha, beta)
@@ -446,7 +449,9 @@ class GemmCall:
     def program(self) -> Any:
         """The tile program that computes the call."""
         if not self.splits:
-            return program_of(self.activation)
+            from .library.gemm import program_for
+
+            return program_for(self.activation)
         from .library.split_gemm import split_program_for
 
         return split_program_for(self.activation)
@@ -540,7 +545,7 @@ class GemmCall:
         """
         from cutedialect.atoms.wgmma_atoms import find_wgmma
 
-        names = [_MMA_NAMES.get(x.name, x.name) for x in (self.a.dtype, self.b.dtype)]
+        names = [mma_type(each.dtype) for each in (self.a, self.b)]
         acc = "s32" if self.acc_dtype == i32 else self.acc_dtype.name
         try:
             find_wgmma(names[0], names[1], acc, arch)
@@ -689,12 +694,4 @@ _FREELY_PROMOTED = 32
 _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = 4
 _LARGE = 4096  # what a run-time extent counts as
-_MMA_NAMES = {"f32": "tf32", "i8": "s8"}
 _ACTIVATIONS: tuple[str, ...] = get_args(Activation)
-
-
-def program_of(activation: object) -> Any:
-    """The tile program with an activation."""
-    from .library.gemm import program_for
-
-    return program_for(activation)

@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cutedialect.atoms import Target, target
+from cutedialect.atoms.mma_atoms import first_target
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 
 from .dtypes import DType, as_dtype, f32
 from .kernel import TensorSpec
 
+# Types of 16 bits, the ones to take where a target does not multiply another.
+_FLOATS = ("f16", "bf16")
 # Bytes of a line of the cache.
 PITCH = 128
 
@@ -60,6 +64,31 @@ def refuse_traced(value: Any, name: str) -> None:
         "cute.f32), and code that kernels share is a plain Python function",
         code="CD-P11",
     )
+
+
+def check_types(a: Operand, b: Operand, arch: str) -> None:
+    """Refuse operands of types that the tensor cores of a target do not multiply."""
+    first = first_target(mma_type(a.dtype), mma_type(b.dtype))
+    if first is None or target(arch).number >= first.number:
+        return
+    kinds = " by ".join(dict.fromkeys((a.dtype.name, b.dtype.name)))
+    there = [x for x in _FLOATS if target(arch).number >= _first(x).number]
+    raise ValueError(
+        f"{a.name}: expected {' or '.join(there) or 'another target'} on {arch} (multiplies of "
+        f"{kinds} need {first.name}), got {a.dtype.name}"
+    )
+
+
+def _first(name: str) -> Target:
+    """The first target that multiplies elements of a type by themselves."""
+    found = first_target(name, name)
+    assert found is not None
+    return found
+
+
+def mma_type(dtype: DType) -> str:
+    """The name that MMA atoms have for the type of an operand."""
+    return {"f32": "tf32", "i8": "s8"}.get(dtype.name, dtype.name)
 
 
 def check_precision(precision: object, a: Any) -> bool:

@@ -18,7 +18,7 @@ from cutedialect.backend.runtime.timing import Timer
 from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning_key
 from cutedialect.schedule import Schedule
 
-from .gemm import GemmCall, program_of
+from .gemm import GemmCall
 from .gemm_operands import check_precision
 from .gemm_scales import fold_numbers
 from .library.gemm_schedules import (
@@ -170,7 +170,9 @@ def problem_class(call: GemmCall) -> str:
 
 @lru_cache(maxsize=64)
 def _program_fingerprint(activation: str | Callable[..., Any] | None) -> str:
-    return fingerprint(program_of(activation).function)
+    from .library.gemm import program_for
+
+    return fingerprint(program_for(activation).function)
 
 
 def _specialized(call: GemmCall, arch: str) -> list[Schedule]:

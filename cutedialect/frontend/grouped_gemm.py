@@ -23,8 +23,8 @@ from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.schedule import Schedule
 
 from .captured import exact
-from .gemm import GemmCall, call_key, program_of
-from .gemm_operands import as_operand
+from .gemm import GemmCall, call_key
+from .gemm_operands import as_operand, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
@@ -268,6 +268,7 @@ def _prepare(
     check_arch(target)
     taking = [calls[number] for number in parts]
     first = taking[0]
+    check_types(first.a, first.b, target)
     specs = [_member([call.a.value for call in taking]), _member([call.b.value for call in taking])]
     chosen = as_schedule(schedule)
     if first.takes_wgmma(target, specs) and not (
@@ -291,7 +292,9 @@ def _prepare(
         "schedule": chosen,
         "backend": backend,
     }
-    kernel = compile_kernel(program_of(first.activation), columns, options)
+    from .library.gemm import program_for
+
+    kernel = compile_kernel(program_for(first.activation), columns, options)
     return _ReadyGroup(kernel, tuple(call.ready(None) for call in calls), tuple(parts))
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect import CompileError
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.errors import PtxasNotFoundError
 
@@ -212,14 +211,22 @@ def test_bf16_is_rounded_to_nearest_even():
     ("dtype", "kind", "first"),
     [
         (ml_dtypes.bfloat16, "bf16", "sm_80"),
-        (np.float32, "tf32", "sm_80"),
+        (np.float32, "f32", "sm_80"),
+        (np.float64, "f64", "sm_80"),
         (ml_dtypes.float8_e4m3fn, "e4m3", "sm_89"),
     ],
 )
 def test_what_its_tensor_cores_do_not_multiply(dtype, kind, first):
     a = np.zeros((64, 64), dtype)
-    with pytest.raises(CompileError, match=f"no mma takes {kind} x {kind}") as caught:
+    why = rf"a: expected f16 on {ARCH} \(multiplies of {kind} need {first}\), got {kind}"
+    with pytest.raises(ValueError, match=why):
         cute.gemm(a, a, arch=ARCH, backend="emulator")
-    assert f"the first target that has it is {first}, operand types on sm_75: f16 x f16" in str(
-        caught.value
-    )
+    with pytest.raises(ValueError, match=why):
+        cute.grouped_gemm([a], [a], arch=ARCH, backend="emulator")
+
+
+def test_attention_of_what_its_tensor_cores_do_not_multiply():
+    q = np.zeros((1, 1, 64, 64), ml_dtypes.bfloat16)
+    why = rf"q: expected f16 on {ARCH} \(multiplies of bf16 need sm_80\), got bf16"
+    with pytest.raises(ValueError, match=why):
+        cute.attention(q, q, q, arch=ARCH, backend="emulator")
