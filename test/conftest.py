@@ -7,6 +7,7 @@ the kernel has to agree. Tests that ask for the fixture `every_stage` always do 
 from __future__ import annotations
 
 import os
+from random import Random
 
 import pytest
 
@@ -18,6 +19,23 @@ def verified_ptx():
         if not os.environ.get("CUTEDIALECT_VERIFY"):
             patch.setenv("CUTEDIALECT_VERIFY", "ptx")
         yield
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of the cases of a test that is marked `some(n)`, n are left to `make test`: always the same
+    ones, drawn by its name, so that each value of each parameter has its chance.
+    """
+    cases = {}
+    for item in items:
+        if item.get_closest_marker("some") and not item.get_closest_marker("long"):
+            cases.setdefault((item.path, item.originalname), []).append(item)
+    for tests in cases.values():
+        (count,) = tests[0].get_closest_marker("some").args
+        kept = Random(tests[0].originalname).sample(range(len(tests)), min(count, len(tests)))
+        for at, item in enumerate(tests):
+            if at not in kept:
+                item.add_marker("long")
 
 
 def pytest_addoption(parser):

@@ -111,6 +111,7 @@ ONCE = {
 }
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize(
     ("name", "arch"),
     [(name, arch) for name in CASES for arch in ARCHS if ONCE.get(name, arch) == arch],
@@ -132,6 +133,7 @@ def rising(dtype, rows=70, d=64):
     return q, k, v
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     ("dtype", "arch", "schedule"),
     [
@@ -163,6 +165,7 @@ def stepping(tops, rows, d, dtype):
     return q, k, v
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize(
     "tops",
     [
@@ -370,6 +373,7 @@ def test_three_warpgroups_of_wide_heads(keys):
     check(*run(q, k, v, arch="sm_90a", schedule=schedule), q, k, v)
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     ("rows", "keys", "heads", "dims", "masks"),
     [

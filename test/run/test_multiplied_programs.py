@@ -60,6 +60,7 @@ def check_adapter(kernel, x, w, u):
     assert np.abs(y - exact).max() <= 1e-3 * np.abs(exact).max()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", TARGETS)
 def test_a_state_that_runs_along_the_loop(arch):
     """Every trip count around the stages of the ring, whole chunks and ragged ones."""
@@ -74,6 +75,7 @@ def test_a_state_that_runs_along_the_loop(arch):
         check_linear(kernel, linear_operands(rng, 2, length, 32, 32))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("seed", range(3))
 def test_drawn_states(arch, seed):

@@ -47,6 +47,7 @@ def convolution(size, tile):
     return convolved, [x, w, np.zeros((bm, bn), np.float32)], exact
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", [*TARGETS, pytest.param("sm_100a", marks=pytest.mark.long)])
 def test_an_unrolled_convolution(arch):
     """Separate tiles would take 409,600 bytes."""
@@ -75,6 +76,7 @@ def in_a_loop(A, B, Y):
     cute.copy(acc, cute.local_tile(Y, (64, 64), (i, j)))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("trips", [1, 3])
 def test_products_in_a_row_in_a_loop(arch, trips):
@@ -106,6 +108,7 @@ def interleaved(A, B, Y):
     cute.copy(total, cute.local_tile(Y, (64, 64), (i, j)))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("arch", TARGETS)
 def test_tiles_that_two_multiplies_read(arch):
     rng = np.random.default_rng(7)

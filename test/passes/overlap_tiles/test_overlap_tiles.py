@@ -148,6 +148,7 @@ CASES = {
 }
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", CASES)
 def test_bits_are_those_of_tiles_one_after_the_other(name, monkeypatch):
     monkeypatch.setattr(emulated, "SM_COUNT", 2)

@@ -51,9 +51,8 @@ def test_other_results_are_written_where_they_are_stored(choice, masks):
     assert "cute.barrier" in found[written:store]
 
 
-@pytest.mark.parametrize(
-    "masks", [pytest.param({"causal": True}, marks=pytest.mark.long), {"window": (130, 0)}]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("masks", [{"causal": True}, {"window": (130, 0)}])
 def test_tiles_with_nan_behind_others_and_before(masks, monkeypatch):
     """Some tiles of a CTA take the slow way, on what was written to be stored by those before."""
     monkeypatch.setattr(emulated, "SM_COUNT", 1)
