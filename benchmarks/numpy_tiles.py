@@ -82,8 +82,8 @@ class NumpyTiles:
         starts = [int(at) * n for at, n in zip(coords, extents, strict=True)]
         return View(tensor, starts, extents, batch)
 
-    def range(self, first: int, end: int | None = None) -> range:
-        return range(first) if end is None else range(first, end)
+    def range(self, first: int, end: int | None = None, step: int = 1) -> range:
+        return range(first) if end is None else range(first, end, step)
 
     @contextmanager
     def when(self, condition: object) -> Iterator[None]:
@@ -145,6 +145,13 @@ class NumpyTiles:
 
     def column_max(self, tile: Tile) -> Tile:
         return self._reduced(tile, np.maximum, 0)
+
+    def reduce(self, tile: Tile, mode: int, combine: str) -> Tile:
+        return self._reduced(tile, {"min": np.minimum, "max": np.maximum}[combine], mode)
+
+    def argmax(self, tile: Tile, mode: int = 1) -> Tile:
+        found = _wide(tile.values).argmax(mode, keepdims=True)
+        return Tile(found.astype(np.int32), self)
 
     def _reduced(self, tile: Tile, by: Any, mode: int) -> Tile:
         narrow = not _is_float(tile.dtype) and tile.dtype.itemsize < 4
@@ -218,8 +225,18 @@ class Tensor:
         made = begin, max(floor, begin), min(last, origin + int(end))
         return Tensor(self.array, self.names, {**self.bounds, mode: made})
 
-    def __getitem__(self, coords: Any) -> int:
-        return self.array[coords].item()
+    def __getitem__(self, coords: Any) -> Element:
+        return Element(self.array[coords].item())
+
+
+class Element(float):
+    """An element of a tensor as a number; as a coordinate it is an integer."""
+
+    def to(self, dtype: np.dtype) -> int | float:
+        return float(self) if _is_float(dtype) else int(self)
+
+    def __index__(self) -> int:
+        return int(self)
 
 
 class View:
@@ -237,9 +254,17 @@ class View:
         self.extents = extents
         self.all_starts = starts
 
+    def _kept(self) -> list[int]:
+        """The modes of the tile: of more than two, those of one element go, outermost first."""
+        kept = list(range(self.batch, len(self.extents)))
+        for mode in tuple(kept):
+            if len(kept) > 2 and self.extents[mode] == 1:
+                kept.remove(mode)
+        return kept
+
     @property
     def starts(self) -> list[int]:
-        kept = self.all_starts[self.batch :]
+        kept = [self.all_starts[mode] for mode in self._kept()]
         return kept[::-1] if self.turned else kept
 
     @property
@@ -264,7 +289,7 @@ class View:
         return tuple(np.broadcast_arrays(*at)), np.broadcast_to(inside, self.extents)
 
     def _matrix(self, values: np.ndarray) -> np.ndarray:
-        kept = values.reshape(self.extents[self.batch :])
+        kept = values.reshape([self.extents[mode] for mode in self._kept()])
         kept = kept.reshape(-1, 1) if kept.ndim == 1 else kept
         return kept.T if self.turned else kept
 
@@ -366,9 +391,17 @@ class Tile:
     __le__ = _binary_method(np.less_equal)
     __gt__ = _binary_method(np.greater)
     __ge__ = _binary_method(np.greater_equal)
+    __eq__ = _binary_method(np.equal)
+    __ne__ = _binary_method(np.not_equal)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __invert__(self) -> Tile:
+        return Tile(~self.values, self.names)
 
 
-_COMPARISONS = (np.less, np.less_equal, np.greater, np.greater_equal)
+_COMPARISONS = (
+    np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal,
+)  # fmt: skip
 _LOGIC = (np.bitwise_and, np.bitwise_or, np.bitwise_xor)
 
 

@@ -9,25 +9,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from .program_views import BYTES, ELEMENTS, LARGE, LotOfViews, Sizes, Value
+from .program_multiplies import MULTIPLIED, LotOfMultiplies
+from .program_views import BYTES, ELEMENTS, LARGE, Sizes, Value
 from .tile_program import Argument, Program
 
-# Element types of multiplies: operand, accumulator.
-_MULTIPLIED = (
-    ("f16", "f32"), ("f16", "f32"), ("f16", "f32"), ("bf16", "f32"), ("bf16", "f32"),
-    ("f32", "f32"), ("i8", "i32"), ("f64", "f64"), ("f16", "f16"),
-)  # fmt: skip
+# The feature of programs that need sm_89.
+EIGHT_BITS = "8-bit floats"
 
 
 @dataclass
-class _Lot(LotOfViews):
+class _Lot(LotOfMultiplies):
     """The statements of a program."""
 
     # The frame
 
     def draw(self) -> Program:
         lot = self.lot
-        multiplies = self.chance(0.4)
+        multiplies = self.multiplies = self.chance(0.5)
+        self.eight_bits = self.chance(0.15)
+        if self.eight_bits:
+            self.features.add(EIGHT_BITS)
         of = self.sizes
         modes = zip("mnk", (of.rows, of.columns, of.depths), strict=True)
         self.extents = {
@@ -45,7 +46,7 @@ class _Lot(LotOfViews):
         self.running = list(names)
         if batch:
             self.features.add("batch modes")
-        dtype = lot.choice(_MULTIPLIED)[0] if multiplies else lot.choice(ELEMENTS)
+        dtype = lot.choice(MULTIPLIED)[0] if multiplies else lot.choice(ELEMENTS)
         out = self.output(batch, ("m", "n"), lot.choice((dtype, "f32", "i32")))
         tile = ", ".join(["1"] * batch + [str(self.extents["m"]), str(self.extents["n"])])
         self.say(f"{', '.join(names)} = cute.tile_index({out.name}, ({tile}))")
@@ -66,7 +67,7 @@ class _Lot(LotOfViews):
             (3, self.elementwise),
             (0.6, self.integers),
             (1, lambda: self.load()),
-            (1.2, self.reduction),
+            (1.6, self.reduction),
             (1, self.masked),
             (0.8, self.convert),
             (0.5, self.scalar),
@@ -76,9 +77,11 @@ class _Lot(LotOfViews):
             (0.5, self.atomic),
             (0.6, self.transposed),
             (0.8, self.reread),
+            (0.5, self.stencil),
+            (0.8, self.read_element),
         ]
         if self.indent < 4:
-            choices += [(1.3, self.loop), (1, self.branch)]
+            choices += [(1.8, self.loop), (1.2, self.branch)]
         if multiplies:
             choices.append((6, self.multiply))
         weights = [weight for weight, _ in choices]
@@ -107,7 +110,7 @@ class _Lot(LotOfViews):
         if one.shape != other.shape:
             self.features.add("broadcasts")
         dtype = promoted(one.dtype, other.dtype)
-        kind = lot.choice(("+", "-", "*", "max", "min", "clip", "number", "abs", "where"))
+        kind = lot.choice(("+", "-", "*", "max", "min", "clip", "number", "abs", "where", "where"))
         match kind:
             case "+" | "-" | "*":
                 self.add(f"{one.name} {kind} {other.name}", shape, dtype)  # pyright: ignore[reportArgumentType]
@@ -117,11 +120,15 @@ class _Lot(LotOfViews):
                 number = lot.choice(("1", "2", "3"))
                 self.add(f"{one.name} {lot.choice('+-*')} {number}", one.shape, one.dtype)
             case "where":
-                test = lot.choice(("<", "<=", ">", ">="))
+                test = f"{one.name} {lot.choice(('<', '<=', '>', '>=', '==', '!='))} {other.name}"
                 self.features.add("where")
+                if self.chance(0.7):
+                    self.features.add("conditions joined")
+                    test = f"({test}) {lot.choice('&|^')} ({one.name} > {lot.randrange(-2, 3)})"
+                    test = f"~({test})" if self.chance(0.3) else test
                 no = lot.choice((other.name, "1"))
                 self.add(
-                    f"cute.where({one.name} {test} {other.name}, {one.name}, {no})",
+                    f"cute.where({test}, {one.name}, {no})",
                     shape,  # pyright: ignore[reportArgumentType]
                     dtype,
                 )
@@ -145,12 +152,6 @@ class _Lot(LotOfViews):
         form = self.lot.choice(("{} // 3", "{} % 5", "{} & 3", "{} | 4", "{} ^ 1"))
         self.add(form.format(value.name), value.shape, value.dtype)
 
-    def clipped(self, value: Value) -> Value:
-        """Made small again, so that what follows stays exact."""
-        low = 0 if value.dtype == "u8" else -2
-        text = f"cute.minimum(cute.maximum({value.name}, {low}), 2)"
-        return self.add(text, value.shape, value.dtype)
-
     def reduction(self) -> None:
         value = self.lot.choice(self.tiles())
         assert value.shape is not None
@@ -160,6 +161,13 @@ class _Lot(LotOfViews):
         shape = (1, n) if mode == 0 else (m, 1)
         dtype = "i32" if kind == "sum" and value.dtype in ("i8", "u8") else value.dtype
         word = "column" if mode == 0 else "row"
+        if kind == "max" and self.chance(0.5):
+            self.features.add("minima and places of maxima")
+            if self.chance(0.5):
+                self.add(f'cute.reduce({value.name}, {mode}, "min")', shape, dtype)
+            else:
+                self.add(f"cute.argmax({value.name}, {mode})", shape, "i32")
+            return
         self.add(f"cute.{word}_{kind}({value.name})", shape, dtype)
 
     def masked(self) -> None:
@@ -173,6 +181,12 @@ class _Lot(LotOfViews):
     def convert(self) -> None:
         value = self.lot.choice(self.tiles())
         self.features.add("conversions")
+        if self.eight_bits and self.chance(0.5):
+            small = self.clipped(value)
+            kind = self.lot.choice(("e4m3", "e5m2"))
+            wide = self.lot.choice(("f16", "f32"))
+            self.add(f"{small.name}.to(cute.{kind}).to(cute.{wide})", value.shape, wide)
+            return
         target = self.lot.choice(ELEMENTS)
         if target in ("u8",) and value.dtype != "u8":
             value = self.add(f"cute.abs({value.name})", value.shape, value.dtype)
@@ -194,6 +208,38 @@ class _Lot(LotOfViews):
         tensors = [a for a in self.arguments if a.number is None]
         given = self.lot.choice(tensors)
         return [*self.running, f"{given.name}.dim({self.lot.randrange(len(given.shape))})"]
+
+    def read_element(self) -> None:
+        """An element of a tensor beside a tile, or in a condition."""
+        dtype = self.lot.choice(ELEMENTS)
+        name = self.lot.choice(list(self.coords))
+        given = self.tensor((self.coords[name] + 7,), dtype)
+        self.features.add("elements")
+        value = self.lot.choice(self.tiles())
+        text = f"{given.name}[{name}]"
+        if self.chance(0.5):
+            test = f"cute.coord({value.name}, {self.lot.randrange(2)}) < {text}.to(cute.i32)"
+            self.add(f"cute.where({test}, {value.name}, 0)", value.shape, value.dtype)
+        else:
+            form = f"{value.name} + cute.full({value.shape}, {text}, cute.{dtype})"
+            self.add(form, value.shape, promoted(value.dtype, dtype))
+
+    def stencil(self) -> None:
+        """The sum of a tile and of its neighbors along a mode, those outside being 0."""
+        lot = self.lot
+        self.features.add("halo stencils")
+        dtype = lot.choice(ELEMENTS)
+        shape = self.extents["m"], self.extents["n"]
+        whole = [self.ragged(e, self.coords[at]) for e, at in zip(shape, "ij", strict=True)]
+        given = self.tensor(tuple(whole), dtype)
+        mode = lot.randrange(2)
+        total = self.add(f"cute.zeros({shape}, cute.{dtype})", shape, dtype, mutable=True)
+        shift = self.name("d")
+        self.say(f"for {shift} in {lot.choice(('range', 'cute.range'))}(3):")
+        view = f"{given.name}.slice({mode}, {shift} - 1, {given.name}.dim({mode}) + 2)"
+        self.indent += 1
+        self.say(f"{total.name} += cute.local_tile({view}, {shape}, (i, j)).load()")
+        self.indent -= 1
 
     def scalar(self) -> None:
         """A scalar argument beside a tile; bytes do not hold one."""
@@ -222,91 +268,13 @@ class _Lot(LotOfViews):
             mutable=True,
         )
 
-    def as_type(self, value: Value, dtype: str) -> Value:
-        """A tile, small and converted."""
-        small = self.clipped(value)
-        return self.add(f"{small.name}.to(cute.{dtype})", small.shape, dtype)
-
     def update(self, target: Value, value: Value) -> None:
         small = self.clipped(value)
-        if small.dtype != target.dtype:
-            if target.dtype == "u8":
-                small = self.add(f"cute.maximum({small.name}, 0)", small.shape, small.dtype)
-            small = self.add(f"{small.name}.to(cute.{target.dtype})", small.shape, target.dtype)
+        small = self.converted(small, target.dtype)
         form = self.lot.choice(
             ("{0} += {1}", "{0}.assign({1})", "{0}.assign(cute.maximum({0}, {1}))")
         )
         self.say(form.format(target.name, small.name))
-
-    def multiply(self) -> None:
-        lot = self.lot
-        # Mostly one pair of types in a program.
-        if self.multiplied is None or self.chance(0.2):
-            self.multiplied = lot.choice(_MULTIPLIED)
-        operand, total = self.multiplied
-        self.features.add("multiply")
-        shape = self.extents["m"], self.extents["n"]
-        accs = [v for v in self.tiles() if v.mutable and v.shape == shape and v.dtype == total]
-        if accs and self.chance(0.8):
-            acc = lot.choice(accs)
-            self.features.add("accumulators reused")
-        else:
-            acc = self.add(f"cute.zeros({shape}, cute.{total})", shape, total, mutable=True)
-        if self.chance(0.5):
-            self.features.add("multiply in a loop")
-            a, b = self.operands(operand, total)
-            trips = lot.choice((0, 1, 2, 3, 4))
-            index = self.name("k")
-            self.say(
-                f"for {index} in cute.range({a}.tiles):"
-                if self.chance(0.7)
-                else f"for {index} in cute.range({trips}):"
-            )
-            self.indent += 1
-            kept = list(self.values)
-            self.say(f"cute.gemm({a}[{index}], {b}[{index}], {acc.name})")
-            if self.chance(0.35):
-                self.features.add("work beside a multiply")
-                extra, _ = self.view(("m", "n"), total)
-                if self.chance(0.5):
-                    self.say(f"{acc.name} += {extra}.load()")
-                else:
-                    self.say(f"{acc.name}.assign(cute.minimum({acc.name}, 9))")
-            self.indent -= 1
-            self.values = kept
-            return
-        self.features.add("multiply without a loop")
-        registers = [
-            v for v in self.tiles() if v.dtype == operand and v.shape == shape and not v.mutable
-        ]
-        if operand in ("f16", "bf16") and shape[1] % 16 == 0 and self.chance(0.6):
-            # (m, n) times (n, n): the depth is what the tile's columns are.
-            if not registers:
-                made = [v for v in self.tiles() if v.shape == shape]
-                registers = [self.as_type(lot.choice(made), operand)] if made else []
-            if registers:
-                self.features.add("register operands")
-                small = self.clipped(lot.choice(registers))
-                b, _ = self.view(("n", "n"), operand, of_slice=True)
-                self.say(f"cute.gemm({small.name}, {b}, {acc.name})")
-                return
-        depth = self.ragged(self.extents["k"], 1)
-        a, _ = self.view(("m", "k"), operand, depth)
-        b, _ = self.view(("k", "n"), operand, depth)
-        self.say(f"cute.gemm({a}, {b}, {acc.name})")
-
-    def operands(self, operand: str, total: str) -> tuple[str, str]:
-        """Two runs of tiles along the depth, in names."""
-        lot = self.lot
-        m, n, k = (self.extents[mode] for mode in "mnk")
-        deep = lot.choice((0, 1, 2, 3)) * k + lot.choice((0, 0, k // 2, 3, 8))
-        deep = max(deep, 1)
-        rows, columns = self.ragged(m, self.coords["i"]), self.ragged(n, self.coords["j"])
-        a, b = self.tensor((rows, deep), operand), self.tensor((deep, columns), operand)
-        names = self.name("a"), self.name("b")
-        self.say(f"{names[0]} = cute.local_tile({a.name}, ({m}, {k}), (i, None))")
-        self.say(f"{names[1]} = cute.local_tile({b.name}, ({k}, {n}), (None, j))")
-        return names
 
     # Control
 
@@ -319,21 +287,30 @@ class _Lot(LotOfViews):
         index = self.name("k")
         count = lot.choice((1, 2, 3, 3))
         kind = lot.random()
-        if kind < 0.2:
+        if kind < 0.25:
             self.features.add("unrolled loops")
             self.say(f"for {index} in range({count}):")
         else:
             self.features.add("loops")
-            bound = str(count)
+            bound, end = str(count), count
             if kind < 0.5:
                 made = Argument(f"s{len(self.arguments)}", number=lot.randrange(4))
                 self.arguments.append(made)
                 bound = made.name
                 self.features.add("run-time trips")
-            elif kind < 0.65:
-                bound = f"{lot.randrange(2)}, {count + 1}"
+            elif kind < 0.6:
+                bound, end = f"{lot.randrange(2)}, {count + 1}", count + 1
+            elif kind < 0.9:
+                self.features.add("loops with a step")
+                bound = lot.choice((f"0, {count + 2}, 2", f"{count}, 0, -1", "s + 3, 0, -2"))
+                end = 7 if "s" in bound else count + 2
+                if "s" in bound:
+                    made = Argument(f"s{len(self.arguments)}", number=lot.randrange(4))
+                    self.arguments.append(made)
+                    bound = bound.replace("s", made.name)
             self.say(f"for {index} in cute.range({bound}):")
             self.running.append(index)
+            count = end
         self.indent += 1
         self.coords[index] = count
         self.body(kept)
@@ -344,7 +321,7 @@ class _Lot(LotOfViews):
     def body(self, outside: list[Value]) -> None:
         """Statements in a body, the last of which changes what lives outside."""
         for _ in range(self.lot.choice((1, 1, 2, 3))):
-            self.statement(False)
+            self.statement(self.multiplies and self.chance(0.8))
         targets = [v for v in outside if v.mutable]
         if targets:
             target = self.lot.choice(targets)
@@ -422,8 +399,8 @@ class _Lot(LotOfViews):
         found = [v for v in self.tiles() if v.shape == shape]
         value = found[-1] if found else self.lot.choice(self.tiles())
         if value.dtype != out.dtype:
-            value = self.clipped(value)
-        text = f"{value.name}.to(cute.{out.dtype})" if value.dtype != out.dtype else value.name
+            value = self.converted(self.clipped(value), out.dtype)
+        text = value.name
         if value.shape != shape:
             text = f"{text} + cute.zeros({shape}, cute.{out.dtype})"
         coords = ", ".join(name for name in self.coords if name in ("b", "h", "i", "j"))

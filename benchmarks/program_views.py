@@ -26,7 +26,7 @@ class Sizes:
 
     rows: tuple[int, ...] = (16, 32, 32, 48, 64, 64)
     columns: tuple[int, ...] = (8, 16, 16, 24, 32, 32)
-    depths: tuple[int, ...] = (16, 32, 32, 64)
+    depths: tuple[int, ...] = (16, 32, 32, 48, 64)
     extents: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8, 8, 12, 16, 16, 24, 32, 32, 33, 48, 64)
 
 
@@ -66,6 +66,9 @@ class LotOfViews:
     # Those of `coords` that are scalars at run time, unlike the index of an unrolled loop.
     running: list[str] = field(default_factory=list)
     multiplied: tuple[str, str] | None = None
+    # Whether there are 8-bit floats, and whether there are multiplies.
+    eight_bits: bool = False
+    multiplies: bool = False
     indent: int = 1
     made: int = 0
     # Stored tiles, to be read again: (text of the view, shape, dtype, indent's names).
@@ -124,7 +127,7 @@ class LotOfViews:
             most if high is None else high,
         )
         self.arguments.append(made)
-        self.features.add(f"dtype {dtype}")
+        self.features.add("8-bit floats" if dtype[0] == "e" else f"dtype {dtype}")
         return made
 
     def output(self, batch: int, modes: tuple[str, ...], dtype: str) -> Argument:
@@ -193,11 +196,21 @@ class LotOfViews:
             coords.append(at)
             whole.append(self.ragged(extent, count))
             tile.append(str(extent))
+        at = list(range(batch, len(coords)))
+        if len(tile) == 2 and 1 not in kept and depth is None and self.chance(0.15):
+            # A mode of one element of the tile, behind its other ones or between them.
+            self.features.add("modes of one element")
+            place = lot.choice((1, 2))
+            inner, count = self.coordinate(1)
+            tile.insert(place, "1")
+            coords.insert(batch + place, inner)
+            whole.insert(batch + place, count)
+            at = [batch, batch + 3 - place]
         given = self.tensor(tuple(whole), dtype)
         text = given.name
         if self.chance(0.15):
             self.features.add("slices")
-            mode = batch + lot.randrange(len(tile))
+            mode = lot.choice(at)
             first, end = lot.choice((-3, -1, 0, 1, 2)), whole[mode] + lot.choice((-2, 0, 0, 3))
             if self.chance(0.4):
                 bounds = self.tensor((2,), "i32", -2, whole[mode])

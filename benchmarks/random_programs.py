@@ -36,7 +36,7 @@ from cutedialect import CompileError
 from cutedialect.backend.runtime.driver import gpu_available
 
 from .numpy_tiles import InexactError, NumpyTiles
-from .program_lot import draw
+from .program_lot import EIGHT_BITS, draw
 from .program_shrinker import shrunk
 from .program_views import LARGE, Sizes
 from .supervisor import NoDeviceError, WorkerError
@@ -82,6 +82,11 @@ def expected(program: Program) -> list[Any]:
     names = NumpyTiles()
     names.run(_function(program, names), arguments)
     return arguments
+
+
+def takes(target: str, program: Program) -> bool:
+    """Whether a target has what a program is made of: 8-bit floats begin with sm_89."""
+    return EIGHT_BITS not in program.features or int(re.sub(r"\D", "", target)) >= 89
 
 
 def outcome(program: Program, target: str, backend: str = "emulator", times: int = 1) -> Outcome:
@@ -192,7 +197,12 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
     """Each program on each target; failures are printed as they come, each kind once."""
     seen: set[tuple[str, str, str]] = set()
     outcomes: dict[int, dict[str, Outcome]] = {}
-    asked = [(number, target) for number in numbers for target in targets]
+    asked = [
+        (number, target)
+        for number in numbers
+        for target in targets
+        if takes(target, program_of(options.seed, number))
+    ]
     jobs = options.jobs or (os.cpu_count() or 1 if options.backend == "cuda" else 1)
     came = _remote(asked, jobs, options) if jobs > 1 else _here(asked, options)
     end = time.perf_counter() + (options.budget or math.inf)
@@ -206,7 +216,8 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
                 _show(program_of(options.seed, number), target, result, as_drawn)
             if time.perf_counter() > end:
                 break
-    whole = [number for number in numbers if len(outcomes.get(number, ())) == len(targets)]
+    done = Counter(number for number, _ in asked)
+    whole = [number for number in numbers if len(outcomes.get(number, ())) == done[number]]
     return [(program_of(options.seed, number), outcomes[number]) for number in whole]
 
 
@@ -245,19 +256,21 @@ def _report(found: Found, targets: Sequence[str], seconds: float) -> None:
     for feature, programs_ in sorted(features.items()):
         print(f"  {100 * programs_ / count:5.1f} %  {feature}")
     for target in targets:
-        kinds = Counter(outcomes[target].kind for _, outcomes in found)
+        given = [outcomes[target] for _, outcomes in found if target in outcomes]
+        kinds = Counter(each.kind for each in given)
         shown = ", ".join(f"{kinds[k]} {k}" for k in ("right", "refused", "wrong", "broken"))
-        print(f"{target}: {shown}")
-        reasons = Counter(
-            outcomes[target].pattern for _, outcomes in found if outcomes[target].kind == "refused"
-        )
+        without = len(found) - len(given)
+        print(f"{target}: {shown}" + (f"; {without} not asked (8-bit floats)" * bool(without)))
+        reasons = Counter(each.pattern for each in given if each.kind == "refused")
         for reason, times in reasons.most_common():
             print(f"  {times:4} refused: {reason}")
     if {"sm_80", "sm_90a"} <= set(targets):
         alone = [
             program.number
             for program, outcomes in found
-            if outcomes["sm_80"].kind != "refused" and outcomes["sm_90a"].kind == "refused"
+            if "sm_80" in outcomes
+            and outcomes["sm_80"].kind != "refused"
+            and outcomes["sm_90a"].kind == "refused"
         ]
         print(f"refused on sm_90a alone: {len(alone)} {alone[:20] if alone else ''}")
 
