@@ -124,7 +124,7 @@ class _Lot(LotOfMultiplies):
                 self.features.add("where")
                 if self.chance(0.7):
                     self.features.add("conditions joined")
-                    test = f"({test}) {lot.choice('&|^')} ({one.name} > {lot.randrange(-2, 3)})"
+                    test = f"({test}) {lot.choice('&|^')} ({one.name} > {lot.randrange(3)})"
                     test = f"~({test})" if self.chance(0.3) else test
                 no = lot.choice((other.name, "1"))
                 self.add(

@@ -192,8 +192,9 @@ class _Join:
     def _allows(self, op: Operation) -> bool:
         """Whether an op may have longer tiles, and asks nothing of where in them it is."""
         if isinstance(op, CopyOp) and isinstance(op.destination.type, MemRefType):
-            # What has not the mode would be stored by each of the work items.
-            return op.destination in self.places and op.source in self.places
+            # What has not the mode would be stored by each of the work items; a mask has its own.
+            are_joined = op.destination in self.places and op.source in self.places
+            return are_joined and len(op.operands) == 2
         touched = [value for value in (*op.operands, *op.results) if value in self.places]
         if not touched:
             return True
@@ -202,14 +203,17 @@ class _Join:
         ):
             return False
         match op:
-            case LocalTileOp() | TransposeOp() | AllocFragmentOp() | FillOp():
+            case LocalTileOp() | AllocFragmentOp() | FillOp():
                 return True
+            case TransposeOp():
+                # What is the same for all work items is not as long as what it stands beside.
+                return op.source in self.places and op.result in self.places
             case LoadOp() | CopyOp():
                 return len(op.operands) == (1 if isinstance(op, LoadOp) else 2) and all(
                     value in self.places for value in op.operands
                 )
             case ReduceOp():
-                return op.mode.value.data != self.places[op.source]
+                return op.source in self.places and op.mode.value.data != self.places[op.source]
             case MapOp():
                 ranks = {len(_shape(value)) for value in (*op.operands, *op.results)}
                 place = self.places[op.result]

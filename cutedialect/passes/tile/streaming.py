@@ -168,11 +168,12 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
     turns = max(1, across // rows_of_warp) if across % rows_of_warp == 0 else 1
     if traffic.reduced == {mode} and along <= _LANES * _ROW_VECTORS:
         # Rows of a warp each; more of them than warps follow each other in a thread.
-        on_rows = _divisor(turns, total)
-        grid = (min(total // on_rows, most, _power_of_two(along // _LANES)), on_rows)
+        on_rows = _divisor(turns, total, _MOST_WARPS)
+        on_line = max(1, total // on_rows)
+        grid = (min(on_line, most, _power_of_two(along // _LANES)), on_rows)
     else:
         on_line = min(total, most, _power_of_two(along // _LANES))
-        grid = (on_line, _divisor(turns, total // on_line))
+        grid = (on_line, _divisor(turns, total // on_line, _MOST_WARPS // on_line))
     return Residence(
         grid if mode == 0 else (grid[1], grid[0]), _ctas(traffic, _LANES * grid[0] * grid[1], arch)
     )
@@ -221,10 +222,10 @@ def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
     return max(1, min(wanted, int(_REGISTER_FILE // (threads * registers))))
 
 
-def _divisor(number: int, wanted: int) -> int:
-    """The divisor of a number that is nearest to what is wanted, by their ratio."""
+def _divisor(number: int, wanted: int, most: int) -> int:
+    """The divisor of a number, up to `most`, that is nearest to what is wanted, by their ratio."""
     wanted = max(1, wanted)
-    divisors = [each for each in range(1, number + 1) if number % each == 0]
+    divisors = [each for each in range(1, min(number, most) + 1) if number % each == 0]
     return min(divisors, key=lambda each: max(each / wanted, wanted / each))
 
 
