@@ -16,7 +16,7 @@ Backend = Literal["auto", "emulator", "interpreter", "cuda"]
 Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
 
-Roles = Literal["uniform", "specialized", "alternate"]
+Roles = Literal["uniform", "specialized", "alternate", "corrected"]
 Scheduler = Literal["single", "persistent", "dynamic", "stream"]
 Reduction = Literal["ordered", "atomic"]
 Order = Literal["columns", "snake", "hilbert", "sections"]

@@ -55,21 +55,29 @@ CASES = {
     "other dimensions": ((1, 1, 1, 40, 100, 96, 48), np.float16, {"softcap": 5.0}),
     "widest": ((1, 1, 1, 40, 70, 256, 256), np.float16, {"causal": True}),
     "one key": ((1, 1, 1, 129, 1, 64, 64), np.float16, {}),
+    "latent": ((1, 1, 1, 140, 70, 192, 128), BF16, {"causal": True}),
 }
+# Accumulators that change stay in tensor memory, where a role of their own corrects them.
+PLAN = "roles = corrected, warps = (4,1)"
+PLANS = {"specialized": "", "exact": f"{PLAN}, maxima = exact", "lazy": f"{PLAN}, maxima = lazy"}
 
 
+@pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("case", CASES)
-def test_attention(case):
+def test_attention(case, plan):
     (b, h, hk, rows, keys, d, dv), dtype, masks = CASES[case]
     q = normal(b, h, rows, d, dtype=dtype, seed=1)
     k, v = (normal(b, hk, keys, x, dtype=dtype, seed=x) for x in (d, dv))
-    got = cute.attention(q, k, v, **masks, **ARCH).astype(np.float64)
+    got = cute.attention(q, k, v, **masks, schedule=PLANS[plan], **ARCH).astype(np.float64)
     exact = attended(q, k, v, np.float64, **masks)
     same = attended(q, k, v, np.float32, **masks).astype(np.float64)
     assert np.abs(got - exact).max() <= 2 * np.abs(same - exact).max() + 1e-7
-    kernel = cute.compile(cute.attention, q, k, v, **masks, **ARCH)
+    kernel = cute.compile(cute.attention, q, k, v, **masks, schedule=PLANS[plan], **ARCH)
     assert "tcgen05.mma" in kernel.ptx
     assert "mma.sync" not in kernel.ptx
+    text = kernel.stages["cute-synchronize"]
+    corrects = re.findall(r'role "(\w+)"(?:(?!pipeline\.role).)*?tmem_store<f32>', text, re.S)
+    assert corrects == ([] if plan == "specialized" else ["correction"])
 
 
 @pytest.mark.parametrize(("dim", "is_taken"), [(64, True), (128, False)])
@@ -129,14 +137,71 @@ def test_operands_in_tensor_memory_take_no_stage_from_accumulators():
         assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
 
 
+@pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("trips", [1, 2, 3, 5])
-def test_keys_around_the_stages_of_the_ring(trips, every_stage):
+def test_keys_around_the_stages_of_the_ring(trips, plan, every_stage):
     """Each stage before synchronization is interpreted, too."""
     q = normal(1, 1, 128, 32, seed=1)
     k, v = (normal(1, 1, 64 * trips, 32, seed=seed) for seed in (2, 3))
-    got = cute.attention(q, k, v, schedule="stages = 2", **ARCH)
+    schedule = ", ".join(filter(None, [PLANS[plan], "stages = 2"]))
+    got = cute.attention(q, k, v, schedule=schedule, **ARCH)
     assert np.abs(got - attended(q, k, v, np.float64)).max() < 2e-3
     assert "cute-partition" in every_stage
+
+
+def test_rows_without_keys_and_nothing_hidden_shows():
+    """Causal rows in front of all keys; NaN in keys and values that no row sees."""
+    q = normal(1, 1, 192, 64, seed=1)
+    k, v = (normal(1, 1, 128, 64, seed=seed) for seed in (2, 3))
+    k[:, :, -1] = v[:, :, -1] = np.nan
+    got, lse = cute.attention(
+        q, k, v, causal=True, return_lse=True, schedule=f"{PLAN}, maxima = lazy", **ARCH
+    )
+    want = attended(q[:, :, :191], k[:, :, :127], v[:, :, :127], np.float64, causal=True)
+    assert np.abs(got[:, :, :191] - want).max() < 2e-3
+    assert np.all(got[:, :, :64] == 0)
+    assert np.all(np.isneginf(lse[:, :, :64]))
+
+
+def test_what_no_role_can_correct_is_added_in_registers():
+    """An accumulator that is changed by its own sums leaves tensor memory."""
+
+    @cute.kernel
+    def fading(A, B, Y):
+        m, n = cute.tile_index(Y, (128, 64))
+        a, b = cute.local_tile(A, (128, 64), (m, None)), cute.local_tile(B, (64, 64), (None, n))
+        acc = cute.zeros((128, 64), cute.f32)
+        for k in cute.range(a.tiles):
+            acc.assign(acc * 0.5 - cute.row_sum(acc) * 0.125)
+            cute.gemm(a[k], b[k], acc)
+        cute.copy(acc, cute.local_tile(Y, (128, 64), (m, n)))
+
+    rng = np.random.default_rng(4)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((150, 192), (192, 64)))
+    y, want = np.zeros((150, 64), np.float32), np.zeros((150, 64))
+    fading(a, b, y, schedule=PLAN, **ARCH)
+    for k in range(3):
+        part = slice(64 * k, 64 * k + 64)
+        want = want * 0.5 - want.sum(1, keepdims=True) * 0.125
+        want = want + a[:, part].astype(np.float64) @ b[part]
+    assert np.array_equal(y, want.astype(np.float32))
+    text = cute.compile(fading, a, b, y, schedule=PLAN, **ARCH).stages["cute-partition"]
+    assert "tmem_store" not in text
+
+
+@pytest.mark.parametrize("arch", ["sm_100a", "sm_100f", "sm_103a"])
+@pytest.mark.parametrize("dim", [64, pytest.param(128, marks=pytest.mark.long)])
+def test_it_assembles_without_spills(arch, dim):
+    q = normal(1, 1, 256, dim)
+    for masks in ({}, {"causal": True}):
+        schedule = f"{PLAN}, maxima = lazy"
+        kernel = cute.compile(cute.attention, q, q, q, arch=arch, schedule=schedule, **masks)
+        try:
+            assert kernel.resources.spills == 0
+        except cute.CompileError as error:
+            if "ptxas" in str(error) and "found" in str(error):
+                pytest.skip("no ptxas")
+            raise
 
 
 @cute.kernel

@@ -89,13 +89,15 @@ def does_something(op):
 
 def is_covered(op, program):
     """Whether other edges order what an op does: in a chain, whoever fills a ring of what is
-    computed has waited for the one who reads it, by what that one computed next.
+    computed has waited for the one who reads it, by what that one computed next. Where two roles
+    update a buffer of one stage in turn, nothing else does.
     """
     is_acquire = op.name == "pipeline.producer_acquire"
-    return program is chain and is_acquire and op.ring.owner.kind.data != "tma"
+    is_loaded = is_acquire and op.ring.owner.kind.data == "tma"
+    return program is chain and is_acquire and not is_loaded and op.ring.type.data > 1
 
 
-def run(program, monkeypatch, number=None):
+def run(program, monkeypatch, number=None, schedule="stages = 2"):
     """(name, line, whether it is covered) of each op that is derived, whether the result is right,
     and the error that there was, with op `number` of them left out.
     """
@@ -113,7 +115,7 @@ def run(program, monkeypatch, number=None):
     with monkeypatch.context() as patch:
         patch.setattr(SynchronizePass, "apply", apply)
         try:
-            kernel(*args, arch="sm_100a", backend="emulator", schedule="stages = 2")
+            kernel(*args, arch="sm_100a", backend="emulator", schedule=schedule)
         except EmulatorError as error:
             return seen, False, error
     return seen, np.array_equal(result, want), None
@@ -138,3 +140,16 @@ def test_each_op_that_is_derived_is_needed(program, monkeypatch):
         assert error is not None, (name, line)
         told = {int(each) for each in re.findall(rf"{Path(__file__).name}:(\d+)", str(error))}
         assert told & lines, (name, line, error)
+
+
+def test_each_op_of_a_correction_is_needed(monkeypatch):
+    """Multiplies and corrections of an accumulator in tensor memory take turns."""
+    schedule = "stages = 2, roles = corrected, warps = (4,1)"
+    seen, is_right, error = run(chain, monkeypatch, schedule=schedule)
+    assert is_right, error
+    missed = []
+    for number, (name, line, covered) in enumerate(seen):
+        _, _, error = run(chain, monkeypatch, number, schedule)
+        if error is None and not covered:
+            missed.append((number, name, line))
+    assert not missed

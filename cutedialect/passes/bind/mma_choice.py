@@ -339,10 +339,11 @@ def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: b
     if op.acc.type.bits != 32:  # pyright: ignore[reportAttributeAccessIssue]
         return f"accumulators in tensor memory have 32 bits here, got {_names(op)[2]}"
     plan = tensor_plan(op)
-    if plan.columns > COLUMNS:
+    columns = plan.columns + plan.corrected
+    if columns > COLUMNS:
         return (
             f"accumulators take at most {COLUMNS} columns of tensor memory, those of the kernel's "
-            f"multiplies {plan.columns}"
+            f"multiplies {columns}"
         )
     values = plan.summed // (_LANES * warps[0] * warps[1])
     if values > _MOST_SUMMED:

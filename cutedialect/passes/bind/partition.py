@@ -47,6 +47,8 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import written_by
 from cutedialect.layout import Layout
+from cutedialect.passes.bind.corrected_sums import move_correction
+from cutedialect.passes.bind.corrections import correction_of
 from cutedialect.passes.bind.early_loads import load_early
 from cutedialect.passes.bind.layout_inference import (
     LayoutInference,
@@ -165,6 +167,10 @@ class _Partition(StagedOperands):
             if isinstance(op, GemmOp) and isinstance(op.atom, Sm100MmaType):
                 moved[op.acc] = op.atom.entry(self.arch)
         for accumulator, atom in moved.items():
+            correction = correction_of(accumulator)
+            if correction is not None:
+                move_correction(correction, atom, self.warps, self.insert, self.insert_top)
+                continue
             life = accumulation_of(accumulator)
             assert life is not None, "an accumulator that mma_choice has let live in tensor memory"
             move_accumulator(life, atom, self.insert, self.insert_top)

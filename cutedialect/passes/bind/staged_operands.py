@@ -99,8 +99,10 @@ class StagedOperands(KernelBinding):
         layout = operand_tensor_layout(type_.shape, atom, type_.bits)  # pyright: ignore[reportArgumentType]
         alloc = AllocTmemOp(MemRefType.get(type_.element, "tmem", 4, layout))
         others = [each for each in self.kernel.body.block.ops if isinstance(each, AllocTmemOp)]
-        used = tensor_plan(op).columns + sum(each.columns for each in others)
-        if stages_of_columns(used) * (used + alloc.columns) > COLUMNS:
+        plan = tensor_plan(op)
+        used = plan.columns + sum(each.columns for each in others)
+        stages = stages_of_columns(used, plan.corrected)
+        if stages * (used + alloc.columns) + plan.corrected > COLUMNS:
             return None
         buffer = self.insert_top(alloc, op).results[0]
         copy = CopyOp(value, buffer, atom=TmemStoreType.get(type_.element))

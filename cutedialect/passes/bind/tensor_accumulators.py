@@ -35,6 +35,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import TmemLoadType
 from cutedialect.dialects.effects import written
 from cutedialect.layout import Layout
+from cutedialect.passes.bind.corrections import correction_of, corrects
 
 Insert = Callable[[Operation, Operation], Operation]
 
@@ -266,12 +267,13 @@ def _load(
 @dataclass(frozen=True)
 class TensorPlan:
     """What the accumulators of a kernel's multiplies take if all of them are in tensor memory: its
-    columns, one accumulator for each multiply whose own is added to in registers, and the elements
-    of the latter.
+    columns, one accumulator for each multiply whose own is added to in registers, the elements of
+    the latter, and the columns of accumulators that a role corrects there.
     """
 
     columns: int
     summed: int
+    corrected: int = 0
 
 
 def tensor_plan(op: GemmOp) -> TensorPlan:
@@ -283,6 +285,8 @@ def tensor_plan(op: GemmOp) -> TensorPlan:
     columns = 0
     seen: set[SSAValue] = set()
     summed: dict[SSAValue, int] = {}
+    corrected: dict[SSAValue, int] = {}
+    may_correct = kernel is not None and corrects(kernel)
     for each in gemms:
         type_ = each.acc.type
         if not isinstance(type_, FragmentType):
@@ -291,8 +295,11 @@ def tensor_plan(op: GemmOp) -> TensorPlan:
             if each.acc in seen:
                 continue
             seen.add(each.acc)
+        elif may_correct and correction_of(each.acc) is not None:
+            corrected[each.acc] = columns_needed(type_.shape)  # pyright: ignore[reportArgumentType]
+            continue
         else:
             summed[each.acc] = prod(type_.shape)
         rows, wide = type_.shape
         columns += columns_needed((rows, wide))
-    return TensorPlan(columns, sum(summed.values()))
+    return TensorPlan(columns, sum(summed.values()), sum(corrected.values()))

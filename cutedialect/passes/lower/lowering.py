@@ -17,6 +17,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
     WgmmaWaitOp,
 )
+from cutedialect.dialects.pipeline import RoleOp
 
 from .context import (
     Context,
@@ -46,7 +47,8 @@ Handler = Callable[["KernelLowering", Any], None]
 @dataclass
 class TensorPlan:
     """Columns of tensor memory that are taken, by how many CTAs together, the place in shared
-    memory where the address of the first one is, that address, and the addresses of tiles in it.
+    memory where the address of the first one is, that address, and the addresses of tiles in it;
+    the roles that load from it, and the named barrier at which they meet if they are several.
     """
 
     used: int = 0
@@ -54,6 +56,8 @@ class TensorPlan:
     slot: int = 0
     base: Scalar = 0
     tiles: dict[SSAValue, Scalar] = field(default_factory=dict)
+    readers: list[RoleOp] = field(default_factory=list)
+    barrier: int = 0
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     self.done.update(roles)
     used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
     self.tensor.group = 2 if any(role.pair is not None for role in roles) else 1
-    tensor_memory.begin(self)
+    tensor_memory.begin(self, roles)
     initialize(self.context, list(self.rings.values()), used)
     tensor_memory.ready(self)
     lower_roles(self.context, roles, lambda role: _run_role(self, role))

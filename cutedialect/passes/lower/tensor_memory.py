@@ -4,6 +4,8 @@ columns before the roles part, and one of the role that reads them gives them ba
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES, allocation
@@ -33,11 +35,14 @@ def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:
         raise fail(op, f"expected at most {COLUMNS} columns of tensor memory, got {plan.used}")
 
 
-def begin(self: KernelLowering) -> None:
+def begin(self: KernelLowering, roles: Sequence[pipeline.RoleOp]) -> None:
     """The first warp takes the columns; a barrier has to follow before `ready`."""
     plan = self.tensor
     if not plan.used:
         return
+    plan.readers = [role for role in roles if reads_tensor_memory(role)]
+    if len(plan.readers) > 1:
+        plan.barrier = self.context.take_barriers(1)
     plan.slot = self.context.smem.take(4, 4)
     builder = self.builder
 
@@ -76,18 +81,23 @@ def _word(type_: cute.MemRefType, offset: int) -> int:
 
 
 def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
-    """The role that has read all that was multiplied gives the columns back."""
+    """When all roles that read what was multiplied have done so, one gives the columns back."""
     plan = self.tensor
-    if not plan.used or not reads_tensor_memory(role):
+    if not plan.used or role not in plan.readers:
         return
     builder = self.builder
     builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
+    if plan.barrier:
+        threads = _WARP * sum(len(each.warp_range) for each in plan.readers)
+        builder.emit(ptx.BarSyncOp(plan.barrier, threads))
+        if role is not plan.readers[0]:
+            return
     if plan.group == 2:
         # A pair gives its columns back together, so that the other CTA has read them too; threads
         # that have exited count as arrived (PTX ISA 9.7.13.3).
         builder.emit(ptx.ClusterArriveOp())
         builder.emit(ptx.ClusterWaitOp())
-    else:
+    elif not plan.barrier:
         self.context.barrier()
     builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
 

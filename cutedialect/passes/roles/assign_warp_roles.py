@@ -35,7 +35,7 @@ from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touch
 from cutedialect.passes.roles.crossing_numbers import cross_numbers
 from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, settle_owners
 from cutedialect.passes.roles.resource_plan import most_accumulators
-from cutedialect.passes.roles.role_plan import MAIN, RoleRow, is_load, rows_of
+from cutedialect.passes.roles.role_plan import MAIN, SLICES, RoleRow, is_load, rows_of
 from cutedialect.passes.synchronize.ring_edges import depth, edges_of
 
 ROLES = "roles"
@@ -109,9 +109,11 @@ class AssignWarpRolesPass(ModulePass):
                     f"expected the role plan alternate with instances = {instances}, got {plan}",
                 )
             rows = (*rows[:-1], replace(rows[-1], teams=instances))
+        kinds = {kind for row in rows for kind in row.takes if kind in SLICES}
+        slices = {kind: SLICES[kind](kernel) for kind in kinds}
         for inner in kernel.body.block.walk():
             if touches_tiles(inner):
-                give(next(row.name for row in rows if row.accepts(inner)), inner)
+                give(next(row.name for row in rows if row.accepts(inner, slices)), inner)
         if len(rows) == 1:
             return
         if kernel.threads is None or kernel.schedule is None:

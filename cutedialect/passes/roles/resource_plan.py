@@ -25,6 +25,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
+from cutedialect.passes.roles.role_plan import is_corrected
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
@@ -34,15 +35,20 @@ LEAST_RESERVED_BYTES = 1024
 """What they take where no reduction or vote crosses warps."""
 
 
-def stages_of_columns(columns: int) -> int:
-    """How many stages so many columns of tensor memory have: two where they fit, else one."""
-    return 2 if 2 * columns <= COLUMNS else 1
+def stages_of_columns(columns: int, others: int = 0) -> int:
+    """How many stages so many columns of tensor memory have beside others that have one: two where
+    they fit, else one.
+    """
+    return 2 if 2 * columns + others <= COLUMNS else 1
 
 
 def tensor_stages(kernel: KernelOp) -> int:
     """The stages of rings in tensor memory."""
-    allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
-    return stages_of_columns(sum(alloc.columns for alloc in allocs))
+    columns = [0, 0]
+    for alloc in kernel.body.block.ops:
+        if isinstance(alloc, AllocTmemOp):
+            columns[is_corrected(alloc)] += alloc.columns
+    return stages_of_columns(*columns)
 
 
 def buffer_bytes(alloc: Buffer) -> int:

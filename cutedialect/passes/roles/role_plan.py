@@ -13,17 +13,28 @@ schedule may bring its own, in parentheses.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
-from cutedialect.dialects.cute import CopyOp, GemmOp, MapOp
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AllocTmemOp,
+    CopyOp,
+    FillOp,
+    GemmOp,
+    KernelOp,
+    MapOp,
+    SubviewOp,
+)
 from cutedialect.dialects.cute_nvgpu import TmaPrefetchOp, TransposeCopyType, WidenCopyType
-from cutedialect.dialects.effects import Unit, effects_of, space_of
+from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, written
 
 MAIN = "main"
 """The role of everything in a kernel without others, and of what no other one takes."""
+# Where a multiply has its accumulator among its operands.
+_ACCUMULATOR = 2
 PREPARING_WARPS = 2
 """Warps that transpose or convert operands in shared memory."""
 _BUILT_IN = (
@@ -38,6 +49,9 @@ PLANS = {
     "specialized": _BUILT_IN,
     # The same with teams of warps that take work items in turns.
     "alternate": _BUILT_IN.replace(f"{MAIN} *", f"{MAIN} 2x*"),
+    # The first with a warpgroup that corrects, in tensor memory, accumulators that change between
+    # multiplies, and stores them (of attention, O).
+    "corrected": _BUILT_IN.replace(f"{MAIN} *", f"correction 4: corrects; {MAIN} *"),
 }
 
 
@@ -67,6 +81,49 @@ def is_update(op: Operation) -> bool:
     )
 
 
+def is_corrected(alloc: AllocTmemOp) -> bool:
+    """Whether multiplies add to a buffer that threads write to as well."""
+    pending, is_multiplied, is_stored = [alloc.result], False, False
+    while pending:
+        for use in pending.pop().uses:
+            op = use.operation
+            if isinstance(op, SubviewOp):
+                pending.append(op.result)
+            is_multiplied |= isinstance(op, GemmOp) and use.index == _ACCUMULATOR
+            is_stored |= isinstance(op, CopyOp) and use.index == 1
+    return is_multiplied and is_stored
+
+
+def corrections(kernel: KernelOp) -> set[Operation]:
+    """The ops that touch accumulators in tensor memory which threads update in place, and what is
+    computed from what these hold, but for the multiplies.
+    """
+    tiles: set[SSAValue] = {
+        op.result for op in kernel.walk() if isinstance(op, AllocTmemOp) and is_corrected(op)
+    }
+    found: set[Operation] = set()
+    for op in kernel.body.block.walk() if tiles else ():
+        touches = any(space_of(value) is not None and value in tiles for value in op.operands)
+        if not touches or effects_of(op).unit is Unit.TCGEN05:
+            continue
+        found.add(op)
+        tiles.update(op.results)
+        tiles.update(value for value in written(op) if space_of(value) in (RMEM, "smem"))
+        if isinstance(op, CopyOp) and space_of(op.destination) == "tmem":
+            found.update(_filling(op.source))
+    return found
+
+
+def _filling(tile: SSAValue) -> list[Operation]:
+    """The ops that fill a register tile, where nothing else reads it."""
+    users = [use.operation for use in tile.uses]
+    return (
+        [op for op in users if isinstance(op, FillOp)]
+        if isinstance(tile.owner, AllocFragmentOp)
+        else []
+    )
+
+
 KINDS: dict[str, Callable[[Operation], bool]] = {
     "loads": lambda op: is_load(op) or isinstance(op, TmaPrefetchOp),
     "prepares": is_preparing,
@@ -75,7 +132,10 @@ KINDS: dict[str, Callable[[Operation], bool]] = {
     "tensor_multiplies": lambda op: effects_of(op).unit is Unit.TCGEN05,
     "rest": lambda op: True,
 }
-"""What a row may take."""
+"""What a row may take, told op by op."""
+SLICES: dict[str, Callable[[KernelOp], set[Operation]]] = {"corrects": corrections}
+"""What a row may take of a kernel besides."""
+Taken = Mapping[str, set[Operation]]
 _ROW = re.compile(
     r"(?P<name>\w+) (?:(?P<teams>\d+)x)?(?P<warps>\*|\d+)(?P<more>\+)?(?: @(?P<registers>\d+))?"
     r" ?: ?(?P<kinds>\w+(?: \w+)*)"
@@ -93,9 +153,9 @@ class RoleRow:
     teams: int = 1
     may_grow: bool = False
 
-    def accepts(self, op: Operation) -> bool:
-        """Whether the row takes an op."""
-        return any(KINDS[kind](op) for kind in self.takes)
+    def accepts(self, op: Operation, slices: Taken) -> bool:
+        """Whether the row takes an op; `slices` are the ops of each kind that its kernel has."""
+        return any(KINDS[kind](op) if kind in KINDS else op in slices[kind] for kind in self.takes)
 
     @property
     def takes_rest(self) -> bool:
@@ -124,10 +184,10 @@ def rows_of(plan: str) -> tuple[RoleRow, ...]:
         if found is None:
             raise ValueError(f"expected 'name warps: kinds' as a role, got '{part.strip()}'")
         kinds = tuple(found["kinds"].split())
-        if unknown := [kind for kind in kinds if kind not in KINDS]:
+        if unknown := [kind for kind in kinds if kind not in KINDS and kind not in SLICES]:
+            known = ", ".join([*KINDS, *SLICES])
             raise ValueError(
-                f"expected kinds of ops ({', '.join(KINDS)}) for the role {found['name']}, got "
-                f"{unknown[0]}"
+                f"expected kinds of ops ({known}) for the role {found['name']}, got {unknown[0]}"
             )
         warps = None if found["warps"] == "*" else int(found["warps"])
         registers = None if found["registers"] is None else int(found["registers"])

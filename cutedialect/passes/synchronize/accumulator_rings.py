@@ -41,6 +41,7 @@ from cutedialect.dialects.pipeline import (
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.resource_plan import tensor_stages
+from cutedialect.passes.roles.role_plan import is_corrected
 from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 from cutedialect.passes.synchronize.ring_edges import depth
@@ -50,9 +51,20 @@ def insert_accumulator_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Give every buffer in tensor memory that is multiplied into its ring."""
     stages = tensor_stages(kernel)
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]:
-        uses = [(use.operation, use.index) for use in alloc.result.uses]
-        if not any(isinstance(op, CopyOp) and index == 1 for op, index in uses):
+        if not is_corrected(alloc) and not _is_filled_by_threads(alloc):
             _insert_ring(kernel, alloc, roles, stages)
+
+
+def _is_filled_by_threads(alloc: AllocTmemOp) -> bool:
+    """Whether a copy fills the buffer, so that it is an edge like those in shared memory."""
+    uses = [(use.operation, use.index) for use in alloc.result.uses]
+    return any(isinstance(op, CopyOp) and index == 1 for op, index in uses)
+
+
+def last_alloc(kernel: KernelOp) -> Operation:
+    """The last buffer of a kernel, behind which rings are made."""
+    allocs = AllocSmemOp | AllocTmemOp
+    return [op for op in kernel.body.block.ops if isinstance(op, allocs)][-1]
 
 
 def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], most: int) -> None:
@@ -79,11 +91,10 @@ def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], mo
     ring.result.name_hint = alloc.result.name_hint
     top = kernel.body.block
     top.insert_op_before(ring, alloc)
-    last = [op for op in top.ops if isinstance(op, AllocSmemOp | AllocTmemOp)][-1]
     producer, consumer = StateOp("producer", create.ring), StateOp("consumer", create.ring)
-    top.insert_op_after(create, last)
+    top.insert_op_after(create, last_alloc(kernel))
     for state, role in ((producer, writer.name), (consumer, reader.name)):
-        _give(state, alloc, role)
+        stand_like(state, alloc, role)
         top.insert_op_after(state, create)
     for role, state, places, users, begin, end in (
         (writer.name, producer, writing, multiplies, ProducerAcquireOp(create.ring, producer.state),
@@ -94,11 +105,11 @@ def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], mo
         index = IndexOp(state.state)
         stage = StageOp(ring.result, index.index)
         for op in (begin, index, stage):
-            _give(op, places[0], role)
+            stand_like(op, places[0], role)
             block.insert_op_before(op, places[0])
         after = places[-1]
         for op in (end, AdvanceOp(state.state)):
-            _give(op, after, role)
+            stand_like(op, after, role)
             block.insert_op_after(op, after)
             after = op
         for user in users:
@@ -125,7 +136,8 @@ def _role_of(op: Operation) -> str | None:
     return role_of(op) or next((role_of(user) for user in users), None)
 
 
-def _give(op: Operation, like: Operation, role: str) -> None:
+def stand_like(op: Operation, like: Operation, role: str) -> None:
+    """Give an op a role, and the location and the place in its trip of another one."""
     op.location = like.location
     op.attributes["role"] = StringAttr(role)
     if order_of(like) is not None:

@@ -22,7 +22,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import RMEM, space_of
 from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.resource_plan import Buffer, tensor_stages
-from cutedialect.passes.roles.role_plan import MAIN
+from cutedialect.passes.roles.role_plan import MAIN, is_corrected
 
 FILLS = "fills"
 READS = "reads"
@@ -55,6 +55,9 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
     for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
         alloc = writer.destination.owner
         if not isinstance(alloc, Buffer):
+            continue
+        if isinstance(alloc, AllocTmemOp) and is_corrected(alloc):
+            # Two roles update it in turn (`in_place_rings.py`).
             continue
         users = _readers(alloc, writer)
         producer = role_of(writer) or MAIN

@@ -31,6 +31,7 @@ from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.split_roles import split_roles
 from cutedialect.passes.schedule.expand_stages import expand_stages, take_turns
 from cutedialect.passes.synchronize.accumulator_rings import insert_accumulator_rings
+from cutedialect.passes.synchronize.in_place_rings import insert_in_place_rings
 from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
@@ -57,6 +58,7 @@ class SynchronizePass(ModulePass):
             stages = kernel.schedule.data.stages if kernel.schedule is not None else None
             rings = plan_rings(kernel, stages or 2)
             insert_accumulator_rings(kernel, roles)
+            insert_in_place_rings(kernel, roles)
             split_roles(kernel, roles)
             parts = [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]
             for part in parts:

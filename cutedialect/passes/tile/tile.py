@@ -87,6 +87,7 @@ class TilePass(ModulePass):
             mark_coordinates(kernel)
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
             _check_tile(kernel, given.merged(asked))
+            kernel.properties["schedule"] = ScheduleAttr(given.merged(asked))
             schedule = complete(kernel, given.merged(asked), self.arch)
             _check_target(kernel, schedule, self.arch)
             assert schedule.warps is not None

@@ -1,0 +1,123 @@
+"""Accumulators that change between multiplies and stay in tensor memory, where a role of the plan
+corrects them in place.
+
+    fill o, 0; for j { copy o * r[j], o; gemm p, v[j], o }; y = o * f
+    =>
+    fill z, 0; copy z, t
+    for j { copy t, x; copy x * r[j], t; gemm p, v[j], t }
+    copy t, o; y = o * f
+
+A thread holds some columns at a time. Multiplies and corrections take turns: `cute-synchronize`
+hands the buffer from one role to the other and back (`in_place_rings.py`).
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AllocTmemOp,
+    CopyOp,
+    ExtractOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    MapOp,
+    MemRefType,
+    SubviewOp,
+)
+from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
+from cutedialect.passes.bind.corrections import Correction
+from cutedialect.passes.bind.tensor_accumulators import Insert, tensor_layout
+from cutedialect.passes.bind.thread_layouts import tensor_accumulator
+
+# Columns of a tile that a thread corrects at a time, widest first.
+_CHUNKS = (32, 16, 8)
+
+
+def move_correction(
+    life: Correction,
+    atom: Tcgen05Atom,
+    warps: tuple[int, int],
+    insert: Insert,
+    insert_top: Insert,
+) -> None:
+    """Let an accumulator live in tensor memory, and change there."""
+    accumulator = life.fill.fragment
+    type_ = accumulator.type
+    assert isinstance(type_, FragmentType)
+    rows, columns = type_.shape
+    layout = tensor_layout((rows, columns), atom)
+    memory = MemRefType.get(type_.element, "tmem", 4, layout)
+    tensor = insert_top(AllocTmemOp(memory), life.fill).results[0]
+    tensor.name_hint = accumulator.name_hint
+    wide = next((w for w in _CHUNKS if columns % w == 0 and w % (8 * warps[1]) == 0), columns)
+    part = FragmentType.get(type_.element, (rows, wide), tensor_accumulator((rows, wide), warps))
+    load, store = TmemLoadType.get(type_.element), TmemStoreType.get(type_.element)
+
+    def view(first: int, before: Operation) -> SSAValue:
+        return insert(SubviewOp(tensor, (0, first), (rows, wide)), before).results[0]
+
+    zero = insert(AllocFragmentOp(part), life.fill).results[0]
+    insert(FillOp(zero, life.fill.value), life.fill)
+    for first in range(0, columns, wide):
+        insert(CopyOp(zero, view(first, life.fill), atom=store), life.fill)
+    for update, kept in life.updates:
+        for first in range(0, columns, wide):
+            place = view(first, update)
+            held = insert(AllocFragmentOp(part), update).results[0]
+            insert(CopyOp(place, held, atom=load), update)
+            inputs = [held if value is accumulator else value for value in update.inputs]
+            changed = insert(MapOp(inputs, part, update.body.clone()), update).results[0]
+            insert(CopyOp(changed, place, atom=store), update)
+        _erase(kept)
+        _erase(update)
+    for gemm in life.multiplies:
+        insert(GemmOp(gemm.a, gemm.b, tensor, gemm.atom), gemm)
+        _erase(gemm)
+    _read(life, accumulator, tensor, insert)
+    _erase(life.fill)
+    owner = accumulator.owner
+    assert isinstance(owner, Operation)
+    _erase(owner)
+
+
+def _read(life: Correction, accumulator: SSAValue, tensor: SSAValue, insert: Insert) -> None:
+    """Let each reader have what tensor memory holds: some columns of it, or once for all others."""
+    block = life.loop.parent
+    assert block is not None
+    whole: SSAValue | None = None
+    for reader in sorted(life.readers, key=lambda op: _index(block, op)):
+        if isinstance(reader, ExtractOp):
+            origin = tuple(int(each) for each in reader.origin.get_values())
+            part = reader.result.type
+            assert isinstance(part, FragmentType)
+            view = insert(SubviewOp(tensor, origin, part.shape), reader).results[0]
+            fragment = insert(AllocFragmentOp(part), reader).results[0]
+            insert(CopyOp(view, fragment, atom=TmemLoadType.get(part.element)), reader)
+            reader.result.replace_all_uses_with(fragment)
+            _erase(reader)
+            continue
+        if whole is None:
+            place = block.find_ancestor_op_in_block(reader)
+            assert place is not None
+            type_ = accumulator.type
+            assert isinstance(type_, FragmentType)
+            whole = insert(AllocFragmentOp(type_), place).results[0]
+            insert(CopyOp(tensor, whole, atom=TmemLoadType.get(type_.element)), place)
+        for index, operand in enumerate(reader.operands):
+            if operand is accumulator:
+                reader.operands[index] = whole
+
+
+def _index(block: Block, op: Operation) -> int:
+    place = block.find_ancestor_op_in_block(op)
+    assert place is not None
+    return block.get_operation_index(place)
+
+
+def _erase(op: Operation) -> None:
+    op.detach()
+    op.erase()
