@@ -70,7 +70,8 @@ class Attention(Case):
     any, are in random order. `values` and `size` say how scores are distributed
     (`attention_values.py`), `against` who is compared with, where it is not the usual ones, and
     `label` is the end of the name. `ways` are `maxima` that are forced beside the default. With
-    `draws` nothing is timed: errors of so many inputs are pooled.
+    `draws` nothing is timed: errors of so many inputs are pooled. Values are the first `columns` of
+    the keys, if any.
     """
 
     batch: int = 1
@@ -89,6 +90,7 @@ class Attention(Case):
     label: str = ""
     ways: tuple[str, ...] = ()
     draws: int = 0
+    columns: int = 0
 
     kind = "attention"
 
@@ -101,8 +103,9 @@ class Attention(Case):
             mask = f"window {self.window}{' of ours' * self.of_ours}"
         pages = f" page {self.page}" if self.page else ""
         heads = f"{q}" if q == kv else f"{q}/{kv}"
+        heads += f"x{self.depth}" if not self.columns else f"x{self.depth}/{self.columns}"
         label = f" {self.label}" if self.label else ""
-        return f"{size} {heads}x{self.depth} {mask}{pages} {self.dtype}{label}"
+        return f"{size} {heads} {mask}{pages} {self.dtype}{label}"
 
     @property
     def sequences(self) -> tuple[tuple[int, int], ...]:
@@ -112,15 +115,17 @@ class Attention(Case):
     @property
     def flops(self) -> int:
         """Those of both multiplies for the scores that are seen; causal is half of all."""
-        return 4 * self.heads[0] * self.depth * sum(map(self._scores, self.sequences))
+        depths = self.depth + self.v_depth
+        return 2 * self.heads[0] * depths * sum(map(self._scores, self.sequences))
 
     @property
     def bytes(self) -> int:
         """Everything once; k and v alone where there is one row."""
         size = _BITS[self.dtype] // 8
         rows, keys = (sum(each) for each in zip(*self.sequences, strict=True))
-        of_keys = 2 * self.heads[1] * keys * self.depth * size
-        of_rows = self.heads[0] * rows * self.depth * (size + 2)
+        depths = self.depth if self.columns else 2 * self.depth
+        of_keys = self.heads[1] * keys * depths * size
+        of_rows = self.heads[0] * rows * (self.depth * size + self.v_depth * 2)
         return of_keys if self.starved else of_keys + of_rows
 
     @property
@@ -145,6 +150,11 @@ class Attention(Case):
             return (CUDNN,)
         direct = (CUDNN, FLASH)
         return direct if self.group == 1 else direct + tuple(map(repeated, direct))
+
+    @property
+    def v_depth(self) -> int:
+        """The head dimension of v."""
+        return self.columns or self.depth
 
     @property
     def group(self) -> int:
@@ -176,11 +186,15 @@ class Attention(Case):
             return torch.randn(shape, generator=generator, device="cuda")
 
         q_shape, k_shape = self.shapes
-        q, k, v = normal(q_shape), normal(k_shape), normal(k_shape).to(kind)
+        q, k = normal(q_shape), normal(k_shape)
+        v = None if self.columns else normal(k_shape).to(kind)
         if (self.values, self.size) != (NORMAL, 1):
             q, k = shaped(torch, generator, self.values, self.size, q, k)
         q, k = q.to(kind), k.to(kind)
-        made = Tensors(q, k, v, torch.empty(q_shape, dtype=out_kind, device="cuda"), {})
+        if self.columns:
+            v = k[..., : self.columns]
+        out_shape = (*q_shape[:-1], self.v_depth)
+        made = Tensors(q, k, v, torch.empty(out_shape, dtype=out_kind, device="cuda"), {})
         if self.packed:
             offsets = torch.tensor(self._offsets(), dtype=torch.int32, device="cuda")
             made.options["cu_seqlens"] = (offsets, offsets)
@@ -263,8 +277,8 @@ class Attention(Case):
             cute.attention,
             cute.TensorSpec(q_shape, kind),
             cute.TensorSpec(k_shape, kind),
-            cute.TensorSpec(k_shape, kind),
-            out=cute.TensorSpec(q_shape, out_kind),
+            self.columns or cute.TensorSpec(k_shape, kind),
+            out=cute.TensorSpec((*q_shape[:-1], self.v_depth), out_kind),
             causal=self.causal,
             window=self._window(),
             schedule=schedule,

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
-from .attention_draws import ACCURACY, STRATA, drawn
+from .attention_case import Attention
+from .attention_draws import ACCURACY, LATENT, STRATA, drawn
 from .drawn_table import Drawn
 from .rows import Row
 from .strata import judged
+
+# Of latent attention: heads that are few, the share of a device copy's rate that these reach, and
+# what others compute in a second.
+_FEW_HEADS, _OF_COPY, _GOAL_OF_COPY = 16, 0.75, 0.85
+_TFLOPS, _GOAL_TFLOPS = 450, 600
 
 
 def table(description: str | None) -> Drawn:
@@ -24,6 +31,20 @@ def _is_behind(row: Row) -> bool:
     """Whether another way is faster by more than is asked."""
     least = max((each.of_best for each in STRATA if each.section == row.case.section), default=0.0)
     return row.of_best is not None and row.of_best < least
+
+
+def _judged_latent(row: Row, copied: float | None) -> tuple[str, bool]:
+    """Few heads wait for the memory, many compute."""
+    assert isinstance(row.case, Attention)
+    seconds = 1e-3 * median(row.ours_ms)
+    share = row.case.bytes / seconds / copied if copied else 0.0
+    if row.case.heads[0] <= _FEW_HEADS:
+        holds = share >= _OF_COPY
+        found = f"{share:.1%} of a copy's rate (gate {_OF_COPY:.0%}, goal {_GOAL_OF_COPY:.0%})"
+    else:
+        holds = (row.tflops or 0.0) >= _TFLOPS
+        found = f"{row.tflops:.0f} TFLOP/s (gate {_TFLOPS}, goal {_GOAL_TFLOPS})"
+    return f"{LATENT}: {row.case.name}: {found}{'' if holds else '  MISSED'}", holds
 
 
 def summary(rows: Sequence[Row], copied: float | None) -> tuple[list[str], bool]:
@@ -43,6 +64,11 @@ def summary(rows: Sequence[Row], copied: float | None) -> tuple[list[str], bool]
             f"{ACCURACY}: {len(pooled)} problems, mean errors up to {max(means):.2f} of cuDNN's, "
             f"largest up to {max(largest):.2f}"
         )
+    for row in rows:
+        if row.case.section == LATENT and row.failure is None:
+            line, holds = _judged_latent(row, copied)
+            lines.append(line)
+            passed &= holds
     failed = [row for row in rows if row.failure is not None or row.right is False]
     lines += [f"  {row.verdict} {row.case.name}: {row.failure or 'error'}" for row in failed]
     lines += [

@@ -12,7 +12,7 @@ from .attention_peers import CUDNN_PACKED, FLASH_DIRECT
 from .attention_values import DRIFT, LATE, NORMAL, RISE, SINK
 from .strata import Stratum
 
-ACCURACY = "accuracy"
+ACCURACY, LATENT = "accuracy", "latent"
 STRATA = (
     Stratum("scores", 40, 1.12, 1.05, 1.0, 1.25, of_best=0.96),
     Stratum("short", 40, 1.05, 0.93, 0.93, 1.2, share=1.0),
@@ -27,13 +27,15 @@ _WAYS = ("exact", "lazy", "guessed")
 _TOKENS, _WIDTH = 16384, 2048
 _SHORT_DEPTHS = (32, 64, 80, 96, 128, 192, 256)
 _DRAWS, _SMALL, _CASES = 8, 2048, 20
+# Decoding with latent attention: dimensions of q and k, and how many of these are v.
+_LATENT_DEPTHS, _LATENT_CASES, _PAGE = (576, 512), 4, 64
 
 
 def drawn(seed: int, scale: float = 1.0) -> tuple[Attention, ...]:
     """The rows of a seed, `scale` times as many as `STRATA` says (each stratum at least one)."""
     rows: list[Attention] = []
-    makers = (_scores, _short, _windows, _accuracy)
-    counts = [stratum.count for stratum in STRATA] + [_CASES]
+    makers = (_scores, _short, _windows, _latent, _accuracy)
+    counts = [stratum.count for stratum in STRATA] + [_LATENT_CASES, _CASES]
     for number, (make, count) in enumerate(zip(makers, counts, strict=True)):
         rng = random.Random(f"{seed} attention {number}")
         rows += make(rng, max(1, round(scale * count)))
@@ -105,6 +107,18 @@ def _windows(rng: random.Random, count: int) -> Iterator[Attention]:
         yield Attention(
             "windows", "bf16", 1, (heads, heads), _TOKENS, _TOKENS, depth, True, 1024,
             label="drawn", gate=1.0, goal=1.2,
+        )  # fmt: skip
+
+
+def _latent(rng: random.Random, count: int) -> Iterator[Attention]:
+    """Decoding with heads that share one of keys, of which values are a part."""
+    depth, columns = _LATENT_DEPTHS
+    kinds = _dealt(rng, [(heads, page) for heads in (16, 128) for page in (0, _PAGE)], count)
+    for heads, page in kinds:
+        keys = rng.choice((4096, 8192) if heads > 16 else (4096, 8192, 16384))
+        yield Attention(
+            LATENT, "bf16", 64 if heads > 16 else rng.choice((32, 64, 128)), (heads, 1), 1, keys,
+            depth, page=page, columns=columns, gate=0.0,
         )  # fmt: skip
 
 

@@ -154,8 +154,10 @@ def _sequence(
     if not case.page:
         return q[number], k[number], v[number], out[number]
     pages = operands.options["block_table"][number].long()
-    shape = (case.heads[1], case.keys, case.depth)
-    k, v = (each[pages].transpose(0, 1).reshape(*shape) for each in (k, v))
+    k, v = (
+        each[pages].transpose(0, 1).reshape(case.heads[1], case.keys, each.shape[-1])
+        for each in (k, v)
+    )
     return q[number], k, v, out[number]
 
 

@@ -25,6 +25,8 @@ from .telemetry import Telemetry, driver
 from .timing import Plan
 
 _COMPILE_SECONDS = 120.0
+# Of the budget what is waited for that at most; the rest is compiled meanwhile.
+_COMPILING = 0.3
 _WORST = 5
 # Of the seconds of a row the share that is timed: the rest makes inputs and checks results.
 _TIMED = 0.4
@@ -65,7 +67,7 @@ class Drawn:
                 supervisor or Supervisor(options.patience) as worker,
                 Telemetry() as telemetry,
             ):
-                done, all_ = compilation.finish(_COMPILE_SECONDS)
+                done, all_ = compilation.finish(min(_COMPILE_SECONDS, _COMPILING * options.budget))
                 if all_:
                     print(f"{done} of {all_} kernels compiled ahead")
                 machine |= worker.machine | driver()

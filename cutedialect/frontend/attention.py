@@ -21,7 +21,9 @@ from cutedialect.schedule import Schedule
 from .attention_operands import (
     check_extent,
     check_operands,
+    columns_of,
     differ,
+    first_columns,
     integers,
     page_table,
 )
@@ -37,6 +39,7 @@ from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
 from .library.attention_schedules import (
+    WIDE,
     AttentionWork,
     choose_schedule,
     maxima,
@@ -52,7 +55,8 @@ _DEPTH_BITS = 256
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many
 # of all heads: then one tile holds them.
 _MOST_FOLDED, _MOST_TOGETHER = 8, 64
-_MOST_DIMS = 256
+# Columns that two warpgroups share, each whole lines of shared memory.
+_WIDE_UNIT = 128
 # Bytes that divide the strides of what TMA copies.
 _BOX_ALIGN = 16
 # No sequence is longer; sums of a few such numbers stay within 32 bits.
@@ -166,11 +170,12 @@ def attention(
     """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
 
     Elements are f16, bf16, e4m3 or e5m2, those of k and v of q's type or of 8 bits beside 16 of q.
-    The last dimension is contiguous, head dimensions are up to 256, and H is a multiple of Hk:
-    neighboring heads of q share a head of k and v. `scale` is 1/sqrt(D) by default, `softcap` c
-    makes the scores c tanh(score / c). `scale_q`, `scale_k` and `scale_v` multiply the elements of
-    q, k and v: positive numbers, or arrays of f32, one for each head (H,), (Hk,), or for each head
-    of each batch entry (B, H), (B, Hk).
+    The last dimension is contiguous, head dimensions are up to 256 (of 16 bits D up to 576 and Dv
+    up to 512), and H is a multiple of Hk: neighboring heads of q share a head of k and v. A `v`
+    that is a view of the first columns of k, or their number, is loaded once, as part of k. `scale`
+    is 1/sqrt(D) by default, `softcap` c makes the scores c tanh(score / c). `scale_q`, `scale_k`
+    and `scale_v` multiply the elements of q, k and v: positive numbers, or arrays of f32, one for
+    each head (H,), (Hk,), or for each head of each batch entry (B, H), (B, Hk).
 
     Row i of q is aligned with key j = i + Sk - Sq. `causal` hides the keys behind j, `window=(left,
     right)` those more than `left` before or `right` behind it; -1 is unbounded. `lengths` (B,), of
@@ -196,18 +201,20 @@ def attention(
     where = lengths, cu_seqlens, block_table
     scales = scale_q, scale_k, scale_v
     arrays, factors = split_scales(scales)
+    v, columns = columns_of(k, v)
     key = call_key(
         (q, k, v, out, lengths, block_table, *arrays, *offsets),
-        (*scores, *factors, return_lse, out_dtype, arch, schedule, backend),
+        (*scores, columns, *factors, return_lse, out_dtype, arch, schedule, backend),
     )
     ready = _calls.known(key)
+    values = v if columns is None else columns
     spills = 0
     while True:
         if ready is None:
             given = {
-                "q": q, "k": k, "v": v, "out": out, "lengths": lengths, "cu_seqlens": cu_seqlens,
-                "block_table": block_table, "scale_q": scale_q, "scale_k": scale_k,
-                "scale_v": scale_v,
+                "q": q, "k": k, "v": values, "out": out, "lengths": lengths,
+                "cu_seqlens": cu_seqlens, "block_table": block_table, "scale_q": scale_q,
+                "scale_k": scale_k, "scale_v": scale_v,
             }  # fmt: skip
             if uses_jax(given.values()):
                 options = {
@@ -217,7 +224,7 @@ def attention(
                 }  # fmt: skip
                 return call_on_views(partial(attention, **options), given, stream)
             with explained():
-                call = _Call(q, k, v, *scores, *where, scales, return_lse, out, out_dtype)
+                call = _Call(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
                 with on_device_of((q,)):
                     ready = call.prepare(out, arch, schedule, backend, spills)
             if key is not None:
@@ -257,7 +264,9 @@ def compile_attention(
     scores = causal, scale, window, softcap
     where = lengths, cu_seqlens, block_table
     scales = scale_q, scale_k, scale_v
-    call = _Call(q, k, v, *scores, *where, scales, return_lse, out, out_dtype)
+    array, columns = columns_of(k, v)
+    values = array if columns is None else columns
+    call = _Call(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
     kernel = call.prepare(out, arch, schedule, backend).kernel
     if kernel is None:
         raise ValueError(f"q: expected an output with elements, got shape {shown(call.out_shape)}")
@@ -302,7 +311,9 @@ class _Call:
         out: Any,
         out_dtype: object,
     ) -> None:
-        self.q, self.k, self.v = (as_operand(x, name) for x, name in ((q, "q"), (k, "k"), (v, "v")))
+        self.q, self.k = as_operand(q, "q"), as_operand(k, "k")
+        self.is_latent = isinstance(v, int)
+        self.v = first_columns(self.k, v) if isinstance(v, int) else as_operand(v, "v")
         self.table = (
             None if block_table is None else page_table(block_table, self.q, self.k, self.v)
         )
@@ -382,8 +393,7 @@ class _Call:
         target = arch or default_arch(backend)
         check_arch(target)
         check_types(self.q, self.q, target)
-        depth, columns = (_rounded(each.shape[-1], self.q.dtype) for each in (self.q, self.v))
-        dims = depth, columns
+        dims = self.dims()
         given = as_schedule(schedule)
         if given is not None and given.tile is not None and len(given.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
@@ -418,6 +428,7 @@ class _Call:
             spills=spills,
             is_f16=self.q.dtype == f16,
             returns_lse=self.returns_lse,
+            is_latent=self.is_latent,
             sequences=self.sequences(heads if folds else self.q.shape[1]),
             processors=processors_of(target, backend),
         )
@@ -456,7 +467,8 @@ class _Call:
             "backend": backend,
         }
         lse = TensorSpec(self.out_shape[:-1], f32, align=4) if self.returns_lse else None
-        arrays = self.q.value, self.k.value, self.v.value, made, lse
+        values = None if self.is_latent else self.v.value
+        arrays = self.q.value, self.k.value, values, made, lse
         lengths = None if self.lengths is None else self.lengths.value
         keys = lengths, None if self.table is None else self.table.value
         packing = self.packing
@@ -465,6 +477,16 @@ class _Call:
         several = ready.parts is not None or gathers
         kernel = compile_kernel(split_attention if several else program, args, options)
         return replace(ready, kernel=kernel)
+
+    def dims(self) -> tuple[int, int]:
+        """The head dimensions as tiles have them."""
+        depth, columns = (_rounded(each.shape[-1], self.q.dtype) for each in (self.q, self.v))
+        if max(depth, columns) <= WIDE:
+            return depth, columns
+        columns = -(-columns // _WIDE_UNIT) * _WIDE_UNIT
+        # So wide that they hold values which are columns of keys.
+        least = columns if self.is_latent else 0
+        return max(least, -(-depth // (_WIDE_UNIT // 2)) * (_WIDE_UNIT // 2)), columns
 
     def key_shape(self) -> tuple[int | None, ...]:
         """The shape of k without pages."""

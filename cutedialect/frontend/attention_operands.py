@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from .dtypes import bf16, e4m3, e5m2, f16, i32, i64
 from .gemm_operands import Operand, as_operand, shown
+from .kernel import TensorSpec
 
 _ELEMENTS = (f16, bf16, e4m3, e5m2)
-_MOST_DIMS = 256
+# Head dimensions of 8 bits, and of 16 bits, of q and k and of v.
+_MOST_DIMS, _WIDEST = 256, {"q": 576, "k": 576, "v": 512}
 # Rows that the swizzles of shared memory repeat in: pages are copied one by one.
 _LEAST_PAGE = 8
 
@@ -34,15 +37,44 @@ def check_operands(q: Operand, k: Operand, v: Operand, table: Operand | None) ->
                 f"{each.dtype.name}"
             )
         depth = each.shape[-1]
-        if depth is None or not 1 <= depth <= _MOST_DIMS:
-            raise ValueError(
-                f"{each.name}: expected a head dimension of 1 to {_MOST_DIMS}, got {depth}"
-            )
+        most = _WIDEST[each.name] if min(q.dtype.bits, k.dtype.bits) == 16 else _MOST_DIMS
+        if depth is None or not 1 <= depth <= most:
+            raise ValueError(f"{each.name}: expected a head dimension of 1 to {most}, got {depth}")
         if last_stride(each) not in (1, None) and depth > 1 and 0 not in each.shape:
             raise ValueError(
                 f"{each.name}: expected a contiguous last dimension, got stride {last_stride(each)}"
             )
     _check_shapes(q.shape, k.shape, v.shape, table)
+
+
+def columns_of(k: Any, v: Any) -> tuple[Any, int | None]:
+    """An array of values, or None and how many columns of k they are: where it is a number, or a
+    view of the first columns of fewer than all.
+    """
+    if isinstance(v, int) and not isinstance(v, bool):
+        return None, v
+    mine, theirs = getattr(v, "shape", None), getattr(k, "shape", None)
+    if mine is None or theirs is None or mine[-1:] == theirs[-1:] or isinstance(v, TensorSpec):
+        return v, None
+    try:
+        one, other = as_operand(k, "k").array, as_operand(v, "v").array
+    except (TypeError, ValueError):
+        return v, None  # which the checks of the call then say
+    if one is None or other is None:
+        return v, None
+    is_first = (one.pointer, one.strides, one.dtype) == (other.pointer, other.strides, other.dtype)
+    if is_first and one.shape[:-1] == other.shape[:-1] and 0 < other.shape[-1] < one.shape[-1]:
+        return None, other.shape[-1]
+    return v, None
+
+
+def first_columns(k: Operand, count: int) -> Operand:
+    """Values that are so many columns of k."""
+    depth = k.shape[-1] if k.shape else None
+    if depth is not None and not 0 < count <= depth:
+        raise ValueError(f"v: expected a number of columns of k from 1 to {depth}, got {count}")
+    array = None if k.array is None else k.array._replace(shape=(*k.shape[:-1], count))
+    return replace(k, name="v", shape=(*k.shape[:-1], count), array=array)
 
 
 def _check_shapes(

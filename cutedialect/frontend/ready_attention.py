@@ -117,7 +117,8 @@ class ReadyAttention:
             lse = None if lse is None else heads_as_rows(lse, self.heads)
         elif self.group > 1:
             q, out = split_heads(q, self.heads), split_heads(out, self.heads)
-            k, v = share_heads(k, self.group), share_heads(v, self.group)
+            k = share_heads(k, self.group)
+            v = None if v is None else share_heads(v, self.group)
             lse = None if lse is None else split_heads(lse, self.heads)
         items = None if self.items is None else work_items(offsets[0], self.items)
         packing = [items, *offsets] if items is not None else [None] * 3

@@ -39,7 +39,7 @@ REFUSED = {
     "v: expected f16 as in k, got bf16": {"v": cute.bf16},
     "k: expected head dimension 64 as in q, got 32": {"k": K[..., :32].copy()},
     "k: expected a contiguous last dimension, got stride 2": {"k": zeros(2, 2, 16, 128)[..., ::2]},
-    "v: expected a head dimension of 1 to 256, got 264": {"v": zeros(2, 2, 16, 264)},
+    "v: expected a head dimension of 1 to 512, got 520": {"v": zeros(2, 2, 16, 520)},
     "k: expected batch 2 as in q, got 1": {"k": K[:1]},
     "v: expected 2 heads as in k, got 1": {"v": K[:, :1]},
     "v: expected 16 keys as in k, got 15": {"v": K[:, :, :15]},

@@ -165,7 +165,7 @@ class View:
         start, modes = self.start, []
         for mode, at, extent in zip(self.modes, origin, shape, strict=True):
             start += _offset(mode.leaves, at)
-            leaves = mode.leaves if extent == mode.extent else ((extent, mode.leaves[0][1]),)
+            leaves = mode.leaves if extent == mode.extent else _first(mode.leaves, extent)
             modes.append(Mode(extent, leaves, mode.low - at, mode.high - at))
         return View(self.memory, start, tuple(modes), self.swizzle, (self, origin))
 
@@ -392,6 +392,17 @@ def _offset(leaves: Leaves, coord: int) -> int:
         offset += coord % extent * stride
         coord //= extent
     return offset + coord * leaves[-1][1]
+
+
+def _first(leaves: Leaves, extent: int) -> Leaves:
+    """The leaves of the first elements of a mode: whole ones, and a part of the one behind them."""
+    found: list[tuple[int, int]] = []
+    for size, stride in leaves[:-1]:
+        if extent <= size:
+            break
+        found.append((size, stride))
+        extent //= size
+    return (*found, (extent, leaves[len(found)][1]))
 
 
 @lru_cache(maxsize=1024)

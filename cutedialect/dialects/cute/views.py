@@ -7,6 +7,7 @@ allocation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
@@ -36,7 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, LANES
 from cutedialect.dialects.effects import ALLOCATES, Effects
-from cutedialect.layout import Dyn, Layout, flatten, unflatten
+from cutedialect.layout import Dyn, Layout, LayoutError, composition, flatten, unflatten
 
 from .attributes import check
 from .kernel_ops import parse_tile, print_tile
@@ -541,17 +542,20 @@ class SubviewOp(IRDLOperation):
         )
         expected = subview_type(source, result.shape)
         check(result == expected, f"expected the subview's type {expected}, got {result}")
-        for at, extent, whole, mode in zip(
-            origin, result.shape, source.shape, source.modes, strict=True
+        for at, extent, whole, mode, stride in zip(
+            origin, result.shape, source.shape, source.modes, source.stride, strict=True
         ):
             check(
                 isinstance(whole, int) and isinstance(extent, int) and 0 <= at <= whole - extent,
                 f"expected {result.shape} at {tuple(origin)} to lie in {source.shape}",
             )
             check(
-                not isinstance(mode, tuple) or at % extent == 0,
-                f"expected a part of the nested mode {mode} to start at a multiple of {extent}, "
-                f"got {at}",
+                not isinstance(mode, tuple)
+                or extent == whole
+                or _starts_a_part(mode, stride, extent, at),
+                f"expected a part of the nested mode {mode} to start at a multiple of "
+                f"{min(extent, mode[0]) if isinstance(mode, tuple) else extent} and to carry "
+                f"nothing, got {extent} at {at}",
             )
 
 
@@ -607,8 +611,8 @@ class StageOp(IRDLOperation):
 
 
 def subview_type(type_: MemRefType, shape: Sequence[int]) -> MemRefType:
-    """Type of a smaller tile of the same strides; of a nested mode whole, or inside its first
-    factor.
+    """Type of a smaller tile of the same strides; of a nested mode whole, inside of its first
+    factor, or whole factors and a part of the next.
     """
     modes: list[object] = []
     strides: list[object] = []
@@ -617,15 +621,58 @@ def subview_type(type_: MemRefType, shape: Sequence[int]) -> MemRefType:
     ):
         if extent != whole and isinstance(mode, tuple):
             assert isinstance(stride, tuple)
+            part = _part(mode, stride, extent)
             check(
-                isinstance(mode[0], int) and mode[0] % extent == 0,
+                part is not None,
                 f"expected the nested mode {mode} of {type_.layout} to stay whole or a part that "
-                f"divides {mode[0]}, got {extent}",
+                f"divides {mode[0]} or is a multiple of it, got {extent}",
             )
-            stride = stride[0]
+            assert part is not None
+            modes.append(part.shape)
+            strides.append(part.stride)
+            continue
         modes.append(mode if extent == whole else extent)
         strides.append(stride)
     return type_.with_layout(Layout(tuple(modes), tuple(strides)))
+
+
+def has_part(type_: MemRefType, origin: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether a smaller tile at a static coordinate has a layout of its own."""
+    modes = zip(type_.modes, type_.stride, type_.shape, origin, shape, strict=True)
+    return all(
+        0 <= at <= whole - extent
+        and (
+            not isinstance(mode, tuple)
+            or extent == whole
+            or _starts_a_part(mode, stride, extent, at)
+        )
+        for mode, stride, whole, at, extent in modes
+    )
+
+
+def _part(mode: object, stride: object, extent: int) -> Layout | None:
+    """The first elements of a nested mode, where they have a layout of their own."""
+    try:
+        return composition(Layout(mode, stride), Layout(extent, 1))
+    except LayoutError:
+        return None
+
+
+def _starts_a_part(mode: tuple[object, ...], stride: object, extent: int, at: int) -> bool:
+    """Whether a part of a nested mode that begins there goes through the same elements as the first
+    one, further on.
+    """
+    sizes = flatten(mode)
+    part = _part(mode, stride, extent)
+    if part is None:
+        return False
+    taken = flatten(part.shape)
+    if len(taken) == 1:
+        return at % extent == 0
+    unit = prod(taken[:-1])
+    return (
+        at % unit == 0 and at // unit % sizes[len(taken) - 1] + taken[-1] <= sizes[len(taken) - 1]
+    )
 
 
 def stage_type(type_: Attribute) -> MemRefType:

@@ -50,7 +50,7 @@ _LEAST = 1e-30
 def attention(
     Q: Tensor,
     K: Tensor,
-    V: Tensor,
+    V: Tensor | None,
     out: Tensor,
     lse: Tensor | None,
     scale: Scalar,
@@ -84,6 +84,8 @@ def attention(
     q_offsets[s] and the keys from k_offsets[s] on. Its tiles are the work items from number
     q_offsets[s] // bq + s on, of which `items` (work items, heads...) has enough for all.
 
+    Without V the values are the first columns of K, which are there once it is loaded.
+
     An `out` with a mode more, in front of the rows, has the keys split into as many parts as it has
     extents there: each part attends to its own keys, and has an lse of its own.
 
@@ -105,6 +107,7 @@ def attention(
 
     bq, bk = tile
     width = 16
+    V = K if V is None else V
     along = Q.rank - 2
     piece = None
     if items is not None and q_offsets is not None and k_offsets is not None:

@@ -42,6 +42,10 @@ _UNIT_KEYS = 64
 _SHORT = 512
 # Up to so many keys, blocks of 64 compute less that no row sees, and the first one comes sooner.
 _FEW_KEYS = 384
+# Wider heads have results that several warps share by columns.
+WIDE, _WIDE_STAGES = 256, 4
+# Shared memory beside their keys, values, rows and exponentials.
+_WIDE_BYTES = 2048
 # Blocks between those that tiles of a window begin with.
 _MEETING_BLOCKS = 8
 # Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
@@ -54,15 +58,16 @@ _BESIDE, _MORE_BESIDE = 10, 24
 @dataclass(frozen=True)
 class AttentionWork:
     """What the choice depends on: head dimensions (of q and k, of v), rows and keys (None: many),
-    bits of an element of k, whether TMA loads the operands as they are, whether tiles differ in the
-    keys that they see, whether more than a causal mask's bounds stays in registers meanwhile (a
-    window's other side, a slice, the logarithms), whether keys lie in pages, bits of an element of
-    q, whether operands are slices, whether those are packed sequences, how many heads share keys,
-    whether a row sees keys from some on only, whether TMA stores the result, bits of an element of
-    that, whether scores are capped, how often the assembler found too few registers for less,
-    whether q is of f16, which has little room for scores above those that were guessed, whether
-    logarithms are returned, how many sequences of rows there are (None: many), and the processors
-    of the device. Of packed sequences rows are those of each, on average.
+    bits of an element of k, whether TMA loads the operands as they are, whether tiles differ
+    in the keys that they see, whether more than a causal mask's bounds stays in registers
+    meanwhile (a window's other side, a slice, the logarithms), whether keys lie in pages,
+    bits of an element of q, whether operands are slices, whether those are packed sequences,
+    how many heads share keys, whether a row sees keys from some on only, whether TMA stores
+    the result, bits of an element of that, whether scores are capped, how often the
+    assembler found too few registers for less, whether q is of f16, which has little room
+    for scores above those that were guessed, whether logarithms are returned, whether values
+    are the first columns of keys, how many sequences of rows there are (None: many), and the
+    processors of the device. Of packed sequences rows are those of each, on average.
     """
 
     dims: tuple[int, int]
@@ -84,6 +89,7 @@ class AttentionWork:
     spills: int = 0
     is_f16: bool = False
     returns_lse: bool = False
+    is_latent: bool = False
     sequences: int | None = None
     processors: int = 132
 
@@ -96,6 +102,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     output's columns and the scores) and the operand made of them in a thread's registers.
     """
     on_groups = arch in _WARPGROUP_TARGETS
+    if max(work.dims) > WIDE:
+        return _wide(work, arch).merged(given)
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
     less = _LESS_SMALL_KEYS if 8 in (work.bits, work.bits_q) else _LESS_KEYS
     keys = max(less, keys - less * work.spills)
@@ -147,6 +155,27 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         split_loads="no" if is_short else None,
     )
     return default.merged(_order(work, bq)).merged(given)
+
+
+def _wide(work: AttentionWork, arch: str) -> Schedule:
+    """Tiles of heads so wide that no warp holds a result of 16 rows: warps share the columns of
+    one. Two warpgroups have 64 rows each half of them, and compute half of the scores.
+    """
+    on_groups = arch in _WARPGROUP_TARGETS
+    bq, keys, warps = _GROUP_ROWS, _GROUP_ROWS, (4, 2)
+    if not on_groups:
+        bq, keys, warps = 2 * _ROWS, 32, (2, 4 if work.dims[1] % WIDE == 0 else 2)
+    keys = max(_LEAST_KEYS, keys >> work.spills)
+    element = work.bits_q // 8
+    key = element * (work.dims[0] + (0 if work.is_latent else work.dims[1]))
+    free = target(arch).smem_per_cta - _WIDE_BYTES - element * bq * work.dims[0]
+    while keys > _LEAST_KEYS and keys * (key + element * bq) > free:
+        keys //= 2
+    stages = max(1, min(_WIDE_STAGES, (free - element * bq * keys) // (keys * key)))
+    wide = Schedule(tile=(bq, keys), warps=warps, stages=stages)
+    if not on_groups:
+        return wide
+    return wide.merged(Schedule(scheduler="single", overlap="no", epilogue="direct"))
 
 
 def maxima(work: AttentionWork, chosen: Schedule) -> str:

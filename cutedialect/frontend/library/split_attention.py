@@ -92,7 +92,7 @@ def combine(
 def split_attention(
     Q: Tensor,
     K: Tensor,
-    V: Tensor,
+    V: Tensor | None,
     out: Tensor,
     lse: Tensor | None,
     scale: Scalar,

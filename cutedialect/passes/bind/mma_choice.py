@@ -461,13 +461,16 @@ def untransposed(tile: SSAValue) -> tuple[SSAValue, bool]:
     return tile, is_turned
 
 
-def goes_through_smem(op: GemmOp, value: SSAValue) -> bool:
+def goes_through_smem(op: GemmOp, value: SSAValue, bound: BoundMma) -> bool:
     """Whether a multiply of warpgroups reads a register tile from shared memory: B always, and an A
-    whose elements are in other threads than the multiply wants.
+    whose elements are in other threads than the multiply wants: of a transpose, and where several
+    warpgroups want the same rows, each of which has computed some of their columns.
     """
     if not isinstance(value.type, FragmentType):
         return False
-    return value is op.b or isinstance(value.owner, TransposeOp)
+    if value is op.b or isinstance(value.owner, TransposeOp):
+        return True
+    return bound.warps[1] > 1 and _feeds(op, value, "wgmma", bound.units[0])
 
 
 def _names(op: GemmOp) -> tuple[str, str, str]:

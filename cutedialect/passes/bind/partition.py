@@ -234,7 +234,7 @@ class _Partition(StagedOperands):
         inference.anchor(op.acc, bound.accumulator((m, n)))
         by_groups = isinstance(bound.atom, WgmmaAtom)
         for which, value in (("a", op.a), ("b", op.b)):
-            if by_groups and goes_through_smem(op, value):
+            if by_groups and goes_through_smem(op, value, bound):
                 continue
             if isinstance(bound.atom, Tcgen05Atom):
                 continue
@@ -288,7 +288,7 @@ class _Partition(StagedOperands):
             order = self._order(op, atom)
             a, b = (
                 self.put_in_smem(op, value)
-                if goes_through_smem(op, value)
+                if goes_through_smem(op, value, bound)
                 else self.descriptor_operand(op, value, order if value is op.b else None)
                 for value in (op.a, op.b)
             )

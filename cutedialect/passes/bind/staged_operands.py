@@ -25,9 +25,11 @@ from cutedialect.dialects.cute import (
     LoadOp,
     MapOp,
     MemRefType,
+    SubviewOp,
     TransposeOp,
     element_bits,
     element_of,
+    has_part,
     shape_of,
     transposed_tv,
 )
@@ -75,7 +77,7 @@ from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import stages_of_columns
 from cutedialect.passes.roles.role_plan import PREPARING_WARPS
 from cutedialect.passes.synchronize.memory_hazards import OPERAND
-from cutedialect.passes.synchronize.memory_views import expression_of
+from cutedialect.passes.synchronize.memory_views import expression_of, place_in
 
 # Warps of a warpgroup.
 _GROUP = 4
@@ -146,6 +148,9 @@ class StagedOperands(KernelBinding):
             if found.is_turned == is_turned:
                 return found.buffer
             return self.insert(TransposeOp(found.buffer), op).results[0]
+        part = self._inside(op, tile, is_turned)
+        if part is not None:
+            return part
         atom = self.atoms[op].atom
         if value is op.b and isinstance(atom, Tcgen05Atom) and atom.cta_group == 2:
             buffer = self._half_in_each(op, value)
@@ -159,6 +164,30 @@ class StagedOperands(KernelBinding):
         assert copy is not None
         self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, copy)
         return buffer
+
+    def _inside(self, op: GemmOp, tile: SSAValue, is_turned: bool) -> SSAValue | None:
+        """The part of a buffer in which a tile is there already, since a wider one of the same
+        tensor was staged for another multiply: values that are the first columns of keys.
+        """
+        if len(shape_of(tile.type)) != 2:
+            return None
+        for found in self.staged.values():
+            whole, turned = untransposed(found.value)
+            origin = place_in(tile, whole)
+            alloc = found.buffer.owner
+            is_paired_buffer = isinstance(alloc, AllocSmemOp) and is_paired(alloc)
+            if origin is None or is_paired_buffer or not self._serves(found, op, is_turned):
+                continue
+            # A buffer has the modes of what was staged, which may be the transpose of its tile.
+            shape = shape_of(tile.type)[:: -1 if turned else 1]
+            origin = origin[:: -1 if turned else 1]
+            if not has_part(found.buffer.type, origin, shape):  # pyright: ignore[reportArgumentType]
+                continue
+            part = self.insert(SubviewOp(found.buffer, origin, shape), op).results[0]
+            if turned == is_turned:
+                return part
+            return self.insert(TransposeOp(part), op).results[0]
+        return None
 
     def _half_in_each(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """A new buffer for a tile of which each CTA of a pair keeps half of the rows."""

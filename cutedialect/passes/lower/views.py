@@ -320,7 +320,7 @@ def subview(
             if digit
         ]
         is_part = len(leaves) == 1 or extent != extent_static(leaves)
-        modes.append(((extent, leaves[0][1]),) if is_part else leaves)
+        modes.append(_first(leaves, extent) if is_part else leaves)
         if bound is not None:
             bound = bound.moved(builder, at, at)
         bounds.append(bound)
@@ -331,6 +331,18 @@ def subview(
         terms=tuple(terms),
         origin=(*view.origin, *starts),
     )
+
+
+def _first(leaves: tuple[Leaf, ...], extent: int) -> tuple[Leaf, ...]:
+    """The leaves of the first elements of a mode: whole ones, and a part of the one behind them."""
+    found: list[Leaf] = []
+    for size, stride in leaves[:-1]:
+        assert isinstance(size, int)
+        if extent <= size:
+            break
+        found.append((size, stride))
+        extent //= size
+    return (*found, (extent, leaves[len(found)][1]))
 
 
 def _digits(coord: int, leaves: tuple[Leaf, ...]) -> list[int]:

@@ -10,7 +10,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.dialects.cute import LocalTileOp, MemRefType, SubviewOp
+from cutedialect.dialects.cute import ConcatOp, LocalTileOp, MemRefType, SubviewOp
 from cutedialect.dialects.effects import is_pure
 
 Expression = Hashable
@@ -42,6 +42,47 @@ def expression_of(value: SSAValue) -> Expression:
     properties = tuple(sorted(owner.properties.items(), key=lambda item: item[0]))
     operands = tuple(expression_of(operand) for operand in owner.operands)
     return (owner.name, properties, operands, owner.results.index(value))
+
+
+def place_in(tile: SSAValue, whole: SSAValue) -> tuple[int, ...] | None:
+    """Where a tile of a tensor begins in another tile of it that is known to hold it; None where
+    that is not known. Tiles that are put together have the same place in each part.
+    """
+    mine, other = tile.owner, whole.owner
+    if isinstance(mine, ConcatOp) and isinstance(other, ConcatOp):
+        if mine.mode != other.mode or len(mine.parts) != len(other.parts):
+            return None
+        places = {place_in(a, b) for a, b in zip(mine.parts, other.parts, strict=True)}
+        place = places.pop() if len(places) == 1 else None
+        return place if place is not None and place[mine.mode.value.data] == 0 else None
+    if not (isinstance(mine, LocalTileOp) and isinstance(other, LocalTileOp)):
+        return None
+    if mine.of is not None or other.of is not None or mine.attributes != other.attributes:
+        return None
+    if expression_of(mine.memref) != expression_of(other.memref):
+        return None
+    starts: list[int] = []
+    extents = zip(mine.tile.get_values(), other.tile.get_values(), strict=True)
+    for (small, large), at, begins in zip(extents, mine.coords, other.coords, strict=True):
+        start = _starts_at((at, small), (begins, large))
+        if start is None:
+            return None
+        if small != 0:  # a mode that is dropped
+            starts.append(start)
+    return tuple(starts)
+
+
+def _starts_at(part: tuple[SSAValue, int], whole: tuple[SSAValue, int]) -> int | None:
+    """Where a coordinate and extent begin in others that are known to hold them."""
+    (at, small), (begins, large) = part, whole
+    one, other = expression_of(at), expression_of(begins)
+    if small == large and one == other:
+        return 0
+    are_known = isinstance(one, IntegerAttr) and isinstance(other, IntegerAttr)
+    if not are_known or min(small, large) <= 0:
+        return None
+    start = one.value.data * small - other.value.data * large
+    return start if start >= 0 and start + small <= large else None
 
 
 def are_apart(one: SSAValue, other: SSAValue, carried: Operation | None) -> bool:
