@@ -63,6 +63,16 @@ def test_a_view_sees_what_another_wrote(layout, swizzle):
     assert np.array_equal(view.read(), want)
 
 
+@pytest.mark.parametrize(("at", "extent"), [(0, 64), (64, 32), (0, 128), (64, 128), (192, 192)])
+def test_a_part_of_a_nested_mode(at, extent):
+    layout = Layout((8, (64, 6)), (64, (1, 512)))
+    view = view_of_buffer(np.zeros(cosize(layout), np.float32), layout, Swizzle(3, 4, 3))
+    want = np.arange(8 * 384, dtype=np.float32).reshape(8, 384)
+    view.write(want)
+    part = view.subview((0, at), (8, extent))
+    assert np.array_equal(part.read(), want[:, at : at + extent])
+
+
 def test_outside_of_a_tensor_is_zero_and_keeps_nothing():
     rng = np.random.default_rng(1)
     for _ in range(50):

@@ -174,6 +174,20 @@ cute.kernel @k() {
 
 // -----
 
+// cute.subview of a nested mode: whole factors, and a part of the next
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))">
+// CHECK-NEXT:   %v = cute.subview %s, (0, 448) : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))"> -> !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,2)):(64,(1,4096))">
+// CHECK-NEXT:   %w = cute.subview %s, (0, 64) : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))"> -> !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %s = cute.alloc_smem : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))">
+  %v = cute.subview %s, (0, 448) : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))"> -> !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,2)):(64,(1,4096))">
+  %w = cute.subview %s, (0, 64) : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))"> -> !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+}
+
+// -----
+
 // cute.stage
 // CHECK: cute.kernel @k(%i: i32) {
 // CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)">

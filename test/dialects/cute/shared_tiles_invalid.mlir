@@ -43,3 +43,19 @@ cute.kernel @claims_of_floats(%claims: !cute.memref<f32, gmem, align<16>, "(1):(
   // expected-error @+1 {{expected a counter of i32 in gmem, got !cute.memref<f32}}
   %next = cute.claim %claims of %n : !cute.memref<f32, gmem, align<16>, "(1):(1)">
 }
+
+// -----
+
+cute.kernel @part_that_crosses_factors() {
+  %s = cute.alloc_smem : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))">
+  // expected-error @+1 {{to stay whole or a part that divides 64 or is a multiple of it, got 96}}
+  %v = cute.subview %s, (0, 0) : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))"> -> !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,96):(64,1)">
+}
+
+// -----
+
+cute.kernel @part_that_starts_between_factors() {
+  %s = cute.alloc_smem : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))">
+  // expected-error @+1 {{to start at a multiple of 64 and to carry nothing, got 128 at 32}}
+  %v = cute.subview %s, (0, 32) : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))"> -> !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,2)):(64,(1,4096))">
+}
