@@ -2,36 +2,13 @@
 own, operands from memory, from registers, and transposed from registers.
 """
 
+import re
+
 import numpy as np
 import pytest
 
 import cutedialect as cute
-
-
-def backward(bq, bk, dim):
-    """dQ, dK and dV of attention, a CTA for each block of keys."""
-
-    @cute.kernel
-    def kernel(Q, K, V, G, LSE, D, DQ, DK, DV):
-        n, _ = cute.tile_index(DK, (bk, None))
-        k, v = (cute.local_tile(X, (bk, dim), (n, 0)) for X in (K, V))
-        q, g, dq = (cute.local_tile(X, (bq, dim), (None, 0)) for X in (Q, G, DQ))
-        dk, dv = cute.zeros((bk, dim), cute.f32), cute.zeros((bk, dim), cute.f32)
-        for j in cute.range(q.tiles):
-            s, dp = cute.zeros((bk, bq), cute.f32), cute.zeros((bk, bq), cute.f32)
-            cute.gemm(k, q[j].T, s)
-            cute.gemm(v, g[j].T, dp)
-            p = cute.exp(s - cute.row_vector(LSE, j, bq))
-            cute.gemm(p.to(Q.dtype), g[j], dv)
-            ds = (p * (dp - cute.row_vector(D, j, bq))).to(Q.dtype)
-            cute.gemm(ds, q[j], dk)
-            x = cute.zeros((bq, dim), cute.f32)
-            cute.gemm(ds.T, k, x)
-            cute.atomic_add(x, dq[j])
-        cute.copy(dk, cute.local_tile(DK, (bk, dim), (n, 0)))
-        cute.copy(dv, cute.local_tile(DV, (bk, dim), (n, 0)))
-
-    return kernel
+from benchmarks.chains import backward
 
 
 def operands(queries, keys, dim):
@@ -61,14 +38,14 @@ def operands(queries, keys, dim):
 def test_gradients_of_attention(arch, shape):
     bq, bk, dim = shape
     args, expected = operands(2 * bq + 5, bk + 3, dim)
-    backward(*shape)(*args, arch=arch, backend="emulator")
+    backward(*args, tile=shape, arch=arch, backend="emulator")
     for got, exact in zip(args[6:], expected, strict=True):
         assert np.abs(got - exact).max() <= 1e-3 * np.abs(exact).max()
 
 
 def test_every_multiply_is_one_of_warpgroups_and_works_beside_another():
     args, _ = operands(128, 128, 128)
-    kernel = cute.compile(backward(64, 64, 128), *args, arch="sm_90a")
+    kernel = cute.compile(backward, *args, tile=(64, 64, 128), arch="sm_90a")
     text = kernel.stages["cute-synchronize"].split('role "main"')[1]
     multiplies = [line for line in text.splitlines() if "cute.gemm" in line]
     assert len(multiplies) == 5
@@ -77,6 +54,31 @@ def test_every_multiply_is_one_of_warpgroups_and_works_beside_another():
     second = [at for at, line in enumerate(lines) if line == "cute.gemm"][1]
     first_wait = lines.index("cute_nvgpu.wgmma_wait")
     assert first_wait > second
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows"),
+    [((64, 64, 64), 0), ((64, 128, 128), 2), ((128, 128, 64), 2), ((128, 64, 64), 2)],
+)
+def test_rows_for_which_registers_lack_are_read_from_shared_memory(shape, rows):
+    """LSE and D, of which each thread needs all that its columns have: they come with Q."""
+    args, expected = operands(shape[0] + 3, 2 * shape[1], shape[2])
+    kernel = cute.compile(backward, *args, tile=shape, arch="sm_90a")
+    text = kernel.stages["cute-synchronize"]
+    assert len(re.findall(r"cute\.load %\w+ .*<f32, smem", text)) == rows
+    assert len(re.findall(r"pipeline\.create", text)) == 3
+    assert kernel.resources.spills in (None, 0)
+    kernel.launch(*args)
+    for got, exact in zip(args[6:], expected, strict=True):
+        assert np.abs(got - exact).max() <= 1e-3 * np.abs(exact).max()
+
+
+def test_rows_that_tma_does_not_take_stay_in_registers():
+    args, _ = operands(128, 128, 64)
+    specs = [cute.TensorSpec(arg.shape, arg.dtype) for arg in args]
+    specs[4] = cute.TensorSpec((None,), cute.f32, (2,))
+    kernel = cute.compile(backward, *specs, tile=(128, 128, 64), arch="sm_90a")
+    assert len(re.findall(r"cute\.load %\w+ .*<f32, smem", kernel.stages["cute-synchronize"])) == 1
 
 
 @pytest.mark.parametrize("turned", [False, True])

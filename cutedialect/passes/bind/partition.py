@@ -8,6 +8,7 @@ names its atom. The program is still one straight tile program.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import Float32Type, ModuleOp, StringAttr
@@ -21,6 +22,7 @@ from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    AllocSmemOp,
     AtomicOp,
     CopyOp,
     ExtractOp,
@@ -46,6 +48,7 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
 )
 from cutedialect.dialects.effects import written_by
+from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.corrected_sums import move_correction
 from cutedialect.passes.bind.corrections import correction_of
@@ -84,11 +87,17 @@ from cutedialect.passes.bind.thread_layouts import (
     project,
     reordered,
 )
+from cutedialect.passes.insertion import insert_before
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.resource_plan import registers_beside, registers_for_tiles
 from cutedialect.passes.synchronize.memory_views import root_of
 
 # Warps of a warpgroup.
 _GROUP = 4
+# Elements that threads may hold without a word about it.
+_FEW = 8
+# Bytes from which a buffer starts that TMA fills (PTX ISA 5.5).
+_TMA_ALIGNMENT = 128
 _INTEGERS = ("s8", "u8", "s4", "u4", "b1")
 # A store whose first vectors fill less than this share of their sectors goes through smem first.
 _MIN_SECTOR_EFFICIENCY = 0.5
@@ -402,6 +411,8 @@ class _Partition(StagedOperands):
             op.operands[0] = buffer
             op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
             return
+        if takes_copies and self._waits_in_smem(op):
+            return
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
         type_ = op.result.type
         assert isinstance(type_, FragmentType)
@@ -409,6 +420,40 @@ class _Partition(StagedOperands):
         natural = self.in_vectors(type_, source)
         if natural != type_.tv:
             self._settle(op, op.result, natural)
+
+    def _waits_in_smem(self, op: LoadOp) -> bool:
+        """Whether a tile is brought by TMA and read from shared memory where it is used: one of
+        which threads hold the same elements, if they lack the registers to wait for it in.
+        """
+        source, held = op.source.type, op.result.type
+        assert isinstance(source, MemRefType)
+        assert isinstance(held, FragmentType)
+        by_groups = any(isinstance(bound.atom, WgmmaAtom) for bound in self.atoms.values())
+        shares = held.values >= _FEW and held.values * self.threads > prod(held.shape)
+        reader = _first_user(op.result)
+        if not self.is_specialized or not by_groups or not shares or reader is None:
+            return False
+        if registers_beside(self.kernel, op.result) <= registers_for_tiles(self.kernel):
+            return False
+        # All lanes read the same row: no two of them two words of a bank, so no swizzle.
+        extents, along = shape_of(source), contiguous_mode(source)
+        if along is None:
+            return False
+        strides = tuple(1 if mode == along else extents[along] for mode in range(len(extents)))
+        layout = Layout(extents, strides)
+        alloc = AllocSmemOp(MemRefType.get(source.element, "smem", _TMA_ALIGNMENT, layout))
+        if not self.load_by_tma(op.source, self.insert_top(alloc, op).results[0], op):
+            alloc.detach()
+            alloc.erase()
+            return False
+        alloc.result.name_hint = f"s{op.source.name_hint or ''}"
+        op.operands[0] = alloc.result
+        op.attributes["atom"] = UniversalCopyType.get(source.element, 128)
+        op.detach()
+        multiplied = {gemm.acc for gemm in self.atoms}
+        complete = [tile for tile in reader.operands if tile in multiplied]
+        insert_before(reader, *([CompleteOp(complete)] if complete else []), op)
+        return True
 
     def _bind_copy(self, op: CopyOp) -> None:
         source, destination = op.source.type, op.destination.type
@@ -425,6 +470,15 @@ class _Partition(StagedOperands):
             loaded = self.insert(LoadOp(op.source, fragment), op)
             loaded.attributes["atom"] = op.properties["atom"]
             op.operands[0] = loaded.results[0]
+
+
+def _first_user(value: SSAValue) -> Operation | None:
+    """The first op that takes a value, if all are in the block that makes it."""
+    block = value.owner.parent  # pyright: ignore[reportAttributeAccessIssue]
+    users = [use.operation for use in value.uses]
+    if block is None or any(user.parent is not block for user in users):
+        return None
+    return min(users, key=block.get_operation_index, default=None)
 
 
 def _check_whole(op: LoadOp | CopyOp) -> None:

@@ -322,7 +322,7 @@ class StagedOperands(KernelBinding):
         rounded = None
         if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
             rounded = FloatTF32Type()
-        if self.is_specialized and self._load_by_tma(source, buffer, before, rounded):
+        if self.is_specialized and self.load_by_tma(source, buffer, before, rounded):
             return
         # A warpgroup loads beside those that multiply, or the whole CTA.
         tv = coalesced_for(type_, self._loading_threads() if self.is_specialized else self.threads)
@@ -351,7 +351,7 @@ class StagedOperands(KernelBinding):
         )
         return 32 * (_GROUP - PREPARING_WARPS if shares else _GROUP)
 
-    def _load_by_tma(
+    def load_by_tma(
         self,
         source: SSAValue,
         buffer: SSAValue,

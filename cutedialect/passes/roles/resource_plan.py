@@ -15,12 +15,14 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.atoms import target
 from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.dialects.cute import (
+    AllocFragmentOp,
     AllocSmemOp,
     AllocTmemOp,
     CopyOp,
     FragmentType,
     GemmOp,
     KernelOp,
+    MapOp,
     MemRefType,
 )
 from cutedialect.dialects.effects import Unit, effects_of
@@ -31,6 +33,10 @@ Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
 RESERVED_BYTES = 2048
 """What barriers and the places where threads meet take at most."""
+_REGISTER_FILE = 65536
+_LOADING_THREADS = 128
+# What a thread needs beside its tiles in a loop of several multiplies of warpgroups.
+_BESIDE_TILES = 26
 LEAST_RESERVED_BYTES = 1024
 """What they take where no reduction or vote crosses warps."""
 
@@ -117,6 +123,48 @@ def most_accumulators(kernel: KernelOp) -> tuple[int, Operation | None]:
         if held > most:
             most, where = held, gemm
     return most, where
+
+
+def registers_beside(kernel: KernelOp, value: SSAValue) -> int:
+    """Registers of a thread for the register tiles that live at one time, at most, while one of
+    them does, with that one.
+
+    A tile of which another one is made element by element gives it its registers. One that a
+    multiply of warpgroups takes stays until the second one behind is issued: two are at work.
+    """
+    places = {op: at for at, op in enumerate(kernel.body.block.walk())}
+    gemms = [op for op in places if isinstance(op, GemmOp)]
+    later = dict(zip(gemms, gemms[2:], strict=False))
+    lives: dict[SSAValue, tuple[int, int]] = {}
+    for op, at in places.items():
+        for tile in op.results:
+            if not isinstance(tile.type, FragmentType) or isinstance(op.parent_op(), MapOp):
+                continue
+            ends: list[int] = []
+            for use in tile.uses:
+                user = use.operation
+                ends += _span(user, tile, places)
+                second = later.get(user) if isinstance(user, GemmOp) else None
+                if second is not None and second.parent is user.parent and user.acc is not tile:
+                    ends.append(places[second])
+            if ends:
+                lives[tile] = min(ends) if isinstance(op, AllocFragmentOp) else at, max(ends)
+    first, last = lives[value]
+    return max(
+        sum(_registers(tile) for tile, (start, end) in lives.items() if start < at <= end)
+        for at in range(first + 1, last + 1)
+    )
+
+
+def registers_for_tiles(kernel: KernelOp) -> int:
+    """Registers of a thread that computes, of a kernel whose threads load in a role of their own,
+    but for addresses and places in rings.
+    """
+    assert kernel.schedule is not None
+    assert kernel.threads is not None
+    given = kernel.schedule.data.registers
+    threads = kernel.threads.value.data + _LOADING_THREADS
+    return (given[1] if given else min(255, _REGISTER_FILE // threads)) - _BESIDE_TILES
 
 
 def _span(op: Operation, value: SSAValue, places: dict[Operation, int]) -> list[int]:

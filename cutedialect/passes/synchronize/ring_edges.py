@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
@@ -15,7 +16,9 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import (
     AllocTmemOp,
     CopyOp,
+    FragmentType,
     KernelOp,
+    LoadOp,
     SubviewOp,
     TransposeOp,
 )
@@ -77,17 +80,40 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         for other in [each for each in edges if each.block is block]:
             if other.producer == edge.producer and set(other.readers) & set(edge.readers):
                 edges.remove(other)
-                merged = sorted({*other.readers, *edge.readers}, key=block.get_operation_index)
-                edge = Edge(
-                    other.buffers + edge.buffers,
-                    other.writers + edge.writers,
-                    merged,
-                    block,
-                    edge.producer,
-                    edge.consumer,
-                )
+                edge = _joined(other, edge)
         edges.append(edge)
-    return edges
+    return _with_rows(edges)
+
+
+def _joined(one: Edge, other: Edge) -> Edge:
+    """One edge in the place of two of a block."""
+    readers = sorted({*one.readers, *other.readers}, key=one.block.get_operation_index)
+    buffers, writers = one.buffers + other.buffers, one.writers + other.writers
+    return Edge(buffers, writers, readers, one.block, one.producer, one.consumer)
+
+
+def _with_rows(edges: list[Edge]) -> list[Edge]:
+    """Let a row that lanes share come with a tile that the same roles fill and read, from before
+    the row is read until behind it: one barrier and one place in a ring serve both.
+    """
+    found: list[Edge] = []
+    rows = [
+        e for e in edges if any(isinstance(o, LoadOp) and is_shared_by_lanes(o) for o in e.readers)
+    ]
+    for edge in [each for each in edges if each not in rows]:
+        for row in list(rows):
+            at = [row.block.get_operation_index(op) for op in row.readers]
+            if (edge.block, edge.producer, edge.consumer) == (
+                row.block,
+                row.producer,
+                row.consumer,
+            ):
+                around = [edge.block.get_operation_index(op) for op in edge.readers]
+                if min(around) < min(at) and max(at) < max(around):
+                    edge = _joined(edge, row)
+                    rows.remove(row)
+        found.append(edge)
+    return [*found, *rows]
 
 
 def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
@@ -98,9 +124,19 @@ def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
         op = pending.pop()
         if isinstance(op, SubviewOp | TransposeOp):
             pending += [use.operation for use in op.results[0].uses]
-        else:
-            found.append(op)
+            continue
+        found.append(op)
+        if isinstance(op, LoadOp) and is_shared_by_lanes(op):
+            # Elements that all rows need are read where they are used, not held from here on.
+            found += [use.operation for use in op.result.uses if use.operation.parent is op.parent]
     return found
+
+
+def is_shared_by_lanes(op: LoadOp) -> bool:
+    """Whether lanes hold the same elements of a tile."""
+    type_ = op.result.type
+    assert isinstance(type_, FragmentType)
+    return type_.values * type_.threads > prod(type_.shape)
 
 
 def _places(block: Block, readers: Sequence[Operation]) -> list[Operation]:
