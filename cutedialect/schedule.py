@@ -54,6 +54,7 @@ class Choices(TypedDict, total=False):
     split_k: int | None
     reduction: Reduction | None
     epilogue: Epilogue | None
+    early_launch: Switch | None
 
 
 @dataclass(frozen=True, init=False)
@@ -104,6 +105,9 @@ class Schedule:
         equal calls give equal bits, or "atomic", as they come.
     epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
         through shared memory by TMA.
+    early_launch: "yes" lets CTAs start while the launch in front of theirs still ends: they make
+        their barriers, and touch global memory once that launch is done (programmatic dependent
+        launch, from sm_90 on).
     """
 
     tile: tuple[int, ...] | None = None
@@ -128,6 +132,7 @@ class Schedule:
     split_k: int | None = None
     reduction: Reduction | None = None
     epilogue: Epilogue | None = None
+    early_launch: Switch | None = None
 
     def __init__(self, **choices: Unpack[Choices]) -> None:
         known = {field.name for field in fields(Schedule)}
@@ -226,6 +231,7 @@ _WORDS = {
     "maxima": get_args(Maxima),
     "swap_ab": get_args(Switch),
     "epilogue": get_args(Epilogue),
+    "early_launch": get_args(Switch),
 }
 
 

@@ -210,8 +210,9 @@ class CudaLauncher:
             if launch.smem > loaded.smem.get(launch.kernel, _DEFAULT_DYNAMIC_SMEM):
                 found.set_function_attribute(function, MAX_DYNAMIC_SMEM, launch.smem)
                 loaded.smem[launch.kernel] = launch.smem
-            sizes = self._program.entries[launch.kernel].sizes
-            entries.append(Entry(function, self._packers[launch.kernel], sizes, launch))
+            entry = self._program.entries[launch.kernel]
+            packers_ = self._packers[launch.kernel]
+            entries.append(Entry(function, packers_, entry.sizes, launch, entry.is_early))
         return Template(found, device, tuple(entries), loaded.memory, placed.needs, placed.tables)
 
     def _load(self, found: Driver, device: int) -> _Loaded:

@@ -25,6 +25,8 @@ _CAPABILITY_MAJOR, _CAPABILITY_MINOR = 75, 76
 MAX_THREADS_PER_BLOCK = 0
 MAX_DYNAMIC_SMEM = 8
 NON_PORTABLE_CLUSTER = 14
+# CUlaunchAttributeID: a launch may start while the one in front of it ends.
+PROGRAMMATIC_LAUNCH = 6
 _DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
@@ -58,7 +60,7 @@ class DriverError(RuntimeError):
 
 
 class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute with the extents of a cluster."""
+    """CUlaunchAttribute with the extents of a cluster, or a number in the place of the first."""
 
     _fields_ = (
         ("id", ctypes.c_int),

@@ -13,7 +13,12 @@ from typing import Any, NamedTuple
 
 from cutedialect.backend.runtime.arguments import Packer
 from cutedialect.backend.runtime.device_memory import Allocation, DeviceMemory, Located
-from cutedialect.backend.runtime.driver import Driver, LaunchConfig
+from cutedialect.backend.runtime.driver import (
+    PROGRAMMATIC_LAUNCH,
+    Driver,
+    LaunchAttribute,
+    LaunchConfig,
+)
 from cutedialect.backend.runtime.host import Launch
 from cutedialect.backend.runtime.tensor_maps import TensorMapArgument, encoded, replacer
 
@@ -43,13 +48,14 @@ class Number(NamedTuple):
 class Entry:
     """One launch: the kernel's CUfunction, how each of its arguments is packed, the bytes that it
     declares for each, and the launch, in which an `Address` or a `Number` stands for what differs
-    from call to call.
+    from call to call. `is_early` lets it start while the launch in front of it ends.
     """
 
     function: int
     packers: tuple[Packer, ...]
     sizes: tuple[int, ...]
     launch: Launch
+    is_early: bool = False
 
 
 class Template:
@@ -143,6 +149,8 @@ class Packet:
         self._get_context = driver.quick("cuCtxGetCurrent")
         self._context = ctypes.c_void_p()
         self._context_ref = ctypes.byref(self._context)
+        self._early = (LaunchAttribute * 1)()
+        self._early[0].id, self._early[0].extents[0] = PROGRAMMATIC_LAUNCH, 1
         self._address = ctypes.c_void_p()
         self._handle: int | None = None
         # First byte of a plain pointer and the number of its tensor; address of a tensor map, and
@@ -173,8 +181,8 @@ class Packet:
             (ctypes.c_uint * 3)(launch.block, 1, 1),
             launch.smem,
             None,
-            None,
-            0,
+            self._early if entry.is_early else None,
+            1 if entry.is_early else 0,
         )
         addresses = [self._base + first + offset for offset in offsets]
         parameters = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)

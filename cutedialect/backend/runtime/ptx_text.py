@@ -19,6 +19,7 @@ _PARAM = re.compile(
     r"(?:\s+\.ptr\b(?:\s*\.(?:global|shared|const|local))?(?:\s*\.align\s+\d+)?)?"
     r"\s+[\w$%]+\s*(?:\[(?P<count>\d*)\])?"
 )
+_WAIT = re.compile(r"\bgriddepcontrol\.wait\b")
 _FUNCTION_START = re.compile(r"\s*(?:\.visible\s+|\.extern\s+|\.weak\s+)*\.(?:entry|func)\b")
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE)
@@ -28,13 +29,15 @@ _IR = re.compile(r"//\s*ir:\s*(.*\S)")
 @dataclass(frozen=True)
 class Entry:
     """A kernel of the PTX text: `sizes` are the parameters' sizes in bytes, in order; `threads` is
-    `.reqntid` (None without), `cluster` is `.reqnctapercluster` (None without).
+    `.reqntid` (None without), `cluster` is `.reqnctapercluster` (None without); `is_early` where it
+    waits for the launch in front of it by itself.
     """
 
     name: str
     sizes: tuple[int, ...]
     threads: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
+    is_early: bool = False
 
 
 @dataclass(frozen=True)
@@ -49,10 +52,13 @@ def entries(ptx: str) -> tuple[Entry, ...]:
     """Every `.entry` that `ptx` defines, in order.
 
     >>> entries(".entry k(.param .b64 a, .param .align 64 .b8 m[128]) .reqntid 32 { ret; }")
-    (Entry(name='k', sizes=(8, 128), threads=(32, 1, 1), cluster=None),)
+    (Entry(name='k', sizes=(8, 128), threads=(32, 1, 1), cluster=None, is_early=False),)
     """
     found: list[Entry] = []
-    for match in _ENTRY.finditer(strip_comments(ptx)):
+    text = strip_comments(ptx)
+    matches = list(_ENTRY.finditer(text))
+    ends = [match.start() for match in matches[1:]] + [len(text)]
+    for match, end in zip(matches, ends, strict=True):
         directives = match["directives"]
         found.append(
             Entry(
@@ -60,6 +66,7 @@ def entries(ptx: str) -> tuple[Entry, ...]:
                 tuple(_size(param) for param in _PARAM.finditer(match["params"] or "")),
                 _triple(directives, "reqntid"),
                 _triple(directives, "reqnctapercluster"),
+                _WAIT.search(text, match.end(), end) is not None,
             )
         )
     return tuple(found)

@@ -112,6 +112,17 @@ class Context:
     instance: Scalar = 0
     instances: int = 1
     turns: int | None = None
+    # Whether the launch in front of this one may still be at work.
+    is_early: bool = False
+
+    def wait_for_launch(self) -> None:
+        """Wait, once, for the launch in front of this one, in front of all that it may have
+        written. The next one may start as soon as there is room for it: it waits here too.
+        """
+        if self.is_early:
+            self.is_early = False
+            self.builder.emit(ptx.GriddepLaunchOp())
+            self.builder.emit(ptx.GriddepWaitOp())
 
     def barrier(self, warps: int | None = None) -> None:
         """All threads of the CTA, or of the role, meet; or every `warps` of its warps."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import DenseArrayBase, Float32Type
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.traits import Pure
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute
@@ -17,7 +18,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
     WgmmaWaitOp,
 )
-from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.dialects.pipeline import CreateOp, RoleOp
 
 from .context import (
     Context,
@@ -125,6 +126,8 @@ class KernelLowering:
             for accumulator in self.unsettled.pop(op, ()):
                 self._settle(accumulator)
             self.builder.at(op)
+            if not _is_setup(op):
+                self.context.wait_for_launch()
             handler = self.handlers.get(type(op))
             try:
                 if handler is not None:
@@ -197,6 +200,14 @@ class KernelLowering:
 
 def integers(array: DenseArrayBase) -> tuple[int, ...]:
     return tuple(int(each) for each in array.get_values())  # type: ignore[attr-defined]
+
+
+def _is_setup(op: Operation) -> bool:
+    """Whether an op touches no global memory; roles make their barriers before they wait."""
+    if isinstance(op, cute.AllocSmemOp | CreateOp | RoleOp):
+        return True
+    reads_table = any(isinstance(each.type, cute.GroupType) for each in op.operands)
+    return op.has_trait(Pure) and not reads_table
 
 
 def _is_tf32_operand(value: SSAValue) -> bool:

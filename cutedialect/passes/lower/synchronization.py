@@ -62,6 +62,7 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     tensor_memory.begin(self, roles)
     initialize(self.context, list(self.rings.values()), used)
     tensor_memory.ready(self)
+    self.context.wait_for_launch()
     lower_roles(self.context, roles, lambda role: _run_role(self, role))
 
 
