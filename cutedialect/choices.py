@@ -18,7 +18,7 @@ Spills = Literal["refuse", "warn", "allow"]
 
 Roles = Literal["uniform", "specialized", "alternate", "corrected"]
 Scheduler = Literal["single", "persistent", "dynamic", "stream"]
-Reduction = Literal["ordered", "atomic"]
+Reduction = Literal["ordered", "atomic", "cluster"]
 Order = Literal["columns", "snake", "hilbert", "sections"]
 Overlap = Literal["no", "yes", "turns"]
 Loads = Literal["tma", "threads"]

@@ -102,7 +102,8 @@ class Schedule:
     split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
         adds the parts and goes on with the sum.
     reduction: how the parts of a shared tile are added: "ordered", one after the other, so that
-        equal calls give equal bits, or "atomic", as they come.
+        equal calls give equal bits, "atomic", as they come, or "cluster", in order, too: the CTAs
+        that share a tile are a cluster, and send their parts to the shared memory of the first.
     epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
         through shared memory by TMA.
     early_launch: "yes" lets CTAs start while the launch in front of theirs still ends: they make

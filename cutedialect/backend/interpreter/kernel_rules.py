@@ -179,6 +179,33 @@ def _last_arrival(op: cute.LastArrivalOp) -> Step:
     return step
 
 
+@rule(cute.ClusterSumOp)
+def _cluster_sum(op: cute.ClusterSumOp) -> Step:
+    acc, count, result = op.acc, op.count.value.data, op.result
+    # By the cluster and how often it came here: the tiles of the CTAs that are there.
+    sent: dict[tuple[Any, ...], dict[int, np.ndarray]] = {}
+    visits: dict[tuple[int, ...], int] = {}
+
+    def step(cta: Cta) -> Iterator[None]:
+        number = cta.index[0]
+        rank = number % count
+        visits[cta.index] = visit = visits.get(cta.index, 0) + 1
+        parts = sent.setdefault((number // count, visit), {})
+        tile = cta.values[acc]
+        parts[rank] = np.array(tile.read())
+        while rank == 0 and len(parts) < count:
+            yield
+        if rank == 0:
+            total = parts[0]
+            for other in range(1, count):
+                total = total + parts[other]
+            cta.store(tile, total)
+            del sent[number // count, visit]
+        cta.values[result] = np.bool_(rank == 0)
+
+    return step
+
+
 @rule(cute.ClaimOp)
 def _claim(op: cute.ClaimOp) -> Step:
     counter, total, result = op.counter, op.total, op.result
@@ -195,4 +222,4 @@ def _claim(op: cute.ClaimOp) -> Step:
 
 
 # Where another CTA may go on.
-MEETINGS = (cute.LastArrivalOp, cute.ClaimOp)
+MEETINGS = (cute.LastArrivalOp, cute.ClusterSumOp, cute.ClaimOp)

@@ -35,6 +35,7 @@ from cutedialect.dialects.ptx import (
     PrefetchTensorMapOp,
     RegsType,
     SetMaxRegsOp,
+    StAsyncOp,
     Tcgen05CommitOp,
     Tcgen05FenceOp,
     Tcgen05MmaOp,
@@ -143,6 +144,18 @@ def _elect(body: Body, op: ElectOp) -> None:
 def _mapa(body: Body, op: MapaOp) -> None:
     addr, rank = body.register(op.addr), body.values[op.rank]
     body.lines.append(f"\tmapa.shared::cluster.u32 {body.define(op.res)}, {addr}, {rank};")
+
+
+def _st_async(body: Body, op: StAsyncOp) -> None:
+    data, type_ = body.arrays[op.data], op.data.type
+    assert isinstance(type_, RegsType)
+    mnemonic = f"st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.{type_.cls}"
+    barrier = address(body.register(op.barrier), op.at.value.data)
+    for first in range(0, type_.count, 4):
+        offset = op.offset.value.data + first // 4 * op.stride.value.data
+        at = address(body.register(op.addr), offset)
+        values = ", ".join(data[first : first + 4])
+        body.lines.append(f"\t{mnemonic} {at}, {{{values}}}, {barrier};")
 
 
 def _cluster_barrier(body: Body, op: ClusterArriveOp | ClusterWaitOp) -> None:
@@ -375,6 +388,7 @@ ASYNC_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
     CpAsyncMbarrierArriveOp: _cp_async_mbarrier_arrive,
     ElectOp: _elect,
     MapaOp: _mapa,
+    StAsyncOp: _st_async,
     ClusterArriveOp: _cluster_barrier,
     ClusterWaitOp: _cluster_barrier,
     SetMaxRegsOp: _setmaxnreg,

@@ -13,7 +13,7 @@ from xdsl.ir import Dialect
 from cutedialect.dialects.effects import declared
 
 from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
-from .cooperation import ClaimOp, LastArrivalOp
+from .cooperation import ClaimOp, ClusterSumOp, LastArrivalOp
 from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
@@ -103,6 +103,7 @@ Cute = Dialect(
             AssertOp,
             AtomicOp,
             LastArrivalOp,
+            ClusterSumOp,
             ClaimOp,
             WorkspaceOp,
             BarrierOp,
@@ -132,6 +133,7 @@ __all__ = [
     "BarrierOp",
     "BlockIdxOp",
     "ClaimOp",
+    "ClusterSumOp",
     "ComposedLayoutAttr",
     "ComposedLayoutType",
     "ConcatOp",

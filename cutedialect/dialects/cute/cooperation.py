@@ -5,15 +5,22 @@ result knows that the others are done.
 from __future__ import annotations
 
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import IntegerAttr, i1, i32
+from xdsl.dialects.builtin import I64, IntegerAttr, i1, i32
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
 from cutedialect.dialects.effects import ALL, Effects
 
 from .attributes import check
-from .types import MemRefType
+from .types import FragmentType, MemRefType
 
 
 @irdl_op_definition
@@ -55,6 +62,45 @@ class LastArrivalOp(IRDLOperation):
         assert isinstance(type_, MemRefType)
         fits = type_.element == i32 and type_.space == "gmem" and type_.stride == (1,)
         check(fits, f"expected counters of i32 in gmem, one behind the other, got {type_}")
+
+
+@irdl_op_definition
+class ClusterSumOp(IRDLOperation):
+    """Add up the register tiles of `count` CTAs, which are the cluster, in the order of their ranks.
+    The CTA of rank 0 has the sum and gets true; the others' tiles are as before.
+
+    Every CTA of the cluster comes here equally often. The parts travel through distributed shared
+    memory (`st.async`, PTX ISA 9.7.9.12), of which the first CTA has room for `count - 1` tiles.
+
+    Example:
+
+        cute.kernel @k() {
+          %acc = cute.alloc_fragment : !cute.fragment<f32, (64, 8)>
+          %first = cute.cluster_sum %acc of 2 : !cute.fragment<f32, (64, 8)>
+        }
+    """
+
+    name = "cute.cluster_sum"
+    acc = operand_def(FragmentType)
+    count = prop_def(IntegerAttr[I64])
+    result = result_def(i1)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$acc `of` $count attr-dict `:` type($acc)"
+
+    def __init__(self, acc: SSAValue, count: int) -> None:
+        super().__init__(
+            operands=[acc], result_types=[i1], properties={"count": IntegerAttr(count, 64)}
+        )
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.acc,), writes=(self.acc,), meets=ALL, orders=True)
+
+    def verify_(self) -> None:
+        type_ = self.acc.type
+        assert isinstance(type_, FragmentType)
+        check(type_.bits == 32, f"expected a tile with elements of 32 bits, got {type_}")
+        count = self.count.value.data
+        check(count >= 2, f"expected a count of 2 or more, got {count}")
 
 
 @irdl_op_definition

@@ -20,6 +20,7 @@ from .cluster import (
     GriddepWaitOp,
     MapaOp,
     SetMaxRegsOp,
+    StAsyncOp,
 )
 from .control import AgainOp, FailOp, ForOp, IfOp, KernelOp, PrintfOp, RepeatOp, ReturnOp, TrapOp
 from .mbarrier import (
@@ -137,6 +138,7 @@ Ptx = Dialect(
         CpAsyncMbarrierArriveOp,
         ElectOp,
         MapaOp,
+        StAsyncOp,
         ClusterArriveOp,
         ClusterWaitOp,
         SetMaxRegsOp,
@@ -234,6 +236,7 @@ __all__ = [
     "ShflOp",
     "SmemBaseOp",
     "SpecialOp",
+    "StAsyncOp",
     "StMatrixOp",
     "StOp",
     "StScalarOp",

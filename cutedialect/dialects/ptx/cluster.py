@@ -20,8 +20,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
-from .registers import B32, PRED, check
-from .syntax import integer, parse_extra, print_extra
+from .registers import B32, PRED, RegsType, check
+from .syntax import ZERO, integer, parse_extra, print_extra
 
 
 @irdl_op_definition
@@ -67,6 +67,58 @@ class MapaOp(IRDLOperation):
 
     def __init__(self, addr: SSAValue, rank: SSAValue) -> None:
         super().__init__(operands=[addr, rank], result_types=[B32])
+
+
+@irdl_op_definition
+class StAsyncOp(IRDLOperation):
+    """Stores to the shared memory of a CTA of the cluster, four registers each: store i moves the
+    registers from 4 i on to `addr + i stride`, and its bytes count at a barrier there when they have
+    landed (PTX ISA 9.7.9.12). Both addresses are of `shared::cluster`, as `ptx.mapa` makes them.
+
+    Example:
+
+        ptx.kernel @k(%s: b32) attributes {target = "sm_90a", threads = 32 : i32} {
+          %x = ptx.regs : !ptx.regs<f32 x 4>
+          %rank = ptx.imm 0 : b32
+          %there = ptx.mapa %s, %rank
+          ptx.st.async %x [%there + 16], [%there + 8], stride 512 : !ptx.regs<f32 x 4>
+        }
+    """
+
+    name = "ptx.st.async"
+    data = operand_def(RegsType)
+    addr = operand_def(B32)
+    barrier = operand_def(B32)
+    offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    at = prop_def(IntegerAttr[I64], default_value=ZERO)
+    stride = prop_def(IntegerAttr[I64])
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$data `[` $addr (`+` $offset^)? `]` `,` `[` $barrier (`+` $at^)? `]` `,` `stride` $stride "
+        "attr-dict `:` type($data)"
+    )
+
+    def __init__(
+        self, data: SSAValue, addr: SSAValue, barrier: SSAValue, offset: int, at: int, stride: int
+    ) -> None:
+        super().__init__(
+            operands=[data, addr, barrier],
+            properties={
+                "offset": integer(offset),
+                "at": integer(at),
+                "stride": integer(stride),
+            },
+        )
+
+    def verify_(self) -> None:
+        data = self.data.type
+        assert isinstance(data, RegsType)
+        check(data.cls in ("b32", "f32"), f"expected registers of 32 bits, got {data.cls}")
+        check(data.count % 4 == 0, f"expected four registers for each store, got {data.count}")
+        at, offset, stride = (each.value.data for each in (self.at, self.offset, self.stride))
+        check(at % 8 == 0, f"expected a barrier at a multiple of 8 bytes, got {at}")
+        for name, value in (("an offset", offset), ("a stride", stride)):
+            check(value % 16 == 0, f"expected {name} that is a multiple of 16 bytes, got {value}")
 
 
 class ClusterBarrierOp(IRDLOperation):

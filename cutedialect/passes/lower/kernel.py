@@ -14,6 +14,7 @@ from cutedialect.layout import Dyn, flatten
 from cutedialect.passes.tile.streaming import is_streaming
 
 from . import (
+    cluster_sums,
     control,
     cooperation,
     groups,
@@ -45,7 +46,8 @@ _ERASABLE = (
     ptx.GetOp,
 )
 _HANDLERS = (
-    control.HANDLERS
+    cluster_sums.HANDLERS
+    | control.HANDLERS
     | cooperation.HANDLERS
     | groups.HANDLERS
     | synchronization.HANDLERS

@@ -39,6 +39,7 @@ from .scalars import lower_scalar
 from .views import View, memref_view
 
 if TYPE_CHECKING:
+    from .cluster_sums import ClusterSum
     from .joined_tiles import JoinedTile
 
 Handler = Callable[["KernelLowering", Any], None]
@@ -86,6 +87,7 @@ class KernelLowering:
         self.rings: dict[SSAValue, Ring] = {}
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
+        self.sums: dict[cute.ClusterSumOp, ClusterSum] = {}
         # Tensor memory: the first column of each buffer, counted from the kernel's own.
         self.tensor = TensorPlan()
         self.tensor_offsets: dict[SSAValue, int] = {}

@@ -50,8 +50,12 @@ def make_ring(context: Context, op: CreateOp) -> Ring:
     return Ring(op, type_.data, offset, offset + _BARRIER_BYTES * type_.data)
 
 
-def initialize(context: Context, rings: Sequence[Ring], maps: Sequence[SSAValue]) -> None:
-    """One thread makes all barriers, then every thread that may use them knows."""
+def initialize(
+    context: Context, rings: Sequence[Ring], maps: Sequence[SSAValue], others: Sequence[int] = ()
+) -> None:
+    """One thread makes all barriers, then every thread that may use them knows. At the `others`, by
+    their offsets, one thread arrives, maybe of another CTA.
+    """
     builder = context.builder
 
     def make() -> None:
@@ -67,10 +71,12 @@ def initialize(context: Context, rings: Sequence[Ring], maps: Sequence[SSAValue]
             ):
                 for stage in range(ring.stages):
                     builder.emit(ptx.MbarrierInitOp(base, count, first + _BARRIER_BYTES * stage))
+        for offset in others:
+            builder.emit(ptx.MbarrierInitOp(base, 1, offset))
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     context.by_one_thread(make)
-    if any(ring.op.peer_groups or ring.op.is_paired for ring in rings):
+    if others or any(ring.op.peer_groups or ring.op.is_paired for ring in rings):
         # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
         builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
         builder.emit(ptx.ClusterWaitOp("aligned"))

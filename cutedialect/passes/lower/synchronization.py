@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
 
-from . import tensor_memory
+from . import cluster_sums, tensor_memory
 from .lowering import Handler, KernelLowering
 from .rings import (
     acquire,
@@ -60,7 +60,11 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
     self.tensor.group = 2 if any(role.pair is not None for role in roles) else 1
     tensor_memory.begin(self, roles)
-    initialize(self.context, list(self.rings.values()), used)
+    kernel = op.parent_op()
+    assert kernel is not None
+    self.sums = cluster_sums.prepare(self.context, kernel)
+    others = list(cluster_sums.barriers(self.sums))
+    initialize(self.context, list(self.rings.values()), used, others)
     tensor_memory.ready(self)
     self.context.wait_for_launch()
     lower_roles(self.context, roles, lambda role: _run_role(self, role))

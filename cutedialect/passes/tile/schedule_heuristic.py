@@ -39,6 +39,7 @@ from cutedialect.passes.bind.tensor_maps import (
 )
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.tile.split_reduction import shares_in_cluster
 from cutedialect.passes.tile.streaming import residence_of
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule, replace_set
@@ -173,6 +174,9 @@ def _multiplying(
         for once in (False, True)
     )
     meeting = _MEETING_BYTES if _is_chained(gemms) else 0
+    if shares_in_cluster(given):
+        # What the other CTAs send.
+        meeting += ((given.split_k or 1) - 1) * prod(acc.shape) * acc.bits // 8
     if is_tensor:
         meeting += _computed_bytes(gemms)
     # Two buffers of what stays while a loop runs, unless the loop is left with one stage.

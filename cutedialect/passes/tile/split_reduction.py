@@ -10,7 +10,8 @@ order of the parts, and goes on with what follows the loop. No CTA waits for ano
     if last arrival { acc = 0; for j in 0..parts { acc += partials[slot(j)] }; use acc }
 
 With the reduction `atomic` the parts are added in memory as they come, and the last CTA takes the
-sum from there and leaves zeros.
+sum from there and leaves zeros. With `cluster` the CTAs that share a tile are a cluster, the first
+of which gets the parts of the others in its shared memory (`cute.cluster_sum`) and goes on.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
     AtomicOp,
+    ClusterSumOp,
     CopyOp,
     FillOp,
     FragmentType,
@@ -49,6 +51,8 @@ from cutedialect.schedule import Schedule
 _ALIGNMENT = 16
 # Elements that a thread has next to each other where sums are kept.
 _NEIGHBORS = 4
+# Bits of the elements that CTAs of a cluster add up.
+_SUMMED_BITS = 32
 _COUNTERS = MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((Dyn(),), (1,)))
 
 Scalars = Callable[[ScalarBuilder, SSAValue], SSAValue]
@@ -84,6 +88,19 @@ class Reduction:
 def is_shared(schedule: Schedule) -> bool:
     """Whether CTAs share tiles in a schedule."""
     return (schedule.split_k or 1) > 1 or schedule.scheduler == "stream"
+
+
+def cluster_of(schedule: Schedule) -> int:
+    """CTAs of a cluster: those that multicast, or those that share a tile through it."""
+    if shares_in_cluster(schedule):
+        return schedule.split_k or 1
+    cluster = schedule.cluster or (1, 1)
+    return cluster[0] * cluster[1]
+
+
+def shares_in_cluster(schedule: Schedule) -> bool:
+    """Whether the CTAs that share a tile are a cluster."""
+    return schedule.reduction == "cluster" and (schedule.split_k or 1) > 1
 
 
 def reduction_of(kernel: KernelOp) -> Reduction:
@@ -204,6 +221,11 @@ def share_reduction(
     while op is not None and not isinstance(op, scf.YieldOp):
         following.append(op)
         op = op.next_op
+    if shares_in_cluster(schedule):
+        build = ScalarBuilder(InsertPoint.after(loop), loop)
+        body = _when(build, _cluster_sum(build, reduction, schedule), loop, lambda _: None)
+        _move_into(body, following)
+        return
     counters = add_argument(
         kernel,
         _COUNTERS,
@@ -240,7 +262,23 @@ def share_reduction(
             several = inner.insert(arith.CmpiOp(share.parts, inner.constant(1), "sgt")).results[0]
             _when(inner, several, loop, lambda each: _total(each, pairs, share, atomic, loop))
 
-    body = _when(build, last, loop, finish)
+    _move_into(_when(build, last, loop, finish), following)
+
+
+def _cluster_sum(build: ScalarBuilder, reduction: Reduction, schedule: Schedule) -> SSAValue:
+    """The sums of the cluster; whether this CTA has them."""
+    if len(reduction.accumulators) != 1 or _bits(reduction.accumulators[0]) != _SUMMED_BITS:
+        raise PassFailedException(
+            reduction.loop,
+            f"expected one accumulator with elements of {_SUMMED_BITS} bits with reduction = "
+            "cluster, got others; take ordered",
+        )
+    parts = schedule.split_k or 1
+    return build.insert(ClusterSumOp(reduction.accumulators[0], parts)).results[0]
+
+
+def _move_into(body: Block, following: Sequence[Operation]) -> None:
+    """Put ops in front of the end of a block."""
     ending = body.last_op
     assert ending is not None
     for op in following:
@@ -413,6 +451,12 @@ def _shape(value: SSAValue) -> tuple[int, int]:
     assert isinstance(type_, FragmentType)
     rows, columns = type_.shape
     return rows, columns
+
+
+def _bits(value: SSAValue) -> int:
+    type_ = value.type
+    assert isinstance(type_, FragmentType)
+    return type_.bits
 
 
 def _element(value: SSAValue) -> Attribute:

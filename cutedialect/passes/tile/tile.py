@@ -54,6 +54,7 @@ from cutedialect.passes.tile.cut_tiles import cut_tiles
 from cutedialect.passes.tile.join_tiles import join_tiles
 from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
+from cutedialect.passes.tile.split_reduction import cluster_of, shares_in_cluster
 from cutedialect.passes.tile.streaming import is_streaming
 from cutedialect.passes.tile.tile_scheduler import grid_size, lower_tile_index, tile_index_of
 from cutedialect.schedule import Schedule
@@ -94,9 +95,8 @@ class TilePass(ModulePass):
             threads = 32 * schedule.warps[0] * schedule.warps[1]
             kernel.properties["schedule"] = ScheduleAttr(schedule)
             kernel.properties["threads"] = IntegerAttr(threads, i32)
-            cluster = schedule.cluster or (1, 1)
-            if cluster != (1, 1):
-                kernel.properties["cluster"] = IntegerAttr(cluster[0] * cluster[1], i32)
+            if cluster_of(schedule) > 1:
+                kernel.properties["cluster"] = IntegerAttr(cluster_of(schedule), i32)
             index = tile_index_of(kernel)
             if not hosts:
                 _write_launch(op, kernel, index, schedule, threads)
@@ -158,11 +158,30 @@ def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
         raise PassFailedException(
             kernel, f"expected a cluster of at most {most} CTAs on {arch}, got {cluster}"
         )
+    if shares_in_cluster(schedule):
+        _check_sharing(kernel, schedule, most)
     if schedule.epilogue == "tma" and schedule.roles == "uniform":
         raise PassFailedException(
             kernel,
             "expected the role plan specialized or alternate with epilogue = tma, got uniform on "
             f"{arch}; take epilogue = smem",
+        )
+
+
+def _check_sharing(kernel: KernelOp, schedule: Schedule, most: int) -> None:
+    """CTAs that share tiles through a cluster."""
+    wrong = None
+    if (schedule.split_k or 1) > most:
+        wrong = f"split_k of at most {most}", schedule.split_k
+    elif schedule.cluster not in (None, (1, 1)):
+        wrong = "cluster = (1,1)", schedule.cluster
+    elif schedule.scheduler not in ("single", "persistent"):
+        wrong = "the scheduler single or persistent", schedule.scheduler
+    elif schedule.roles != "specialized":
+        wrong = "roles = specialized", schedule.roles
+    if wrong is not None:
+        raise PassFailedException(
+            kernel, f"expected {wrong[0]} with reduction = cluster, got {wrong[1]}; take ordered"
         )
 
 

@@ -43,6 +43,7 @@ from cutedialect.passes.tile.split_reduction import (
     is_shared,
     reduction_of,
     share_reduction,
+    shares_in_cluster,
 )
 from cutedialect.passes.tile.work_loops import claim_loop, work_loop
 from cutedialect.schedule import Schedule
@@ -155,7 +156,9 @@ def grid_size(
         total = _last(build, build.insert(TileOffsetsOp(memref, tile, cluster)).results[0])
     else:
         total = _product(build, count_blocks(build, memref, tile, cluster))
-    if schedule.scheduler != "stream" and (schedule.split_k or 1) > 1:
+    if shares_in_cluster(schedule):
+        ctas = schedule.split_k or 1
+    elif schedule.scheduler != "stream" and (schedule.split_k or 1) > 1:
         total = build.binary(arith.MuliOp, total, build.constant(schedule.split_k or 1))
     size = build.constant(ctas) if ctas > 1 else None
     if schedule.scheduler in ("persistent", "dynamic", "stream"):
