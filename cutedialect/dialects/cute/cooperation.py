@@ -75,8 +75,8 @@ class ClusterSumOp(IRDLOperation):
     Example:
 
         cute.kernel @k() {
-          %acc = cute.alloc_fragment : !cute.fragment<f32, (64, 8)>
-          %first = cute.cluster_sum %acc of 2 : !cute.fragment<f32, (64, 8)>
+          %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,8)">
+          %first = cute.cluster_sum %acc of 2 : !cute.fragment<f32, "(64,8)">
         }
     """
 

@@ -94,7 +94,7 @@ class StAsyncOp(IRDLOperation):
     stride = prop_def(IntegerAttr[I64])
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$data `[` $addr (`+` $offset^)? `]` `,` `[` $barrier (`+` $at^)? `]` `,` `stride` $stride "
+        "$data ` ` `[` $addr (`+` $offset^)? `]` `,` `[` $barrier (`+` $at^)? `]` `,` `stride` $stride "
         "attr-dict `:` type($data)"
     )
 

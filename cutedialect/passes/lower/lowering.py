@@ -206,7 +206,7 @@ def integers(array: DenseArrayBase) -> tuple[int, ...]:
 
 def _is_setup(op: Operation) -> bool:
     """Whether an op touches no global memory; roles make their barriers before they wait."""
-    if isinstance(op, cute.AllocSmemOp | CreateOp | RoleOp):
+    if isinstance(op, cute.AllocSmemOp | cute.AllocTmemOp | CreateOp | RoleOp):
         return True
     reads_table = any(isinstance(each.type, cute.GroupType) for each in op.operands)
     return op.has_trait(Pure) and not reads_table

@@ -209,6 +209,19 @@ def test_a_load_that_signals_the_other_cta_of_a_pair(body):
     assert ".multicast::cluster.cta_group::2 [%r0]" in made[-1]
 
 
+def test_asynchronous_stores_of_four_registers_each(body):
+    ops = """
+    %x = ptx.regs : !ptx.regs<f32 x 8>
+    %there = ptx.mapa %s, %r
+    ptx.st.async %x [%there + 32], [%there + 8], stride 512 : !ptx.regs<f32 x 8>
+    """
+    store = "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32"
+    assert body(ops, "%s: b32, %r: b32", "sm_90a")[1:] == [
+        f"{store} [%r2+32], {{%f0, %f1, %f2, %f3}}, [%r2+8];",
+        f"{store} [%r2+544], {{%f4, %f5, %f6, %f7}}, [%r2+8];",
+    ]
+
+
 def test_elect_and_mapa(body):
     assert body("%p = ptx.elect\n%there = ptx.mapa %s, %x", "%s: b32, %x: b32", "sm_90a") == [
         "elect.sync _|%p0, 0xffffffff;",

@@ -144,6 +144,8 @@ class FakeLibrary:
         self.context = CONTEXT
         self.calls: list[tuple[Any, ...]] = []
         self.launches: list[dict[str, Any]] = []
+        # Of each launch, the numbers and first values of its attributes.
+        self.attributes: list[list[tuple[int, int]]] = []
         # (the stream that waits, the stream that it waits for)
         self.waits: list[tuple[int, int]] = []
         self.capturing = 0
@@ -356,6 +358,8 @@ class FakeLibrary:
                 "bytes": data,
             }
         )
+        attributes = [given.attributes[at] for at in range(given.count)]
+        self.attributes.append([(each.id, each.extents[0]) for each in attributes])
         if name in self.effects:
             self.effects[name](tuple(given.grid), data)
         return 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -572,6 +573,17 @@ def test_a_launch_that_the_driver_refuses_is_an_error_and_the_next_one_works(
     cuda.launch_status = 0
     kernel.launch(device_array(0x2000, (5, 132)))
     assert cuda.launches[-1]["bytes"][0] == map_bytes(0x2000)
+
+
+def test_a_kernel_that_waits_by_itself_may_start_early(
+    device_array: Any, cuda: Any, scale: CompiledProgram
+) -> None:
+    waits = scale.ptx.replace("ret;", "griddepcontrol.wait;\n ret;", 1)
+    assert waits != scale.ptx
+    for ptx in (scale.ptx, waits):
+        Kernel(replace(scale, ptx=ptx)).launch(device_array(0x1000, (5, 132)), 1.0)
+    # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    assert cuda.attributes == [[], [(6, 1)]]
 
 
 def test_a_prepared_call_is_repeated_with_its_own_arrays(

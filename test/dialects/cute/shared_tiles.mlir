@@ -11,6 +11,18 @@ cute.kernel @k(%counters: !cute.memref<i32, gmem, align<16>, "(?):(1)">, %i: i32
 
 // -----
 
+// cute.cluster_sum
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,8)">
+// CHECK-NEXT:   %first = cute.cluster_sum %acc of 2 : !cute.fragment<f32, "(64,8)">
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,8)">
+  %first = cute.cluster_sum %acc of 2 : !cute.fragment<f32, "(64,8)">
+}
+
+// -----
+
 // cute.workspace
 // CHECK: func.func @launch(%n: i32) {
 // CHECK-NEXT:   %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">

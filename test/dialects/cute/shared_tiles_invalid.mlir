@@ -7,6 +7,22 @@ cute.kernel @counters_of_floats(%counters: !cute.memref<f32, gmem, align<16>, "(
 
 // -----
 
+cute.kernel @sums_of_halves() {
+  %acc = cute.alloc_fragment : !cute.fragment<f16, "(64,8)">
+  // expected-error @+1 {{expected a tile with elements of 32 bits, got !cute.fragment<f16}}
+  %first = cute.cluster_sum %acc of 2 : !cute.fragment<f16, "(64,8)">
+}
+
+// -----
+
+cute.kernel @a_sum_of_one() {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,8)">
+  // expected-error @+1 {{expected a count of 2 or more, got 1}}
+  %first = cute.cluster_sum %acc of 1 : !cute.fragment<f32, "(64,8)">
+}
+
+// -----
+
 func.func @workspace_of_a_number(%n: i32) {
   // expected-error @+1 {{expected a memref, got i32}}
   %w = cute.workspace(%n) : i32

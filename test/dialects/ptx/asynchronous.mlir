@@ -173,6 +173,18 @@ ptx.kernel @k() attributes {
 
 // -----
 
+// ptx.st.async
+// CHECK: ptx.kernel @k(%s: b32) attributes{target = "sm_90a", threads = 32 : i32} {
+// CHECK-NEXT:   %x = ptx.regs : !ptx.regs<f32 x 8>
+// CHECK-NEXT:   ptx.st.async %x [%s + 16], [%s + 8], stride 512 : !ptx.regs<f32 x 8>
+// CHECK-NEXT: }
+ptx.kernel @k(%s: b32) attributes {target = "sm_90a", threads = 32 : i32} {
+  %x = ptx.regs : !ptx.regs<f32 x 8>
+  ptx.st.async %x [%s + 16], [%s + 8], stride 512 : !ptx.regs<f32 x 8>
+}
+
+// -----
+
 // ptx.griddepcontrol.wait
 // CHECK: ptx.kernel @k() attributes{target = "sm_90a", threads = 32 : i32} {
 // CHECK-NEXT:   ptx.griddepcontrol.wait

@@ -1,0 +1,118 @@
+"""Tiles that the CTAs of a cluster share along K, in distributed shared memory: exact on integers,
+with as many tiles for each cluster as come, and refused where a schedule has no room for it.
+"""
+
+from functools import partial
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend import emulator
+
+SHARED = "roles = specialized, reduction = cluster"
+RNG = np.random.default_rng(22)
+STEP = 64
+STAGES = 3
+
+
+def operands(m, n, k, dtype=np.float16):
+    a, b = (RNG.integers(-2, 3, shape).astype(dtype) for shape in ((m, k), (n, k)))
+    return a, b.T
+
+
+def product(a, b):
+    return np.matmul(a.astype(np.float64), b.astype(np.float64))
+
+
+def gemm(a, b, schedule, backend="emulator", **options):
+    return cute.gemm(a, b, arch="sm_90a", schedule=schedule, backend=backend, **options)
+
+
+@pytest.mark.parametrize(
+    ("steps", "backend"),
+    [
+        (0, "interpreter"),
+        (STAGES, "emulator"),
+        (2 * STAGES + 1, "interpreter"),
+        *[
+            pytest.param(steps, "emulator", marks=pytest.mark.long)
+            for steps in (0, 1, STAGES - 1, STAGES + 1, 2 * STAGES + 1)
+        ],
+    ],
+)
+def test_sums_are_exact_for_any_number_of_steps(steps, backend):
+    parts, n = int(RNG.integers(2, 5)), int(RNG.integers(1, 9)) * 8
+    m, k = int(RNG.integers(1, 300)), max(0, steps * STEP - int(RNG.integers(0, 8)) * 8)
+    a, b = operands(m, n, k)
+    schedule = f"tile = (64,{n},{STEP}), stages = {STAGES}, split_k = {parts}, {SHARED}"
+    made = gemm(a, b, schedule, backend, out_dtype="f32")
+    np.testing.assert_array_equal(made, product(a, b))
+
+
+@pytest.mark.parametrize(
+    ("tile", "parts", "more"),
+    [
+        ("(128,32,64)", 3, "early_launch = yes"),
+        pytest.param("(64,8,128)", 8, "swap_ab = yes", marks=pytest.mark.long),
+        pytest.param("(128,96,64)", 2, "scheduler = single", marks=pytest.mark.long),
+        pytest.param("(192,64,64)", 3, "early_launch = yes", marks=pytest.mark.long),
+        pytest.param("(128,128,64)", 4, "epilogue = direct", marks=pytest.mark.long),
+    ],
+)
+def test_tiles_and_what_follows_the_product(tile, parts, more):
+    m, n, k = (int(each) for each in RNG.integers(1, 40, 3) * 8)
+    a, b = operands(m, n, 3 * k)
+    c, bias = (RNG.integers(-2, 3, shape).astype(np.float16) for shape in ((m, n), (n,)))
+    aux = np.full((m, n), np.nan, np.float32)
+    made = gemm(
+        a, b, f"tile = {tile}, split_k = {parts}, {more}, {SHARED}", out_dtype="f32", c=c,
+        alpha=2.0, beta=-1.0, bias=bias, activation="relu", aux=aux,
+    )  # fmt: skip
+    wanted = 2 * product(a, b) - c + bias
+    np.testing.assert_array_equal(aux, wanted)
+    np.testing.assert_array_equal(made, np.maximum(wanted, 0))
+
+
+@pytest.mark.long
+def test_integers_and_batches():
+    a, b = operands(72, 136, 400, np.int8)
+    made = gemm(a, b, f"tile = (64,64,128), split_k = 3, {SHARED}")
+    np.testing.assert_array_equal(made, product(a, b))
+    a, b = (x.astype(np.float32).astype(ml_dtypes.float8_e4m3fn) for x in (a, b))
+    made = gemm(a, b, f"tile = (64,64,128), split_k = 3, {SHARED}", out_dtype="f32")
+    np.testing.assert_array_equal(made, product(a, b))
+    a = RNG.integers(-2, 3, (3, 72, 328)).astype(np.float16)
+    b = RNG.integers(-2, 3, (3, 328, 40)).astype(np.float16)
+    made = gemm(a, b, f"tile = (64,64,64), split_k = 2, {SHARED}", out_dtype="f32")
+    np.testing.assert_array_equal(made, product(a, b))
+
+
+@pytest.mark.long
+def test_parts_are_added_in_order_whatever_comes_first(monkeypatch):
+    a, b = (RNG.standard_normal((72, 520)).astype(np.float16) for _ in range(2))
+    launch, found = emulator.launch, set()
+    for seed in (0, 1, 2):
+        monkeypatch.setattr(emulator, "launch", partial(launch, seed=seed))
+        made = gemm(a, b.T, f"tile = (64,64,64), split_k = 3, {SHARED}", out_dtype="f32")
+        found.add(made.tobytes())
+    assert len(found) == 1
+    ordered = gemm(a, b.T, "tile = (64,64,64), split_k = 3, roles = specialized", out_dtype="f32")
+    assert ordered.tobytes() in found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        ("split_k = 17, roles = specialized", "expected split_k of at most 16 with"),
+        ("split_k = 2, cluster = (2,1), roles = specialized", r"expected cluster = \(1,1\) with"),
+        ("split_k = 2, scheduler = dynamic, roles = specialized", "expected the scheduler single"),
+        ("split_k = 2, roles = alternate", "expected roles = specialized with"),
+        ("split_k = 2, roles = uniform", "expected roles = specialized with"),
+    ],
+)
+def test_other_schedules_are_refused(schedule, message):
+    a, b = operands(64, 64, 256)
+    with pytest.raises(cute.CompileError, match=message):
+        gemm(a, b, f"tile = (64,64,64), {schedule}, reduction = cluster")
