@@ -78,13 +78,14 @@ _LEAST_LINE = 256
 @dataclass
 class _Store:
     """One store of a group: where its columns are staged, and the tensor map; none for a store
-    straight from registers.
+    from registers, to which columns may come back in another order.
     """
 
     op: CopyOp
     staged: SSAValue | None = None
     described: SSAValue | None = None
     atom: Attribute | None = None
+    is_reordered: bool = False
 
     @property
     def type(self) -> FragmentType:
@@ -127,7 +128,7 @@ class ResultStores:
     def _bind_group(self, ops: Sequence[CopyOp]) -> None:
         schedule = self.binding.schedule
         in_columns = schedule.epilogue == "tma" or (
-            schedule.epilogue == "direct"
+            schedule.epilogue in ("direct", "smem")
             and (self.binding.is_specialized or self._follows_reduction(ops))
         )
         is_masked = any(op.mask is not None for op in ops)
@@ -200,7 +201,10 @@ class ResultStores:
             assert isinstance(destination, MemRefType)
             if store.described is None and (
                 reduction_of(store.op) is not None
-                or _share(store.type, store.type.tv, destination) < _MIN_SECTOR_EFFICIENCY
+                or (
+                    not store.is_reordered
+                    and _share(store.type, store.type.tv, destination) < _MIN_SECTOR_EFFICIENCY
+                )
             ):
                 return False
         for op in _in_order(pieces.cut):
@@ -278,6 +282,8 @@ class ResultStores:
         destination = op.destination.type
         assert isinstance(destination, MemRefType)
         contiguous = contiguous_mode(destination)
+        if binding.schedule.epilogue == "smem" and contiguous == 1:
+            store.is_reordered = True
         if contiguous is None or binding.schedule.epilogue != "tma" or is_exception(op):
             return
         if root_of(op.destination) in binding.dependences.tensors:
@@ -317,6 +323,9 @@ class ResultStores:
             return
         to = self._destination(store, pieces, first)
         assert isinstance(to.type, MemRefType)
+        if store.is_reordered:
+            wanted = coalesced_for(to.type, self.binding.threads, self.binding.grid)
+            piece = self.binding.converted(piece, wanted, pieces.before, is_stored=True)
         atom = UniversalCopyType.get(store.type.element, vector_bytes(to.type) * 8)
         self._insert(pieces, CopyOp(piece, to, atom=atom))
 
