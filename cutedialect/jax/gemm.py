@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax  # pyright: ignore[reportMissingImports]
 import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
-from cutedialect.choices import Activation, Arch, Backend
+from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.frontend.dtypes import as_dtype, bf16, f16, f32, f64
 from cutedialect.frontend.gemm import gemm as direct_gemm
 from cutedialect.frontend.gemm import result_dtype
@@ -52,10 +52,15 @@ class Options(NamedTuple):
     arch: Arch | None = None
     schedule: str | None = None
     backend: Backend = "auto"
+    precision: Precision | None = None
 
     def keywords(self, scale_a: Any, scale_b: Any) -> dict[str, Any]:
-        """The options of `cute.gemm`; scales that are numbers stand in for arrays."""
+        """The options of `cute.gemm`, or of `cute.grouped_gemm`, which has one precision; scales
+        that are numbers stand in for arrays.
+        """
         given = self._asdict()
+        if self.precision is None:
+            del given["precision"]
         factors = given.pop("factor_a"), given.pop("factor_b")
         for name, scale, factor in zip(
             ("scale_a", "scale_b"), (scale_a, scale_b), factors, strict=True
@@ -78,6 +83,7 @@ def gemm(
     scale_b: jax.Array | float | None = None,
     acc_dtype: object = None,
     fast_accum: bool = True,
+    precision: Precision | None = None,
     out_dtype: object = None,
     arch: Arch | None = None,
     schedule: Schedule | str | None = None,
@@ -85,7 +91,7 @@ def gemm(
 ) -> jax.Array:
     """`cute.gemm` under jit, grad and vmap: activation(alpha A B + beta C + bias) of a (..., M, K)
     and b (..., K, N), with gradients (reverse mode) for a, b, c and bias of f16, bf16, f32 (as
-    tf32) and f64.
+    tf32, or in the `precision` "3xtf32" of the product) and f64.
 
     Arguments and result are those of `cute.gemm`; alpha and beta are numbers known when JAX traces.
     vmap calls the kernel once for each element: batch dimensions of the arguments are one launch.
@@ -99,7 +105,7 @@ def gemm(
     options = Options(
         number(alpha, "alpha"), number(beta, "beta"), factors[0], factors[1], activation,
         dtype_name(acc_dtype, "acc_dtype"), fast_accum, dtype_name(out_dtype, "out_dtype"), arch,
-        schedule_text(schedule), backend,
+        schedule_text(schedule), backend, precision,
     )  # fmt: skip
     given = (
         a, b, c, bias,
@@ -207,7 +213,9 @@ def column_sums(gradient: Any) -> Any:
 def product_gradients(options: Options, a: Any, b: Any, gradient: Any) -> tuple[Any, Any]:
     """dA = G B^T and dB = A^T G of alpha A B; sums over broadcast dimensions are of f32."""
     gradient = gradient.astype(a.dtype)
-    plain = Options(alpha=options.alpha, arch=options.arch, backend=options.backend)
+    plain = Options(
+        alpha=options.alpha, arch=options.arch, backend=options.backend, precision=options.precision
+    )
     of_a = _product(plain, gradient, b.swapaxes(-1, -2), a)
     if b.ndim == 2:  # all rows at once
         rows = prod(a.shape[:-1])

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from cutedialect.choices import Activation, Arch, Backend
+from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.frontend.gemm import gemm as direct_gemm
 from cutedialect.frontend.gemm import result_dtype
 from cutedialect.schedule import Schedule
@@ -35,7 +35,8 @@ _OPERANDS = (
     "Tensor a, Tensor b, Tensor? c=None, Tensor? bias=None, Tensor? scale_a=None, "
     "Tensor? scale_b=None, float? factor_a=None, float? factor_b=None, float alpha=1.0, "
     "float beta=0.0, str? activation=None, ScalarType? acc_dtype=None, bool fast_accum=True, "
-    "ScalarType? out_dtype=None, str? arch=None, str? schedule=None, str backend='auto'"
+    "ScalarType? out_dtype=None, str? arch=None, str? schedule=None, str backend='auto', "
+    "str? precision=None"
 )
 _CASTS = ("a", "b", "c", "bias")
 # Activations whose derivative is known from the result; others need what stands before them.
@@ -56,6 +57,7 @@ def gemm(
     scale_b: torch.Tensor | float | None = None,
     acc_dtype: object = None,
     fast_accum: bool = True,
+    precision: Precision | None = None,
     aux: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
     out_dtype: object = None,
@@ -64,7 +66,8 @@ def gemm(
     backend: Backend = "auto",
 ) -> torch.Tensor:
     """`cute.gemm` as torch sees it: activation(alpha A B + beta C + bias) of a (..., M, K) and
-    b (..., K, N), with gradients for a, b, c and bias of f16, bf16, f32 (as tf32) and f64.
+    b (..., K, N), with gradients for a, b, c and bias of f16, bf16, f32 (as tf32, or in the
+    `precision` "3xtf32" of the product) and f64.
 
     Arguments and result are those of `cute.gemm`, on torch's current stream. A backward computes
     its products in the operands' element type, sums over broadcast dimensions in f32. Where a
@@ -81,8 +84,9 @@ def gemm(
         check_deterministic(text)
         return direct_gemm(
             a, b, c=c, alpha=alpha, beta=beta, bias=bias, activation=activation,
-            scale_a=scale_a, scale_b=scale_b, acc_dtype=acc_dtype, fast_accum=fast_accum, aux=aux,
-            out=out, out_dtype=out_dtype, arch=arch, schedule=schedule, backend=backend,
+            scale_a=scale_a, scale_b=scale_b, acc_dtype=acc_dtype, fast_accum=fast_accum,
+            precision=precision, aux=aux, out=out, out_dtype=out_dtype, arch=arch,
+            schedule=schedule, backend=backend,
         )  # fmt: skip
     if activation is not None and not isinstance(activation, str):
         raise TypeError(
@@ -94,7 +98,7 @@ def gemm(
     options = (
         c, bias, tensor_a, tensor_b, factor_a, factor_b, float(alpha), float(beta), activation,
         torch_dtype(acc_dtype, "acc_dtype"), fast_accum, torch_dtype(out_dtype, "out_dtype"), arch,
-        text, backend,
+        text, backend, precision,
     )  # fmt: skip
     check_forward_mode((a, b, c, bias))
     operators = torch.ops.cutedialect
@@ -129,15 +133,16 @@ def _run(
     factor_a: float | None = None, factor_b: float | None = None, alpha: float = 1.0,
     beta: float = 0.0, activation: Activation | None = None, acc_dtype: Any = None,
     fast_accum: bool = True, out_dtype: Any = None, arch: Arch | None = None,
-    schedule: str | None = None, backend: Backend = "auto", *, out: Any = None, aux: Any = None,
+    schedule: str | None = None, backend: Backend = "auto", precision: Precision | None = None,
+    *, out: Any = None, aux: Any = None,
 ) -> Any:  # fmt: skip
     check_deterministic(schedule)
     return direct_gemm(
         a, b, c=c, alpha=alpha, beta=beta, bias=bias, activation=activation,
         scale_a=factor_a if scale_a is None else scale_a,
         scale_b=factor_b if scale_b is None else scale_b,
-        acc_dtype=acc_dtype, fast_accum=fast_accum, aux=aux, out=out, out_dtype=out_dtype,
-        arch=arch, schedule=schedule, backend=backend,
+        acc_dtype=acc_dtype, fast_accum=fast_accum, precision=precision, aux=aux, out=out,
+        out_dtype=out_dtype, arch=arch, schedule=schedule, backend=backend,
     )  # fmt: skip
 
 
@@ -226,7 +231,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], before_or_after: Any) -> None:
     """What a backward needs: operands, the activation with what its derivative is taken of."""
     a, b, c, bias = inputs[:4]
     ctx.alpha, ctx.beta, ctx.activation = inputs[8:11]
-    ctx.arch, ctx.backend = inputs[14], inputs[16]
+    ctx.arch, ctx.backend, ctx.precision = inputs[14], inputs[16], inputs[17]
     ctx.c = None if c is None else (c.shape, c.dtype)
     ctx.bias = None if bias is None else bias.dtype
     ctx.save_for_backward(a, b, before_or_after)
@@ -274,9 +279,10 @@ def _operand_gradients(ctx: Any, a: Any, b: Any, gradient: Any) -> tuple[Any, ..
     if wants[3] and ctx.bias is not None:
         of_bias = gradient.sum(tuple(range(gradient.dim() - 1))).to(ctx.bias)
     of_a, of_b = product_gradients(
-        a, b, gradient, wants[0], wants[1], alpha=ctx.alpha, arch=ctx.arch, backend=ctx.backend
-    )
-    return (of_a, of_b, of_c, of_bias, *(None,) * 13)
+        a, b, gradient, wants[0], wants[1], alpha=ctx.alpha, arch=ctx.arch, backend=ctx.backend,
+        precision=ctx.precision,
+    )  # fmt: skip
+    return (of_a, of_b, of_c, of_bias, *(None,) * 14)
 
 
 def wanted(ctx: Any) -> tuple[Any, ...]:
@@ -302,12 +308,12 @@ def product_gradients(
     return of_a, of_b
 
 
-def _product(one: Any, other: Any, like: Any, *, alpha: float, arch: Any, backend: Backend) -> Any:
+def _product(one: Any, other: Any, like: Any, *, alpha: float, **options: Any) -> Any:
     """A product in the shape of `like`; sums over dimensions that `like` broadcasts are of f32."""
     batch = torch.broadcast_shapes(one.shape[:-2], other.shape[:-2])
     is_summed = tuple(batch) != tuple(like.shape[:-2])
     dtype = torch.float32 if is_summed and like.dtype != torch.float64 else like.dtype
-    product = gemm(one, other, alpha=alpha, out_dtype=dtype, arch=arch, backend=backend)
+    product = gemm(one, other, alpha=alpha, out_dtype=dtype, **options)
     return _summed(product, like.shape).to(like.dtype)
 
 

@@ -316,3 +316,23 @@ def test_a_tangent_is_refused_by_the_operator():
 def test_a_trace_records_the_operator():
     traced = torch.jit.trace(lambda a: ct.gemm(a, B), (A,))
     torch.testing.assert_close(traced(A + 1), ct.gemm(A + 1, B))
+
+
+def test_the_precision_of_products_and_of_their_gradients():
+    """3xtf32 is a thousand times as close as tf32, in eager calls, operators and backwards."""
+    a, b = (drawn(8, 40, dtype=torch.float32, seed=n) for n in (3, 4))
+    wide = [x.double().requires_grad_() for x in (a, b)]
+    want = wide[0] @ wide[1].mT
+    weights = drawn(8, 8, dtype=torch.float32, seed=5)
+    wanted = torch.autograd.grad(want, wide, weights.double())
+    for precision, most in (("tf32", 3e-2), ("3xtf32", 3e-5)):
+        one, other = (x.clone().requires_grad_() for x in (a, b))
+        made = ct.gemm(one, other.mT, precision=precision)
+        found = torch.autograd.grad(made, (one, other), weights)
+        direct = ct.gemm(a, b.mT, precision=precision)
+        for got, exact in zip((made, direct, *found), (want, want, *wanted), strict=True):
+            error = (got.double() - exact).abs().max().item()
+            assert error < most
+            assert precision == "3xtf32" or error > 3e-5
+    with pytest.raises(ValueError, match="precision: expected None, 'tf32' or '3xtf32', got 'iee"):
+        ct.gemm(a, b.mT, precision="ieee")
