@@ -202,7 +202,7 @@ def attention(
     scales = scale_q, scale_k, scale_v
     arrays, factors = split_scales(scales)
     v, columns = columns_of(k, v)
-    key = call_key(
+    key, addresses = call_key(
         (q, k, v, out, lengths, block_table, *arrays, *offsets),
         (*scores, columns, *factors, return_lse, out_dtype, arch, schedule, backend),
     )
@@ -230,7 +230,8 @@ def attention(
             if key is not None:
                 _calls.keep(key, ready)
         try:
-            return ready.run((q, k, v, out), arrays, (lengths, block_table), offsets, stream)
+            keys = lengths, block_table
+            return ready.run((q, k, v, out), arrays, keys, offsets, stream, addresses)
         except CompileError as error:
             # Before the first launch: some assemblers need more registers than others.
             if error.code != SPILL or schedule is not None or spills + 1 == _ATTEMPTS:

@@ -167,19 +167,19 @@ def gemm(
 
         tile_gemm(a, b, acc, atom, negate)
         return None
-    for name, value, instead in (
-        ("atom", atom, "schedule='atom = ...'"),
-        ("negate", negate, "alpha=-1"),
-    ):
-        if value is not None:
-            with explained():
-                raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
-    with explained():
-        splits = check_precision(precision, a) if precision is not None else False
+    if atom is not None or negate is not None:
+        name = "negate" if atom is None else "atom"
+        instead = "alpha=-1" if atom is None else "schedule='atom = ...'"
+        with explained():
+            raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
+    splits = False
+    if precision is not None:
+        with explained():
+            splits = check_precision(precision, a)
     is_scaled = scale_a is not None or scale_b is not None
     if is_scaled:
         alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
-    key = call_key(
+    key, addresses = call_key(
         (a, b, c, bias, out, scale_a, scale_b, aux),
         (
             alpha != 1,
@@ -217,7 +217,7 @@ def gemm(
                 ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
-    return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
+    return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux, addresses)
 
 
 # Calls by what their arguments look like: a warm call checks nothing twice.
@@ -225,12 +225,15 @@ _CALLS_KEPT = 4096
 _calls: Kept[tuple[object, ...], ReadyCall] = Kept(_CALLS_KEPT)
 
 
-def call_key(arrays: Sequence[Any], options: tuple[object, ...]) -> tuple[object, ...] | None:
-    """What of a call decides the kernel and its checks; None for arrays that are checked each
-    time. An option without a hash makes a key without one.
+def call_key(
+    arrays: Sequence[Any], options: tuple[object, ...]
+) -> tuple[tuple[object, ...] | None, Sequence[int | None]]:
+    """What of a call decides the kernel and its checks, and the addresses of the arrays, where they
+    live on a device. No key for arrays that are checked each time; an option without a hash makes
+    one without.
     """
-    looks = array_looks(arrays)
-    return None if looks is None else (*looks, *options)
+    seen = array_looks(arrays)
+    return (None, (None,) * len(arrays)) if seen is None else ((*seen[0], *options), seen[1])
 
 
 def compile_gemm(

@@ -90,7 +90,7 @@ def grouped_gemm(
         return []
     flat = [array for values in lists.values() if values is not None for array in values]
     given = tuple(values is not None for values in lists.values())
-    key = call_key(flat, (len(as_), given, *options))
+    key, _ = call_key(flat, (len(as_), given, *options))
     ready = _calls.get(key) if key is not None else None
     if ready is None:
         if uses_jax(flat):

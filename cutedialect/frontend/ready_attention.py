@@ -59,8 +59,9 @@ class ReadyAttention:
         keys: tuple[Any, Any],
         offsets: Sequence[Any],
         stream: Any,
+        addresses: Sequence[int | None],
     ) -> Any:
-        """Launch on arrays that look like those of `prepare`."""
+        """Launch on arrays that look like those of `prepare`, at `addresses` in that order."""
         q, k, v, out = arrays
         lse = None
         if stream is None and self.make is not None and self.make_lse is not None:
@@ -72,8 +73,10 @@ class ReadyAttention:
             if self.returns_lse:
                 lse = new_array(q, self.out_shape[:-1], f32.numpy, stream)
         every = (q, k, v, out, lse, *keys, *scales, *offsets)
-        if self.warm is not None and self.warm.run(every, self.warm.prepared.numbers, stream):
-            return (out, lse) if self.returns_lse else out
+        if self.warm is not None:
+            places = (*addresses[: _OUT + 1], None, *addresses[_OUT + 1 :])
+            if self.warm.run(every, places, self.warm.prepared.numbers, stream):
+                return (out, lse) if self.returns_lse else out
         if self.kernel is not None:
             args = self.arguments((q, k, v, out, lse), scales, keys, offsets)
 

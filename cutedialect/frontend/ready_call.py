@@ -67,18 +67,21 @@ class ReadyCall:
         alpha: float,
         beta: float,
         stream: Any,
-        scale_a: Any = None,
-        scale_b: Any = None,
-        aux: Any = None,
+        scale_a: Any,
+        scale_b: Any,
+        aux: Any,
+        addresses: Sequence[int | None],
     ) -> Any:
-        """Launch on arrays that look like those of `prepare`."""
+        """Launch on arrays that look like those of `prepare`, at `addresses` in the order of
+        `_A` to `_AUX`.
+        """
         result = out
         if result is None:
             make = self.make if stream is None else None
             result = self.output(a, stream) if make is None else make(a)
         if self.warm is not None:
             arrays = (a, b, c, bias, result, scale_a, scale_b, aux)
-            if self.warm.run(arrays, self._numbers(alpha, beta), stream):
+            if self.warm.run(arrays, addresses, self._numbers(alpha, beta), stream):
                 return result
         if self.kernel is None:
             return result

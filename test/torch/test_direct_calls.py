@@ -240,13 +240,13 @@ def test_a_warm_call_on_a_device_looks_for_what_torch_records():
     template = SimpleNamespace(run=lambda *given: launches.append(given))
     prepared = SimpleNamespace(template=template, stream=lambda: 7)
     warm = WarmCall(prepared, (0,), lambda array: 64, (), (), None, recording())
-    assert warm.run([A], (), None)
+    assert warm.run([A], [None], (), None)
     assert launches == [((64,), (), 7)]
     with torch.autograd.forward_ad.dual_level():
-        assert not warm.run([A], (), None)
-    torch.jit.trace(lambda a: (warm.run([A], (), None), a)[1], (A,), check_trace=False)
+        assert not warm.run([A], [None], (), None)
+    torch.jit.trace(lambda a: (warm.run([A], [None], (), None), a)[1], (A,), check_trace=False)
     assert len(launches) == 1
-    assert warm.run([A], (), None)
+    assert warm.run([A], [None], (), None)
 
 
 def test_a_device_tensor_without_memory_is_left_to_be_refused():

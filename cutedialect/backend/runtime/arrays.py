@@ -37,15 +37,15 @@ class TensorArgument(NamedTuple):
 
 class Reader(NamedTuple):
     """How arrays of one class are read. `argument` gives all of it, and refuses by ValueError or
-    TypeError what no kernel may touch. `look` is what decides a kernel and its checks: type, shape,
-    strides, place and alignment; `key` with the address everything that a launch depends on. Both
-    are None for an array that has to be read by `argument` each time. `pointer` is the address of
-    an array on a device, None for one of which a launch has to tell its library; there is none for
-    what is no such array.
+    TypeError what no kernel may touch. `look` gives two things at once: what decides a kernel and
+    its checks (type, shape, strides, place and alignment), and the address of an array on a device,
+    None in host memory and for an array of which a launch has to tell its library. `key` is
+    everything that a launch depends on. Both are None for an array that has to be read by
+    `argument` each time. `pointer` is that address alone; there is none for what is no such array.
     """
 
     argument: Callable[[Any], TensorArgument | None]
-    look: Callable[[Any], Any] = lambda value: None
+    look: Callable[[Any], tuple[Any, int | None] | None] = lambda value: None
     key: Callable[[Any], Any] = lambda value: None
     pointer: Callable[[Any], int | None] | None = None
 
@@ -58,21 +58,24 @@ def tensor_argument(value: Any) -> TensorArgument | None:
     return (_READERS.get(type(value)) or _reader(type(value))).argument(value)
 
 
-def array_looks(values: Sequence[Any]) -> list[Any] | None:
-    """The looks of arrays, of which some may be None; None where one has to be checked each
-    time.
+def array_looks(values: Sequence[Any]) -> tuple[list[Any], list[int | None]] | None:
+    """The looks of arrays, of which some may be None, and their addresses, where they live on a
+    device; None where one has to be checked each time.
     """
     looks: list[Any] = []
+    pointers: list[int | None] = []
     for value in values:
         if value is None:
             looks.append(None)
+            pointers.append(None)
             continue
         kind = type(value)
-        look = (_LOOKS.get(kind) or _reader(kind).look)(value)
-        if look is None:
+        seen = (_LOOKS.get(kind) or _reader(kind).look)(value)
+        if seen is None:
             return None
-        looks.append(look)
-    return looks
+        looks.append(seen[0])
+        pointers.append(seen[1])
+    return looks, pointers
 
 
 def call_key(values: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -103,21 +106,23 @@ def launch_look(values: Sequence[Any]) -> Look | None:
     numbers: list[float] = []
     for value in values:
         kind = type(value)
-        reader = _READERS.get(kind) or _reader(kind)
-        if reader.pointer is not None:
-            look, pointer = reader.look(value), reader.pointer(value)
-            if look is None or pointer is None:
+        if kind is float:
+            looks.append(kind)
+            numbers.append(value)
+            continue
+        seen = (_LOOKS.get(kind) or _reader(kind).look)(value)
+        if seen is not None:
+            look, pointer = seen
+            if pointer is None:
                 return None
             looks.append(look)
             pointers.append(pointer)
-        elif kind is float:
-            looks.append(kind)
-            numbers.append(value)
-        else:
-            key = reader.key(value)
-            if key is None:
-                return None
-            looks.append(key)
+            continue
+        reader = _READERS[kind]
+        key = reader.key(value) if reader.pointer is None else None
+        if key is None:
+            return None
+        looks.append(key)
     return tuple(looks), tuple(pointers), tuple(numbers)
 
 
@@ -176,7 +181,9 @@ def _held_look(value: Any) -> Any:
     held = getattr(value, "argument", None)
     if not isinstance(held, TensorArgument):
         return None
-    return type(value), held.shape, held.strides, held.dtype, held.pointer & 15, held.device
+    address = _held_pointer(value)
+    facts = held.shape, held.strides, held.dtype, held.pointer & 15, held.device, address is None
+    return (type(value), *facts), address
 
 
 def _held_key(value: Any) -> Any:
@@ -208,7 +215,10 @@ def _cupy(array: Any) -> TensorArgument:
 
 def _cupy_look(array: Any) -> Any:
     data = array.data
-    return type(array), array.shape, array.strides, array.dtype, data.ptr & 15, data.device_id
+    pointer = data.ptr
+    return (
+        type(array), array.shape, array.strides, array.dtype, pointer & 15, data.device_id,
+    ), pointer  # fmt: skip
 
 
 def _cupy_key(array: Any) -> Any:
@@ -218,7 +228,7 @@ def _cupy_key(array: Any) -> Any:
 
 def _numpy_look(array: np.ndarray) -> Any:
     place = array.ctypes.data & 15, array.flags.writeable
-    return type(array), array.shape, array.strides, array.dtype, place
+    return (type(array), array.shape, array.strides, array.dtype, place), None
 
 
 def _numpy(array: np.ndarray, owner: Any) -> TensorArgument:

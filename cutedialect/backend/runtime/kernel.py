@@ -214,15 +214,17 @@ class Kernel:
             check_modes(args)
         look = launch_look(args)
         key = None if look is None else self._key(look)
-        prepared = None if key is None else self._prepared.get(key)
+        prepared = self._prepared.known(key)
         if check is not None:
             check()
         if prepared is not None:
             assert look is not None
-            self._check_outputs(args)
+            if self._has_outputs:
+                self._check_outputs(args)
             handle = prepared.stream() if stream is None else stream_handle(stream)
             prepared.template.run(look[1], look[2] or prepared.numbers, handle)
-            self._tell_torch(args, stream)
+            if "torch" in sys.modules:
+                self._tell_torch(args, stream)
             return
         bound = self._checker.bind(args)
         self._check_outputs(args)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -92,13 +93,20 @@ class Template:
         if packet is None:
             packet = self._packet(pointers, numbers)
         try:
-            if packet.current_context() == self._context:
-                self._run(packet, numbers, handle)
+            if self._points_elsewhere:
+                with self._in_context(packet):
+                    self._locate(packet, handle)
+                    packet.run(numbers, handle)
             else:
-                with self._driver.on(self.device):
-                    self._run(packet, numbers, handle)
+                packet.run(numbers, handle)
         finally:
             self._free[pointers] = packet
+
+    def _in_context(self, packet: Packet) -> AbstractContextManager[Any]:
+        """The context of the functions as the calling thread's, for what is allocated there."""
+        if packet.current_context() == self._context:
+            return nullcontext()
+        return self._driver.on(self.device)
 
     def _packet(self, pointers: Pointers, numbers: Numbers) -> Packet:
         """A packet for other pointers: a new one, or the one that was used longest ago. In either
@@ -113,18 +121,17 @@ class Template:
                 oldest.move(pointers)
                 return oldest
         first = self._first = self._first or pointers
-        made = Packet(self._driver, self._entries, first, numbers)
+        made = Packet(self._driver, self.device, self._entries, first, numbers)
         if first != pointers:
             made.move(pointers)
         return made
 
-    def _run(self, packet: Packet, numbers: Numbers, handle: int) -> None:
-        if self._points_elsewhere:
-            if self._tables:
-                self._memory.keep_for_graph(self._tables, handle)
-            if self._needs != (0, 0):
-                packet.locate(self._memory.workspaces(self._needs, handle))
-        packet.run(numbers, handle)
+    def _locate(self, packet: Packet, handle: int) -> None:
+        """Keep what a graph under capture points to, and say where workspaces are."""
+        if self._tables:
+            self._memory.keep_for_graph(self._tables, handle)
+        if self._needs != (0, 0):
+            packet.locate(self._memory.workspaces(self._needs, handle))
 
 
 class Packet:
@@ -133,11 +140,12 @@ class Packet:
     def __init__(
         self,
         driver: Driver,
+        device: int,
         entries: Sequence[Entry],
         pointers: Pointers,
         numbers: Numbers,
     ) -> None:
-        self._driver = driver
+        self._driver, self._device = driver, device
         self._pointers, self._numbers = pointers, numbers
         try:
             self._launch_ex = driver.function("cuLaunchKernelEx")
@@ -165,7 +173,9 @@ class Packet:
         self._storage = (ctypes.c_char * (size + _ALIGNMENT))()
         start = ctypes.addressof(self._storage)
         self._base = start + -start % _ALIGNMENT
-        self._launches: list[tuple[LaunchConfig, Any, ctypes.c_void_p, Any]] = []
+        self._configs: list[LaunchConfig] = []
+        # What cuLaunchKernelEx takes for each.
+        self._launches: list[tuple[Any, ctypes.c_void_p, Any, None]] = []
         first = 0
         for entry, (offsets, end) in zip(entries, places, strict=True):
             self._add(entry, first, offsets)
@@ -186,8 +196,9 @@ class Packet:
         )
         addresses = [self._base + first + offset for offset in offsets]
         parameters = (ctypes.c_void_p * max(1, len(addresses)))(*addresses)
+        self._configs.append(config)
         self._launches.append(
-            (config, ctypes.byref(config), ctypes.c_void_p(entry.function), parameters)
+            (ctypes.byref(config), ctypes.c_void_p(entry.function), parameters, None)
         )
 
     def _fill(self, value: Any, pack: Packer, place: int) -> None:
@@ -239,21 +250,36 @@ class Packet:
         self._pointers = pointers
 
     def run(self, numbers: Numbers, handle: int) -> None:
-        """Launch, in the context of the functions."""
+        """Launch. Which context is the calling thread's is asked only where the driver refuses: it
+        launches no function of another one (CUDA_ERROR_INVALID_HANDLE, INVALID_CONTEXT).
+        """
         # 0.0 and -0.0 are equal, and different arguments.
-        if self._floats and (numbers != self._numbers or 0 in numbers):
+        if numbers is not self._numbers and (numbers != self._numbers or 0 in numbers):
             for place, index, pack in self._floats:
                 self._write(place, pack(numbers[index]).tobytes())
             self._numbers = numbers
         if handle != self._handle:
-            for config, _, _, _ in self._launches:
+            for config in self._configs:
                 config.stream = handle
             self._handle = handle
-        launch = self._launch_ex
-        for _, config_ref, function, parameters in self._launches:
-            status = launch(config_ref, function, parameters, None)
+        launch_ex = self._launch_ex
+        for launch in self._launches:
+            status = launch_ex(*launch)
             if status:
-                raise self._driver.error("cuLaunchKernelEx", status)
+                self._launch_in_context(self._launches.index(launch), status)
+                return
+
+    def _launch_in_context(self, first: int, status: int) -> None:
+        """Launch from the refused one on with the context of the functions as the thread's; raises
+        DriverError where it is that already, or that is refused too.
+        """
+        if self.current_context() == self._driver.primary_context(self._device):
+            raise self._driver.error("cuLaunchKernelEx", status)
+        with self._driver.on(self._device):
+            for launch in self._launches[first:]:
+                status = self._launch_ex(*launch)
+                if status:
+                    raise self._driver.error("cuLaunchKernelEx", status)
 
 
 def _places(sizes: Sequence[int]) -> tuple[list[int], int]:

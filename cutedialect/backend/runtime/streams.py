@@ -48,10 +48,15 @@ def current_stream(tensor: TensorArgument | None, device: int) -> Callable[[], i
         # What torch's own generated code calls; it makes no object.
         raw = getattr(sys.modules["torch"]._C, "_cuda_getCurrentRawStream", torch_handle)
         return partial(raw, device)
-    return _cupy_handle
+    cuda: Any = sys.modules.get("cupy.cuda")
+    if cuda is None:
+        return _cupy_handle
+    get_current = cuda.get_current_stream
+    return lambda: get_current().ptr
 
 
 def _cupy_handle() -> int:
+    """CuPy's current stream where it has been imported meanwhile, else the default one."""
     cuda: Any = sys.modules.get("cupy.cuda")
     return 0 if cuda is None else cuda.get_current_stream().ptr
 

@@ -60,9 +60,10 @@ def torch_reader(cls: type) -> Reader:
             dtype = tensor.dtype
             if (tensor.requires_grad and grad_enabled()) or (dtype in parts and tensor.is_neg()):
                 return None
+            address = tensor.data_ptr()
             return (
-                cls, tensor.shape, tensor.stride(), dtype, tensor.data_ptr() & 15, tensor.device,
-            )  # fmt: skip
+                cls, tensor.shape, tensor.stride(), dtype, address & 15, tensor.device,
+            ), address if tensor.is_cuda else None  # fmt: skip
         except RuntimeError:  # no strides, or no memory
             return None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cutedialect.backend.runtime.arrays import launch_look, pointer_reader, tensor_argument
 from cutedialect.backend.runtime.buffers import span_bytes
@@ -17,8 +17,7 @@ from cutedialect.backend.runtime.streams import stream_handle
 from cutedialect.backend.runtime.torch_tensors import is_torch, record_use, recording, version_bump
 
 
-@dataclass(frozen=True, slots=True)
-class Overlap:
+class Overlap(NamedTuple):
     """Two of the addresses of a call, of an array that is written and of another one, with the
     bytes that each array spans. With `may_be_same` they may be equal.
     """
@@ -45,20 +44,27 @@ class WarmCall:
     bump: Callable[[Sequence[Any]], object] | None
     is_recording: Callable[[], bool] | None = None
 
-    def run(self, arrays: Sequence[Any], numbers: tuple[float, ...], stream: Any) -> bool:
+    def run(
+        self,
+        arrays: Sequence[Any],
+        addresses: Sequence[int | None],
+        numbers: tuple[float, ...],
+        stream: Any,
+    ) -> bool:
         """Launch; False, with nothing done, where an output may lie on another array, or torch is
-        at work on more than values.
+        at work on more than values. `addresses` are those of the arrays, None where not yet read.
         """
         if self.is_recording is not None and self.is_recording():
             return False
-        read = self.read
-        pointers: tuple[Any, ...] = tuple([read(arrays[place]) for place in self.places])
-        for each in self.overlaps:
-            one, other = pointers[each.written], pointers[each.other]
+        pointers: tuple[Any, ...] = tuple(
+            [addresses[place] or self.read(arrays[place]) for place in self.places]
+        )
+        for written, beside, written_bytes, beside_bytes, may_be_same in self.overlaps:
+            one, other = pointers[written], pointers[beside]
             if (
-                one < other + each.other_bytes
-                and other < one + each.written_bytes
-                and not (each.may_be_same and one == other)
+                one < other + beside_bytes
+                and other < one + written_bytes
+                and not (may_be_same and one == other)
             ):
                 return False
         prepared = self.prepared

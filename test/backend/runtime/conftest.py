@@ -126,7 +126,12 @@ def own_cache(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"CUTEDIALECT_{name}", raising=False)
 
 
-_NAMES = {1: b"CUDA_ERROR_INVALID_VALUE", 3: b"CUDA_ERROR_NOT_INITIALIZED"}
+_NAMES = {
+    1: b"CUDA_ERROR_INVALID_VALUE",
+    3: b"CUDA_ERROR_NOT_INITIALIZED",
+    201: b"CUDA_ERROR_INVALID_CONTEXT",
+    400: b"CUDA_ERROR_INVALID_HANDLE",
+}
 # The address of a device's primary context; that of a context of somebody else.
 CONTEXT = 0xC000
 FOREIGN = 0xF000
@@ -159,6 +164,8 @@ class FakeLibrary:
         self.launch_status = 0
         self.stream = 77
         self._functions: list[str] = []
+        # The context of each function: a driver launches none of another one.
+        self._contexts: list[int] = []
         self._events: dict[int, int] = {}
         self._pushed: list[int] = []
         # A driver of CUDA 12 or later; tests of an older one delete these.
@@ -237,6 +244,7 @@ class FakeLibrary:
 
     def cuModuleGetFunction(self, function: Any, module: Any, name: bytes) -> int:
         self._functions.append(name.decode())
+        self._contexts.append(self.context)
         function._obj.value = len(self._functions)
         return 0
 
@@ -343,6 +351,8 @@ class FakeLibrary:
     def _launch(self, config: Any, function: Any, parameters: Any, extra: None) -> int:
         if self.launch_status:
             return self.launch_status
+        if self.context != self._contexts[function.value - 1]:
+            return 400 if self.context else 201
         given = config._obj
         name = self._functions[function.value - 1]
         sizes = self.sizes[name]
