@@ -16,6 +16,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation
 from xdsl.traits import MemoryEffect, NoMemoryEffect, Pure, is_side_effect_free
 
+from cutedialect.dialects.walks import walk
+
 
 class Unit(Enum):
     """What executes an op, which says how its reads and writes complete."""
@@ -185,12 +187,12 @@ def written(op: Operation) -> tuple[SSAValue, ...]:
 
 def written_by(*ops: Operation) -> set[SSAValue]:
     """The tiles that ops and those inside of them change."""
-    return {value for op in ops for inner in op.walk() for value in written(inner)}
+    return {value for op in ops for inner in walk(op) for value in written(inner)}
 
 
 def used_by(*ops: Operation) -> set[SSAValue]:
     """The operands of ops and of those inside of them."""
-    return {value for op in ops for inner in op.walk() for value in inner.operands}
+    return {value for op in ops for inner in walk(op) for value in inner.operands}
 
 
 def declared(ops: Iterable[type[IRDLOperation]]) -> list[type[Operation]]:

@@ -33,7 +33,6 @@ from .attention_views import (
     follow_each_other,
 )
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32
-from .gemm import call_key
 from .gemm_operands import Operand, as_operand, check_types, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
@@ -47,6 +46,7 @@ from .library.attention_schedules import (
 )
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
+from .ready_call import call_key
 from .tracebacks import explained
 
 _LOG2_E = math.log2(math.e)

@@ -6,7 +6,8 @@ that the source says it, where there is one.
 from __future__ import annotations
 
 import ast
-import inspect
+import linecache
+from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FrameType
 
@@ -18,32 +19,56 @@ def escape_of(frame: FrameType) -> str | None:
     """The statement that leaves the `with` at a frame's line, as "return at line 7"; None where
     there is none, or no source.
     """
-    for first, last, escape in _withs(frame.f_code):
+    name = frame.f_code.co_filename
+    linecache.checkcache(name)
+    linecache.lazycache(name, frame.f_globals)
+    for first, last, node, shift in _withs(frame.f_code):
         if first <= frame.f_lineno <= last:
-            return escape
+            return _escape(node, shift)
     return None
 
 
 @lru_cache(maxsize=64)
-def _withs(code: CodeType) -> tuple[tuple[int, int, str | None], ...]:
-    """The lines of the heads of `with` statements, the innermost first, and what leaves them."""
-    try:
-        lines, first = inspect.getsourcelines(code)
-        # The line in front lets a function stay as far in as it is.
-        tree = ast.parse(
-            "if True:\n" + "".join(lines) if lines[0][:1].isspace() else "".join(lines)
-        )
-    except (OSError, SyntaxError, TypeError, IndexError):
+def _withs(code: CodeType) -> tuple[tuple[int, int, ast.With, int], ...]:
+    """The lines of the heads of `with` statements, the innermost first, each with its tree and what
+    has to be added to the lines in it.
+    """
+    parsed = _parsed(linecache.getlines(code.co_filename), code.co_firstlineno)
+    if parsed is None:
         return ()
-    shift = first - (2 if lines[0][:1].isspace() else 1)
-    found: list[tuple[int, int, str | None]] = []
+    tree, shift = parsed
+    found: list[tuple[int, int, ast.With, int]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.With):
             last = node.body[0].lineno - 1
-            found.append(
-                (node.lineno + shift, max(node.lineno, last) + shift, _escape(node, shift))
-            )
+            found.append((node.lineno + shift, max(node.lineno, last) + shift, node, shift))
     return tuple(reversed(found))
+
+
+def _parsed(lines: list[str], first: int) -> tuple[ast.AST, int] | None:
+    """The statement that begins at a line, and what has to be added to the lines in its tree.
+
+    It goes on to a line that is no further in. Where it does not end there, as at the bracket that
+    closes its arguments or in a string of many lines, it goes on to the next such line.
+    """
+    if not 0 < first <= len(lines):
+        return None
+    start = lines[first - 1]
+    depth = _depth(start)
+    # The line in front lets a function stay as far in as it is.
+    text, shift = ("if True:\n", first - 2) if depth else ("", first - 1)
+    text += start
+    for line in [*lines[first:], ""]:
+        is_code = line.strip() and not line.lstrip().startswith("#")
+        if not line or (is_code and _depth(line) <= depth):
+            with suppress(SyntaxError):
+                return ast.parse(text), shift
+        text += line
+    return None
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _escape(node: ast.With, shift: int) -> str | None:

@@ -13,7 +13,6 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
-from cutedialect.backend.runtime.arrays import array_looks
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
@@ -45,7 +44,7 @@ from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import Problem, choose_schedule, warpgroups
 from .library.split_gemm import DEPTH
-from .ready_call import ReadyCall
+from .ready_call import ReadyCall, call_key
 from .tracebacks import explained
 
 if TYPE_CHECKING:
@@ -223,17 +222,6 @@ def gemm(
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
 _calls: Kept[tuple[object, ...], ReadyCall] = Kept(_CALLS_KEPT)
-
-
-def call_key(
-    arrays: Sequence[Any], options: tuple[object, ...]
-) -> tuple[tuple[object, ...] | None, Sequence[int | None]]:
-    """What of a call decides the kernel and its checks, and the addresses of the arrays, where they
-    live on a device. No key for arrays that are checked each time; an option without a hash makes
-    one without.
-    """
-    seen = array_looks(arrays)
-    return (None, (None,) * len(arrays)) if seen is None else ((*seen[0], *options), seen[1])
 
 
 def compile_gemm(

@@ -23,13 +23,13 @@ from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.schedule import Schedule
 
 from .captured import exact
-from .gemm import GemmCall, call_key
+from .gemm import GemmCall
 from .gemm_operands import as_operand, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import choose_schedule
-from .ready_call import ReadyCall, named_arrays
+from .ready_call import ReadyCall, call_key, named_arrays
 from .tracebacks import concise, explained
 
 

@@ -10,6 +10,8 @@ from functools import lru_cache
 from types import CodeType, FrameType
 
 _JUMPS = {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"}
+# What stands between instructions and does nothing.
+_NOT_AN_INSTRUCTION = {"CACHE", "EXTENDED_ARG"}
 _ENDS = {"RETURN_VALUE", "RETURN_CONST", "RERAISE", "RAISE_VARARGS"}
 
 
@@ -30,11 +32,11 @@ def is_at_loop(frame: FrameType) -> bool:
     """
     if frame.f_code.co_name == "<genexpr>":
         return False
-    instructions = _instructions(frame.f_code)
-    offsets = [each.offset for each in instructions]
-    here = bisect_right(offsets, frame.f_lasti) - 1
-    rest = (each.opname for each in instructions[here + 1 :] if each.opname != "EXTENDED_ARG")
-    return instructions[here].opname == "GET_ITER" and next(rest, "") == "FOR_ITER"
+    # An instruction is two bytes, of which the first says what it does.
+    here, *rest = frame.f_code.co_code[frame.f_lasti :: 2]
+    following = (dis.opname[each] for each in rest)
+    first = next((name for name in following if name not in _NOT_AN_INSTRUCTION), "")
+    return dis.opname[here] == "GET_ITER" and first == "FOR_ITER"
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
+from cutedialect.backend.runtime.arrays import array_looks
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import maker, new_array
 from cutedialect.backend.runtime.warm_call import WarmCall, warm_call
@@ -34,6 +35,17 @@ def named_arrays(
         Named(shown("out"), out, written=True, updates=c if inputs[2] is not None else None),
         Named(shown("aux"), aux, written=True, updates=c if inputs[2] is not None else None),
     ]
+
+
+def call_key(
+    arrays: Sequence[Any], options: tuple[object, ...]
+) -> tuple[tuple[object, ...] | None, Sequence[int | None]]:
+    """What of a call decides the kernel and its checks, and the addresses of the arrays, where they
+    live on a device. No key for arrays that are checked each time; an option without a hash makes
+    one without.
+    """
+    seen = array_looks(arrays)
+    return (None, (None,) * len(arrays)) if seen is None else ((*seen[0], *options), seen[1])
 
 
 @dataclass

@@ -32,6 +32,7 @@ from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import GemmOp, KernelOp, LaunchOp
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.roles.crossing_numbers import cross_numbers
 from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, settle_owners
 from cutedialect.passes.roles.resource_plan import most_accumulators
@@ -111,7 +112,7 @@ class AssignWarpRolesPass(ModulePass):
             rows = (*rows[:-1], replace(rows[-1], teams=instances))
         kinds = {kind for row in rows for kind in row.takes if kind in SLICES}
         slices = {kind: SLICES[kind](kernel) for kind in kinds}
-        for inner in kernel.body.block.walk():
+        for inner in walk(kernel.body.block):
             if touches_tiles(inner):
                 give(next(row.name for row in rows if row.accepts(inner, slices)), inner)
         if len(rows) == 1:
@@ -128,7 +129,7 @@ class AssignWarpRolesPass(ModulePass):
 
 
 def _ops_of(kernel: KernelOp, role: str) -> list[Operation]:
-    return [op for op in kernel.body.block.walk() if role_of(op) == role]
+    return [op for op in walk(kernel.body.block) if role_of(op) == role]
 
 
 def _takes_one_thread(ops: Sequence[Operation]) -> bool:
@@ -149,7 +150,7 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, rows: Sequence[RoleRow], pla
     )
     count = IntegerAttr(threads, i32)
     kernel.properties["threads"] = count
-    for launch in module.walk():
+    for launch in walk(module):
         if isinstance(launch, LaunchOp) and launch.kernel.string_value() == kernel.sym_name.data:
             launch.properties["threads"] = count
 
@@ -249,7 +250,7 @@ def _holds_tiles(op: Operation) -> bool:
 def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> None:
     """Refuse multiplies that a plan with several roles cannot have."""
     teams = {row.name: row.teams for row in rows}
-    for op in kernel.body.block.walk():
+    for op in walk(kernel.body.block):
         if isinstance(op, GemmOp) and isinstance(op.atom, Sm80MmaType):
             raise PassFailedException(
                 op,
@@ -312,7 +313,7 @@ def _check_accumulators(kernel: KernelOp, threads: int, roles: Mapping[str, Role
     role gets.
     """
     entry = _entry_registers(threads, _ctas(kernel))
-    for op in kernel.body.block.walk():
+    for op in walk(kernel.body.block):
         if not isinstance(op, GemmOp) or not isinstance(op.atom, Sm90MmaType):
             continue
         atom = op.atom.entry(None)

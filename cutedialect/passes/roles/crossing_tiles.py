@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.smem_layouts import staging_layout
 from cutedialect.passes.insertion import insert_after, insert_before
 
@@ -49,7 +50,7 @@ def settle_owners(kernel: KernelOp) -> None:
     """Let one role do all that makes or writes a mutable register tile without reading another
     role's: the one that multiplies into it, or that of its first writer.
     """
-    places = {op: at for at, op in enumerate(kernel.walk())}
+    places = {op: at for at, op in enumerate(walk(kernel))}
     for alloc in [op for op in places if isinstance(op, AllocFragmentOp)]:
         users = [use.operation for use in alloc.result.uses]
         writers = [op for op in users if alloc.result in written(op)]
@@ -63,7 +64,7 @@ def settle_owners(kernel: KernelOp) -> None:
 def cross_tiles(kernel: KernelOp) -> None:
     """Bring every register tile to the roles that read it."""
     crossing = _Crossing(kernel)
-    for op in list(kernel.body.block.walk()):
+    for op in list(walk(kernel.body.block)):
         reader = role_of(op)
         if reader is None:
             continue

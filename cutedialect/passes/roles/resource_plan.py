@@ -26,6 +26,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
 )
 from cutedialect.dialects.effects import Unit, effects_of
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.roles.role_plan import is_corrected
 
@@ -94,7 +95,7 @@ def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:
     filled an even number of times.
     """
     steps: dict[AllocSmemOp, int] = {}
-    for op in kernel.body.block.walk():
+    for op in walk(kernel.body.block):
         owner = op.source.owner if isinstance(op, CopyOp) else None
         if isinstance(owner, AllocSmemOp) and effects_of(op).unit is Unit.TMA_STORE:
             steps[owner] = steps.get(owner, 0) + 1
@@ -108,7 +109,7 @@ def most_accumulators(kernel: KernelOp) -> tuple[int, Operation | None]:
     An accumulator lives from its first use to its last one; one that a loop's trips share lives as
     long as the loop. Those in tensor memory take none.
     """
-    places = {op: at for at, op in enumerate(kernel.body.block.walk())}
+    places = {op: at for at, op in enumerate(walk(kernel.body.block))}
     lives: dict[SSAValue, tuple[int, int]] = {}
     gemms = [
         op for op in places if isinstance(op, GemmOp) and isinstance(op.acc.type, FragmentType)
@@ -179,7 +180,7 @@ def _span(op: Operation, value: SSAValue, places: dict[Operation, int]) -> list[
         if isinstance(around, scf.ForOp | scf.WhileOp):
             outer = around
         around = around.parent_op()
-    return [places[outer], max(places[inner] for inner in outer.walk())]
+    return [places[outer], max(places[inner] for inner in walk(outer))]
 
 
 def _registers(value: SSAValue) -> int:

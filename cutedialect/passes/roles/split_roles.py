@@ -16,6 +16,7 @@ from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, MapOp,
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 
 _SHARED = (AllocSmemOp, AllocTmemOp, CreateOp, FenceTensorMapsOp)
@@ -38,7 +39,7 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
             role.registers or None,
             elect=role.elect,
             instances=role.instances,
-            pair=any(map(is_of_pair, body.walk())),
+            pair=any(map(is_of_pair, walk(body))),
         )
         op.location = kernel.location
         made.append(op)
@@ -103,7 +104,7 @@ def _concerns(op: Operation, role: str) -> bool:
     """Whether a role does anything inside of an op."""
     return any(
         isinstance(given := inner.attributes.get("role"), StringAttr) and given.data == role
-        for inner in op.walk()
+        for inner in walk(op)
     )
 
 

@@ -29,6 +29,7 @@ from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, FragmentType, Gem
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWaitOp
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.roles.split_roles import sweep
 from cutedialect.passes.schedule.multiply_chains import TURNS
@@ -49,7 +50,7 @@ _GROUP = 4
 
 def expand_stages(role: RoleOp) -> None:
     """Rewrite the loops of a role whose ops have several stages."""
-    for loop in [op for op in role.walk() if isinstance(op, scf.ForOp) and not op.iter_args]:
+    for loop in [op for op in walk(role) if isinstance(op, scf.ForOp) and not op.iter_args]:
         trip = trip_of(loop, False)
         if any(stage_of(op) for op in trip):
             _check(trip)
@@ -57,7 +58,7 @@ def expand_stages(role: RoleOp) -> None:
         elif _has_order(trip):
             _check(trip)
             _reorder(loop)
-    for op in role.walk():
+    for op in walk(role):
         clear_place(op)
     sweep(role.body.block)
 
@@ -212,7 +213,7 @@ class _Expansion:
         """Whether what comes a trip later asks for the number of its trip."""
         index = self.loop.body.block.args[0]
         return any(
-            index in inner.operands for op in (*self.numbers, *self.late) for inner in op.walk()
+            index in inner.operands for op in (*self.numbers, *self.late) for inner in walk(op)
         )
 
     def _last_index(self, into: Block) -> SSAValue:
@@ -247,7 +248,7 @@ def _issue(op: Operation, trip: Sequence[Operation]) -> Operation:
 
 def take_turns(role: RoleOp) -> None:
     """Let the warpgroups of a role issue the multiplies of a trip one after the other."""
-    loops = [op for op in role.walk() if isinstance(op, scf.ForOp) and TURNS in op.attributes]
+    loops = [op for op in walk(role) if isinstance(op, scf.ForOp) and TURNS in op.attributes]
     for loop in loops:
         loop.attributes.pop(TURNS)
     if len(role.warp_range) // role.teams <= _GROUP:

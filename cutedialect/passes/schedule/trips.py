@@ -21,6 +21,7 @@ from xdsl.ir import Operation, Region, SSAValue
 from cutedialect.dialects.cute import FragmentType, MemRefType, StageOp
 from cutedialect.dialects.effects import is_pure, used_by, written_by
 from cutedialect.dialects.pipeline import IndexOp
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.synchronize.memory_views import root_of
 
 STAGE = "stage"
@@ -79,7 +80,7 @@ def set_place(op: Operation, stage: int, order: int) -> None:
 
 def clear_place(op: Operation) -> None:
     """Let an op, and those inside of it, run where they stand."""
-    for each in op.walk():
+    for each in walk(op):
         each.attributes.pop(STAGE, None)
         each.attributes.pop(ORDER, None)
 
@@ -111,7 +112,7 @@ def producers_of(
     inner, own = set(trip), set(ops)
     found: set[Operation] = set()
     tiles: list[SSAValue] = []
-    pending = [value for op in ops for each in op.walk() for value in each.operands]
+    pending = [value for op in ops for each in walk(op) for value in each.operands]
     while pending:
         value = pending.pop(0)
         made = value.owner
@@ -138,8 +139,10 @@ def order_of(op: Operation) -> int | None:
 
 def _number(op: Operation, name: str) -> int | None:
     """What an op says of itself, or the first op inside of a branch that does."""
-    for each in op.walk() if isinstance(op, scf.IfOp) else (op,):
+    for each in walk(op) if op.regions and isinstance(op, scf.IfOp) else (op,):
         given = each.attributes.get(name)
+        if given is None:
+            continue
         if isinstance(given, IntegerAttr):
             return given.value.data
     return None
@@ -166,11 +169,13 @@ def versions_of(ops: Sequence[Operation]) -> list[SSAValue]:
     late = [op for op in ops if stage_of(op)]
     early = [op for op in ops if not stage_of(op)]
     _, tiles = producers_of(late, ops)
-    read = dict.fromkeys(value for op in late for inner in op.walk() for value in inner.operands)
+    read = dict.fromkeys(value for op in late for inner in walk(op) for value in inner.operands)
+    written_late = written_by(*late)
+    written = {op: written_by(op) for op in early}
     for tile in read:
-        if not isinstance(tile.type, FragmentType) or tile in written_by(*late):
+        if not isinstance(tile.type, FragmentType) or tile in written_late:
             continue
-        writers = [ops.index(op) for op in early if tile in written_by(op)]
+        writers = [ops.index(op) for op in early if tile in written[op]]
         readers = [ops.index(op) for op in late if tile in used_by(op)]
         if tile not in tiles and writers and max(writers) < min(readers):
             tiles.append(tile)
@@ -185,7 +190,7 @@ def wrong_order(ops: Sequence[Operation]) -> tuple[Operation, Operation] | None:
     stands first. Tiles that the trip makes are new in each trip, as are the versions that late ops
     read, so only other tiles from outside of it are edges from one trip to the next.
     """
-    made = {value for op in ops for inner in op.walk() for value in inner.results}
+    made = {value for op in ops for inner in walk(op) for value in inner.results}
     made |= {*versions_of(ops)}
     used = [_touched(op) for op in ops]
     changed = [_roots(written_by(op)) for op in ops]

@@ -46,6 +46,7 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
@@ -151,7 +152,7 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring])
         complete_stores(kernel, part.body.block)
     for ring in rings:
         _insert_ring(kernel, ring, roles, parts, groups)
-    for op in kernel.body.block.walk():
+    for op in walk(kernel.body.block):
         op.attributes.pop(FILLS, None)
         op.attributes.pop(READS, None)
         op.attributes.pop(READS_EARLY, None)
@@ -180,7 +181,7 @@ def _insert_ring(
     released = 1 + sum(extent - 1 for extent, _ in peers)
     filled = _filled(writers, loader.warps)
     sites = reading_sites(reading, number)
-    pairs = any(is_of_pair(op) for site in sites for one in site for op in one.walk())
+    pairs = any(is_of_pair(op) for site in sites for one in site for op in walk(one))
     total = sum(
         buffer_bytes(alloc)
         for alloc, writer in zip(edge.buffers, writers, strict=True)
@@ -218,7 +219,7 @@ def _insert_ring(
         block.insert_op_before(state, block.first_op)
     is_async = any(is_read_by_multiplies(site) for site in sites)
     commits = any(
-        effects_of(each).unit is Unit.TCGEN05 for site in sites for op in site for each in op.walk()
+        effects_of(each).unit is Unit.TCGEN05 for site in sites for op in site for each in walk(op)
     )
     turns: list[tuple[Sequence[Operation], Mapping[SSAValue, SSAValue]]] = []
     for each, other in ring.edges.items():
@@ -246,7 +247,7 @@ def _insert_ring(
 
 def _writers(filling: Block, number: int) -> list[CopyOp]:
     """The copies of a role that fill an edge."""
-    return [op for op in filling.walk() if isinstance(op, CopyOp) and fills(op, number)]
+    return [op for op in walk(filling) if isinstance(op, CopyOp) and fills(op, number)]
 
 
 def _filled(writers: Sequence[CopyOp], warps: int) -> dict[str, int]:

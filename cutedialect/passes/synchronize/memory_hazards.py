@@ -41,6 +41,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import ALL, Unit, effects_of
 from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.synchronize.memory_views import (
     are_apart,
@@ -127,7 +128,7 @@ class MemoryHazards:
         # Buffers that cross roles have rings; those of multiplies of one role do not.
         self.written = {
             root
-            for op in block.walk()
+            for op in walk(block)
             for value in effects_of(op).writes
             if (space := space_of(value)) is not None
             and (not _is_scratch(root := root_of(value)) or shares_storage(root))
@@ -147,7 +148,7 @@ class MemoryHazards:
             if sync.fences:
                 _insert_before(ProxyFenceOp(), op)
             _insert_before(BarrierOp(), op)
-        for op in [each for each in self.block.walk() if isinstance(each, CompleteOp)]:
+        for op in [each for each in walk(self.block) if isinstance(each, CompleteOp)]:
             op.detach()
             op.erase()
 
@@ -341,7 +342,7 @@ class MemoryHazards:
         """Whether something in another trip of a loop conflicts with accesses."""
         return any(
             self._conflict(_Pending(other, carried=loop), access)
-            for inner in loop.walk()
+            for inner in walk(loop)
             if not inner.regions
             for other in self._accesses(inner)
             for access in accesses
@@ -529,7 +530,7 @@ def _constant_trips(loop: Operation) -> int | None:
 
 def _rings(loop: Operation) -> set[SSAValue]:
     """The rings of which a loop's trips use stages in turn."""
-    return {op.source for op in loop.walk() if isinstance(op, StageOp) and AHEAD in op.attributes}
+    return {op.source for op in walk(loop) if isinstance(op, StageOp) and AHEAD in op.attributes}
 
 
 def _threads(op: Operation) -> Layout | None:

@@ -34,14 +34,30 @@ def expression_of(value: SSAValue) -> Expression:
     """What a view or number is made of: equal for two of them that are equal wherever the values
     from outside of pure code are.
     """
+    return _expression(value, {})
+
+
+def _expression(value: SSAValue, known: dict[SSAValue, Expression]) -> Expression:
+    """The expression of a value, where those of some values are known."""
+    found = known.get(value)
+    if found is not None:
+        return found
     owner = value.owner
-    if not isinstance(owner, Operation) or not is_pure(owner) or owner.regions:
-        return value
-    if isinstance(owner, arith.ConstantOp):
-        return owner.value
-    properties = tuple(sorted(owner.properties.items(), key=lambda item: item[0]))
-    operands = tuple(expression_of(operand) for operand in owner.operands)
-    return (owner.name, properties, operands, owner.results.index(value))
+    if not isinstance(owner, Operation) or owner.regions or not is_pure(owner):
+        found = value
+    elif isinstance(owner, arith.ConstantOp):
+        found = owner.value
+    else:
+        properties = tuple(sorted(owner.properties.items(), key=lambda item: item[0]))
+        operands = tuple(_expression(operand, known) for operand in owner.operands)
+        found = (owner.name, properties, operands, owner.results.index(value))
+    known[value] = found
+    return found
+
+
+def _are_equal(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two values have equal expressions, without making those of what they share."""
+    return one is other or expression_of(one) == expression_of(other)
 
 
 def place_in(tile: SSAValue, whole: SSAValue) -> tuple[int, ...] | None:
@@ -95,7 +111,7 @@ def are_apart(one: SSAValue, other: SSAValue, carried: Operation | None) -> bool
     for mine, theirs in zip(*chains, strict=False):
         if _tell_apart(mine, theirs, carried):
             return True
-        if expression_of(mine.results[0]) != expression_of(theirs.results[0]):
+        if not _are_equal(mine.results[0], theirs.results[0]):
             return False
         if carried is not None and varies(mine.results[0], carried):
             return False

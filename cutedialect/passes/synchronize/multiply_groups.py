@@ -25,6 +25,7 @@ from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp,
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import Unit, effects_of, is_pure, written
 from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.synchronize.memory_views import root_of
@@ -71,7 +72,7 @@ def group_multiplies(
     turns in one: each is to be free soon, so its multiplies are a group.
     """
     runs: list[list[GemmOp]] = []
-    for op in part.walk():
+    for op in walk(part):
         if isinstance(op, GemmOp) and is_warpgroup_multiply(op):
             if runs and _follows(runs[-1][-1], op):
                 runs[-1].append(op)
@@ -94,7 +95,7 @@ def group_multiplies(
         found.trailing.add(wait)
     for block, groups in blocks.items():
         _insert_waits(block, groups, found)
-    for op in [each for each in part.walk() if isinstance(each, CompleteOp)]:
+    for op in [each for each in walk(part) if isinstance(each, CompleteOp)]:
         if any(isinstance(tile.type, FragmentType) for tile in op.tiles):
             op.detach()
             op.erase()
@@ -211,7 +212,7 @@ def _needs(op: Operation, group: _Group) -> bool:
     accumulators = {gemm.acc for gemm in group.gemms}
     read = {value for gemm in group.gemms for value in (gemm.a, gemm.b)}
     registers = accumulators | {each for each in read if isinstance(each.type, FragmentType)}
-    for inner in op.walk():
+    for inner in walk(op):
         if is_warpgroup_multiply(inner):
             # Multiplies of one accumulator are done in their order.
             assert isinstance(inner, GemmOp)
@@ -223,7 +224,7 @@ def _needs(op: Operation, group: _Group) -> bool:
         changed = {root_of(value) for value in effects_of(inner).writes if _in_memory(value)}
         if not changed.isdisjoint(root_of(value) for value in read if _in_memory(value)):
             return True
-    return any(is_warpgroup_multiply(inner) for inner in op.walk() if inner is not op)
+    return any(is_warpgroup_multiply(inner) for inner in walk(op) if inner is not op)
 
 
 def _in_memory(value: SSAValue) -> bool:
@@ -241,7 +242,7 @@ def _accumulating_loop(run: Sequence[GemmOp], staged: Mapping[Buffer, int]) -> s
         for use in gemm.acc.uses:
             if use.operation is not gemm and loop.is_ancestor(use.operation):
                 return None
-    others = [op for op in loop.walk() if is_warpgroup_multiply(op) and op not in run]
+    others = [op for op in walk(loop) if is_warpgroup_multiply(op) and op not in run]
     return None if others else loop
 
 

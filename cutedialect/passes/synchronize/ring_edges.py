@@ -23,6 +23,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.effects import RMEM, space_of
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.resource_plan import Buffer, tensor_stages
 from cutedialect.passes.roles.role_plan import MAIN, is_corrected
@@ -55,7 +56,7 @@ class Edge:
 def edges_of(kernel: KernelOp) -> list[Edge]:
     """The edges, in program order of their first writer."""
     edges: list[Edge] = []
-    for writer in [op for op in kernel.body.block.walk() if isinstance(op, CopyOp)]:
+    for writer in [op for op in walk(kernel.body.block) if isinstance(op, CopyOp)]:
         alloc = writer.destination.owner
         if not isinstance(alloc, Buffer):
             continue
@@ -207,7 +208,7 @@ def read_early(op: Operation, numbers: set[int]) -> None:
 def reading_sites(block: Block, number: int, name: str = READS) -> list[list[Operation]]:
     """The ops that read a ring in each place where a trip does, the innermost place first."""
     found: dict[Block, list[Operation]] = {}
-    for op in block.walk():
+    for op in walk(block):
         if number in numbers_of(op, name) and op.parent is not None:
             found.setdefault(op.parent, []).append(op)
     nested = sorted(found, key=lambda each: len([*_around(each)]), reverse=True)

@@ -35,6 +35,7 @@ from cutedialect.dialects.pipeline import (
     RingType,
     StateOp,
 )
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.multiply_pairs import is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
@@ -195,7 +196,7 @@ def _with_views(
     readers: Sequence[Operation], buffers: Mapping[SSAValue, SSAValue]
 ) -> set[Operation]:
     """Ops, those inside of them, and the views of buffers through which they read these."""
-    found = {inner for op in readers for inner in op.walk()}
+    found = {inner for op in readers for inner in walk(op)}
     pending = list(found)
     while pending:
         for value in pending.pop().operands:
@@ -213,5 +214,5 @@ def is_read_by_multiplies(readers: Sequence[Operation]) -> bool:
     return any(
         isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType | Sm100MmaType)
         for reader in readers
-        for op in reader.walk()
+        for op in walk(reader)
     )

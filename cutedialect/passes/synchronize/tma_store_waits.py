@@ -23,6 +23,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     TmaStoreWaitOp,
 )
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 
@@ -151,7 +152,7 @@ def _blocks_of(part: Block) -> list[Block]:
     """The blocks in which tiles are stored by TMA."""
     found = [
         op.parent
-        for op in part.walk()
+        for op in walk(part)
         if isinstance(op, CopyOp) and isinstance(op.atom, TmaStoreType)
     ]
     return list(dict.fromkeys(block for block in found if block is not None))

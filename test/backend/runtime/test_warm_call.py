@@ -5,8 +5,12 @@ like it move addresses. The driver is a stand-in, so what counts is which addres
 from __future__ import annotations
 
 import random
+import sys
+from collections.abc import Callable
 from importlib import import_module
-from types import SimpleNamespace
+from itertools import cycle
+from pathlib import Path
+from types import FrameType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -192,3 +196,35 @@ def test_attention_moves_addresses_too(cuda: Any, checked: list[int], torch: Any
 
 def test_places_cover_all_arrays_of_a_call() -> None:
     assert len(ready_call._INPUTS) + 2 == ready_call._AUX + 1
+
+
+def steps(call: Callable[[], object]) -> int:
+    """The calls of functions of this package in one warm call: host time without a clock."""
+    package = str(Path(cute.__file__).parent)
+    found = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal found
+        found += event == "call" and frame.f_code.co_filename.startswith(package)
+
+    for _ in range(3):
+        call()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def test_a_warm_call_takes_few_steps(cuda: Any, checked: list[int]) -> None:
+    a, b, out = (matrix(0x10000 * each) for each in (1, 2, 3))
+    kernel = cute.compile(cute.gemm, a, b, arch=ARCH)
+    prepared = kernel.prepare(a, b, out, 1.0)
+    assert prepared is not None
+    outs = cycle([out, matrix(0x40000)])
+    # Repeat, the current stream, the template, the packet.
+    assert steps(prepared.repeat) <= 4
+    # Beside these the look at each of three arrays, at the whole, its key, and what is kept.
+    assert steps(lambda: kernel.launch(a, b, next(outs), 1.0)) <= 12
+    assert steps(lambda: cute.gemm(a, b, out=next(outs), arch=ARCH)) <= 15
