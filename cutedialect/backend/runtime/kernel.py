@@ -12,7 +12,7 @@ from functools import cached_property
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cutedialect import environment
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
@@ -30,7 +30,14 @@ from cutedialect.backend.runtime.program import CompiledProgram, assembled, loss
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import GroupParameter, ScalarParameter, Signature
 from cutedialect.backend.runtime.streams import stream_handle
-from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
+from cutedialect.backend.runtime.torch_tensors import (
+    Watch,
+    check_modes,
+    mark_written,
+    opaque,
+    record_use,
+    watch_of,
+)
 from cutedialect.choices import Backend
 from cutedialect.notebook import bundle, folded, table
 from cutedialect.remarks import Remark
@@ -59,6 +66,13 @@ class Resources:
     ops: Mapping[str, int]
 
 
+class _Warm(NamedTuple):
+    """The launch for arrays that look alike, and what torch hears of it where some are its own."""
+
+    prepared: PreparedCall
+    watch: Watch | None
+
+
 class Kernel:
     """A compiled kernel. `stages` gives the IR after each pass and is called at most once, `trace`
     makes the module before the first.
@@ -82,7 +96,7 @@ class Kernel:
             for place in self._written
         )
         self._has_outputs = groups or len(self._written) > 1
-        self._prepared: Kept[tuple[Any, ...], PreparedCall] = Kept(_REMEMBERED)
+        self._prepared: Kept[tuple[Any, ...], _Warm] = Kept(_REMEMBERED)
         # What pointers have to be multiples of, where that is more than a look says.
         self._alignment = _alignment(program.signature)
         self._trace = trace
@@ -210,21 +224,27 @@ class Kernel:
         and hold their results when the call returns. Raises TypeError or ValueError that names the
         argument before anything is touched.
         """
-        if "torch" in sys.modules:
-            check_modes(args)
         look = launch_look(args)
         key = None if look is None else self._key(look)
-        prepared = self._prepared.known(key)
+        kept = self._prepared.known(key)
+        if kept is None:
+            if "torch" in sys.modules:
+                check_modes(args)
+        elif kept.watch is not None and kept.watch.is_recording():
+            check_modes(args)
         if check is not None:
             check()
-        if prepared is not None:
+        if kept is not None:
             assert look is not None
+            prepared, watch = kept
             if self._has_outputs:
                 self._check_outputs(args)
             handle = prepared.stream() if stream is None else stream_handle(stream)
             prepared.template.run(look[1], look[2] or prepared.numbers, handle)
-            if "torch" in sys.modules:
-                self._tell_torch(args, stream)
+            if watch is not None:
+                watch.bump([args[index] for index in self._written])
+                if stream is not None:
+                    record_use(args, stream)
             return
         bound = self._checker.bind(args)
         self._check_outputs(args)
@@ -234,7 +254,8 @@ class Kernel:
             assert look is not None
             # A number of another type than float is part of the key, as it has to be converted.
             if not look[2] or len(look[2]) == len(prepared.numbers):
-                self._prepared.keep(key, prepared)
+                written = [args[index] for index in self._written]
+                self._prepared.keep(key, _Warm(prepared, watch_of(args, written)))
 
     def _check_outputs(self, args: Sequence[Any]) -> None:
         """Refuse memory that the kernel would write as two tensors; an output may be an input."""
@@ -272,8 +293,8 @@ class Kernel:
         look = launch_look(args)
         if look is None:
             return None
-        prepared = self._prepared.get(self._key(look))
-        return None if prepared is None else prepared.like(look[1], look[2])
+        kept = self._prepared.get(self._key(look))
+        return None if kept is None else kept.prepared.like(look[1], look[2])
 
     def raw_module(self) -> Any:
         """The kernels as a `cupy.RawModule` on CuPy's current device, to be launched by hand with

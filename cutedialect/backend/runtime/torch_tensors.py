@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from types import CodeType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cutedialect.backend.runtime.arrays import Reader, TensorArgument, host_view
 from cutedialect.backend.runtime.streams import stream_handle
@@ -210,6 +210,22 @@ def version_bump() -> Callable[[Sequence[Any]], object]:
     # torch's own function asks first whether it was given one tensor or several.
     raw = getattr(torch._C, "_increment_version", None)
     return torch.autograd.graph.increment_version if raw is None else raw
+
+
+class Watch(NamedTuple):
+    """What a warm launch asks torch, and tells it of the tensors that it has written."""
+
+    is_recording: Callable[[], bool]
+    bump: Callable[[Sequence[Any]], object]
+
+
+def watch_of(values: Sequence[Any], written: Sequence[Any]) -> Watch | None:
+    """What launches on values like these have to do with torch; None where none is a tensor of it,
+    lists included.
+    """
+    if "torch" not in sys.modules or not any(map(is_torch, _flat(values))):
+        return None
+    return Watch(recording(), version_bump() if all(map(is_torch, written)) else mark_written)
 
 
 def record_use(values: Sequence[Any], stream: Any) -> None:
