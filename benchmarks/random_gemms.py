@@ -119,7 +119,7 @@ def draw(seed: int, number: int, targets: Sequence[str] = TARGETS) -> Problem:
         out,
         sizes,
         one("NT") + one("NT"),
-        None if chance(0.2) else _schedule(one, chance, 32 // np.dtype(types[0]).itemsize),
+        None if chance(0.3) else _schedule(one, chance, 32 // np.dtype(types[0]).itemsize),
         () if is_grouped or chance(0.7) else (int(rng.integers(1, 4)),),
         chance(0.3),
         (int(rng.integers(0, 17)), int(rng.integers(0, 17))) if chance(0.25) else (0, 0),

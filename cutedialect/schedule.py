@@ -154,6 +154,11 @@ class Schedule:
         return self.roles not in (None, "uniform")
 
     @property
+    def leaves_multiplies(self) -> bool:
+        """Whether the atom, the warps, and how operands come are left open."""
+        return all(each is None for each in (self.atom, self.warps, self.loads, self.roles))
+
+    @property
     def overlaps_multiplies(self) -> bool:
         """Whether a multiply of another's result works one trip later."""
         return self.overlap in ("yes", "turns")

@@ -33,7 +33,8 @@ from .gemm_operands import (
     broadcast,
     check_precision,
     check_types,
-    mma_type,
+    has_tcgen05,
+    has_wgmma,
     pitch_of,
     shown,
     transposed,
@@ -44,6 +45,7 @@ from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import Problem, choose_schedule, warpgroups
 from .library.split_gemm import DEPTH
+from .library.tensor_memory_schedules import tensor_schedule
 from .ready_call import ReadyCall, call_key
 from .tracebacks import explained
 
@@ -490,12 +492,17 @@ class GemmCall:
         return TensorSpec(self.out_shape, self.out_dtype, align=align, has_tail=has_tail)
 
     def schedule(self, given: Schedule | None, arch: str) -> Schedule | None:
-        """`given`, on top of what suits the problem where warpgroups multiply."""
-        if not self.takes_wgmma(arch):
-            return given
+        """`given`, on top of what suits the problem where warpgroups or tcgen05 multiply."""
         if given is not None and (given.tile is not None or given.roles == "uniform"):
             return given
-        return choose_schedule(self.problem()).merged(given)
+        if self.takes_wgmma(arch):
+            return choose_schedule(self.problem()).merged(given)
+        return tensor_schedule(self.problem(), given) if self.takes_tcgen05(arch) else given
+
+    def takes_tcgen05(self, arch: str) -> bool:
+        """Whether accumulators are in tensor memory, with the schedules chosen for that."""
+        types = self.a.dtype, self.b.dtype, self.acc_dtype
+        return not (self.promotes or self.splits) and has_tcgen05(*types, arch)
 
     def problem(self, specs: Sequence[TensorSpec] | None = None) -> Problem:
         """What a schedule is chosen for; specs as in `takes_wgmma`."""
@@ -534,19 +541,12 @@ class GemmCall:
 
         specs: what is known of a and b, where it is less than what the arrays tell.
         """
-        from cutedialect.atoms.wgmma_atoms import find_wgmma
-
-        names = [mma_type(each.dtype) for each in (self.a, self.b)]
-        acc = "s32" if self.acc_dtype == i32 else self.acc_dtype.name
-        try:
-            find_wgmma(names[0], names[1], acc, arch)
-        except ValueError:
+        if not has_wgmma(self.a.dtype, self.b.dtype, self.acc_dtype, arch):
             return False
         if self.splits:
             return True
         # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1). Those
-        # of 8 bits become so in shared memory, where threads that bring them there in pieces of
-        # less than 4 bytes have registers for small tiles only.
+        # of 8 bits become so in shared memory; copies of less than 4 bytes leave few registers.
         if self.a.dtype.bits == 16 or not any(self._across_k(specs)):
             return True
         align = min(spec.align for spec in specs or self.specs())

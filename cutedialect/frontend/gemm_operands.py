@@ -5,6 +5,7 @@ them (batched, transposed) as the tile program takes them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,29 @@ def as_operand(value: Any, name: str) -> Operand:
             "contiguous one"
         )
     return Operand(value, name, array.shape, as_dtype(array.dtype, name), array)
+
+
+def multiplied_names(a: DType, b: DType, acc: DType) -> tuple[str, str, str]:
+    """What the registry of atoms calls the types of two operands and of their sums."""
+    return mma_type(a), mma_type(b), "s32" if acc.name == "i32" else acc.name
+
+
+def has_wgmma(a: DType, b: DType, acc: DType, arch: str) -> bool:
+    """Whether a target's warpgroups multiply operands of these types."""
+    from cutedialect.atoms.wgmma_atoms import find_wgmma
+
+    with suppress(ValueError):
+        return bool(find_wgmma(*multiplied_names(a, b, acc), arch))
+    return False
+
+
+def has_tcgen05(a: DType, b: DType, acc: DType, arch: str) -> bool:
+    """Whether a target multiplies operands of these types into sums of 32 bits in tensor memory."""
+    from cutedialect.atoms.tcgen05_atoms import find_tcgen05
+
+    with suppress(ValueError):
+        return acc.bits == 32 and bool(find_tcgen05(*multiplied_names(a, b, acc), arch))
+    return False
 
 
 def refuse_traced(value: Any, name: str) -> None:

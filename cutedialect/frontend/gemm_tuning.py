@@ -28,6 +28,7 @@ from .library.gemm_schedules import (
     gemm_schedules,
     raster_for,
 )
+from .library.tensor_memory_schedules import tensor_schedules
 from .ready_call import ReadyCall
 from .tunable import extent_class, held, tensor_class
 from .tuned_options import Candidate, Options
@@ -103,6 +104,8 @@ class TunableGemm:
         return _program_fingerprint(self._call.activation)
 
     def candidates(self) -> tuple[Schedule | None, ...]:
+        if self._call.takes_tcgen05(self._arch):
+            return None, *tensor_schedules(self._call.problem())
         listed = _specialized if self._call.takes_wgmma(self._arch) else _uniform
         return None, *listed(self._call, self._arch)
 

@@ -148,6 +148,27 @@ def test_more_stages_fit_where_each_cta_has_half_of_b():
         for schedule in ("tile = (128,256,64)", "tile = (128,256,64), cluster = (2,1)")
     ]
     assert stages[1] > stages[0]
+    # And all of them stay: each CTA has 128 rows of A and 128 of B in a stage.
+    kernel = compiled(a, b, schedule="tile = (128,256,64), cluster = (2,1)")
+    rings = re.findall(r"alloc_smem.*?f16, smem.*?,(\d+)\):", kernel.stages["cute-synchronize"])
+    assert str(stages[1]) in rings
+    assert not kernel.remarks
+
+
+def test_large_problems_take_pairs_and_small_ones_the_tiles_that_fill_a_device():
+    large, small = (
+        cute.compile(
+            cute.gemm,
+            cute.TensorSpec((n, n), "bf16"),
+            cute.TensorSpec((n, n), "bf16"),
+            arch="sm_100a",
+            backend="emulator",
+        )
+        for n in (4096, 128)
+    )
+    assert "tcgen05.mma.cta_group::2" in large.ptx
+    assert "tcgen05.mma.cta_group::1" in small.ptx
+    assert not large.remarks
 
 
 # (instruction, the codes of faults, or of notes, one of which is found)

@@ -83,7 +83,7 @@ def room(
         return 0
     stages = dict(staged)
     used = sum(
-        max(buffer_bytes(op), op.bytes) * stages.get(op, 1)
+        (buffer_bytes(op) if is_paired(op) else max(buffer_bytes(op), op.bytes)) * stages.get(op, 1)
         for op in kernel.body.block.ops
         if isinstance(op, AllocSmemOp)
     )

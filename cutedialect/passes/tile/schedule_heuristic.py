@@ -56,6 +56,7 @@ _MOST_COPIED = 64
 _MOST_STAGES = 4
 # A warpgroup multiplies blocks of 64 rows; more stages than this hide no more latency.
 _GROUP_ROWS = 64
+_GROUP_WARPS = 4
 _MOST_RING = 8
 _BARRIER_BYTES = 1024
 # Buffers of what a role computes for the one that multiplies.
@@ -74,6 +75,8 @@ _FEW_MULTIPLIES = 2
 _COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
 # Where two warpgroups add to accumulators in registers, beside a thread that loads boxes of pages.
 _SHARING_REGISTERS = (72, 216)
+# Where one warpgroup reads tensor memory, beside one that copies and a warp that multiplies.
+_READING_REGISTERS = (128, 248)
 # Elements of accumulators that a thread adds to in registers, of a kernel whose threads copy.
 _MOST_SUMMED_WHILE_COPYING = 64
 # And where warps beside the loading one transpose or convert operands in shared memory.
@@ -187,7 +190,10 @@ def _multiplying(
         # Accumulators are not in registers: as many as a kernel starts with suffice everywhere, but
         # where two warpgroups add to some.
         shares = summed and prod(warps) == _MOST_WARPS
-        return plan | ({"registers": _SHARING_REGISTERS} if shares and by_tma else {})
+        if shares and by_tma:
+            return plan | {"registers": _SHARING_REGISTERS}
+        copies = not by_tma and prod(warps) == _GROUP_WARPS and (given.ctas or 1) == 1
+        return plan | ({"registers": _READING_REGISTERS} if copies else {})
     if _is_chained(gemms):
         plan |= {"overlap": "yes", "split_loops": "yes"}
     if (given.ctas or 1) > 1:

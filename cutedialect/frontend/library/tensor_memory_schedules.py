@@ -1,0 +1,141 @@
+"""The schedules from which `cute.gemm` chooses where tcgen05 multiplies (sm_100a and its family),
+and the model that it chooses by: cycles of a B200 from bandwidths, since no timing was taken.
+
+A step of the main loop, 128 bytes of depth, takes as long as the slowest of three: the tensor core,
+shared memory, which every byte of an operand enters once and leaves once, and L2. In a CTA pair
+each CTA brings half of B, so that it moves 2 x (rows + columns / 2) lines where one alone moves
+2 x (rows + columns): a tile of 128 x 256 by itself waits for shared memory a third of the time, one
+of a pair does not. Against that stands the number of tiles: those of a last wave that is not full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from math import ceil
+
+from cutedialect.schedule import Schedule
+
+from .gemm_schedules import Problem
+
+_LINE = 128
+_TMA_ALIGN = 16
+_ROWS = 128
+_COLUMNS = (256, 192, 128, 96, 64, 32, 16)
+_LEAST_COLUMNS = 32
+# A problem with at most so many rows is also tried transposed: they become columns, of which a tile
+# may have few, while rows of a tile always take all lanes of tensor memory.
+_MOST_SWAPPED = 256
+# B200: multiprocessors; multiply-adds of 16-bit elements in a cycle of one (2.25 PFLOP/s in all);
+# bytes that shared memory takes or gives in one; bytes of L2 and of memory in one, for all.
+_PROCESSORS = 148
+_MULTIPLIES = 4096
+_SHARED_BYTES = 128
+_L2_BYTES = 13500
+_MEMORY_BYTES = 4300
+# Cycles until the first operands are there; of the two CTAs of a pair until they see each other;
+# of the last tile's results, for each column; of tiles that CTAs share, in all and for each column
+# of a part.
+_FILL = 1500
+_PAIR = 200
+_COLUMN = 8
+_SHARE, _SHARE_COLUMN = 3000, 20
+_PARTS = (1, 2, 4, 8)
+_LEAST_STEPS = 4
+# What a choice that is less plain has to be better by.
+_MARGIN = 1.05
+
+
+def tensor_schedule(problem: Problem, given: Schedule | None) -> Schedule | None:
+    """`given`, on top of the choice for a problem whose operands TMA brings; as it is where threads
+    copy them, or where it says itself how they are multiplied.
+    """
+    if problem.align < _TMA_ALIGN:
+        return given
+    if given is None:
+        return choose_tensor_schedule(problem)
+    if not given.leaves_multiplies:
+        return given
+    alone = given.cluster is not None or given.scheduler is not None
+    return choose_tensor_schedule(problem, alone).merged(given)
+
+
+@lru_cache(maxsize=512)
+def choose_tensor_schedule(problem: Problem, alone: bool = False) -> Schedule:
+    """The schedule with the fewest cycles; `alone`: CTAs make no pairs.
+
+    >>> print(choose_tensor_schedule(Problem(8192, 8192, 8192, 1, 16, 16)).text())
+    tile = (128,256,64), cluster = (2,1), swap_ab = no
+    >>> print(choose_tensor_schedule(Problem(100, 100, 100, 1, 16, 16)).text())
+    tile = (128,32,64), cluster = (1,1), swap_ab = no
+    """
+    best, least = None, 0.0
+    for schedule in tensor_schedules(problem, alone):
+        found = tensor_cycles(schedule, problem)
+        if best is None or found * _MARGIN < least:
+            best, least = schedule, found
+    assert best is not None
+    return best
+
+
+def tensor_schedules(problem: Problem, alone: bool = False) -> Iterator[Schedule]:
+    """What the model compares, plainer schedules first among equals."""
+    depth = _LINE * 8 // problem.bits
+    steps = ceil(problem.k / depth)
+    swaps = ("no", "yes") if problem.m <= _MOST_SWAPPED and problem.n > problem.m else ("no",)
+    for swap in swaps:
+        rows, columns = (problem.n, problem.m) if swap == "yes" else (problem.m, problem.n)
+        for wide in _COLUMNS:
+            # Words across the depth are read 32 columns at a time, by each CTA of a pair too.
+            has_words = problem.bits == 32 and any(problem.across)
+            if wide >= 2 * columns and wide > (_LEAST_COLUMNS if has_words else _COLUMNS[-1]):
+                continue
+            if wide < _LEAST_COLUMNS and (has_words or columns > wide):
+                continue
+            for cluster in ((1, 1), (2, 1)):
+                if cluster == (2, 1) and (alone or rows <= _ROWS or wide % (2 * _LEAST_COLUMNS)):
+                    continue
+                for parts in _PARTS:
+                    if parts > 1 and (
+                        steps < parts * _LEAST_STEPS
+                        or _tiles(rows, columns, wide, problem.batch) * parts > _PROCESSORS
+                    ):
+                        continue
+                    yield Schedule(
+                        tile=(_ROWS, wide, depth),
+                        cluster=cluster,
+                        split_k=parts if parts > 1 else None,
+                        swap_ab=swap,
+                    )
+
+
+def tensor_cycles(schedule: Schedule, problem: Problem) -> float:
+    """Cycles of a problem by a schedule of the list."""
+    assert schedule.tile is not None
+    _, wide, depth = schedule.tile
+    is_swapped = schedule.swap_ab == "yes"
+    rows, columns = (problem.n, problem.m) if is_swapped else (problem.m, problem.n)
+    ctas = (schedule.cluster or (1, 1))[0]
+    parts = schedule.split_k or 1
+    steps = ceil(ceil(problem.k / depth) / parts)
+    tiles = ceil(rows / (ctas * _ROWS)) * ceil(columns / wide) * problem.batch * parts
+    waves = ceil(tiles / (_PROCESSORS // ctas))
+    running = min(tiles * ctas, _PROCESSORS)
+    lines = _ROWS + wide / ctas
+    step = max(
+        _ROWS * wide * depth * problem.bits / 16 / _MULTIPLIES,
+        2 * lines * _LINE / _SHARED_BYTES,
+        lines * _LINE * running / _L2_BYTES,
+    )
+    end = _COLUMN * wide
+    if parts > 1:
+        end += _SHARE + _SHARE_COLUMN * wide * parts
+    cycles = _FILL + waves * steps * step + end + (_PAIR if ctas > 1 else 0)
+    moved = problem.batch * (
+        (rows + columns) * problem.k * problem.bits + rows * columns * problem.out_bits
+    )
+    return max(cycles, _FILL + moved / 8 / _MEMORY_BYTES)
+
+
+def _tiles(rows: int, columns: int, wide: int, batch: int) -> int:
+    return ceil(rows / _ROWS) * ceil(columns / wide) * batch
