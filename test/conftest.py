@@ -55,42 +55,9 @@ def every_stage(monkeypatch):
     """Compare what the stages of each launched kernel compute; gives the names of the passes that
     were checked, in order.
     """
+    from benchmarks.stages import validating
     from cutedialect.backend.runtime.kernel import Kernel
 
     checked = []
     monkeypatch.setattr(Kernel, "launch", validating(Kernel.launch, checked))
     return checked
-
-
-def validating(launch, checked):
-    """`Kernel.launch` for kernels of tile programs, whose first launch is compared."""
-    from xdsl.context import Context
-
-    from cutedialect.backend.interpreter import Validation, copies
-    from cutedialect.backend.runtime.interpreted import host_array
-    from cutedialect.passes.cute_to_ptx import pipeline
-
-    seen = set()
-
-    def launch_and_compare(kernel, *args, **options):
-        is_new = kernel not in seen and kernel._trace is not None
-        if not is_new or kernel.where not in ("the emulator", "the interpreter"):
-            return launch(kernel, *args, **options)
-        try:
-            given = [host_array(value) for value in kernel._checker.bind(args)]
-        except (TypeError, ValueError):  # the call says what is wrong
-            return launch(kernel, *args, **options)
-        before = copies(given)
-        launch(kernel, *args, **options)
-        seen.add(kernel)
-        module = kernel.traced()
-        validation = Validation(module, before)
-        for step in pipeline(kernel.arch):
-            step.apply(Context(), module)
-            if not validation.check(step.name, module):
-                break
-            checked.append(step.name)
-        validation.compare(kernel.where, given)
-        return None
-
-    return launch_and_compare
