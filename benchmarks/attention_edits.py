@@ -18,6 +18,8 @@ UNEDITED = "unedited"
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "attention.py"
 # Rows and keys of a tile; as many tokens as a document has in the example.
 _TILE, _DOCUMENT = (128, 128), 96
+# Keys where biases are in registers beside a result of so many columns.
+_FEWER_KEYS, _WIDE = 112, 128
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,10 @@ class Edited(Attention):
             "alibi": {"score": example.alibi},
             "documents": {"mask": example.documents},
         }
-        return example.attention, {"tile": (*_TILE, self.depth)} | edits[self.edit]
+        rows, keys = _TILE
+        if self.edit == "alibi" and self.depth >= _WIDE:
+            keys = _FEWER_KEYS
+        return example.attention, {"tile": (rows, keys, self.depth)} | edits[self.edit]
 
 
 @cache

@@ -17,6 +17,11 @@ import cutedialect as cute
 
 # A schedule for many rows on Hopper: CTAs claim tiles, the longest of 32 heads first.
 HOPPER = "scheduler = dynamic, order = sections, raster = 32"
+# Below any score, and above -inf: from it a score exceeds by too much, and what is hidden does not.
+LOWEST = -3.4e38
+# What the exponentials of a row may add up to in one thread: those of f16 count from 2^-6.
+MOST = {cute.bf16: 2.0**80, cute.f16: 2.0**15}
+ROOM = {cute.f16: 6.0}
 
 
 def plain(keys, head):
@@ -41,15 +46,60 @@ def documents(row):
     return row // 96 * 96
 
 
+def exact(s, m, total, o, first, dtype):
+    """The exponentials of a block of scores, which count from the largest so far, m. What was added
+    up before, `total` and o, is scaled to count from it too.
+    """
+    new = cute.maximum(m, cute.row_max(s))
+    base = cute.where(new == -cute.inf, 0.0, new)
+    p = cute.exp2(s - base)
+    r = cute.exp2(m - base)
+    total.assign(total * r + cute.row_sum(p))
+    o.assign(o * r)
+    m.assign(new)
+    return p.to(dtype)
+
+
+def guessed(s, m, total, o, first, dtype):
+    """The same, which count from what those of the blocks before did. Only if they add up to too
+    much, or in the first block, m is the largest score so far.
+    """
+    room = ROOM.get(dtype, 0.0)
+    rounded, r = cute.zeros(s.shape, dtype), cute.zeros(m.shape)
+
+    def settle(new):
+        p = cute.exp2(s - (cute.maximum(new, LOWEST) + room))
+        rounded.assign(p.to(dtype))
+        r.assign(cute.exp2(m - cute.maximum(new, LOWEST)))
+        total.assign(total * r + cute.row_sum(p))
+        m.assign(new)
+
+    with cute.when(first):
+        settle(cute.row_max(s))
+    with cute.otherwise():
+        p = cute.exp2(s - (cute.maximum(m, LOWEST) + room))
+        rounded.assign(p.to(dtype))
+        holds = cute.row_sum(p, local=True) <= MOST[dtype]
+        fails = cute.any(~holds, local=True)
+        with cute.when(fails):
+            late = cute.row_max(cute.where(holds, -cute.inf, s))
+            settle(cute.maximum(m, late))
+        with cute.otherwise():
+            total += cute.row_sum(p)
+        with cute.when(fails):
+            o.assign(o * r)
+    return rounded
+
+
 @cute.kernel
-def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None):
+def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None, way=guessed):
     """One work item is a tile of rows of one head. The last rows of a head go first: they take
     longest. `scale` counts in log2(e), since exponentials are of base 2.
 
     `score(keys, head)` is called before the loop. What it returns gets a tile of scores and the
     numbers of its first row and key; it gives the scores to use, and a number to add to them all,
-    which is added to the row's maximum instead. `mask(row)` gets the number of one row, or a tile
-    of such.
+    which m, what exponentials count from, is less by instead. `mask(row)` gets the number of one
+    row, or a tile of such. `way` is `exact` or `guessed`.
     """
     bq, bk, d = tile
     b, h, i = cute.tile_index(out, (1, 1, bq))
@@ -64,7 +114,8 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None
     row = cute.coord(total, 0, first)
     # The first key that any of the rows sees, and the first that the last one does.
     begin, full = (0, 0) if mask is None else (mask(first), mask(first + (bq - 1)))
-    for j in cute.range(begin // bk, cute.minimum(first + (bq + bk - 1), K.extent + bk - 1) // bk):
+    start = begin // bk
+    for j in cute.range(start, cute.minimum(first + (bq + bk - 1), K.extent + bk - 1) // bk):
         s = cute.zeros((bq, bk))
         cute.gemm(q, k[j].T, s)
         x, common = change(s * scale, first, j * bk)
@@ -74,15 +125,10 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None
             key = cute.coord(s, 1, j * bk)
             seen = key <= row if mask is None else (key <= row) & (key >= mask(row))
             s.assign(cute.where(seen, s, -cute.inf))
-        old = m - common
-        new = cute.maximum(old, cute.row_max(s))
-        base = cute.where(new == -cute.inf, 0.0, new)
-        p = cute.exp2(s - base)
-        r = cute.exp2(old - base)
-        total.assign(total * r + cute.row_sum(p))
-        o.assign(o * r)
-        cute.gemm(p.to(V.dtype), v[j], o)
-        m.assign(new + common)
+        m.assign(m - common)
+        p = way(s, m, total, o, j == start, V.dtype)
+        cute.gemm(p, v[j], o)
+        m.assign(m + common)
     part = cute.reciprocal(total)
     cute.copy((o * part).to(out.dtype), cute.local_tile(out, (bq, d), (b, h, i, 0)))
 

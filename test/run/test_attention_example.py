@@ -37,6 +37,19 @@ def test_the_example(edited, arch):
     assert kernel.resources.spills == 0
 
 
+@pytest.mark.parametrize("way", ["exact", "guessed"])
+@pytest.mark.parametrize("edited", [False, True])
+def test_scores_that_grow_by_more_than_a_guess_allows(edited, way):
+    q, k, v, out, scale = operands(300)
+    k[:, :, 200:] *= 8
+    q *= np.float16(6)
+    options = {"score": EXAMPLE.alibi, "mask": EXAMPLE.documents} if edited else {}
+    EXAMPLE.attention(
+        q, k, v, out, scale, way=getattr(EXAMPLE, way), arch="sm_90a", backend="emulator", **options
+    )
+    assert np.abs(out - EXAMPLE.reference(q, k, v, edited)).max() < 3e-3
+
+
 @pytest.mark.parametrize("overlap", ["yes", "turns"])
 def test_edited_with_large_tiles(overlap):
     """Rows of which some see only a part of the keys in a block, and blocks that none sees."""
