@@ -1,6 +1,6 @@
 """`cutedialect <command>` or `python -m cutedialect <command>`: doctor, explain, cache, compile,
-schedules, tune. A command's module is imported when it is asked for; usage errors exit with 2,
-anything else that a user can mend with one line and 1, Ctrl-C with 130.
+schedules, tmem, tune. A command's module is imported when it is asked for; usage errors exit with
+2, anything else that a user can mend with one line and 1, Ctrl-C with 130.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ COMMANDS = {
         "cutedialect.tools.schedules_command",
         "list the schedules of cute.gemm, and its choice for a problem",
     ),
+    "tmem": ("cutedialect.tools.tmem_command", "draw a map of tensor memory from a kernel's IR"),
     "tune": ("cutedialect.tools.tune_command", "time a kernel's schedules and keep the fastest"),
 }
 
