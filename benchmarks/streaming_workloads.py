@@ -79,13 +79,13 @@ def _lines(shape: Shape) -> dict[str, Any]:
 
 
 def _block(shape: Shape) -> dict[str, Any]:
-    """A tile that rows of the width fill best: of 4,096 elements, or of 1,024 where rows are not
-    whole vectors.
+    """A tile of 4,096 elements that rows of the width fill best. Rows that are not whole vectors
+    share sectors at the ends of tiles, which are the longer for it.
     """
-    elements = 4096 if shape[1] % 8 == 0 else 1024
-    choices = [each for each in (1024, 512, 256, 128) if each <= elements]
-    columns = min(choices, key=lambda each: -(-shape[1] // each) * each)
-    return {"tile": (elements // columns, columns)}
+    if shape[1] % 8:
+        return {"tile": (2, 1024)}
+    columns = min((1024, 512, 256, 128), key=lambda each: -(-shape[1] // each) * each)
+    return {"tile": (4096 // columns, columns)}
 
 
 def _flat(shape: Shape) -> dict[str, Any]:

@@ -32,7 +32,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("file", help="IR of any stage that has cute.alloc_tmem; - is the input")
     options = parser.parse_args(arguments)
-    text = sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
+    text = (
+        sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8")
+    )
     print(tensor_memory_map(text))
     return 0
 

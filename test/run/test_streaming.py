@@ -237,3 +237,40 @@ def test_loads_of_what_is_written_stay():
     doubled = 2 * x
     run(in_place, "sm_80", x)
     assert np.array_equal(x, doubled + doubled.sum(1, keepdims=True))
+
+
+@pytest.mark.parametrize(("rows", "turned"), [(128, False), (132, True), (130, True)])
+def test_only_whole_vectors_are_turned_in_registers(rows, turned):
+    """Rows of the result that are aligned to less than 16 bytes share sectors with their neighbors,
+    and want longer stores than a few lanes make.
+    """
+    kernel = cute.compile(
+        turned_sum,
+        cute.TensorSpec((rows, 128), "f16"),
+        *[cute.TensorSpec((128, rows), "f16", align=min(16, rows * 2 & -(rows * 2)))] * 2,
+        arch="sm_90a",
+    )
+    assert ("st.shared" in kernel.ptx) == turned
+
+
+def test_bytes_move_with_the_elements_of_wider_types():
+    """Rows of 8-bit floats aligned to 8 bytes: as many elements at once as of 16-bit ones in 16."""
+
+    @cute.kernel
+    def quantize(X, Y, *, tile):
+        i, _ = cute.tile_index(Y, tile)
+        x = cute.local_tile(X, tile, (i, 0)).to(cute.f32)
+        y = x / cute.row_max(cute.abs(x))
+        cute.copy(y.to(Y.dtype), cute.local_tile(Y, tile, (i, 0)))
+
+    kernel = cute.compile(
+        quantize,
+        cute.TensorSpec((40, 1112), BF16),
+        cute.TensorSpec((40, 1112), ml_dtypes.float8_e4m3fn, align=8),
+        tile=(3, 1112),
+        arch="sm_90a",
+    )
+    assert "ld.global.v4.b32" in kernel.ptx
+    assert "st.global.v2.b32" in kernel.ptx
+    # 32 lanes with 5 vectors of 8 elements, not 64 with 5 of 4.
+    assert "warps = (3,1)" in str(kernel.schedule)

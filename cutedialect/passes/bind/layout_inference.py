@@ -30,8 +30,9 @@ from cutedialect.dialects.cute import (
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.thread_layouts import blocked, coalesced, project
 
-# The shortest side of a thread's block of a tile: 4 lanes beside each other fill a sector.
-_BLOCK_BITS = 64
+# The shortest side of a thread's block of a tile: 4 lanes beside each other write two sectors, and
+# rows that are aligned to less share sectors with their neighbors at both ends.
+_BLOCK_BITS = 128
 _SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp)
 
 

@@ -122,7 +122,7 @@ def vector_elements(type_: MemRefType, mode: int, widest_bits: int) -> int:
         if not isinstance(steps, int):
             return 1
         best = min(best, steps * size & -(steps * size))
-    return max(1, best * 8 // max(type_.bits, widest_bits))
+    return max(1, min(best * 8 // type_.bits, _VECTOR_BYTES * 8 // widest_bits))
 
 
 def _padded_extents(kernel: KernelOp) -> dict[int, int]:
