@@ -12,7 +12,7 @@ the whole role: its warps do not decide for themselves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import i1
@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AnyOp, KernelOp, ShareOp
 from cutedialect.dialects.effects import space_of
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.insertion import insert_after
 from cutedialect.passes.roles.crossing_tiles import role_of
 
@@ -29,14 +30,19 @@ def cross_numbers(kernel: KernelOp, alternating: frozenset[str]) -> None:
     """Share the conditions that steer other roles than the one that computes them. Of roles
     `alternating`, instances take work items in turns.
     """
-    takers: dict[Operation, list[str]] = {}
-    for op in kernel.body.block.walk():
+    of_roles: dict[str, list[Operation]] = {}
+    order = list(walk(kernel.body.block))
+    for op in order:
         role = role_of(op)
-        for made in () if role is None else _asked(op):
-            maker = role_of(made)
-            if maker != role and role not in takers.setdefault(made, []):
-                takers[made].append(role)  # pyright: ignore[reportArgumentType]
-    for number, (made, roles) in enumerate((op, each) for op, each in takers.items() if each):
+        if role is not None:
+            of_roles.setdefault(role, []).append(op)
+    takers: dict[Operation, list[str]] = {}
+    for role, ops in of_roles.items():
+        for made in _asked(ops):
+            if role_of(made) != role:
+                takers.setdefault(made, []).append(role)
+    for number, made in enumerate(op for op in order if op in takers):
+        roles = takers[made]
         maker = role_of(made)
         assert maker is not None
         value = next(result for result in made.results if space_of(result) is None)
@@ -58,13 +64,15 @@ def cross_numbers(kernel: KernelOp, alternating: frozenset[str]) -> None:
         )
 
 
-def _asked(op: Operation) -> Iterator[Operation]:
-    """The ops with roles whose numbers an op takes, through the scalar code of all roles, or that
-    decide whether it runs.
+def _asked(ops: Sequence[Operation]) -> set[Operation]:
+    """The ops with roles whose numbers some ops take, through the scalar code of all roles, or that
+    decide whether these run.
     """
-    seen: set[SSAValue] = set()
-    pending = [v for inner in op.walk() for v in inner.operands if space_of(v) is None]
-    pending += _steering(op)
+    found: set[Operation] = set()
+    seen: set[SSAValue | Operation] = set()
+    pending = [v for op in ops for inner in walk(op) for v in inner.operands if space_of(v) is None]
+    for op in ops:
+        pending += _steering(op, seen)
     while pending:
         value = pending.pop()
         if value in seen:
@@ -77,18 +85,20 @@ def _asked(op: Operation) -> Iterator[Operation]:
             if isinstance(around, scf.ForOp | scf.WhileOp):
                 pending += _controls(around)
         elif role_of(made) is not None:
-            yield made
+            found.add(made)
         else:
             pending += [each for each in made.operands if space_of(each) is None]
             pending += _controls(made) if made.regions else []
-            pending += _steering(made)
+            pending += _steering(made, seen)
+    return found
 
 
-def _steering(op: Operation) -> list[SSAValue]:
-    """What decides whether an op runs."""
+def _steering(op: Operation, seen: set[SSAValue | Operation]) -> list[SSAValue]:
+    """What decides whether an op runs, but for what ops that were seen before are told by."""
     found: list[SSAValue] = []
     around = op.parent_op()
-    while around is not None and not isinstance(around, KernelOp):
+    while around is not None and not isinstance(around, KernelOp) and around not in seen:
+        seen.add(around)
         found += _controls(around)
         around = around.parent_op()
     return found

@@ -133,7 +133,7 @@ def registers_beside(kernel: KernelOp, value: SSAValue) -> int:
     A tile of which another one is made element by element gives it its registers. One that a
     multiply of warpgroups takes stays until the second one behind is issued: two are at work.
     """
-    places = {op: at for at, op in enumerate(kernel.body.block.walk())}
+    places = {op: at for at, op in enumerate(walk(kernel.body.block))}
     gemms = [op for op in places if isinstance(op, GemmOp)]
     later = dict(zip(gemms, gemms[2:], strict=False))
     lives: dict[SSAValue, tuple[int, int]] = {}
@@ -151,10 +151,11 @@ def registers_beside(kernel: KernelOp, value: SSAValue) -> int:
             if ends:
                 lives[tile] = min(ends) if isinstance(op, AllocFragmentOp) else at, max(ends)
     first, last = lives[value]
-    return max(
-        sum(_registers(tile) for tile, (start, end) in lives.items() if start < at <= end)
-        for at in range(first + 1, last + 1)
-    )
+    held = dict.fromkeys(range(first + 1, last + 1), 0)
+    for tile, (start, end) in lives.items():
+        for at in range(max(start, first) + 1, min(end, last) + 1):
+            held[at] += _registers(tile)
+    return max(held.values())
 
 
 def registers_for_tiles(kernel: KernelOp) -> int:
@@ -180,7 +181,10 @@ def _span(op: Operation, value: SSAValue, places: dict[Operation, int]) -> list[
         if isinstance(around, scf.ForOp | scf.WhileOp):
             outer = around
         around = around.parent_op()
-    return [places[outer], max(places[inner] for inner in walk(outer))]
+    inner = outer
+    while inner.regions and inner.regions[-1].blocks and inner.regions[-1].blocks[-1].last_op:
+        inner = inner.regions[-1].blocks[-1].last_op
+    return [places[outer], places[inner]]
 
 
 def _registers(value: SSAValue) -> int:
