@@ -78,3 +78,26 @@ def test_rows_that_few_warps_cannot_share(arch, rows):
     wanted = x.T.reshape(30, 2, rows)
     top = [np.maximum.reduceat(wanted, [0, 16], 0)[n // 16] for n in range(30)]
     assert np.array_equal(y, (wanted - top).reshape(30, 2 * rows))
+
+
+@cute.kernel
+def longer(X, Y, Z):
+    """Z has more rows than there are work items, whose rows it keeps to itself."""
+    i, j = cute.tile_index(Y, (2, 4))
+    x = cute.load(tile(X, (2, 4), (i, j)))
+    cute.copy(x, tile(Y, (2, 4), (i, j)))
+    cute.copy(x + 1, tile(Z, (2, 4), (i, j)))
+    cute.copy(x + 2, tile(Z.slice(0, 10, 1000), (2, 4), (i, j)))
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_a_tensor_that_is_longer_than_the_work_items(arch):
+    x = np.arange(120, dtype=np.float32).reshape(30, 4)
+    y, z = np.zeros((5, 4), np.float32), np.zeros((30, 4), np.float32)
+    kernel = cute.compile(longer, x, y, z, arch=arch)
+    assert any("leave a warp waiting" in each.message for each in kernel.remarks)
+    longer(x, y, z, arch=arch, backend="emulator")
+    wanted = np.zeros_like(z)
+    wanted[:6], wanted[10:16] = x[:6] + 1, x[:6] + 2
+    assert np.array_equal(y, x[:5])
+    assert np.array_equal(z, wanted)

@@ -7,7 +7,7 @@ few bytes and wait: a step of `cute-tile`.
 
 A mode of the work items is joined if each element keeps it to itself: tiles have it, or are the
 same for all of its work items, nothing reduces it, and its coordinate says nothing else than where
-a tile begins.
+a tile begins. A tensor that is stored to, and may be longer than the work items, is cut to them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemRefType,
     ReduceOp,
+    SliceOp,
     TileIndexOp,
     TransposeOp,
 )
+from cutedialect.dialects.cute.slices import slice_type
 from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
@@ -103,12 +105,16 @@ class _Join:
         self.part = int(index.tile.get_values()[mode])
         self.coord = index.results[mode]
         self.places: dict[SSAValue, int] = {}
+        # Views of tensors that may be longer than the work items, and the mode along which.
+        self.longer: dict[LocalTileOp, int] = {}
         self._ops = list(kernel.body.block.walk())
 
     def is_legal(self) -> bool:
         """Whether the mode can be joined; finds `places`."""
         views = [op for op in self._ops if isinstance(op, LocalTileOp)]
         if not all(map(self._finds, views)) or not self._spreads():
+            return False
+        if not all(map(self._ends, views)):
             return False
         coordinates = dict.fromkeys([self.coord, *self._origins()])
         return all(map(self._allows, self._ops)) and all(map(self._is_origin, coordinates))
@@ -148,6 +154,28 @@ class _Join:
             return False
         self.places[view.result] = sum(1 for each in tile[:mode] if each != 0)
         return True
+
+    def _ends(self, view: LocalTileOp) -> bool:
+        """Whether what is stored to a view can end where the work items do: the tensor of the index
+        does, another one may be longer and is cut, if its alignment stays.
+        """
+        if view.result not in self.places or not self._is_stored(view.result):
+            return True
+        mode = next(mode for mode, at in enumerate(view.coords) if at is self.coord)
+        if view.memref is self.index.memref and mode == self.mode:
+            return True
+        type_ = view.memref.type
+        if not isinstance(type_, MemRefType) or isinstance(type_.modes[mode], tuple):
+            return False
+        self.longer[view] = mode
+        return slice_type(type_, mode).alignment == type_.alignment
+
+    def _is_stored(self, view: SSAValue) -> bool:
+        return any(
+            (isinstance(use.operation, TransposeOp) and self._is_stored(use.operation.result))
+            or (isinstance(use.operation, CopyOp) and use.operation.destination is view)
+            for use in view.uses
+        )
 
     def _spreads(self) -> bool:
         """Find which other tiles have the mode; False where that has no answer."""
@@ -287,7 +315,14 @@ class _Join:
         tile = list(op.tile.get_values())
         mode = next(mode for mode, at in enumerate(op.coords) if at is self.coord)
         tile[mode] = self.part * self.parts
-        again = LocalTileOp(op.memref, tile, list(op.coords))
+        memref = op.memref
+        if op in self.longer:
+            build = ScalarBuilder(InsertPoint.before(op), op)
+            count = build.tiles(self.index.memref, self.mode, self.part)
+            end = build.binary(arith.MuliOp, count, build.constant(self.part))
+            cut = SliceOp(memref, self.longer[op], build.constant(0), end)
+            memref = build.insert(cut).results[0]
+        again = LocalTileOp(memref, tile, list(op.coords))
         again.attributes |= op.attributes
         again.location = op.location
         again.result.name_hint = op.result.name_hint
