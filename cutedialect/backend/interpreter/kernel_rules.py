@@ -137,8 +137,14 @@ def _slice(op: cute.SliceOp) -> Any:
 
 @function(cute.ReadOp)
 def _read(op: cute.ReadOp) -> Any:
-    del op
-    return lambda view, *coords: view.at(coords)
+    if op.pred is None:
+        return lambda view, *coords: view.at(coords)
+
+    def read(view: Any, *given: Any) -> Any:
+        *coords, holds = given
+        return view.at(coords) if holds else view.memory.held.type(0)
+
+    return read
 
 
 @rule(cute.SearchOp)

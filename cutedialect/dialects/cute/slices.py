@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, i1, i32, i64
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     prop_def,
     region_def,
     result_def,
@@ -127,25 +129,31 @@ class SliceOp(IRDLOperation):
 
 @irdl_op_definition
 class ReadOp(IRDLOperation):
-    """One element of a tensor, the same for the whole CTA. Nothing may write to it meanwhile.
+    """One element of a tensor, the same for the whole CTA. Nothing may write to it meanwhile. With
+    `if %p` nothing is read, and the result is 0, unless the (CTA-uniform) condition holds.
 
     Example:
 
-        cute.kernel @k(%n: !cute.memref<i32, gmem, align<4>, "(?):(1)">, %b: i32) {
+        cute.kernel @k(%n: !cute.memref<i32, gmem, align<4>, "(?):(1)">, %b: i32, %p: i1) {
           %l = cute.read %n[%b] : !cute.memref<i32, gmem, align<4>, "(?):(1)">
+          %m = cute.read %n[%b] if %p : !cute.memref<i32, gmem, align<4>, "(?):(1)">
         }
     """
 
     name = "cute.read"
     source = operand_def(MemRefType)
     coords = var_operand_def(i32)
+    pred = opt_operand_def(i1)
     result = result_def()
     traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def __init__(self, source: SSAValue, coords: Sequence[SSAValue]) -> None:
+    def __init__(
+        self, source: SSAValue, coords: Sequence[SSAValue], pred: SSAValue | None = None
+    ) -> None:
         type_ = source.type
         assert isinstance(type_, MemRefType)
-        super().__init__(operands=[source, list(coords)], result_types=[type_.element])
+        super().__init__(operands=[source, list(coords), pred], result_types=[type_.element])
 
     @classmethod
     def parse(cls, parser: Parser) -> ReadOp:
@@ -153,6 +161,9 @@ class ReadOp(IRDLOperation):
         coords = parser.parse_comma_separated_list(
             parser.Delimiter.SQUARE, parser.parse_unresolved_operand
         )
+        pred = None
+        if parser.parse_optional_keyword("if"):
+            pred = parser.resolve_operand(parser.parse_unresolved_operand(), i1)
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         start = parser.pos
@@ -162,6 +173,7 @@ class ReadOp(IRDLOperation):
         op = cls(
             parser.resolve_operand(unresolved, type_),
             parser.resolve_operands(coords, [i32] * len(coords), parser.pos),
+            pred,
         )
         return with_attributes(op, attributes)
 
@@ -170,6 +182,9 @@ class ReadOp(IRDLOperation):
         printer.print_ssa_value(self.source)
         with printer.in_square_brackets():
             printer.print_list(self.coords, printer.print_ssa_value)
+        if self.pred is not None:
+            printer.print_string(" if ")
+            printer.print_ssa_value(self.pred)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.source.type)

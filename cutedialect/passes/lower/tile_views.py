@@ -77,7 +77,8 @@ def _read(self: KernelLowering, op: cute.ReadOp) -> None:
     cls = scalar_class(op.result.type)
     base = self.builder.value(address.base, "b64")
     size = "b8" if element_bits(op.result.type) == 8 else cls  # a byte in 16 bits
-    load = ptx.LdScalarOp(f"global.nc.{size}", base, address.immediate, cls)
+    holds = None if op.pred is None else self.builder.value(self.scalars[op.pred], "pred")
+    load = ptx.LdScalarOp(f"global.nc.{size}", base, address.immediate, cls, holds)
     value = self.builder.emit(load).results[0]
     self.scalars[op.result] = self.builder.uniform(value) if cls == "b32" else value
 

@@ -32,6 +32,7 @@ from cutedialect.dialects.cute import (
     KernelOp,
     LoadOp,
     MemRefType,
+    ReadOp,
     ScheduleAttr,
 )
 from cutedialect.dialects.effects import is_pure, written_by
@@ -265,6 +266,9 @@ def _produce(
             build.insert(copy).location = op.location
             continue
         clone = op.clone(values)
+        if isinstance(op, ReadOp):  # nothing is known to be behind the last trip's element
+            assert isinstance(clone, ReadOp)
+            clone = ReadOp(clone.source, clone.coords, inside)
         build.insert(clone).location = op.location
         for old, new in zip(op.results, clone.results, strict=True):
             values[old] = new

@@ -53,7 +53,7 @@ cute.kernel @read_of_a_row(%a: !cute.memref<i32, gmem, align<4>, "(?,8):(8,1)">,
 
 cute.kernel @read_of_another_type(%a: !cute.memref<i32, gmem, align<4>, "(?):(1)">, %b: i32) {
   // expected-error @+1 {{expected a result of type i32, got i64}}
-  %t = "cute.read"(%a, %b) : (!cute.memref<i32, gmem, align<4>, "(?):(1)">, i32) -> i64
+  %t = "cute.read"(%a, %b) <{operandSegmentSizes = array<i32: 1, 1, 0>}> : (!cute.memref<i32, gmem, align<4>, "(?):(1)">, i32) -> i64
 }
 
 // -----
