@@ -399,10 +399,11 @@ class Tile(Hinted):
         """Convert the elements.
 
         Floats round to nearest even; to integers toward zero and clamped, where NaN gives 0 (the
-        lowest number from f64 and to i64). Integers wrap. To i1, what is not 0 is true.
+        lowest number from f64 and to i64). Integers wrap. To i1, what is not 0 is true. The result
+        is a value: later changes of a tile made by `cute.zeros` or `cute.full` leave it alone.
         """
         target = as_dtype(dtype)
-        if target == self.dtype:
+        if target == self.dtype and not self.mutable:
             return self
         source = self.dtype
 

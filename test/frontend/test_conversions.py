@@ -211,3 +211,28 @@ def test_augmented_assignment_of_a_computed_tile_makes_a_new_one():
     y = np.zeros(SHAPE, np.float32)
     program(F32, y, backend="emulator")
     assert (y == 5).all()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_conversion_to_the_own_type_is_a_value(arch):
+    """What a tile holds now, whatever is assigned to it later; and no op where nothing is."""
+
+    @cute.kernel
+    def program(X, Y, Z):
+        i, j = cute.tile_index(Y, (16, 16))
+        acc = cute.zeros((16, 16))
+        for _ in cute.range(2):
+            acc += cute.local_tile(X, (16, 16), (i, j)).load()
+            old = acc.to(cute.f32)
+            acc.assign(acc * 2)
+            cute.copy(old, cute.local_tile(Y, (16, 16), (i, j)))
+        cute.copy(acc.to(Z.dtype), cute.local_tile(Z, (16, 16), (i, j)))
+
+    x = np.arange(256, dtype=np.float32).reshape(16, 16)
+    y, z = np.zeros_like(x), np.zeros_like(x)
+    program(x, y, z, arch=arch, backend="emulator")
+    assert np.array_equal(y, 3 * x)
+    assert np.array_equal(z, 6 * x)
+    kernel = cute.compile(program, x, y, z, arch=arch)
+    before, after = (kernel.stages[name].count("cute.map") for name in ("trace", "cute-fuse"))
+    assert after == before - 1

@@ -3,6 +3,7 @@
     %y = map(%x) { f }; %z = map(%y) { g }   =>   %z = map(%x) { g(f) }
     x * y + z                                =>   math.fma x, y, z
 
+A map that only copies goes where nothing writes its source before its readers read it.
 A map moves into its reader when that is its only reader, both stand in one block, and nothing in
 between writes a register tile that it reads. In a program without a multiply, a map of a few cheap
 ops moves into each of its readers that is a map if fewer registers then wait between them: a tile
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import BFloat16Type, ModuleOp
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 from cutedialect.dialects.cute import (
     CoordOp,
@@ -62,6 +64,8 @@ class FusePass(ModulePass):
     name = "cute-fuse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for copied in [o for o in op.walk() if isinstance(o, MapOp) and _is_copy(o)]:
+            _forward(copied)
         for consumer in [o for o in op.walk() if isinstance(o, MapOp)]:
             while (producer := _fusible(consumer)) is not None:
                 _fuse(producer, consumer)
@@ -73,6 +77,28 @@ class FusePass(ModulePass):
             for sum_ in [o for o in map_.walk() if isinstance(o, arith.AddfOp | arith.SubfOp)]:
                 _contract(sum_)
         _share_views(op)
+
+
+def _is_copy(op: MapOp) -> bool:
+    """Whether a map gives what it is given."""
+    last = op.body.block.last_op
+    return (
+        isinstance(last, YieldOp)
+        and list(last.operands) == list(op.body.block.args)
+        and _shape(op.inputs[0]) == _shape(op.result)
+    )
+
+
+def _forward(copied: MapOp) -> None:
+    """Let the readers of a copy read what it was copied from, if nothing writes that before."""
+    readers = [use.operation for use in copied.result.uses]
+    both = {copied.result, copied.inputs[0]}
+    for reader in readers:
+        if reader.parent is not copied.parent or not both.isdisjoint(written(reader)):
+            return
+        if _overwritten(copied, reader):
+            return
+    Rewriter.replace_op(copied, (), (copied.inputs[0],))
 
 
 def _fusible(consumer: MapOp) -> MapOp | None:
@@ -140,7 +166,7 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return value.type.shape
 
 
-def _overwritten(producer: MapOp, consumer: MapOp) -> bool:
+def _overwritten(producer: MapOp, consumer: Operation) -> bool:
     """Whether an input of `producer` changes before `consumer` runs."""
     inputs = set(producer.inputs)
     between = producer.next_op
