@@ -15,6 +15,7 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
+from cutedialect.backend.runtime.tracebacks import concise, explained
 from cutedialect.choices import Arch, Backend
 from cutedialect.schedule import Schedule
 
@@ -47,7 +48,6 @@ from .library.attention_schedules import (
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
 from .ready_call import call_key
-from .tracebacks import explained
 
 _LOG2_E = math.log2(math.e)
 # Of 8-bit elements a multiply takes 32 of the depth at once, of others 16.
@@ -235,8 +235,10 @@ def attention(
         except CompileError as error:
             # Before the first launch: some assemblers need more registers than others.
             if error.code != SPILL or schedule is not None or spills + 1 == _ATTEMPTS:
-                raise
+                raise concise(error)  # noqa: B904
             ready, spills = None, spills + 1
+        except Exception as error:
+            raise concise(error)  # noqa: B904
 
 
 def compile_attention(
@@ -321,7 +323,9 @@ class _Call:
         check_operands(self.q, self.k, self.v, self.table)
         self.heads = self.k.shape[1]
         self.out_shape = (*self.q.shape[:-1], self.v.shape[-1])
-        self.causal = causal
+        if causal not in (True, False):
+            raise TypeError(f"causal: expected True or False, got {causal!r}")
+        self.causal = bool(causal)
         self.window = _window(window, causal)
         depth = self.q.shape[-1]
         self.scale = 1 / math.sqrt(depth or 1) if scale is None else _number("scale", scale)

@@ -20,6 +20,7 @@ from cutedialect.backend.runtime.fingerprint import FingerprintError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.ptx_text import canonical
 from cutedialect.backend.runtime.timing import DeviceLostError, DeviceTimer, Timer
+from cutedialect.backend.runtime.tracebacks import concise
 from cutedialect.backend.runtime.tunings import (
     Timing,
     Tuning,
@@ -82,6 +83,8 @@ def autotune(
             check=check,
             show=line.show,
         )
+    except Exception as error:
+        raise concise(error)  # noqa: B904
     finally:
         line.clear()
     if not tuning.kept:

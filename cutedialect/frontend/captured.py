@@ -293,7 +293,14 @@ def version(root: Any) -> int:
     """
     known = _states.get(id(root))
     if known is None or known[0]() is not root:
-        known = _states[id(root)] = weakref.ref(root), _States()
+        try:
+            reference = weakref.ref(root)
+        except TypeError:
+            raise TypeError(
+                "expected a Python function, or an object whose later changes can be told, got "
+                f"{root!r}; write a function around it, of tiles and cute's own names (cute.tanh)"
+            ) from None
+        known = _states[id(root)] = reference, _States()
     return known[1].current(root)
 
 

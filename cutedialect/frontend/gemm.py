@@ -20,6 +20,7 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
+from cutedialect.backend.runtime.tracebacks import concise, explained
 from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.schedule import Schedule
 
@@ -47,7 +48,6 @@ from .library.gemm_schedules import Problem, choose_schedule, warpgroups
 from .library.split_gemm import DEPTH
 from .library.tensor_memory_schedules import tensor_schedule
 from .ready_call import ReadyCall, call_key
-from .tracebacks import explained
 
 if TYPE_CHECKING:
     from .tile import Tile, View
@@ -185,7 +185,7 @@ def gemm(
         (
             alpha != 1,
             beta != 0,
-            activation if not callable(activation) else exact(activation),
+            activation if not callable(activation) else _key_of(activation),
             acc_dtype,
             out_dtype,
             arch,
@@ -218,7 +218,15 @@ def gemm(
                 ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
-    return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux, addresses)
+    try:
+        return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux, addresses)
+    except Exception as error:
+        raise concise(error)  # noqa: B904
+
+
+def _key_of(activation: Callable[..., Tile]) -> object:
+    with explained():
+        return exact(activation)
 
 
 # Calls by what their arguments look like: a warm call checks nothing twice.

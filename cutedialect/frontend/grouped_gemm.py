@@ -19,6 +19,7 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import check_modes, mark_written, opaque, record_use
+from cutedialect.backend.runtime.tracebacks import concise, explained
 from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.schedule import Schedule
 
@@ -30,7 +31,6 @@ from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.gemm_schedules import choose_schedule
 from .ready_call import ReadyCall, call_key, named_arrays
-from .tracebacks import concise, explained
 
 
 @opaque("call cutedialect.torch.grouped_gemm, a custom operator")

@@ -227,7 +227,7 @@ class KernelFunction:
         try:
             return run(self, args, options)
         except Exception as error:
-            from .tracebacks import concise
+            from cutedialect.backend.runtime.tracebacks import concise
 
             raise concise(error)  # noqa: B904
 

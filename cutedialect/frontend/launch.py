@@ -408,7 +408,7 @@ def compile(
     try:
         return _compile_op(op, args, options)
     except Exception as error:
-        from .tracebacks import concise
+        from cutedialect.backend.runtime.tracebacks import concise
 
         raise concise(error)  # noqa: B904
 

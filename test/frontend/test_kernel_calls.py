@@ -238,3 +238,41 @@ def _flat(kernel, x, y):
         next(pointers) if type_ == "ptr" else np.int64(value) if type_ == "i64" else np.int32(value)
         for type_, value in zip(types, launch.arguments, strict=True)
     ]
+
+
+def test_tracebacks_of_the_library_are_short():
+    """Whatever is wrong with a call: the caller, the entry, and the user's own function."""
+    a = np.ones((16, 16), np.float16)
+    q = np.ones((1, 1, 16, 16), np.float16)
+    run = {"backend": "emulator", "arch": "sm_80"}
+    compiled = cute.compile(whole_copy, X, X, arch="sm_80")
+
+    def bad(tile):
+        return tile.no_such_name()
+
+    calls = {
+        "sched": (cute.ScheduleError, lambda: cute.gemm(a, a, schedule="tlie = (16,16,16)", **run)),
+        "tile": (CompileError, lambda: cute.gemm(a, a, schedule="tile = (16,15,16)", **run)),
+        "function": (AttributeError, lambda: cute.gemm(a, a, activation=bad, **run)),
+        "ufunc": (TypeError, lambda: cute.gemm(a, a, activation=np.tanh, **run)),
+        "alpha": (TypeError, lambda: cute.gemm(a, a, alpha="2", **run)),
+        "keys": (ValueError, lambda: cute.attention(q, q, q[:, :, :8], **run)),
+        "causal": (TypeError, lambda: cute.attention(q, q, q, causal="yes", **run)),
+        "launch": (TypeError, lambda: compiled.launch(X, a)),
+        "configs": (cute.ScheduleError, lambda: cute.autotune(cute.gemm, a, a, configs=["x = 3"])),
+    }
+    for name, (kind, call) in calls.items():
+        with pytest.raises(kind) as caught:
+            call()
+        names = frames_of(caught.value)
+        assert len(names) <= 4, (name, names)
+        text = "".join(traceback.format_exception(caught.value))
+        assert "During handling" not in text, name
+        assert "direct cause" not in text, name
+    with pytest.raises(TypeError, match=r"expected a Python function.*write a function around it"):
+        calls["ufunc"][1]()
+
+
+@cute.kernel
+def whole_copy(X, Y):
+    cute.copy(cute.load(whole(X)), whole(Y))

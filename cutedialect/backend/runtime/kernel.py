@@ -38,6 +38,7 @@ from cutedialect.backend.runtime.torch_tensors import (
     record_use,
     watch_of,
 )
+from cutedialect.backend.runtime.tracebacks import explained
 from cutedialect.choices import Backend
 from cutedialect.notebook import bundle, folded, table
 from cutedialect.remarks import Remark
@@ -246,9 +247,10 @@ class Kernel:
                 if stream is not None:
                     record_use(args, stream)
             return
-        bound = self._checker.bind(args)
-        self._check_outputs(args)
-        prepared = self._launcher(bound).launch(bound, stream)
+        with explained():
+            bound = self._checker.bind(args)
+            self._check_outputs(args)
+            prepared = self._launcher(bound).launch(bound, stream)
         self._tell_torch(args, stream)
         if key is not None and prepared is not None:
             assert look is not None

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import TracebackType
 
 from cutedialect import environment
 from cutedialect.backend.runtime.errors import CompileError, KernelAssertionError
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")) + os.sep
+# Where names are looked up that are none of ours.
+_NAMES = ("__init__.py", os.path.join("frontend", "hints.py"))
 # With the caller's that is three frames of a user's code.
 _SHOWN = 2
 
@@ -42,13 +42,21 @@ def concise(error: Exception) -> Exception:
     return error.with_traceback(shown)
 
 
-@contextmanager
-def explained() -> Iterator[None]:
-    """Do what `concise` does with errors of the body."""
-    try:
-        yield
-    except Exception as error:
-        raise concise(error)  # noqa: B904
+def explained() -> _Explained:
+    """A context in which errors become what `concise` makes of them."""
+    return _Explained()
+
+
+class _Explained:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        # What goes on is the error with the traceback that it has now.
+        if isinstance(error, Exception):
+            concise(error)
 
 
 # Of errors of this package that are Python's own classes; subclasses have a code themselves.
@@ -90,8 +98,8 @@ def _is_for_user(error: Exception) -> bool:
     # Wrong arguments are named by functions of this package; xDSL's own errors are none of these.
     is_named = isinstance(error, TypeError | ValueError | RuntimeError | OSError)
     name = last.tb_frame.f_code.co_filename
-    if isinstance(error, AttributeError) and name == _PACKAGE + "__init__.py":
-        return True  # a name that the package does not have
+    if isinstance(error, AttributeError) and name.removeprefix(_PACKAGE) in _NAMES:
+        return True  # a name that the package, or a tile, does not have
     return is_named if name.startswith(_PACKAGE) else not _is_library(name)
 
 
