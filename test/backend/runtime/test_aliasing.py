@@ -60,7 +60,7 @@ def test_an_output_on_an_operand_is_refused_before_it_is_written():
     ):
         options = {"bias": buffer[3, :32]} if name == "bias" else {}
         wrong[...] = 7
-        with pytest.raises(ValueError, match=f"^out: expected .* array that overlaps {name}$"):
+        with pytest.raises(ValueError, match=f"^out: expected .* array that overlaps {name}\\b"):
             cute.gemm(*given, out=wrong, **options, **EMULATED)
         assert (wrong == 7).all()
 
@@ -82,7 +82,7 @@ def test_the_auxiliary_output_is_an_output():
     _, a, b, out = operands()
     with pytest.raises(ValueError, match=r"^aux: expected memory of its own"):
         cute.gemm(a, b, aux=a, **EMULATED)
-    with pytest.raises(ValueError, match=r"overlaps (aux|out)$"):
+    with pytest.raises(ValueError, match=r"overlaps (aux|out)\b"):
         cute.gemm(a, b, aux=out, out=out, **EMULATED)
 
 
