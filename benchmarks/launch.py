@@ -1,6 +1,6 @@
 """What a call costs besides the kernel: import, argument checks, the launch itself, compilation.
 
-    python -m benchmarks.launch [--json FILE] [--check]
+    python -m benchmarks.launch [--only calls|compilation] [--json FILE] [--check]
 
 Launches are compared with CuPy's launch of a kernel of one pointer, calls of the library with
 torch's, in one process, interleaved, as medians. `--check` exits 1 when a figure is above its gate.
@@ -50,6 +50,63 @@ print(1e3 * (program - start), 1e3 * (time.perf_counter() - program))
 """
 
 
+# Prints milliseconds of the first call of an operation in a fresh process, without the cache and
+# without what ptxas takes, or of its compilation where there is no GPU. A first run writes down
+# which modules that imports, later ones import them before.
+_FIRST = """
+import os, sys, time
+from contextlib import suppress
+from importlib import import_module
+os.environ["CUTEDIALECT_NO_CACHE"] = "1"
+import numpy as np
+import ml_dtypes
+import cutedialect as cute
+from cutedialect.backend.runtime import ptxas
+from cutedialect.backend.runtime.driver import gpu_available
+operation, options, shape, names = {given}
+if gpu_available():
+    import torch
+    arrays = [torch.randn(*shape, dtype=torch.bfloat16, device="cuda") for _ in range(3)]
+else:
+    arrays = [np.zeros(shape, ml_dtypes.bfloat16) for _ in range(3)]
+arrays = arrays[:2] if operation == "gemm" else arrays
+with suppress(FileNotFoundError), open(names) as file:
+    for name in file.read().split():
+        with suppress(ImportError):
+            import_module(name)
+imported = set(sys.modules)
+spent = 0.0
+def timed(function):
+    def call(*args, **more):
+        global spent
+        start = time.perf_counter()
+        try:
+            return function(*args, **more)
+        finally:
+            spent += time.perf_counter() - start
+    return call
+ptxas.assemble, ptxas.version = timed(ptxas.assemble), timed(ptxas.version)
+function = getattr(cute, operation)
+start = time.perf_counter()
+if gpu_available():
+    function(*arrays, **options)
+    torch.cuda.synchronize()
+else:
+    kernel = cute.compile(function, *arrays, arch="sm_90a", **options)
+    if ptxas.candidates():
+        kernel.cubin
+print(1e3 * (time.perf_counter() - start - spent), 1e3 * spent)
+with suppress(FileExistsError), open(names, "x") as file:
+    file.write(" ".join(sorted(set(sys.modules) - imported)))
+"""
+# Name, operation, options, shape, and the milliseconds that it may take beside ptxas.
+_FIRST_CALLS = (
+    ("GEMM", "gemm", {}, (4096, 4096), 150),
+    ("attention", "attention", {}, (2, 16, 4096, 128), 300),
+    ("causal attention", "attention", {"causal": True}, (2, 16, 4096, 128), 300),
+)
+
+
 @dataclass(frozen=True)
 class Row:
     """One figure; `value` is None where the machine cannot measure it."""
@@ -95,6 +152,15 @@ def compile_ms(*, warm: bool) -> tuple[float, float]:
         statistics.median(to_ptx for to_ptx, _ in figures),
         statistics.median(to_cubin for _, to_cubin in figures),
     )
+
+
+def first_call_ms(operation: str, options: dict[str, object], shape: tuple[int, ...]) -> float:
+    """The first call of an operation on arrays of a shape, without imports and ptxas."""
+    with tempfile.TemporaryDirectory() as folder:
+        names = os.path.join(folder, "modules")
+        script = _FIRST.replace("{given}", repr((operation, options, shape, names)))
+        figures = [float(_output(script, dict(os.environ)).split()[0]) for _ in range(4)]
+    return statistics.median(figures[1:])
 
 
 def checks_us() -> float:
@@ -163,18 +229,34 @@ def _medians(synchronize: Callable[[], object], *calls: Callable[[], object]) ->
     return tuple(statistics.median(figures) for figures in zip(*rounds, strict=True))
 
 
-def measure() -> list[Row]:
-    """Every figure of this machine."""
+def measure(only: str | None = None) -> list[Row]:
+    """The figures of this machine: of calls, of compilation, or both."""
+    return [
+        *(compilation() if only != "calls" else []),
+        *(calls() if only != "compilation" else []),
+    ]
+
+
+def compilation() -> list[Row]:
+    """What it costs to import, and to compile what was not compiled before."""
     cold, warm = compile_ms(warm=False), compile_ms(warm=True)
     rows = [
         Row("import cutedialect", import_ms(), "ms", 300),
-        Row("argument checks of a warm call", checks_us(), "us"),
         Row("GEMM to PTX, cold process", cold[0], "ms", note="imports xdsl and the passes"),
         Row("GEMM to PTX, disk cache", warm[0], "ms", 30),
     ]
     if ptxas.candidates():
         rows.append(Row("PTX to cubin, ptxas", cold[1], "ms"))
         rows.append(Row("PTX to cubin, disk cache", warm[1], "ms", 30))
+    for name, operation, options, shape, gate in _FIRST_CALLS:
+        figure = first_call_ms(operation, options, shape)
+        rows.append(Row(f"first call, {name}", figure, "ms", gate, "beside ptxas and imports"))
+    return rows
+
+
+def calls() -> list[Row]:
+    """What warm calls cost."""
+    rows = [Row("argument checks of a warm call", checks_us(), "us")]
     if not gpu_available():
         return [*rows, Row("a launch", None, "us", note="no GPU")]
     note = _device()
@@ -191,10 +273,11 @@ def measure() -> list[Row]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.launch", description=__doc__)
+    parser.add_argument("--only", choices=("calls", "compilation"), help="the rows of one kind")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     options = parser.parse_args()
-    rows = measure()
+    rows = measure(options.only)
     for row in rows:
         value = "-" if row.value is None else f"{row.value:.1f}"
         gate = "" if row.gate is None else f"<= {row.gate:g}"

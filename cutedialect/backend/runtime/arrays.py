@@ -42,12 +42,15 @@ class Reader(NamedTuple):
     None in host memory and for an array of which a launch has to tell its library. `key` is
     everything that a launch depends on. Both are None for an array that has to be read by
     `argument` each time. `pointer` is that address alone; there is none for what is no such array.
+    `attributes` are the address and all else of a look as Python, of an array `{0}`, where nothing
+    has to be asked.
     """
 
     argument: Callable[[Any], TensorArgument | None]
     look: Callable[[Any], tuple[Any, int | None] | None] = lambda value: None
     key: Callable[[Any], Any] = lambda value: None
     pointer: Callable[[Any], int | None] | None = None
+    attributes: tuple[str, str] | None = None
 
 
 def tensor_argument(value: Any) -> TensorArgument | None:
@@ -69,8 +72,7 @@ def array_looks(values: Sequence[Any]) -> tuple[list[Any], list[int | None]] | N
             looks.append(None)
             pointers.append(None)
             continue
-        kind = type(value)
-        seen = (_LOOKS.get(kind) or _reader(kind).look)(value)
+        seen = _LOOKS[type(value)](value)
         if seen is None:
             return None
         looks.append(seen[0])
@@ -96,34 +98,9 @@ def call_key(values: Sequence[Any]) -> tuple[Any, ...] | None:
 Look = tuple[tuple[Any, ...], tuple[int, ...], tuple[float, ...]]
 
 
-def launch_look(values: Sequence[Any]) -> Look | None:
-    """What of a launch decides its grid and its tensor maps, and beside that the addresses of the
-    device arrays and the floating-point numbers, which equal launches need not have in common. None
-    where one of `values` has to be bound each time.
-    """
-    looks: list[Any] = []
-    pointers: list[int] = []
-    numbers: list[float] = []
-    for value in values:
-        kind = type(value)
-        if kind is float:
-            looks.append(kind)
-            numbers.append(value)
-            continue
-        seen = (_LOOKS.get(kind) or _reader(kind).look)(value)
-        if seen is not None:
-            look, pointer = seen
-            if pointer is None:
-                return None
-            looks.append(look)
-            pointers.append(pointer)
-            continue
-        reader = _READERS[kind]
-        key = reader.key(value) if reader.pointer is None else None
-        if key is None:
-            return None
-        looks.append(key)
-    return tuple(looks), tuple(pointers), tuple(numbers)
+def reader_of(cls: type) -> Reader:
+    """How arrays of a class are read."""
+    return _READERS.get(cls) or _reader(cls)
 
 
 def pointer_reader(value: Any) -> Callable[[Any], int | None] | None:
@@ -132,10 +109,17 @@ def pointer_reader(value: Any) -> Callable[[Any], int | None] | None:
     return (_READERS.get(kind) or _reader(kind)).pointer
 
 
+class _Looks(dict[type, Callable[[Any], Any]]):
+    """How arrays of each class are looked at; a class is asked for its reader once."""
+
+    def __missing__(self, cls: type) -> Callable[[Any], Any]:
+        return _reader(cls).look
+
+
 _READERS: dict[type, Reader] = {}
 # `key` and `look` of each reader: one look-up less in a warm call.
 _KEYS: dict[type, Callable[[Any], Any]] = {}
-_LOOKS: dict[type, Callable[[Any], Any]] = {}
+_LOOKS = _Looks()
 
 
 def _reader(cls: type) -> Reader:
@@ -153,7 +137,8 @@ def _made_reader(cls: type) -> Reader:
 
         return torch_reader(cls)
     if "cupy" in libraries and hasattr(cls, "data"):
-        return Reader(_cupy, _cupy_look, _cupy_key, lambda array: array.data.ptr)
+        attributes = _CONTIGUOUS if hasattr(cls, "_c_contiguous") else None
+        return Reader(_cupy, _cupy_look, _cupy_key, lambda array: array.data.ptr, attributes)
     if libraries & {"jax", "jaxlib"} and hasattr(cls, "at"):
         from cutedialect.backend.runtime.jax_arrays import jax_argument
 
@@ -219,6 +204,14 @@ def _cupy_look(array: Any) -> Any:
     return (
         type(array), array.shape, array.strides, array.dtype, pointer & 15, data.device_id,
     ), pointer  # fmt: skip
+
+
+# Where the elements of a CuPy array follow each other, its shape says the strides, of which CuPy
+# makes a tuple each time.
+_CONTIGUOUS = (
+    "{0}.data.ptr",
+    "{0}.shape, None if {0}._c_contiguous else {0}.strides, {0}.dtype, {0}.data.device_id",
+)
 
 
 def _cupy_key(array: Any) -> Any:

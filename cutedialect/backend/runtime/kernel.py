@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cutedialect import environment
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.arguments import ArgumentChecker, Bound, tensors_of
-from cutedialect.backend.runtime.arrays import Look, launch_look
+from cutedialect.backend.runtime.arrays import Look
 from cutedialect.backend.runtime.cuda import CudaLauncher, PreparedCall
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.driver import gpu_available
@@ -26,6 +26,7 @@ from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.fallback import announce
 from cutedialect.backend.runtime.interpreted import InterpretedLauncher
 from cutedialect.backend.runtime.kept import Kept
+from cutedialect.backend.runtime.launch_looks import LaunchLook, launch_look, launch_look_for
 from cutedialect.backend.runtime.program import CompiledProgram, assembled, losses
 from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import GroupParameter, ScalarParameter, Signature
@@ -100,6 +101,8 @@ class Kernel:
         self._prepared: Kept[tuple[Any, ...], _Warm] = Kept(_REMEMBERED)
         # What pointers have to be multiples of, where that is more than a look says.
         self._alignment = _alignment(program.signature)
+        self._look: LaunchLook = lambda values: NotImplemented
+        self._asks_addresses = self._alignment > _LOOKED_AT
         self._trace = trace
         self._emulated: EmulatedLauncher | None = None
         self._interpreted: InterpretedLauncher | None = None
@@ -225,8 +228,14 @@ class Kernel:
         and hold their results when the call returns. Raises TypeError or ValueError that names the
         argument before anything is touched.
         """
-        look = launch_look(args)
-        key = None if look is None else self._key(look)
+        look = self._look(args)
+        if look is NotImplemented:
+            self._look = launch_look_for(args)
+            look = self._look(args)
+        if look is None:
+            key = None
+        else:
+            key = self._key(look) if self._asks_addresses else look[0]
         kept = self._prepared.known(key)
         if kept is None:
             if "torch" in sys.modules:
@@ -273,7 +282,7 @@ class Kernel:
         check_aliases(outputs)
 
     def _key(self, look: Look) -> tuple[Any, ...]:
-        if self._alignment <= _LOOKED_AT:
+        if not self._asks_addresses:
             return look[0]
         return *look[0], *[pointer % self._alignment for pointer in look[1]]
 

@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from cutedialect.backend.runtime.arrays import launch_look, pointer_reader, tensor_argument
+from cutedialect.backend.runtime.arrays import pointer_reader, tensor_argument
 from cutedialect.backend.runtime.buffers import span_bytes
 from cutedialect.backend.runtime.cuda import PreparedCall
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.launch_looks import launch_look
 from cutedialect.backend.runtime.streams import stream_handle
 from cutedialect.backend.runtime.torch_tensors import is_torch, record_use, recording, version_bump
 
