@@ -140,7 +140,7 @@ ATTENTIONS: tuple[Attention, ...] = (
                 quick=length == 4096)
         for length in (4096, 8192)
     ],
-    _square("window", 16384, 128, causal=True, window=1024, gate=0.8, goal=0.9, quick=True),
+    _square("window", 16384, 128, causal=True, window=1024, gate=1.0, goal=1.2, quick=True),
     _square("own window", 16384, 128, causal=True, window=1024, of_ours=True, gate=0.8, goal=0.9,
             quick=True),
     *[
@@ -162,7 +162,7 @@ ATTENTIONS: tuple[Attention, ...] = (
         for edit in ("alibi", "documents")
     ],
     *[
-        _square("e4m3", length, 128, dtype="e4m3", gate=1.2, goal=1.5, quick=length == 4096)
+        _square("e4m3", length, 128, dtype="e4m3", gate=1.3, goal=1.5, quick=length == 4096)
         for length in (4096, 16384)
     ],
 )  # fmt: skip

@@ -93,8 +93,8 @@ def test_more_drawn_problems(seed, arch):
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("heads", [16, pytest.param(128, marks=pytest.mark.long)])
-@pytest.mark.parametrize("split", [1, 2])
-def test_latent_decoding_in_pages(arch, heads, split):
+@pytest.mark.parametrize(("split", "way"), [(1, "lazy"), (2, "exact")])
+def test_latent_decoding_in_pages(arch, heads, split, way):
     """MLA: 576 dimensions of q and k, of which 512 are v, one head for all of q."""
     q = normal(2, heads, 1, 576)
     pages = normal(5, 1, 64, 576, seed=1)
@@ -102,7 +102,7 @@ def test_latent_decoding_in_pages(arch, heads, split):
     lengths = np.array([128, 75], np.int32)
     out = cute.attention(
         q, pages, pages[..., :512], block_table=table, lengths=lengths, arch=arch,
-        backend="emulator", schedule=f"split_k = {split}",
+        backend="emulator", schedule=f"split_k = {split}, maxima = {way}",
     )  # fmt: skip
     for one, length in enumerate(lengths):
         k = np.concatenate(list(pages[table[one]]), 1)[None, :, :length]

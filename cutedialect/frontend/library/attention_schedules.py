@@ -182,9 +182,11 @@ def maxima(work: AttentionWork, chosen: Schedule) -> str:
     """How a kernel keeps the score that a row's exponentials count from."""
     if chosen.maxima is not None:
         return chosen.maxima
-    if _guesses(work, chosen):
+    is_rare = _scales_rarely(work, chosen)
+    # f16 has room for few guesses, so that scores of large deviations make many of them fail.
+    if _guesses(work, chosen) and not (work.is_f16 and is_rare):
         return "guessed"
-    return "lazy" if _scales_rarely(work, chosen) else "exact"
+    return "lazy" if is_rare else "exact"
 
 
 def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
@@ -209,11 +211,12 @@ def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
 def _scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
     """Whether it pays to ask in each trip if what was added up has to be scaled: where rows see
     many blocks of keys (their largest scores grow in the first few), and warpgroups multiply
-    meanwhile.
+    meanwhile, or results are wide.
     """
     sees_many = work.keys is None or work.keys >= _LAZY_KEYS
     is_partial = work.has_window or work.is_packed
-    return sees_many and not is_partial and chosen.overlaps_multiplies
+    is_wide = max(work.dims) > WIDE
+    return sees_many and not is_partial and (chosen.overlaps_multiplies or is_wide)
 
 
 def meets_at(work: AttentionWork, chosen: Schedule) -> int:
