@@ -70,6 +70,25 @@ print(1e3 * (time.perf_counter() - start))
 """
 
 
+_COLD_BLACKWELL = """
+import time
+import cutedialect as cute
+def compiled(extent):
+    a = cute.TensorSpec((extent, extent), "bf16", (None, 1))
+    b = cute.TensorSpec((extent, extent), "bf16", (1, None))
+    return cute.compile(cute.gemm, a, b, arch="sm_100a", backend="emulator").ptx
+compiled(256)
+start = time.perf_counter()
+compiled(4096)
+print(1e3 * (time.perf_counter() - start))
+"""
+
+
+def blackwell_ms() -> float:
+    """Tile program to PTX of a Blackwell GEMM by CTA pairs, without the disk cache and imports."""
+    return _printed(_COLD_BLACKWELL)
+
+
 def cold_cubin_ms() -> float:
     """Tile program to cubin of a Hopper GEMM, the disk cache off, imports excluded."""
     return _printed(_COLD)
@@ -155,6 +174,7 @@ def extra_wavefronts() -> float:
 # Name, unit, gate, goal (None: the gate), and the function that measures it.
 FIGURES: tuple[tuple[str, str, float, float | None, Callable[[], float]], ...] = (
     ("program to PTX, GEMM", "ms", 150, None, compile_ms),
+    ("program to PTX, Blackwell GEMM by CTA pairs", "ms", 150, None, blackwell_ms),
     ("program to cubin, Hopper GEMM", "ms", 500, None, cold_cubin_ms),
     ("IR at the last stage, GEMM", "ops", 500, None, last_stage_ops),
     ("program to PTX, causal Hopper attention", "ms", 300, 200, attention_ms),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, find_tcgen05, tcgen05
     from cutedialect.atoms.tensor_map import TensorMap, tensor_map_of
     from cutedialect.atoms.tmem_copy_atoms import TmemCopyAtom, find_tmem_copy
+    from cutedialect.atoms.tmem_tiled_copy import make_tmem_copy
     from cutedialect.atoms.wgmma_atoms import WgmmaAtom, find_wgmma, wgmma
 
 # Names whose module is imported at their first use.
@@ -31,6 +32,7 @@ _LAZY = {
     "tcgen05_atoms": ("Tcgen05Atom", "find_tcgen05", "tcgen05"),
     "tensor_map": ("TensorMap", "tensor_map_of"),
     "tmem_copy_atoms": ("TmemCopyAtom", "find_tmem_copy"),
+    "tmem_tiled_copy": ("make_tmem_copy",),
     "wgmma_atoms": ("WgmmaAtom", "find_wgmma", "wgmma"),
 }
 
@@ -56,6 +58,7 @@ __all__ = [
     "find_tmem_copy",
     "find_wgmma",
     "legal",
+    "make_tmem_copy",
     "mma",
     "mma_atom",
     "mma_sync",

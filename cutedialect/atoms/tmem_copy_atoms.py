@@ -189,10 +189,10 @@ def find_tmem_copy(load: bool, columns: int, shape: str = "32x32b") -> TmemCopyA
     """
     if shape not in _SHAPES:
         raise ValueError(f"expected a shape of {', '.join(SHAPES)}, got {shape!r}")
-    fitting = [r for r in repeats(shape) if columns % (_SHAPES[shape][1] * r) == 0]
+    found = [_transfer(load, shape, repeat, False) for repeat in repeats(shape)]
+    fitting = [atom for atom in found if columns % atom.columns == 0]
     if not fitting:
         raise ValueError(
-            f"expected columns that are a multiple of {_SHAPES[shape][1]} for {shape}, got "
-            f"{columns}"
+            f"expected columns that are a multiple of {found[0].columns} for {shape}, got {columns}"
         )
-    return _transfer(load, shape, fitting[-1], False)
+    return fitting[-1]

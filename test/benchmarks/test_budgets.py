@@ -21,6 +21,7 @@ def test_attention_is_compiled_for_its_figures():
     assert 300 < budgets.last_stage_attention_ops() < 2000
 
 
-def test_the_attention_script_prints_milliseconds(capsys):
-    exec(budgets._COLD_ATTENTION, {})
+@pytest.mark.parametrize("script", [budgets._COLD_ATTENTION, budgets._COLD_BLACKWELL])
+def test_scripts_print_milliseconds(script, capsys):
+    exec(script, {})
     assert float(capsys.readouterr().out) > 0

@@ -47,6 +47,11 @@ def product():
     return kernel, (a, b, y), y, a.astype(np.float64) @ b
 
 
+def pair():
+    """The same by two CTAs together."""
+    return product()
+
+
 def chain():
     """The sum of (A[j] B[j]) C[j], halved from block to block."""
 
@@ -97,7 +102,10 @@ def is_covered(op, program):
     return program is chain and is_acquire and not is_loaded and op.ring.type.data > 1
 
 
-def run(program, monkeypatch, number=None, schedule="stages = 2"):
+SCHEDULES = {pair: "stages = 2, cluster = (2,1)"}
+
+
+def run(program, monkeypatch, number=None, schedule=None):
     """(name, line, whether it is covered) of each op that is derived, whether the result is right,
     and the error that there was, with op `number` of them left out.
     """
@@ -112,6 +120,7 @@ def run(program, monkeypatch, number=None, schedule="stages = 2"):
             found[number].erase()
 
     kernel, args, result, want = program()
+    schedule = schedule or SCHEDULES.get(program, "stages = 2")
     with monkeypatch.context() as patch:
         patch.setattr(SynchronizePass, "apply", apply)
         try:
@@ -126,7 +135,7 @@ def line_of(op):
     return int(op.location.line.data)
 
 
-@pytest.mark.parametrize("program", [product, chain])
+@pytest.mark.parametrize("program", [product, pair, chain])
 def test_each_op_that_is_derived_is_needed(program, monkeypatch):
     """A fault names the line of what it disturbs, a hang all lines at which threads wait."""
     seen, is_right, error = run(program, monkeypatch)

@@ -157,6 +157,13 @@ def test_schedules(schedule):
     assert is_exact((264, 136, 200), schedule=schedule)
 
 
+def test_wide_results_leave_tensor_memory_a_line_at_a_time():
+    """What stays there takes no registers, so that parts need not be narrow."""
+    kernel = compiled(integers((256, 64)), integers((64, 256)), schedule="tile = (128,256,64)")
+    loads = re.findall(r"atom.tmem_load<f32>.*\(128,(\d+)\)", kernel.stages["cute-partition"])
+    assert loads == ["64"] * 4
+
+
 def test_default_schedule_and_epilogue():
     a, b = integers((150, 72), seed=1), integers((72, 264), seed=2)
     bias, c = integers(264, seed=3), integers((150, 264), seed=4)

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from cutedialect.atoms import target
+from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     AtomicOp,
@@ -52,6 +53,7 @@ from cutedialect.layout import Layout, flatten
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_mode, vector_bytes
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
+from cutedialect.passes.bind.tensor_accumulators import accumulation_of
 from cutedialect.passes.bind.tensor_maps import is_exception
 from cutedialect.passes.bind.tensor_reductions import reduction_of
 from cutedialect.passes.bind.thread_layouts import (
@@ -242,11 +244,21 @@ class ResultStores:
             found = _Pieces(columns, chunk, ops[-1])
             if chunk < columns:
                 _find_cut(found, ops)
-            found.loads_ahead = _registers(found, ops) <= room
+            found.loads_ahead = _registers(found, ops, self._kept_elsewhere()) <= room
             if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
             chunk //= 2
         return found
+
+    def _kept_elsewhere(self) -> set[SSAValue]:
+        """Accumulators that stay in tensor memory while their columns are read."""
+        return {
+            op.acc
+            for op, bound in self.binding.atoms.items()
+            if isinstance(bound.atom, Tcgen05Atom)
+            and (life := accumulation_of(op.acc)) is not None
+            and not life.is_rewritten
+        }
 
     def _vectors(self, ops: Sequence[CopyOp], columns: int) -> _Pieces:
         """A vector of each thread at once, where the warps of a streaming program hold rows."""
@@ -468,9 +480,10 @@ def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
         op = op.prev_op
 
 
-def _registers(pieces: _Pieces, ops: Sequence[CopyOp]) -> int:
+def _registers(pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue]) -> int:
     """Registers of a thread that hold tiles while columns are stored: what they are taken from,
-    what is loaded for two parts (and the addresses of its rows), and what is computed for one.
+    what is loaded for two parts (and the addresses of its rows), and what is computed for one. Of
+    values that are kept `elsewhere` it is one part, too.
     """
     whole = {op.source for op in ops if op.source.owner not in pieces.cut}
     parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
@@ -481,7 +494,9 @@ def _registers(pieces: _Pieces, ops: Sequence[CopyOp]) -> int:
         whole.update(each for each in op.operands if each.owner not in pieces.cut)
         if len({use.operation for use in op.results[0].uses}) > 1:
             parts += _registers_of(op.results[0], pieces.chunk)
-    return parts + sum(_registers_of(each, pieces.columns) for each in whole)
+    return parts + sum(
+        _registers_of(each, pieces.chunk if each in elsewhere else pieces.columns) for each in whole
+    )
 
 
 def _rows_of(value: SSAValue) -> int:
