@@ -66,7 +66,6 @@ def _verify_producers(create: CreateOp) -> None:
     """One thread arrives for what TMA brings, every thread for its `cp.async`, a lane of each warp
     for stores.
     """
-    assert create.producers is not None
     roles = _roles(_verbs(create, ProducerCommitOp))
     if "tma" in create.kinds and len(roles) > 1:
         names = " and ".join(f"'{role.role.data}'" for role in roles)
@@ -90,7 +89,6 @@ def _compare(what: str, meaning: str, got: int, counts: dict[str, int], ctas: in
 
 
 def _verify_consumers(create: CreateOp) -> None:
-    assert create.consumers is not None
     got = create.consumers.value.data
     ctas = 1 + sum(extent - 1 for extent, _ in create.peer_groups)
     releases = _verbs(create, ConsumerReleaseOp)

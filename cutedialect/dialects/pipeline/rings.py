@@ -82,24 +82,22 @@ def is_whole(op: Operation) -> bool:
 class CreateOp(IRDLOperation):
     """Make a ring.
 
-    Kind `cp_async`: the same warps fill and read it; writes are `cp.async` commit groups (PTX ISA
-    9.7.9.25.3). Kind `threads` without arrival counts: the same warps fill it with ordinary stores.
-
-    With arrival counts every stage has two mbarriers (PTX ISA 9.7.13.15). `full` completes its
-    phase when `producers` arrivals and, kind `tma`, `bytes` of transactions came; `empty` when
-    `consumers` arrivals came. A stage may be filled in several ways, such as `tma+cp_async`: one
-    thread arrives for TMA, every thread when its `cp.async` are done, one lane of each warp for
-    ordinary stores, for `tcgen05` the commit behind the multiplies into tensor memory, and for
-    `tmem` one lane of each warp whose stores to tensor memory are done. `peers` lists groups `n, s` of CTAs of the cluster (n ranks, s apart) that write to each other's stages:
-    a stage is released in all of them. A ring with `pair` is one of two CTAs (ranks 2i and 2i + 1)
-    whose multiplies the even one issues: operands of both signal the full barrier of the even one,
-    which expects the bytes of both, and a commit releases them in both; a commit fills an
-    accumulator in the even one, whose readers pass it on, and the readers of both release it there.
+    Every stage has two mbarriers (PTX ISA 9.7.13.15). `full` completes its phase when `producers`
+    arrivals and, kind `tma`, `bytes` of transactions came; `empty` when `consumers` arrivals came.
+    A stage may be filled in several ways, such as `tma+cp_async`: one thread arrives for TMA, every
+    thread when its `cp.async` are done, one lane of each warp for ordinary stores, for `tcgen05`
+    the commit behind the multiplies into tensor memory, and for `tmem` one lane of each warp whose
+    stores to tensor memory are done. `peers` lists groups `n, s` of CTAs of the cluster (n ranks, s
+    apart) that write to each other's stages: a stage is released in all of them. A ring with `pair`
+    is one of two CTAs (ranks 2i and 2i + 1) whose multiplies the even one issues: operands of both
+    signal the full barrier of the even one, which expects the bytes of both, and a commit releases
+    them in both; a commit fills an accumulator in the even one, whose readers pass it on, and the
+    readers of both release it there.
 
     Example:
 
         cute.kernel @k() {
-          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+          %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
           %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
           %r = pipeline.create {kind = "tma+cp_async", producers = 129 : i32, consumers = 8 : i32, bytes = 16384 : i32} : !pipeline.ring<4>
           %t = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 8 : i32, pair} : !pipeline.ring<2>
@@ -108,8 +106,8 @@ class CreateOp(IRDLOperation):
 
     name = "pipeline.create"
     kind = prop_def(StringAttr)
-    producers = opt_prop_def(IntegerAttr)
-    consumers = opt_prop_def(IntegerAttr)
+    producers = prop_def(IntegerAttr)
+    consumers = prop_def(IntegerAttr)
     bytes = opt_prop_def(IntegerAttr)
     peers = opt_prop_def(DenseArrayBase)
     pair = opt_prop_def(UnitAttr)
@@ -121,8 +119,8 @@ class CreateOp(IRDLOperation):
         self,
         kind: str,
         stages: int,
-        producers: int | None = None,
-        consumers: int | None = None,
+        producers: int,
+        consumers: int,
         bytes: int | None = None,
         peers: tuple[tuple[int, int], ...] = (),
         pair: bool = False,
@@ -142,11 +140,6 @@ class CreateOp(IRDLOperation):
             },
             result_types=[RingType(stages)],
         )
-
-    @property
-    def has_barriers(self) -> bool:
-        """Whether its stages have mbarriers: producer and consumer are different warps."""
-        return self.producers is not None
 
     @property
     def is_paired(self) -> bool:
@@ -176,16 +169,11 @@ class CreateOp(IRDLOperation):
             raise VerifyException(
                 f"expected kinds once each in the order {', '.join(KINDS)}, got {self.kind.data}"
             )
-        counts = (self.producers, self.consumers)
-        if (counts[0] is None) != (counts[1] is None):
-            raise VerifyException("expected both producers and consumers, or neither, got one")
-        if "tma" in kinds and (self.producers is None or self.bytes is None):
-            raise VerifyException("expected producers, consumers and bytes of a tma ring, got none")
-        if len(kinds) > 1 and self.producers is None:
-            raise VerifyException(f"expected producers and consumers of a ring {self.kind.data}")
+        if "tma" in kinds and self.bytes is None:
+            raise VerifyException("expected the bytes of a stage of a tma ring, got none")
         for name in ("producers", "consumers"):
             given = getattr(self, name)
-            if given is not None and not 1 <= given.value.data < 1 << 20:
+            if not 1 <= given.value.data < 1 << 20:
                 raise VerifyException(
                     f"expected 1 to {(1 << 20) - 1} {name}, got {given.value.data}"
                 )
@@ -202,11 +190,10 @@ class CreateOp(IRDLOperation):
                 f"expected peers in pairs of CTAs and their distance, got "
                 f"{len(self.peers.get_values())} numbers"
             )
-        if self.has_barriers:
-            # Imported here: it reads this class, the roles that arrive and the copies that come.
-            from .balance import verify_ring
+        # Imported here: it reads this class, the roles that arrive and the copies that come.
+        from .balance import verify_ring
 
-            verify_ring(self)
+        verify_ring(self)
 
 
 @irdl_op_definition
@@ -248,12 +235,6 @@ class StateOp(IRDLOperation):
         assert isinstance(state, StateType)
         if ring.data != state.data:
             raise VerifyException(f"expected a state of {ring.data} stages, got {state.data}")
-        create = self.ring.owner
-        if isinstance(create, CreateOp) and is_whole(create) and not create.has_barriers:
-            raise VerifyException(
-                f"expected a ring with barriers (producers and consumers), got a ring of kind "
-                f"'{create.kind.data}' without"
-            )
 
 
 @irdl_op_definition
@@ -354,13 +335,8 @@ class BarrierOp(IRDLOperation):
         check_state(self.ring, self.state, "producer")
 
 
-def check_state(ring: SSAValue, state: SSAValue | None, side: str) -> None:
-    """Refuse a state of another ring or of the other side, and none for a ring with barriers."""
-    create = ring.owner
-    if state is None:
-        if isinstance(create, CreateOp) and is_whole(create) and create.has_barriers:
-            raise VerifyException("expected a state (at %state) of a ring with barriers, got none")
-        return
+def check_state(ring: SSAValue, state: SSAValue, side: str) -> None:
+    """Refuse a state of another ring or of the other side."""
     place = state.owner
     if not isinstance(place, StateOp) or not is_whole(place):
         return

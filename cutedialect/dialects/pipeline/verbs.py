@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import (
-    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -25,7 +24,7 @@ from cutedialect.dialects.effects import ORDERS, Effects
 
 from .rings import RingType, StateType, check_state
 
-_FORMAT = "$ring (`at` $state^)? attr-dict `:` type($ring) (`,` type($state)^)?"
+_FORMAT = "$ring `at` $state attr-dict `:` type($ring) `,` type($state)"
 
 
 @irdl_op_definition
@@ -35,18 +34,19 @@ class ProducerAcquireOp(IRDLOperation):
     Example:
 
         cute.kernel @k() {
-          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-          pipeline.producer_acquire %p : !pipeline.ring<3>
-          pipeline.producer_commit %p : !pipeline.ring<3>
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          pipeline.producer_acquire %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+          pipeline.producer_commit %q at %s : !pipeline.ring<4>, !pipeline.state<4>
         }
     """
 
     name = "pipeline.producer_acquire"
     ring = operand_def(RingType)
-    state = opt_operand_def(StateType)
+    state = operand_def(StateType)
     assembly_format = _FORMAT
 
-    def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
+    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
         super().__init__(operands=[ring, state])
 
     def effects(self) -> Effects:
@@ -64,22 +64,24 @@ class ProducerAcquireOp(IRDLOperation):
 
 @irdl_op_definition
 class ProducerCommitOp(IRDLOperation):
-    """After the last write of a stage: it is on its way (`cp.async.commit_group`).
+    """After the last write of a stage: it is on its way, and `full` learns when it is there.
 
     Example:
 
         cute.kernel @k() {
-          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-          pipeline.producer_commit %p : !pipeline.ring<3>
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "producer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          pipeline.producer_acquire %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+          pipeline.producer_commit %q at %s : !pipeline.ring<4>, !pipeline.state<4>
         }
     """
 
     name = "pipeline.producer_commit"
     ring = operand_def(RingType)
-    state = opt_operand_def(StateType)
+    state = operand_def(StateType)
     assembly_format = _FORMAT
 
-    def __init__(self, ring: SSAValue, state: SSAValue | None = None) -> None:
+    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
         super().__init__(operands=[ring, state])
 
     def effects(self) -> Effects:
@@ -92,33 +94,25 @@ class ProducerCommitOp(IRDLOperation):
 
 @irdl_op_definition
 class ConsumerWaitOp(IRDLOperation):
-    """Before the first read of a stage: at most `pending` later stages may still be on their way.
-
-    For `cp_async` that is `cp.async.wait_group pending` and a CTA barrier, which also tells every
-    producer that the stage read before is free.
+    """Before the first read of a stage: wait until it is full.
 
     Example:
 
         cute.kernel @k() {
-          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-          pipeline.consumer_wait %p {pending = 1 : i32} : !pipeline.ring<3>
+          %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
+          %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
+          pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
+          pipeline.consumer_release %q at %s : !pipeline.ring<4>, !pipeline.state<4>
         }
     """
 
     name = "pipeline.consumer_wait"
     ring = operand_def(RingType)
-    pending = opt_prop_def(IntegerAttr)
-    irdl_options = (ParsePropInAttrDict(),)
-    state = opt_operand_def(StateType)
+    state = operand_def(StateType)
     assembly_format = _FORMAT
 
-    def __init__(
-        self, ring: SSAValue, pending: int | None = None, state: SSAValue | None = None
-    ) -> None:
-        super().__init__(
-            operands=[ring, state],
-            properties={"pending": None if pending is None else IntegerAttr(pending, i32)},
-        )
+    def __init__(self, ring: SSAValue, state: SSAValue) -> None:
+        super().__init__(operands=[ring, state])
 
     def effects(self) -> Effects:
         return ORDERS
@@ -126,17 +120,6 @@ class ConsumerWaitOp(IRDLOperation):
     def verify_(self) -> None:
         check_state(self.ring, self.state, "consumer")
         _demand_beside(self.state, ConsumerReleaseOp, "a consumer_release after the wait")
-        stages = self.ring.type
-        assert isinstance(stages, RingType)
-        if self.pending is None:
-            if self.state is None:
-                raise VerifyException("expected pending, or the state of the consumer, got neither")
-            return
-        pending = self.pending.value.data
-        if not 0 <= pending < stages.data:
-            raise VerifyException(
-                f"expected fewer stages on their way than the ring's {stages.data}, got {pending}"
-            )
 
 
 @irdl_op_definition
@@ -151,8 +134,6 @@ class ConsumerReleaseOp(IRDLOperation):
     Example:
 
         cute.kernel @k(%later: i1) {
-          %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-          pipeline.consumer_release %p : !pipeline.ring<3>
           %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
           %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
           pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
@@ -163,19 +144,17 @@ class ConsumerReleaseOp(IRDLOperation):
 
     name = "pipeline.consumer_release"
     ring = operand_def(RingType)
-    state = opt_operand_def(StateType)
+    state = operand_def(StateType)
     pred = opt_operand_def(i1)
     back = opt_prop_def(IntegerAttr)
     commits = opt_prop_def(UnitAttr)
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    assembly_format = (
-        "$ring (`at` $state^)? (`if` $pred^)? attr-dict `:` type($ring) (`,` type($state)^)?"
-    )
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$ring `at` $state (`if` $pred^)? attr-dict `:` type($ring) `,` type($state)"
 
     def __init__(
         self,
         ring: SSAValue,
-        state: SSAValue | None = None,
+        state: SSAValue,
         pred: SSAValue | None = None,
         back: int | None = None,
         commits: bool = False,
@@ -200,19 +179,17 @@ class ConsumerReleaseOp(IRDLOperation):
             raise VerifyException(
                 f"expected a stage fewer than {stages.data} back, got {self.back.value.data}"
             )
-        if self.state is None and (self.back is not None or self.pred is not None):
-            raise VerifyException("expected a state with back or a condition, got none")
-        if self.commits is not None and (self.state is None or self.back is not None):
-            raise VerifyException("expected a state, and no back, with commits")
+        if self.commits is not None and self.back is not None:
+            raise VerifyException("expected no back with commits, got one")
 
 
 def _is_of(op: Operation, kind: type[ProducerAcquireOp | ProducerCommitOp], ring: SSAValue) -> bool:
     return isinstance(op, kind) and op.ring is ring
 
 
-def _demand_beside(state: SSAValue | None, kind: type[Operation], what: str) -> None:
+def _demand_beside(state: SSAValue, kind: type[Operation], what: str) -> None:
     """Refuse half of a pair: another op with the same state has to be `kind`."""
-    if state is not None and not any(isinstance(use.operation, kind) for use in state.uses):
+    if not any(isinstance(use.operation, kind) for use in state.uses):
         raise VerifyException(f"expected {what}, got none")
 
 

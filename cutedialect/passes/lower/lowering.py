@@ -81,7 +81,6 @@ class KernelLowering:
         self.views: dict[SSAValue, View] = {}
         self.joined: dict[SSAValue, JoinedTile] = {}
         self.fragments: dict[SSAValue, Fragment] = {}
-        self.kinds: dict[SSAValue, str] = {}
         self.maps: dict[SSAValue, SSAValue] = {}
         self.groups: dict[SSAValue, Group] = {}
         self.rings: dict[SSAValue, Ring] = {}

@@ -63,8 +63,6 @@ def initialize(
             builder.emit(ptx.PrefetchTensorMapOp(map_))
         base = builder.smem_base()
         for ring in rings:
-            assert ring.op.producers is not None
-            assert ring.op.consumers is not None
             for first, count in (
                 (ring.full, ring.op.producers.value.data),
                 (ring.empty, ring.op.consumers.value.data),

@@ -40,10 +40,7 @@ def _barrier(self: KernelLowering, op: cute.BarrierOp) -> None:
 
 
 def _create(self: KernelLowering, op: pipeline.CreateOp) -> None:
-    if op.has_barriers:
-        self.rings[op.ring] = make_ring(self.context, op)
-        return
-    self.kinds[op.ring] = op.kind.data
+    self.rings[op.ring] = make_ring(self.context, op)
 
 
 def _nothing(self: KernelLowering, op: Operation) -> None:
@@ -103,19 +100,17 @@ def _full_barrier(self: KernelLowering, op: pipeline.BarrierOp) -> None:
 
 
 def _acquire(self: KernelLowering, op: pipeline.ProducerAcquireOp) -> None:
-    if op.state is not None:
-        acquire(self.context, self.rings[op.ring], self.states[op.state])
+    acquire(self.context, self.rings[op.ring], self.states[op.state])
 
 
 def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
-    if op.state is not None:
-        back = 0 if op.back is None else op.back.value.data
-        condition: Scalar = True if op.pred is None else self.scalars[op.pred]
-        ring, state = self.rings[op.ring], self.states[op.state]
-        if op.commits is not None:
-            release_by_commit(self.context, ring, state, condition)
-        else:
-            release(self.context, ring, state, back, condition)
+    back = 0 if op.back is None else op.back.value.data
+    condition: Scalar = True if op.pred is None else self.scalars[op.pred]
+    ring, state = self.rings[op.ring], self.states[op.state]
+    if op.commits is not None:
+        release_by_commit(self.context, ring, state, condition)
+    else:
+        release(self.context, ring, state, back, condition)
 
 
 def _instance(self: KernelLowering, op: pipeline.InstanceOp) -> None:
@@ -143,21 +138,11 @@ def _emits(make: Callable[[Operation], Operation]) -> Callable[[KernelLowering, 
 
 
 def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
-    if op.state is not None:
-        commit(self.context, self.rings[op.ring], self.states[op.state])
-        return
-    if self.kinds[op.ring] == "cp_async":
-        self.builder.emit(ptx.CpAsyncCommitOp())
+    commit(self.context, self.rings[op.ring], self.states[op.state])
 
 
 def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
-    if op.state is not None:
-        wait_full(self.context, self.rings[op.ring], self.states[op.state])
-        return
-    assert op.pending is not None
-    if self.kinds[op.ring] == "cp_async":
-        self.builder.emit(ptx.CpAsyncWaitOp(op.pending.value.data))
-    self.builder.emit(ptx.BarSyncOp())
+    wait_full(self.context, self.rings[op.ring], self.states[op.state])
 
 
 def _cp_async_wait(self: KernelLowering, op: cute_nvgpu.CpAsyncWaitOp) -> None:

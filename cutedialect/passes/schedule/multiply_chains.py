@@ -40,7 +40,6 @@ from cutedialect.dialects.cute import (
     KernelOp,
     LoadOp,
     MapOp,
-    MemRefType,
     ReduceOp,
     YieldOp,
 )
@@ -181,7 +180,7 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
     if any(op in before for op in made):
         raise _DeclinedError(last, "its operands do not depend on the first multiply")
     rest = [op for op in body[at + 1 :] if op not in late]
-    stored = {root_of(each) for each in written_by(loop) if _in_memory(each)}
+    stored = {root_of(each) for each in written_by(loop) if space_of(each) is not None}
     for op in (*rest, *tail):
         if not is_warpgroup_multiply(op) and not (is_plain(op) or _is_local(op, stored)):
             raise _DeclinedError(op, f"{op.name} is more than arithmetic on registers")
@@ -194,7 +193,7 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
             last, "it reads a tile with earlier ones, and one stage holds no trip but one"
         )
     # Buffers that the last multiplies read are written when these are done.
-    written_here = {root_of(each) for each in written_by(*rest) if _in_memory(each)}
+    written_here = {root_of(each) for each in written_by(*rest) if space_of(each) is not None}
     changed = {acc, *written_by(*tail), *(_read(lasts) & written_here)}
     quick = [op for op in made if not _is_long(op)]
     behind_ = behind(rest, quick, changed)
@@ -216,16 +215,12 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
 
 def _read(ops: Sequence[Operation]) -> set[SSAValue]:
     """The buffers and tensors that ops read."""
-    return {root_of(value) for value in used_by(*ops) if _in_memory(value)}
+    return {root_of(value) for value in used_by(*ops) if space_of(value) is not None}
 
 
 def _filled(loop: scf.ForOp) -> set[SSAValue]:
     """The buffers that a trip fills."""
-    return {root_of(value) for value in written_by(loop) if _in_memory(value)}
-
-
-def _in_memory(value: SSAValue) -> bool:
-    return isinstance(value.type, MemRefType)
+    return {root_of(value) for value in written_by(loop) if space_of(value) is not None}
 
 
 def _operands(gemm: GemmOp, body: Sequence[Operation]) -> list[Operation]:

@@ -31,7 +31,6 @@ from cutedialect.dialects.cute import (
     CopyOp,
     KernelOp,
     LoadOp,
-    MemRefType,
     ReadOp,
     ScheduleAttr,
 )
@@ -49,7 +48,7 @@ from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains
 from cutedialect.passes.schedule.tensor_chains import schedule_tensor_chains
-from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.memory_views import root_of, space_of
 from cutedialect.passes.synchronize.ring_buffers import ring_type, stage_of
 from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
 from cutedialect.schedule import Schedule, replace_set
@@ -156,13 +155,11 @@ def _movable(loop: scf.ForOp, writers: list[CopyOp]) -> list[CopyOp]:
         is_plain = all(
             each is writer or isinstance(each, LoadOp) or is_pure(each) for each in feeding
         )
-        if is_plain and not any(root_of(each) in stored for each in reads if _in_memory(each)):
+        if is_plain and not any(
+            root_of(each) in stored for each in reads if space_of(each) is not None
+        ):
             found.append(writer)
     return found
-
-
-def _in_memory(value: SSAValue) -> bool:
-    return isinstance(value.type, MemRefType)
 
 
 def _run_ahead(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages: int) -> None:

@@ -216,7 +216,7 @@ def _lead(ops: Sequence[Operation]) -> _Lead | None:
             bound.add(op.result)
         elif isinstance(op, FillOp) and op.fragment in bound and op.value not in bound:
             fills.append(op)
-        elif isinstance(op, ConsumerWaitOp) and op.state is not None and op.pending is None:
+        elif isinstance(op, ConsumerWaitOp):
             waits.append(op)
         elif isinstance(op, IndexOp) and any(op.state is wait.state for wait in waits):
             stages.append(op)

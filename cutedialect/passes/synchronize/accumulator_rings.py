@@ -99,7 +99,7 @@ def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], mo
     for role, state, places, users, begin, end in (
         (writer.name, producer, writing, multiplies, ProducerAcquireOp(create.ring, producer.state),
          ProducerCommitOp(create.ring, producer.state)),
-        (reader.name, consumer, reading, readers, ConsumerWaitOp(create.ring, state=consumer.state),
+        (reader.name, consumer, reading, readers, ConsumerWaitOp(create.ring, consumer.state),
          ConsumerReleaseOp(create.ring, consumer.state)),
     ):  # fmt: skip
         index = IndexOp(state.state)

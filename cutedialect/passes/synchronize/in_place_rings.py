@@ -79,7 +79,7 @@ def _insert_ring(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]) ->
         AdvanceOp(filling.state),
         like=trip[-1] if trip else None,
     )
-    _put(gemms[0], multiplying.name, ConsumerWaitOp(create.ring, state=reading.state))
+    _put(gemms[0], multiplying.name, ConsumerWaitOp(create.ring, reading.state))
     after = gemms[-1]
     for op in (
         ConsumerReleaseOp(create.ring, reading.state, commits=True),

@@ -182,7 +182,7 @@ def wait_in_front(
     """
     reading = _with_views(readers, buffers)
     index = IndexOp(state.state)
-    insert_before(start, ConsumerWaitOp(create.ring, state=state.state), index)
+    insert_before(start, ConsumerWaitOp(create.ring, state.state), index)
     if "cp_async" in create.kinds and is_read_by_multiplies(readers):
         # The copies arrive by themselves: no thread could fence between them and the barrier.
         insert_before(start, ProxyFenceOp())

@@ -95,7 +95,7 @@ class _Slots:
         number = ReceiveOp(self.memory.result, index.index)
         insert_before(
             place,
-            ConsumerWaitOp(ring, state=state),
+            ConsumerWaitOp(ring, state),
             index,
             number,
             ConsumerReleaseOp(ring, state),

@@ -3,11 +3,11 @@
 
 // pipeline.create
 // CHECK: cute.kernel @k() {
-// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
 // CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
 // CHECK-NEXT: }
 cute.kernel @k() {
-  %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
+  %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
 }
 
@@ -71,54 +71,60 @@ cute.kernel @k() {
 
 // pipeline.producer_acquire
 // CHECK: cute.kernel @k() {
-// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-// CHECK-NEXT:   pipeline.producer_acquire %p : !pipeline.ring<3>
-// CHECK-NEXT:   pipeline.producer_commit %p : !pipeline.ring<3>
+// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
+// CHECK-NEXT:   %s = pipeline.state "producer" %p : !pipeline.ring<3> -> !pipeline.state<3>
+// CHECK-NEXT:   pipeline.producer_acquire %p at %s : !pipeline.ring<3>, !pipeline.state<3>
+// CHECK-NEXT:   pipeline.producer_commit %p at %s : !pipeline.ring<3>, !pipeline.state<3>
 // CHECK-NEXT: }
 cute.kernel @k() {
-  %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-  pipeline.producer_acquire %p : !pipeline.ring<3>
-  pipeline.producer_commit %p : !pipeline.ring<3>
+  %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
+  %s = pipeline.state "producer" %p : !pipeline.ring<3> -> !pipeline.state<3>
+  pipeline.producer_acquire %p at %s : !pipeline.ring<3>, !pipeline.state<3>
+  pipeline.producer_commit %p at %s : !pipeline.ring<3>, !pipeline.state<3>
 }
 
 // -----
 
 // pipeline.producer_commit
 // CHECK: cute.kernel @k() {
-// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-// CHECK-NEXT:   pipeline.producer_commit %p : !pipeline.ring<3>
+// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
+// CHECK-NEXT:   %s = pipeline.state "producer" %p : !pipeline.ring<3> -> !pipeline.state<3>
+// CHECK-NEXT:   pipeline.producer_acquire %p at %s : !pipeline.ring<3>, !pipeline.state<3>
+// CHECK-NEXT:   pipeline.producer_commit %p at %s : !pipeline.ring<3>, !pipeline.state<3>
 // CHECK-NEXT: }
 cute.kernel @k() {
-  %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-  pipeline.producer_commit %p : !pipeline.ring<3>
+  %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
+  %s = pipeline.state "producer" %p : !pipeline.ring<3> -> !pipeline.state<3>
+  pipeline.producer_acquire %p at %s : !pipeline.ring<3>, !pipeline.state<3>
+  pipeline.producer_commit %p at %s : !pipeline.ring<3>, !pipeline.state<3>
 }
 
 // -----
 
 // pipeline.consumer_wait
 // CHECK: cute.kernel @k() {
-// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-// CHECK-NEXT:   pipeline.consumer_wait %p {pending = 1 : i32} : !pipeline.ring<3>
+// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
+// CHECK-NEXT:   %s = pipeline.state "consumer" %p : !pipeline.ring<3> -> !pipeline.state<3>
+// CHECK-NEXT:   pipeline.consumer_wait %p at %s : !pipeline.ring<3>, !pipeline.state<3>
+// CHECK-NEXT:   pipeline.consumer_release %p at %s : !pipeline.ring<3>, !pipeline.state<3>
 // CHECK-NEXT: }
 cute.kernel @k() {
-  %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-  pipeline.consumer_wait %p {pending = 1 : i32} : !pipeline.ring<3>
+  %p = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<3>
+  %s = pipeline.state "consumer" %p : !pipeline.ring<3> -> !pipeline.state<3>
+  pipeline.consumer_wait %p at %s : !pipeline.ring<3>, !pipeline.state<3>
+  pipeline.consumer_release %p at %s : !pipeline.ring<3>, !pipeline.state<3>
 }
 
 // -----
 
 // pipeline.consumer_release
 // CHECK: cute.kernel @k(%later: i1) {
-// CHECK-NEXT:   %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-// CHECK-NEXT:   pipeline.consumer_release %p : !pipeline.ring<3>
 // CHECK-NEXT:   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
 // CHECK-NEXT:   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
 // CHECK-NEXT:   pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>
 // CHECK-NEXT:   pipeline.consumer_release %q at %s if %later {back = 1 : i32} : !pipeline.ring<4>, !pipeline.state<4>
 // CHECK-NEXT: }
 cute.kernel @k(%later: i1) {
-  %p = pipeline.create {kind = "cp_async"} : !pipeline.ring<3>
-  pipeline.consumer_release %p : !pipeline.ring<3>
   %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 49152 : i32} : !pipeline.ring<4>
   %s = pipeline.state "consumer" %q : !pipeline.ring<4> -> !pipeline.state<4>
   pipeline.consumer_wait %q at %s : !pipeline.ring<4>, !pipeline.state<4>

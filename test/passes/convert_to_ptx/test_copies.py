@@ -122,13 +122,13 @@ cute.kernel @k(%a: {gmem}, %c: {out}) attributes {{threads = 128 : i32}} {{
   %z = arith.constant 0 : i32
   %yes = arith.constant true
   %s = cute.alloc_smem : {smem}
-  %p = pipeline.create {{kind = "cp_async"}} : !pipeline.ring<1>
   %t = cute.local_tile %a, [32, 64], (%z, %z) : {gmem} -> {tile}
   cute.copy %t, %s if %yes {{
     atom = !cute_nvgpu.atom.simt_async_copy<{element}, cache = {cache}, {bits} b>,
     tv = #cute.layout<"{tv}">}} : {tile} -> {smem}
-  pipeline.producer_commit %p : !pipeline.ring<1>
-  pipeline.consumer_wait %p {{pending = 0 : i32}} : !pipeline.ring<1>
+  cute_nvgpu.cp_async_commit
+  cute_nvgpu.cp_async_wait {{pending = 0 : i32}}
+  cute.barrier
   cute.copy %s, %c {{tv = {back}}} : {smem} -> {out}
 }}"""
     m, n = extents

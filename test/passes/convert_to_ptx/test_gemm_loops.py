@@ -112,7 +112,7 @@ def kernel(case: Case) -> str:
                 f"cute.copy {g}, {s} if {condition} "
                 f'{{atom = {copy}, tv = #cute.layout<"{tv}">}} : {part} -> {stage}',
             ]
-        return "\n".join([*lines, f"pipeline.producer_commit %p : !pipeline.ring<{stages}>"])
+        return "\n".join([*lines, "cute_nvgpu.cp_async_commit"])
 
     steps = []
     for i in range(block // depth):
@@ -150,13 +150,13 @@ cute.kernel @k(%A: {whole}, %B: {whole}, %C: {out}) attributes {{threads = {THRE
   cute.fill %acc, %zero : {fc}
   %sA = cute.alloc_smem : {ring}
   %sB = cute.alloc_smem : {ring}
-  %p = pipeline.create {{kind = "cp_async"}} : !pipeline.ring<{stages}>
   scf.for %s = %c0 to %cP step %c1 : i32 {{
     %in = arith.cmpi slt, %s, %nk : i32
     {fill("%s", "%s", "%in")}
   }}
   scf.for %k = %c0 to %nk step %c1 : i32 {{
-    pipeline.consumer_wait %p {{pending = {stages - 2} : i32}} : !pipeline.ring<{stages}>
+    cute_nvgpu.cp_async_wait {{pending = {stages - 2} : i32}}
+    cute.barrier
     %next = arith.addi %k, %cP : i32
     %slot = arith.remui %next, %cS : i32
     %more = arith.cmpi slt, %next, %nk : i32
@@ -165,7 +165,6 @@ cute.kernel @k(%A: {whole}, %B: {whole}, %C: {out}) attributes {{threads = {THRE
     %vA = cute.stage %sA[%cur] : {ring} -> {stage}
     %vB = cute.stage %sB[%cur] : {ring} -> {stage}
     {body}
-    pipeline.consumer_release %p : !pipeline.ring<{stages}>
   }}
   %gC = cute.local_tile %C, [{TILE}, {TILE}], (%m, %n) : {out} -> {out_tile}
   {finish}
