@@ -16,7 +16,7 @@ Backend = Literal["auto", "emulator", "interpreter", "cuda"]
 Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
 
-Roles = Literal["uniform", "specialized", "alternate", "corrected"]
+Roles = Literal["uniform", "specialized", "alternate", "corrected", "split"]
 Scheduler = Literal["single", "persistent", "dynamic", "stream"]
 Reduction = Literal["ordered", "atomic", "cluster"]
 Order = Literal["columns", "snake", "hilbert", "sections"]

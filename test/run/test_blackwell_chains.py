@@ -62,6 +62,7 @@ PLAN = "roles = corrected, warps = (4,1)"
 PLANS = {"specialized": "", "exact": f"{PLAN}, maxima = exact", "lazy": f"{PLAN}, maxima = lazy"}
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("case", CASES)
 def test_attention(case, plan):
@@ -137,6 +138,7 @@ def test_operands_in_tensor_memory_take_no_stage_from_accumulators():
         assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("plan", PLANS)
 @pytest.mark.parametrize("trips", [1, 2, 3, 5])
 def test_keys_around_the_stages_of_the_ring(trips, plan, every_stage):
@@ -149,6 +151,68 @@ def test_keys_around_the_stages_of_the_ring(trips, plan, every_stage):
     assert "cute-partition" in every_stage
 
 
+# Two roles, each with half of a tile's rows: (shape, element, what hides keys, schedule).
+HALVES = {
+    "odd lengths": ((1, 2, 2, 300, 211, 64, 64), np.float16, {}, "tile = (256,64), maxima = lazy"),
+    "shared heads": (
+        (1, 4, 2, 260, 130, 32, 64), BF16, {"causal": True}, "tile = (256,32), maxima = exact",
+    ),
+    "a window": (
+        (1, 1, 1, 150, 300, 64, 64), np.float16, {"window": (60, 10)},
+        "tile = (256,32), maxima = lazy",
+    ),
+    "wide": ((1, 1, 1, 257, 150, 128, 128), BF16, {}, "tile = (256,64), maxima = exact"),
+    "fewer lanes": ((1, 1, 2, 130, 70, 64, 64), np.float16, {}, "tile = (128,64), maxima = exact"),
+}  # fmt: skip
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("case", HALVES)
+def test_two_roles_share_the_rows_of_a_tile(case):
+    (b, h, hk, rows, keys, d, dv), dtype, masks, schedule = HALVES[case]
+    h = max(h, hk)
+    q = normal(b, h, rows, d, dtype=dtype, seed=1)
+    k, v = (normal(b, hk, keys, x, dtype=dtype, seed=x) for x in (d, dv))
+    schedule += ", roles = split, warps = (4,1)"
+    got = cute.attention(q, k, v, **masks, schedule=schedule, **ARCH).astype(np.float64)
+    exact = attended(q, k, v, np.float64, **masks)
+    same = attended(q, k, v, np.float32, **masks).astype(np.float64)
+    assert np.abs(got - exact).max() <= 2 * np.abs(same - exact).max() + 1e-7
+    text = cute.compile(cute.attention, q, k, v, **masks, schedule=schedule, **ARCH)
+    parts = re.findall(r'pipeline\.role "(\w+)"', text.stages["cute-synchronize"])
+    assert parts == ["load", "mma", "correction", "main", "main_1"]
+    assert re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 (\d+)", text.ptx) == [
+        "32", "96", "192", "192",
+    ]  # fmt: skip
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("trips", [1, 2, 3, 5])
+def test_trips_of_two_roles_that_share_rows(trips, every_stage):
+    q = normal(1, 1, 256, 32, seed=1)
+    k, v = (normal(1, 1, 64 * trips, 32, seed=seed) for seed in (2, 3))
+    schedule = "tile = (256,64), roles = split, warps = (4,1), maxima = exact, stages = 2"
+    got = cute.attention(q, k, v, schedule=schedule, **ARCH)
+    assert np.abs(got - attended(q, k, v, np.float64)).max() < 2e-3
+    assert "cute-partition" in every_stage
+
+
+def test_rows_that_depend_on_each_other_are_not_split():
+    @cute.kernel
+    def centered(A, B, Y):
+        m, n = cute.tile_index(Y, (128, 64))
+        acc = cute.zeros((128, 64), cute.f32)
+        cute.gemm(cute.local_tile(A, (128, 64), (m, 0)), cute.local_tile(B, (64, 64), (0, n)), acc)
+        cute.copy(acc - cute.column_sum(acc), cute.local_tile(Y, (128, 64), (m, n)))
+
+    a, y = np.ones((128, 64), np.float16), np.zeros((128, 64), np.float32)
+    with pytest.raises(
+        cute.CompileError, match="expected rows that 2 instances of a role can share"
+    ):
+        cute.compile(centered, a, a[:64], y, schedule="roles = split, warps = (4,1)", **ARCH)
+
+
+@pytest.mark.long
 def test_rows_without_keys_and_nothing_hidden_shows():
     """Causal rows in front of all keys; NaN in keys and values that no row sees."""
     q = normal(1, 1, 192, 64, seed=1)
@@ -189,12 +253,13 @@ def test_what_no_role_can_correct_is_added_in_registers():
     assert "tmem_store" not in text
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_100f", "sm_103a"])
-@pytest.mark.parametrize("dim", [64, pytest.param(128, marks=pytest.mark.long)])
+@pytest.mark.parametrize("dim", [64, 128])
 def test_it_assembles_without_spills(arch, dim):
     q = normal(1, 1, 256, dim)
-    for masks in ({}, {"causal": True}):
-        schedule = f"{PLAN}, maxima = lazy"
+    split = "roles = split, warps = (4,1), tile = (256,64), maxima = lazy"
+    for schedule, masks in ((PLANS["lazy"], {}), (PLANS["lazy"], {"causal": True}), (split, {})):
         kernel = cute.compile(cute.attention, q, q, q, arch=arch, schedule=schedule, **masks)
         try:
             assert kernel.resources.spills == 0

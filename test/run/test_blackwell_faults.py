@@ -151,6 +151,7 @@ def test_each_op_that_is_derived_is_needed(program, monkeypatch):
         assert told & lines, (name, line, error)
 
 
+@pytest.mark.long
 def test_each_op_of_a_correction_is_needed(monkeypatch):
     """Multiplies and corrections of an accumulator in tensor memory take turns."""
     schedule = "stages = 2, roles = corrected, warps = (4,1)"

@@ -123,6 +123,7 @@ def test_a_plan_is_a_row(monkeypatch):
         ("load: loads; main *: rest", "expected 'name warps: kinds' as a role, got 'load: loads'"),
         ("main *: rest; load 1: loads", "of which the last, 'main', takes the rest"),
         ("mma 4: multiplies; main *: rest", "expected a role that takes loads"),
+        ("load 2/1: loads; main *: rest", "expected the last role alone to be split by rows"),
         (
             "load 1: loads; mma 8 @104: multiplies; main * @152: rest",
             "expected the 4 warps of the schedule in role 'mma', which has tiles in registers, got",

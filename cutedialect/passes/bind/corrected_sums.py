@@ -13,6 +13,7 @@ hands the buffer from one role to the other and back (`in_place_rings.py`).
 
 from __future__ import annotations
 
+from xdsl.dialects import arith
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
@@ -26,13 +27,17 @@ from cutedialect.dialects.cute import (
     GemmOp,
     MapOp,
     MemRefType,
+    ReduceOp,
     SubviewOp,
+    YieldOp,
 )
 from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.passes.bind.corrections import Correction
 from cutedialect.passes.bind.tensor_accumulators import Insert, tensor_layout
 from cutedialect.passes.bind.thread_layouts import tensor_accumulator
 
+# Reductions of floats that are those of their parts' results.
+_COMBINES = {"add": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}
 # Columns of a tile that a thread corrects at a time, widest first.
 _CHUNKS = (32, 16, 8)
 
@@ -77,28 +82,36 @@ def move_correction(
     for gemm in life.multiplies:
         insert(GemmOp(gemm.a, gemm.b, tensor, gemm.atom), gemm)
         _erase(gemm)
-    _read(life, accumulator, tensor, insert)
+    _read(life, accumulator, tensor, part, insert)
     _erase(life.fill)
     owner = accumulator.owner
     assert isinstance(owner, Operation)
     _erase(owner)
 
 
-def _read(life: Correction, accumulator: SSAValue, tensor: SSAValue, insert: Insert) -> None:
-    """Let each reader have what tensor memory holds: some columns of it, or once for all others."""
+def _read(
+    life: Correction,
+    accumulator: SSAValue,
+    tensor: SSAValue,
+    part: FragmentType,
+    insert: Insert,
+) -> None:
+    """Let each reader have what tensor memory holds: some columns of it, those of a part after each
+    other where they are combined, or once for all others.
+    """
     block = life.loop.parent
     assert block is not None
     whole: SSAValue | None = None
     for reader in sorted(life.readers, key=lambda op: _index(block, op)):
         if isinstance(reader, ExtractOp):
             origin = tuple(int(each) for each in reader.origin.get_values())
-            part = reader.result.type
-            assert isinstance(part, FragmentType)
-            view = insert(SubviewOp(tensor, origin, part.shape), reader).results[0]
-            fragment = insert(AllocFragmentOp(part), reader).results[0]
-            insert(CopyOp(view, fragment, atom=TmemLoadType.get(part.element)), reader)
-            reader.result.replace_all_uses_with(fragment)
+            wanted = reader.result.type
+            assert isinstance(wanted, FragmentType)
+            reader.result.replace_all_uses_with(_columns(tensor, origin[1], wanted, reader, insert))
             _erase(reader)
+            continue
+        if isinstance(reader, ReduceOp) and _is_combined(reader):
+            _combine(tensor, accumulator, part, reader, insert)
             continue
         if whole is None:
             place = block.find_ancestor_op_in_block(reader)
@@ -110,6 +123,44 @@ def _read(life: Correction, accumulator: SSAValue, tensor: SSAValue, insert: Ins
         for index, operand in enumerate(reader.operands):
             if operand is accumulator:
                 reader.operands[index] = whole
+
+
+def _columns(
+    tensor: SSAValue, first: int, wanted: FragmentType, before: Operation, insert: Insert
+) -> SSAValue:
+    """The columns of a buffer from a first one on, in registers."""
+    view = insert(SubviewOp(tensor, (0, first), wanted.shape), before).results[0]
+    fragment = insert(AllocFragmentOp(wanted), before).results[0]
+    insert(CopyOp(view, fragment, atom=TmemLoadType.get(wanted.element)), before)
+    return fragment
+
+
+def _is_combined(op: ReduceOp) -> bool:
+    """Whether a reduction along the rows is one of its parts' results."""
+    has_one = op.result.type.shape[1:] == (1,)  # pyright: ignore[reportAttributeAccessIssue]
+    return op.kind.data in _COMBINES and op.mode.value.data == 1 and has_one and op.packed is None
+
+
+def _combine(
+    tensor: SSAValue, accumulator: SSAValue, part: FragmentType, op: ReduceOp, insert: Insert
+) -> None:
+    """Reduce some columns at a time, and combine what they give."""
+    type_, columns = op.result.type, accumulator.type.shape[1]  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(type_, FragmentType)
+    total: SSAValue | None = None
+    for first in range(0, columns, part.shape[1]):
+        held = _columns(tensor, first, part, op, insert)
+        reduced = ReduceOp(op.kind.data, held, 1, type_, local=op.local is not None)
+        result = insert(reduced, op).results[0]
+        if total is not None:
+            body = Block(arg_types=[type_.element, type_.element])
+            both = _COMBINES[op.kind.data](*body.args)
+            body.add_ops([both, YieldOp(both.results[0])])
+            result = insert(MapOp([total, result], type_, body), op).results[0]
+        total = result
+    assert total is not None
+    op.result.replace_all_uses_with(total)
+    _erase(op)
 
 
 def _index(block: Block, op: Operation) -> int:

@@ -35,6 +35,7 @@ from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touch
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.roles.crossing_numbers import cross_numbers
 from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, settle_owners
+from cutedialect.passes.roles.instances_of_rows import parts_of
 from cutedialect.passes.roles.resource_plan import most_accumulators
 from cutedialect.passes.roles.role_plan import MAIN, SLICES, RoleRow, is_load, rows_of
 from cutedialect.passes.synchronize.ring_edges import depth, edges_of
@@ -117,6 +118,7 @@ class AssignWarpRolesPass(ModulePass):
                 give(next(row.name for row in rows if row.accepts(inner, slices)), inner)
         if len(rows) == 1:
             return
+        rows = (*rows[:-1], *_split(kernel, rows[-1]))
         if kernel.threads is None or kernel.schedule is None:
             raise PassFailedException(
                 kernel, "expected a block size and a schedule (run cute-tile first), got none"
@@ -126,6 +128,26 @@ class AssignWarpRolesPass(ModulePass):
         _list_roles(module, kernel, rows, plan)
         _part_loads(kernel)
         cross_numbers(kernel, frozenset(row.name for row in rows if row.teams > 1))
+
+
+def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
+    """The rows of the roles that take parts of what a row takes: ops that share no register tile,
+    by the order in which the parts begin. The first one keeps the name.
+    """
+    if row.parts == 1:
+        return [row]
+    ops = [op for op in kernel.body.block.walk() if role_of(op) == row.name]
+    parts = parts_of(ops)
+    if len(parts) < row.parts:
+        raise PassFailedException(
+            kernel,
+            f"expected {row.parts} parts of what '{row.name}' does that share no register tile, "
+            f"got {len(parts)}",
+        )
+    names = [row.name, *(f"{row.name}_{number}" for number in range(1, row.parts))]
+    for number, part in enumerate(parts):
+        give(names[number % row.parts], *part)
+    return [replace(row, name=name, parts=1) for name in names]
 
 
 def _ops_of(kernel: KernelOp, role: str) -> list[Operation]:

@@ -4,7 +4,8 @@ text, a row for each role:
     load 1+ @40: loads; mma 4 @152: multiplies; main * @216: rest
 
 that is its name, how many warps it has (`*`: those of the schedule; `1+`: more, up to a warpgroup,
-where threads have to do what it takes; `2x*`: two teams of them, which take work items in turns),
+where threads have to do what it takes; `2x*`: two teams of them, which take work items in turns;
+`2/*`: two roles of them, `main` and `main_1`, which share the rows of a tile),
 the registers of its threads (`@`, else those of the schedule), and the kinds of ops that it takes.
 An op has the role of the first row that takes it. Adding a plan is adding a row to `PLANS`; a
 schedule may bring its own, in parentheses.
@@ -52,6 +53,12 @@ PLANS = {
     # The first with a warpgroup that corrects, in tensor memory, accumulators that change between
     # multiplies, and stores them (of attention, O).
     "corrected": _BUILT_IN.replace(f"{MAIN} *", f"correction 4: corrects; {MAIN} *"),
+    # Sixteen warps: two warpgroups each compute half of a tile's rows, a third corrects both, and
+    # the first one loads and multiplies. What they have of the register file is all of it.
+    "split": (
+        "load 1 @32: loads; mma 1 @32: tensor_multiplies; correction 4 @96: corrects; "
+        f"{MAIN} 2/* @192: rest"
+    ),
 }
 
 
@@ -92,6 +99,15 @@ def is_corrected(alloc: AllocTmemOp) -> bool:
             is_multiplied |= isinstance(op, GemmOp) and use.index == _ACCUMULATOR
             is_stored |= isinstance(op, CopyOp) and use.index == 1
     return is_multiplied and is_stored
+
+
+def instances_of_rows(kernel: KernelOp) -> int:
+    """Into how many parts a kernel's plan splits the rows of its tiles."""
+    plan = None if kernel.schedule is None else kernel.schedule.data.roles
+    try:
+        return 1 if plan is None else rows_of(plan)[-1].parts
+    except ValueError:  # `cute-assign-warp-roles` says what is wrong with it.
+        return 1
 
 
 def corrections(kernel: KernelOp) -> set[Operation]:
@@ -137,8 +153,8 @@ SLICES: dict[str, Callable[[KernelOp], set[Operation]]] = {"corrects": correctio
 """What a row may take of a kernel besides."""
 Taken = Mapping[str, set[Operation]]
 _ROW = re.compile(
-    r"(?P<name>\w+) (?:(?P<teams>\d+)x)?(?P<warps>\*|\d+)(?P<more>\+)?(?: @(?P<registers>\d+))?"
-    r" ?: ?(?P<kinds>\w+(?: \w+)*)"
+    r"(?P<name>\w+) (?:(?P<teams>\d+)x)?(?:(?P<parts>\d+)/)?(?P<warps>\*|\d+)(?P<more>\+)?"
+    r"(?: @(?P<registers>\d+))? ?: ?(?P<kinds>\w+(?: \w+)*)"
 )
 
 
@@ -152,6 +168,7 @@ class RoleRow:
     registers: int | None = None
     teams: int = 1
     may_grow: bool = False
+    parts: int = 1
 
     def accepts(self, op: Operation, slices: Taken) -> bool:
         """Whether the row takes an op; `slices` are the ops of each kind that its kernel has."""
@@ -192,13 +209,16 @@ def rows_of(plan: str) -> tuple[RoleRow, ...]:
         warps = None if found["warps"] == "*" else int(found["warps"])
         registers = None if found["registers"] is None else int(found["registers"])
         teams, may_grow = int(found["teams"] or 1), found["more"] is not None
-        rows.append(RoleRow(found["name"], warps, kinds, registers, teams, may_grow))
+        parts = int(found["parts"] or 1)
+        rows.append(RoleRow(found["name"], warps, kinds, registers, teams, may_grow, parts))
     rests = [row.name for row in rows if row.takes_rest]
     if rests != [MAIN] or rows[-1].name != MAIN or len({row.name for row in rows}) < len(rows):
         raise ValueError(
             f"expected roles of different names, of which the last, '{MAIN}', takes the rest, got "
             f"'{text}'"
         )
+    if any(row.parts > 1 and not row.takes_rest for row in rows):
+        raise ValueError(f"expected the last role alone to be split by rows, got '{text}'")
     if len(rows) > 1 and not any("loads" in row.takes for row in rows):
         raise ValueError(f"expected a role that takes loads, got '{text}'")
     return tuple(rows)

@@ -19,13 +19,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from cutedialect.dialects.cute import GemmOp, KernelOp
 from cutedialect.dialects.effects import Unit, effects_of, written_by
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.resource_plan import tensor_stages
 from cutedialect.passes.roles.role_plan import is_load
 from cutedialect.passes.schedule.trips import order_of, set_place
 from cutedialect.passes.synchronize.memory_views import root_of
-
-# One product is read while the next one is made.
-_LEAST_STAGES = 2
 
 
 def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
@@ -76,8 +72,6 @@ def _declined(
     """Why the order of the program stays; empty where it does not have to."""
     if any(_is_issued(op) and op not in gemms for op in loop.walk()):
         return "others stand in loops or branches of the trip"
-    if tensor_stages(kernel) < _LEAST_STAGES:
-        return "tensor memory holds no second stage of its tiles"
     early = [op for op in gemms if op not in late]
     shared = set[SSAValue]().union(*map(_operands, early)) & set[SSAValue]().union(
         *map(_operands, late)

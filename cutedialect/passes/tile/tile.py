@@ -48,6 +48,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
     shape_of,
 )
+from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.coordinate_bounds import mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles
@@ -55,6 +56,7 @@ from cutedialect.passes.tile.join_tiles import join_tiles
 from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
 from cutedialect.passes.tile.split_reduction import cluster_of, shares_in_cluster
+from cutedialect.passes.tile.split_rows import split_rows
 from cutedialect.passes.tile.streaming import is_streaming
 from cutedialect.passes.tile.tile_scheduler import grid_size, lower_tile_index, tile_index_of
 from cutedialect.schedule import Schedule
@@ -89,6 +91,9 @@ class TilePass(ModulePass):
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
             _check_tile(kernel, given.merged(asked))
             kernel.properties["schedule"] = ScheduleAttr(given.merged(asked))
+            instances = instances_of_rows(kernel)
+            if instances > 1:
+                split_rows(kernel, instances)
             schedule = complete(kernel, given.merged(asked), self.arch)
             _check_target(kernel, schedule, self.arch)
             assert schedule.warps is not None

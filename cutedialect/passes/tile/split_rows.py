@@ -1,0 +1,216 @@
+"""Instances of a role that share the rows of a tile: a step of `cute-tile`, for plans with such.
+
+    q = local_tile Q, [256, 64], (i, 0); for j { s = q k[j]; p = f(s); o += p v[j] }
+    =>
+    q0 = local_tile Q, [128, 64], (2 i, 0); q1 = local_tile Q, [128, 64], (2 i + 1, 0)
+    for j { s0 = q0 k[j]; s1 = q1 k[j]; p0 = f(s0); p1 = f(s1); o0 += p0 v[j]; o1 += p1 v[j] }
+
+Every op on rows has a copy for each instance, with rows of its own; loops stay one, and so do the
+tiles that all rows share. A branch that values of rows decide has a copy, too.
+`cute-assign-warp-roles` then finds parts of the program that share no register tile, and gives each
+to an instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AnyOp,
+    CoordOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    GemmOp,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    ReduceOp,
+)
+from cutedialect.dialects.effects import space_of
+
+_ONE_BY_ONE = (AllocFragmentOp, AnyOp, CopyOp, FillOp, GemmOp, LoadOp, LocalTileOp, MapOp, ReduceOp)
+
+
+def split_rows(kernel: KernelOp, instances: int) -> None:
+    """Give each instance its part of the rows of the tiles that a kernel multiplies into."""
+    _Split(kernel, instances).run()
+
+
+class _Split:
+    """One kernel whose rows are split."""
+
+    def __init__(self, kernel: KernelOp, instances: int) -> None:
+        self.kernel = kernel
+        self.instances = instances
+        self.tiles: set[SSAValue] = set()
+        # What each instance has in the place of a value.
+        self.values: list[dict[SSAValue, SSAValue]] = [{} for _ in range(instances)]
+        self.replaced: list[Operation] = []
+
+    def run(self) -> None:
+        self.tiles = {
+            op.acc
+            for op in self.kernel.walk()
+            if isinstance(op, GemmOp) and not op.is_whole_problem
+        }
+        size = -1
+        while size != len(self.tiles):
+            size = len(self.tiles)
+            for op in self.kernel.walk():
+                together = _of_rows(op)
+                if not self.tiles.isdisjoint(together):
+                    self.tiles.update(together)
+        for op in self.kernel.walk():
+            self._check(op)
+        self._split_block(self.kernel.body.block)
+        for op in reversed(self.replaced):
+            op.detach()
+            op.erase()
+
+    def _touches(self, op: Operation) -> bool:
+        return any(value in self.tiles for value in (*op.operands, *op.results))
+
+    def _check(self, op: Operation) -> None:
+        """Refuse what rows cannot be split of."""
+        mine = [value for value in (*op.operands, *op.results) if value in self.tiles]
+        if not mine:
+            return
+        is_known = isinstance(op, _ONE_BY_ONE) and (
+            isinstance(op, LocalTileOp) or {*mine} <= {*_of_rows(op)}
+        )
+        extents = [value.type.shape[0] for value in mine]  # pyright: ignore[reportAttributeAccessIssue]
+        if not is_known or any(extent % self.instances for extent in extents):
+            raise PassFailedException(
+                op,
+                f"expected rows that {self.instances} instances of a role can share (elementwise "
+                f"ops, sums along rows, multiplies, tiles in memory), got {op.name} of "
+                f"{extents[0]} rows; take a role plan without instances of rows",
+            )
+
+    def _split_block(self, block: Block) -> None:
+        for op in list(block.ops):
+            decided = isinstance(op, scf.IfOp) and op.cond in self.values[0]
+            if decided or self._touches(op) or self._depends(op):
+                for instance in range(self.instances):
+                    for made in self._copies(op, instance):
+                        block.insert_op_before(made, op)
+                self.replaced.append(op)
+                continue
+            if not isinstance(op, MapOp):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self._split_block(inner)
+
+    def _depends(self, op: Operation) -> bool:
+        """Whether an op takes a number that each instance has one of."""
+        return not op.regions and any(value in self.values[0] for value in op.operands)
+
+    def _copies(self, op: Operation, instance: int) -> Iterable[Operation]:
+        """An op for one instance, behind what it needs."""
+        values = self.values[instance]
+        operands = [values.get(value, value) for value in op.operands]
+        made: list[Operation] = []
+        if isinstance(op, LocalTileOp) and op.result in self.tiles:
+            made = self._part_of_tensor(op, operands, instance)
+        elif isinstance(op, MapOp) and op.result in self.tiles:
+            rows = op.result.type.shape[0] // self.instances  # pyright: ignore[reportAttributeAccessIssue, reportOperatorIssue]
+            body = op.body.clone()
+            _shift_rows(body.block, instance * rows)
+            for inner in body.walk():
+                for index, operand in enumerate(inner.operands):
+                    inner.operands[index] = values.get(operand, operand)
+            type_ = self._type(op.result)
+            assert isinstance(type_, FragmentType)
+            made = [MapOp(operands, type_, body)]
+        else:
+            regions = [self._region(region, instance) for region in op.regions]
+            made = [
+                type(op).create(
+                    operands=operands,
+                    result_types=[self._type(result) for result in op.results],
+                    properties=op.properties,
+                    attributes=op.attributes,
+                    regions=regions,
+                )
+            ]
+        for each in made:
+            each.location = op.location
+        for old, new in zip(op.results, made[-1].results, strict=True):
+            new.name_hint = old.name_hint
+            values[old] = new
+        return made
+
+    def _region(self, region: Region, instance: int) -> Region:
+        """What a branch or loop holds, for one instance."""
+        made = Region()
+        for block in region.blocks:
+            inner = Block(arg_types=[arg.type for arg in block.args])
+            self.values[instance] |= dict(zip(block.args, inner.args, strict=True))
+            for op in block.ops:
+                inner.add_ops(self._copies(op, instance))
+            made.add_block(inner)
+        return made
+
+    def _part_of_tensor(
+        self, op: LocalTileOp, operands: list[SSAValue], instance: int
+    ) -> list[Operation]:
+        """The rows of a tile in memory that an instance has."""
+        extents = list(op.tile.get_values())
+        mode = next(at for at, extent in enumerate(extents) if extent > 0)
+        extents[mode] //= self.instances
+        count, number = (arith.ConstantOp(IntegerAttr(n, i32)) for n in (self.instances, instance))
+        first = arith.MuliOp(operands[1 + mode], count.result)
+        place = arith.AddiOp(first.result, number.result)
+        coords = [*operands[1:]]
+        coords[mode] = place.result
+        tile = LocalTileOp(operands[0], extents, coords)
+        tile.attributes.update(op.attributes)
+        return [count, number, first, place, tile]
+
+    def _type(self, value: SSAValue) -> Attribute:
+        """The type of an instance's part of a tile; that of any other value."""
+        type_ = value.type
+        if value not in self.tiles or not isinstance(type_, FragmentType):
+            return type_
+        rows, *rest = type_.shape
+        return FragmentType.get(type_.element, (rows // self.instances, *rest), type_.tv)
+
+
+def _of_rows(op: Operation) -> list[SSAValue]:
+    """The tiles of an op that have the same rows."""
+    match op:
+        case GemmOp():
+            return [op.a, op.acc]
+        case MapOp():
+            shape = op.result.type.shape  # pyright: ignore[reportAttributeAccessIssue]
+            inputs = [each for each in op.inputs if each.type.shape[0] == shape[0]]  # pyright: ignore[reportAttributeAccessIssue]
+            return [*inputs, op.result]
+        case ReduceOp() if op.mode.value.data == 1:
+            return [op.source, op.result]
+        case CopyOp() | LoadOp() | FillOp() | AnyOp() | AllocFragmentOp():
+            tiles = [*op.operands, *op.results]
+            return [value for value in tiles if space_of(value) is not None]
+        case _:
+            return []
+
+
+def _shift_rows(body: Block, first: int) -> None:
+    """Let coordinates along the rows count from the whole tile's first one."""
+    for op in list(body.ops):
+        if first and isinstance(op, CoordOp) and op.mode.value.data == 0:
+            start = arith.ConstantOp(IntegerAttr(first, i32))
+            moved = arith.AddiOp(op.result, start.result)
+            op.result.replace_uses_with_if(
+                moved.result, lambda use, moved=moved: use.operation is not moved
+            )
+            for each in (moved, start):
+                each.location = op.location
+                body.insert_op_after(each, op)
