@@ -26,6 +26,11 @@ that cannot be taken apart like this (`walked_tiles.py`) keeps its order, and so
 thread that tells the next item loads the blocks as well: it would wait for the one that asks.
 Of the coordinates the loop carries those that others are quickly computed from.
 
+Of the kernels of the benchmark only those of a sliding window take this form. It is no plan of
+`cute-schedule-loops`, because the next tile's first multiply reads a Q that is loaded one trip of
+the work loop before: its ring is released behind the tile's last multiply, and a hold across trips
+is none that `cute-synchronize` derives.
+
 An E that decides something with all warps, such as whether to compute a result again, decides it
 when they meet for their stores (`shared_meetings.py`). `shadows.py` comes behind this
 pass where it applies.
