@@ -201,11 +201,18 @@ def attention(
     where = lengths, cu_seqlens, block_table
     scales = scale_q, scale_k, scale_v
     arrays, factors = split_scales(scales)
-    v, columns = columns_of(k, v)
-    key, addresses = call_key(
-        (q, k, v, out, lengths, block_table, *arrays, *offsets),
-        (*scores, columns, *factors, return_lse, out_dtype, arch, schedule, backend),
-    )
+    columns = None
+    while True:
+        key, addresses = call_key(
+            (q, k, v, out, lengths, block_table, *arrays, *offsets),
+            (*scores, columns, *factors, return_lse, out_dtype, arch, schedule, backend),
+        )
+        # Columns of the keys begin where these do; host arrays are not known to begin elsewhere.
+        if v is None or (addresses[1] != addresses[2] and not isinstance(v, int)):
+            break
+        v, columns = columns_of(k, v)
+        if columns is None:
+            break
     ready = _calls.known(key)
     values = v if columns is None else columns
     spills = 0

@@ -19,6 +19,8 @@ from cutedialect.frontend.host import HostFunction
 from cutedialect.frontend.kernel import KernelFunction
 from cutedialect.frontend.launch import compile_kernel
 
+from .operators import check_devices
+
 _NUMBERS = {float: "float", int: "SymInt", bool: "bool", "float": "float", "int": "SymInt"}
 _CONSTANTS = {bool: "bool", int: "int", float: "float", str: "str"}
 # What every kernel takes beside its own parameters.
@@ -127,7 +129,9 @@ def _operator(
         return returned(tensors)
 
     def fake(*args: Any, **kwargs: Any) -> Any:
-        return returned(results(bound(args, kwargs)))
+        given = bound(args, kwargs)
+        check_devices(given.items())
+        return returned(results(given))
 
     operator = torch.library.custom_op(name, run, mutates_args=changed, schema=schema)
     operator.register_fake(fake)

@@ -36,10 +36,35 @@ def define(
     _LIBRARY.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
     for key in ("CPU", "CUDA"):
         _LIBRARY.impl(name, run, key)
-    torch.library.register_fake(qualified, fake, lib=_LIBRARY)
+    operator = getattr(getattr(torch.ops, NAMESPACE), name).default
+    names = [argument.name for argument in operator._schema.arguments]
+
+    def checked(*args: Any) -> Any:
+        check_devices(zip(names, args, strict=False))
+        return fake(*args)
+
+    torch.library.register_fake(qualified, checked, lib=_LIBRARY)
     if casts:
         for device, key in _AUTOCAST.items():
             _LIBRARY.impl(name, _casting(name, device, key, casts), key)
+
+
+def check_devices(named: Iterable[tuple[str, Any]]) -> None:
+    """Refuse tensors of several devices, lists included: torch asks the fake kernel of an operator
+    where one of them is on the meta device, whatever the others have in memory.
+    """
+    first: tuple[str, torch.device] | None = None
+    for name, value in named:
+        for tensor in value if isinstance(value, list | tuple) else (value,):
+            if not isinstance(tensor, torch.Tensor):
+                continue
+            if first is None:
+                first = name, tensor.device
+            elif tensor.device != first[1]:
+                raise ValueError(
+                    f"{name}: expected a tensor on {first[1]} like {first[0]}, got one on "
+                    f"{tensor.device}"
+                )
 
 
 def with_backward(

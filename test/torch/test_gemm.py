@@ -336,3 +336,19 @@ def test_the_precision_of_products_and_of_their_gradients():
             assert precision == "3xtf32" or error > 3e-5
     with pytest.raises(ValueError, match="precision: expected None, 'tf32' or '3xtf32', got 'iee"):
         ct.gemm(a, b.mT, precision="ieee")
+
+
+OF_TWO_DEVICES = {
+    "gemm": lambda a, b: ct.gemm(a, b),
+    "gemm with aux": lambda a, b: ct.gemm(a, a.mT, c=b, beta=1.0),
+    "attention": lambda a, b: ct.attention(a[None, None], b[None, None], a[None, None]),
+    "grouped_gemm": lambda a, b: ct.grouped_gemm([a, a], [a.mT, b]),
+}
+
+
+@pytest.mark.parametrize("entry", OF_TWO_DEVICES)
+def test_tensors_of_two_devices_are_refused(entry):
+    """torch takes the fake kernel where one is on the meta device, which computes nothing."""
+    a = torch.ones(16, 16, dtype=torch.float16)
+    with torch.no_grad(), pytest.raises(ValueError, match="expected a tensor on cpu like"):
+        OF_TWO_DEVICES[entry](a, a.to("meta"))
