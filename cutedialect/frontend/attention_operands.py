@@ -54,7 +54,7 @@ def columns_of(k: Any, v: Any) -> tuple[Any, int | None]:
     if isinstance(v, int) and not isinstance(v, bool):
         return None, v
     mine, theirs = getattr(v, "shape", None), getattr(k, "shape", None)
-    if mine is None or theirs is None or mine[-1:] == theirs[-1:] or isinstance(v, TensorSpec):
+    if not mine or not theirs or mine[-1] == theirs[-1] or isinstance(v, TensorSpec):
         return v, None
     try:
         one, other = as_operand(k, "k").array, as_operand(v, "v").array

@@ -79,21 +79,23 @@ def check_drawn(seed, arch):
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1])
 def test_drawn_problems(seed, arch):
     check_drawn(seed, arch)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("arch", ARCHS)
-@pytest.mark.parametrize("seed", range(100, 120))
+@pytest.mark.parametrize("seed", [0, *range(100, 120)])
 def test_more_drawn_problems(seed, arch):
     check_drawn(seed, arch)
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("heads", [16, pytest.param(128, marks=pytest.mark.long)])
-@pytest.mark.parametrize(("split", "way"), [(1, "lazy"), (2, "exact")])
+@pytest.mark.parametrize(
+    ("split", "way"), [(1, "lazy"), pytest.param(2, "exact", marks=pytest.mark.long)]
+)
 def test_latent_decoding_in_pages(arch, heads, split, way):
     """MLA: 576 dimensions of q and k, of which 512 are v, one head for all of q."""
     q = normal(2, heads, 1, 576)
