@@ -18,19 +18,21 @@ UNEDITED = "unedited"
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "attention.py"
 # Rows and keys of a tile; as many tokens as a document has in the example.
 _TILE, _DOCUMENT = (128, 128), 96
-# Keys where biases are in registers beside a result of so many columns.
-_FEWER_KEYS, _WIDE = 112, 128
 
 
 @dataclass(frozen=True)
 class Edited(Attention):
-    """`edit` is "alibi", a function of the scores, "documents", a mask function, or none."""
+    """`edit` is "alibi", a function of the scores, "documents", a mask function, or none; `way` is
+    the example's function that says what exponentials count from.
+    """
 
     edit: str = ""
+    way: str = "guessed"
 
     @property
     def name(self) -> str:
-        return f"{super().name} {self.edit or UNEDITED}"
+        way = "" if self.way == "guessed" else f" {self.way}"
+        return f"{super().name} {self.edit or UNEDITED}{way}"
 
     @property
     def yardsticks(self) -> tuple[str, ...]:
@@ -93,10 +95,8 @@ class Edited(Attention):
             "alibi": {"score": example.alibi},
             "documents": {"mask": example.documents},
         }
-        rows, keys = _TILE
-        if self.edit == "alibi" and self.depth >= _WIDE:
-            keys = _FEWER_KEYS
-        return example.attention, {"tile": (rows, keys, self.depth)} | edits[self.edit]
+        options = {"tile": (*_TILE, self.depth), "way": getattr(example, self.way)}
+        return example.attention, options | edits[self.edit]
 
 
 @cache

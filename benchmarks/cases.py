@@ -157,7 +157,7 @@ ATTENTIONS: tuple[Attention, ...] = (
     *[
         Edited("edited", "bf16", batch=4, heads=(_WIDTH // depth, _WIDTH // depth), rows=4096,
                keys=4096, depth=depth, causal=True, edit=edit, gate=0.95, goal=1.0,
-               quick=depth == 128)
+               way="exact" if (depth, edit) == (128, "alibi") else "guessed", quick=depth == 128)
         for depth in (64, 128)
         for edit in ("alibi", "documents")
     ],
