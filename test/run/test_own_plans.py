@@ -139,6 +139,7 @@ def test_plans_that_cannot_be_are_refused(rows, message):
         compiled(f"roles = ({rows})")
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("more", ["", " updates"])
 def test_a_lazy_maximum_decides_for_another_role(more):
     """Attention of the library: `any` of main's tiles steers what the multiplying role rescales."""
@@ -274,6 +275,7 @@ def check_drawn(seed):
             assert np.array_equal(y[i : i + 64, j : j + 32], exact)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_conditions_of_tiles_steer_other_roles(seed):
     check_drawn(seed)
