@@ -22,10 +22,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
+    BlockIdxOp,
     CoordOp,
     CopyOp,
     FillOp,
     FragmentType,
+    GridDimOp,
     KernelOp,
     LoadOp,
     LocalTileOp,
@@ -112,6 +114,9 @@ class _Join:
     def is_legal(self) -> bool:
         """Whether the mode can be joined; finds `places`."""
         views = [op for op in self._ops if isinstance(op, LocalTileOp)]
+        if any(isinstance(op, BlockIdxOp | GridDimOp) for op in self._ops):
+            # The program counts its CTAs, of which there would be fewer.
+            return False
         if not all(map(self._finds, views)) or not self._spreads():
             return False
         if not all(map(self._ends, views)):
