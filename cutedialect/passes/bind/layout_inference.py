@@ -183,6 +183,9 @@ class LayoutInference:
         if vectors is not None:
             return blocked(type_.shape, mode, vectors, self.threads)
         most = self._narrowest[type_.shape, mode]
+        if self._vectors.has_both(value):
+            # Threads exchange the tile: wide vectors on one side would fall into few banks.
+            most = min(most, self._narrowest.get((type_.shape[::-1], mode), most))
         return coalesced_for(type_, self.threads, self.grid, most)
 
     def _spread(self) -> None:

@@ -43,7 +43,6 @@ _VECTOR_BITS = 128
 # to which one warp takes a row that is reduced.
 _VECTORS = 4
 _MOST_LOADED = 8
-_TURNED_VECTORS = 2
 _ROW_VECTORS = 4
 # By how much each of them may exceed that before a row has twice the warps.
 _MORE_WARPS = 1.2
@@ -66,8 +65,7 @@ class Traffic:
     contiguous in memory, the widest element, the bits loaded for each element of the tile, the
     registers that an element takes where most are live, the modes that are reduced, the elements of
     a thread's block if the tile is contiguous along either mode somewhere, else 0, the registers of
-    an element that all work items load alike, the elements of an access, and whether threads
-    exchange the tile to store its transpose.
+    an element that all work items load alike, and the elements of an access.
     """
 
     shape: tuple[int, int]
@@ -79,7 +77,6 @@ class Traffic:
     block: int = 0
     common: float = 0.0
     access: int = 0
-    turned: bool = False
 
     @property
     def elements(self) -> int:
@@ -141,7 +138,6 @@ def traffic_of(kernel: KernelOp) -> Traffic | None:
             if isinstance(op, LoadOp) and _size(op.result) == size and is_common(op.source)
         ),
         min(vector_elements(type_, mode, widest) for type_ in whole),
-        _is_turned(kernel, size),
     )
 
 
@@ -183,9 +179,6 @@ def _warps(traffic: Traffic, vector: int) -> int:
     """So few warps that a thread has some vectors, or more where registers want that."""
     loads = max(1, -(-traffic.loaded_bits // traffic.bits))
     values = vector * max(1, min(_VECTORS, _MOST_LOADED // loads))
-    if traffic.turned:
-        # Elements that go one by one take an instruction and an address each.
-        values = vector * _TURNED_VECTORS
     share = traffic.elements / (_LANES * max(values, traffic.block))
     warps = _power_of_two(int(share))
     if traffic.reduced and share > _MORE_WARPS * warps:
@@ -321,16 +314,6 @@ def _block(kernel: KernelOp, size: int) -> int:
             if block is not None:
                 return prod(block)
     return 0
-
-
-def _is_turned(kernel: KernelOp, size: int) -> bool:
-    """Whether a tile is contiguous along either mode somewhere, in vectors too short for blocks."""
-    ops = list(kernel.body.block.walk())
-    vectors = MemoryVectors(ops)
-    return _block(kernel, size) == 0 and any(
-        isinstance(op, LoadOp) and _size(op.result) == size and vectors.has_both(op.result)
-        for op in ops
-    )
 
 
 def _size(value: SSAValue) -> int:
