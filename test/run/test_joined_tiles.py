@@ -101,3 +101,25 @@ def test_a_tensor_that_is_longer_than_the_work_items(arch):
     wanted[:6], wanted[10:16] = x[:6] + 1, x[:6] + 2
     assert np.array_equal(y, x[:5])
     assert np.array_equal(z, wanted)
+
+
+@pytest.mark.parametrize("arch", ARCHES)
+def test_lanes_share_rows_by_powers_of_two(arch):
+    """Six warps, and rows of twelve vectors: reductions meet in shuffles."""
+
+    @cute.kernel
+    def program(X, Y, Z, S):
+        i, j = cute.tile_index(Y, (33, 48))
+        x = cute.load(tile(X, (48, 33), (j, i)).T)
+        ones = cute.where(cute.coord(x, 0) < 20, cute.full((33, 48), 1, cute.i8), 0)
+        cute.copy(x, tile(Y, (33, 48), (i, j)))
+        cute.copy(ones.to(cute.i32), tile(Z, (33, 48), (i, j)))
+        cute.copy(cute.row_sum(ones), tile(S, (33, 1), (i, j)))
+
+    x = np.random.default_rng(0).integers(-9, 10, (96, 33)).astype(np.int8)
+    y, z, s = np.zeros((33, 96), np.int8), np.zeros((33, 96), np.int32), np.zeros((33, 2), np.int32)
+    program(x, y, z, s, arch=arch, backend="emulator")
+    ones = np.repeat((np.arange(33) < 20)[:, None], 96, 1)
+    assert np.array_equal(y, x.T)
+    assert np.array_equal(z, ones)
+    assert np.array_equal(s, 48 * ones[:, ::48])

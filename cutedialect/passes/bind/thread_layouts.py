@@ -17,6 +17,7 @@ from cutedialect.layout import Layout, TiledMMA, coalesce, flatten, product
 Modes = tuple[tuple[int, int], ...]
 Parts = tuple[tuple[int, ...], frozenset[int]]
 GROUP_WARPS = 4
+_LANES = 32
 _GROUP = 32 * GROUP_WARPS
 
 
@@ -170,18 +171,45 @@ def coalesced(
     steps = (1, extents[0])
     other = 1 - contiguous
     vector = gcd(vector, extents[contiguous])
-    chunks = extents[contiguous] // vector
-    along = gcd(chunks, threads if most_along is None else most_along)
-    across = gcd(extents[other], threads // along)
-    spare = threads // (along * across)
-    step, cross = steps[contiguous], steps[other]
-    threads_modes = ((along, vector * step), (across, cross), (spare, 0))
+    step, cross = vector * steps[contiguous], steps[other]
+    left = [extents[contiguous] // vector, extents[other]]
+    strides, most = [step, cross], threads if most_along is None else most_along
+    modes: list[tuple[int, int]] = []
+    along: list[int] = []
+
+    def give(count: int, at: int, stride: int) -> None:
+        """Threads along a mode of the tile (-1: none), beside those in front of them."""
+        if count == 1:
+            return
+        if along and along[-1] == at and _is_power_of_two(whole := modes[-1][0] * count):
+            modes[-1] = whole, modes[-1][1]
+            return
+        modes.append((count, stride))
+        along.append(at)
+
+    # Lanes by powers of two, so that reductions meet in shuffles; then warps, of any number.
+    lanes = gcd(threads, _LANES)
+    for room in (lanes, threads // lanes):
+        spare = room
+        for at in (0, 1):
+            count = gcd(left[at], gcd(spare, most) if at == 0 else spare)
+            give(count, at, strides[at])
+            left[at] //= count
+            strides[at] *= count
+            spare //= count
+            if at == 0:
+                most //= count
+        give(spare, -1, 0)
     values = (
-        (vector, step),
-        (chunks // along, along * vector * step),
-        (extents[other] // across, across * cross),
+        (vector, steps[contiguous]),
+        (left[0], strides[0]),
+        (left[1], strides[1]),
     )
-    return _layout(_drop1(threads_modes), _drop1(values))
+    return _layout(_drop1(tuple(modes)), _drop1(values))
+
+
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
 
 
 def blocked(
