@@ -156,6 +156,8 @@ class NumpyTiles:
     def _reduced(self, tile: Tile, by: Any, mode: int) -> Tile:
         narrow = not _is_float(tile.dtype) and tile.dtype.itemsize < 4
         dtype = np.dtype(np.int32) if narrow and by is np.add else tile.dtype
+        if _is_float(tile.dtype) and tile.dtype.itemsize == 1 and by is np.add:
+            dtype = _F32
         reduced = by.reduce(_wide(tile.values), axis=mode, keepdims=True)
         return Tile(_held(reduced, dtype), self)
 

@@ -159,7 +159,9 @@ class _Lot(LotOfMultiplies):
         kind, mode = self.lot.choice(("max", "sum")), self.lot.choice((0, 1))
         m, n = value.shape
         shape = (1, n) if mode == 0 else (m, 1)
-        dtype = "i32" if kind == "sum" and value.dtype in ("i8", "u8") else value.dtype
+        dtype = value.dtype
+        if kind == "sum" and BYTES[dtype] == 1:
+            dtype = "i32" if dtype in ("i8", "u8") else "f32"
         word = "column" if mode == 0 else "row"
         if kind == "max" and self.chance(0.5):
             self.features.add("minima and places of maxima")

@@ -120,6 +120,8 @@ def full(shape: Sequence[int], value: float | Scalar, dtype: object = None) -> T
     if dtype is None:
         dtype = value.dtype if isinstance(value, Scalar) else f32
     element = as_dtype(dtype)
+    if not isinstance(shape, Sequence) or isinstance(shape, str):
+        raise error(f"expected a shape such as (16, 16), got {shape!r}")
     extents = tuple(as_extent(extent) for extent in shape)
     if len(extents) not in (1, 2):
         raise error(f"expected a tile of rank 1 or 2, got shape {extents}", code="CD-P2")

@@ -31,6 +31,8 @@ def _reduce(
             raise error(f"expected packed to be 1 or more, got {packed!r}", code="CD-P4")
     if dtype.kind != "f" and dtype.bits < 32:
         source = source.to(i32)
+    elif dtype.kind == "f" and dtype.bits == 8:
+        source = source.to(f32)
     op = ReduceOp(kind, source.use(), mode, local=local, packed=packed)
     whole = Tile(current().insert(op).results[0])
     return whole if kind in ("add", "mul") else whole.to(dtype)
@@ -43,8 +45,9 @@ def reduce(tile: object, mode: int, combine: str | Callable[[Scalar, Scalar], Sc
     `combine` is "add", "mul", "max" or "min"; a NaN gives NaN. Or it is a function of two scalars
     that gives a third, whichever pairs it is given: associative and commutative, as far as
     rounding lets it be. Integers of less than 32 bits are combined in i32, 16-bit floats in f32 and
-    rounded once. Elements are combined in an order that the schedule fixes, so that equal calls
-    give equal bits. Elements outside of the tensor are 0.
+    rounded once, 8-bit floats in f32, which is the type of their sums. Elements are combined in an
+    order that the schedule fixes, so that equal calls give equal bits. Elements outside of the
+    tensor are 0.
     """
     if callable(combine):
         return _fold(combine, tile, mode)

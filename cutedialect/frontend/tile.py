@@ -553,6 +553,13 @@ class Tile(Hinted):
             code="CD-P9",
         )
 
+    def __float__(self) -> NoReturn:
+        raise error(
+            "expected a Python number, got a tile; use cute.exp and the like in the place "
+            "of Python's math",
+            code="CD-P9",
+        )
+
     def __format__(self, spec: str) -> str:
         raise error(
             "expected a value that is known while the kernel is traced, got a tile", code="CD-P9"

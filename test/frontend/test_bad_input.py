@@ -4,6 +4,8 @@ argument, what was expected, what came; no output is touched.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -96,3 +98,20 @@ def test_a_call_with_too_few_arguments_or_an_unknown_option():
         program(A, backend="emulator")
     with pytest.raises(TypeError, match=r"keyword arguments of program \(tile\), got tiles"):
         program(A, A, tiles=(8, 8), backend="emulator")
+
+
+def test_a_number_for_a_shape_and_a_tile_in_math():
+    cases = (
+        (lambda x: cute.zeros(16), r"expected a shape such as \(16, 16\), got 16"),
+        (lambda x: math.exp(x), "expected a Python number, got a tile; use cute.exp"),
+    )
+    for body, message in cases:
+
+        @cute.kernel
+        def program(X, Y, *, body):
+            i, j = cute.tile_index(Y, (16, 16))
+            body(cute.local_tile(X, (16, 16), (i, j)).load())
+
+        x = np.zeros((16, 16), np.float32)
+        with pytest.raises(cute.CompileError, match=message):
+            program(x, x.copy(), body=body, backend="emulator")

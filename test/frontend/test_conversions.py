@@ -236,3 +236,22 @@ def test_a_conversion_to_the_own_type_is_a_value(arch):
     kernel = cute.compile(program, x, y, z, arch=arch)
     before, after = (kernel.stages[name].count("cute.map") for name in ("trace", "cute-fuse"))
     assert after == before - 1
+
+
+@pytest.mark.parametrize("kind", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_reductions_of_8_bit_floats(kind):
+    """Sums are f32; the largest and the least have the tile's type."""
+
+    @cute.kernel
+    def program(X, S, M):
+        i, _ = cute.tile_index(X, (16, 16))
+        x = cute.local_tile(X, (16, 16), (i, 0)).load()
+        cute.copy(cute.row_sum(x), cute.local_tile(S, (16, 1), (i, 0)))
+        cute.copy(cute.row_max(x), cute.local_tile(M, (16, 1), (i, 0)))
+
+    x = np.random.default_rng(0).integers(-4, 5, (32, 16)).astype(kind)
+    s, m = np.zeros((32, 1), np.float32), np.zeros((32, 1), kind)
+    program(x, s, m, arch="sm_90a", backend="emulator")
+    wide = x.astype(np.float32)
+    assert np.array_equal(s, wide.sum(1, keepdims=True))
+    assert np.array_equal(m.astype(np.float32), wide.max(1, keepdims=True))
