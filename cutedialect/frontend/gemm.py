@@ -503,9 +503,12 @@ class GemmCall:
         """`given`, on top of what suits the problem where warpgroups or tcgen05 multiply."""
         if given is not None and (given.tile is not None or given.roles == "uniform"):
             return given
-        if self.takes_wgmma(arch):
-            return choose_schedule(self.problem()).merged(given)
-        return tensor_schedule(self.problem(), given) if self.takes_tcgen05(arch) else given
+        problem = self.problem()
+        if not self.takes_wgmma(arch):
+            return tensor_schedule(problem, given) if self.takes_tcgen05(arch) else given
+        if given is not None and any(getattr(given, name) is not None for name in _SHARED_BY):
+            problem = replace(problem, takes_clusters=False)
+        return choose_schedule(problem).merged(given)
 
     def takes_tcgen05(self, arch: str) -> bool:
         """Whether accumulators are in tensor memory, with the schedules chosen for that."""
@@ -526,12 +529,13 @@ class GemmCall:
             align=min(a.align, b.align),
             out_align=out.align,
             pitches=(pitch_of(self.a, a), pitch_of(self.b, b)),
+            takes_clusters=self.acc_dtype.bits == _SUMMED_BITS,
         )  # fmt: skip
         if self.splits:
             # Panels of both parts of either operand, with lines of their own.
             return replace(
                 problem, k=3 * k, most_values=_MOST_SPLIT, blocks=(0, 0, DEPTH), align=16,
-                pitches=(PITCH, PITCH), across=(False, False),
+                pitches=(PITCH, PITCH), across=(False, False), takes_clusters=False,
             )  # fmt: skip
         if self.promotes:
             return replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
@@ -692,5 +696,9 @@ _MOST_SPLIT = 64
 _FREELY_PROMOTED = 32
 _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = 4
+# Bits of the sums that the CTAs of a cluster add up, and the fields of a schedule with which they
+# may not be able to.
+_SUMMED_BITS = 32
+_SHARED_BY = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
 _LARGE = 4096  # what a run-time extent counts as
 _ACTIVATIONS: tuple[str, ...] = get_args(Activation)

@@ -45,7 +45,11 @@ _WALKS = (
     Schedule(raster=8, order="hilbert"),
 )
 _MOST_ALTERNATE = 128 * 128
-_SHARES = (*(Schedule(split_k=parts) for parts in (2, 3, 4, 8)), Schedule(scheduler="stream"))
+_SHARES = (
+    *(Schedule(split_k=parts) for parts in (2, 3, 4, 8)),
+    *(Schedule(split_k=parts, reduction="cluster") for parts in (2, 4)),
+    Schedule(scheduler="stream"),
+)
 _PROCESSORS = 132
 # CTA tiles where warps multiply by themselves; the depth is counted in 64 bytes.
 _ROWS = _COLUMNS = (64, 128, 256)

@@ -2,9 +2,9 @@
 
 The list is short enough to compile whole (`python -m cutedialect schedules` prints it). Beside an
 entry the estimate chooses into how many parts the depth of a tile is split (`split_k`, added in
-order). It counts cycles: of a step of the main loop, of what a tile does besides, of the waves of
-tiles, and of memory; its constants are a fit to timings of random problems on an H100
-(benchmarks/NOTES.md).
+order), and whether the CTAs that share it are a cluster. It counts cycles: of a step of the main
+loop, of what a tile does besides, of the waves of tiles, and of memory; its constants are a fit to
+timings of random problems on an H100 (benchmarks/NOTES.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from cutedialect.choices import Switch
+from cutedialect.choices import Reduction, Switch
 from cutedialect.schedule import Schedule
 
 # (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
@@ -22,30 +22,33 @@ _TILES = {
     (128, 256): ((2, 1), (1, 1)),
     (256, 128): ((1, 2),),
     (192, 192): ((1, 2), (1, 1)),
+    (192, 176): ((1, 1),),
     (192, 160): ((1, 2), (1, 1)),
     (128, 224): ((2, 1), (1, 1)),
     (128, 192): ((2, 1), (1, 1)),
     (192, 128): ((1, 2), (1, 1)),
     (128, 160): ((1, 1),),
     (128, 128): ((1, 1), (1, 2)),
-    (128, 96): ((1, 2),),
+    (128, 96): ((1, 2), (1, 1)),
+    (128, 80): ((1, 1),),
     (64, 160): ((2, 1),),
     (128, 64): ((1, 1), (1, 2)),
     (64, 128): ((1, 1), (2, 1)),
     (64, 64): ((1, 1),),
     (64, 32): ((1, 1),),
+    (64, 16): ((1, 1),),
     (64, 8): ((1, 1),),
 }
 # Two warpgroups that take tiles in turns: one stores its results while the other multiplies.
 _ALTERNATE = ((128, 128), (64, 256), (64, 128), (64, 64))
 # Tiles of two lines: half as many waits on barriers, but fewer stages.
-_DEEP = ((64, 128), (64, 112), (64, 96), (64, 64), (64, 48), (64, 16))
+_DEEP = ((64, 160), (64, 128), (64, 112), (64, 96), (64, 80), (64, 64), (64, 48), (64, 16))
 # Tiles of the transposed product, whose columns are the few rows of A, of one line and of two.
 _SWAPPED = (
-    (128, 208), (128, 176), (128, 160), (128, 144), (128, 128), (128, 96), (128, 64), (128, 48),
-    (128, 32), (64, 16),
+    (128, 208), (128, 192), (128, 176), (128, 160), (128, 144), (128, 128), (128, 96), (128, 64),
+    (128, 48), (128, 32), (64, 16),
 )  # fmt: skip
-_SWAPPED_DEEP = ((64, 64), (64, 48), (64, 32), (64, 16), (64, 8))
+_SWAPPED_DEEP = ((64, 96), (64, 64), (64, 48), (64, 32), (64, 16), (64, 8))
 # A problem with more rows than this keeps its product as it is.
 _MOST_SWAPPED = 512
 # Parts of the depth that CTAs share, as many as have this many steps each, and no more of them all
@@ -53,62 +56,72 @@ _MOST_SWAPPED = 512
 _PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 _LEAST_STEPS = 2
 _MOST_SHARES = 2
+# The same where they are a cluster, and how many CTAs of such run at one time, in GPCs of 16 or 18
+# multiprocessors. The first CTA has room for the parts of the others beside so many stages.
+_CLUSTER_PARTS = {2: 132, 3: 126, 4: 128, 6: 108, 8: 128}
+_LEAST_STAGES = 3
 _LINE = 128
 # H100 SXM: multiprocessors.
 _PROCESSORS = 132
 # Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, and at least. Shared
 # memory meanwhile reads the rows, so many cycles, and takes what is loaded, so many bytes in one.
-_COLUMN, _MULTIPLY = 0.345, 16.0
-_ROWS_READ, _SHARED_BYTES = 14.1, 128
+_COLUMN, _MULTIPLY = 0.362, 16.0
+_ROWS_READ, _SHARED_BYTES = 13.9, 128
 # Bytes in a cycle that one multiprocessor gets from L2, and all of them. Rows that begin at
 # multiples of no more than so many bytes take that many times as long; operands that are contiguous
 # across the depth take less time, and so many cycles for each step.
-_L2_BYTES, _L2_ALL = 107.0, 13500.0
+_L2_BYTES, _L2_ALL = 112.0, 14400.0
 _PITCHES = {128: 1.0, 64: 1.62, 32: 1.87, 16: 2.99}
-_ACROSS, _ACROSS_STEP = 0.919, 10.0
+_ACROSS, _ACROSS_STEP = 0.919, 10.7
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
 _COPIES = {16: (0.0, 0.0), 8: (0.0624, 0.0), 4: (0.0421, 913.0), 2: (0.145, 1030.0)}
 # The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
 # and memory, add up.
-_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 8.04, 10.0, 2.39
+_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 8.04, 10.0, 1.77
 # Cycles that a step of a lone warpgroup waits, half as many where two take turns; that it waits for
 # the other CTAs of a cluster, alone or beside others; a ring of few stages waits longer.
-_WAIT = 42.0
-_CLUSTER_WAITS = (81.8, 140.0)
-_CLUSTER = 1.058
-_FEW_STAGES, _SHORT_RING = 4, 1.067
+_WAIT = 37.3
+_CLUSTER_WAITS = (90.7, 138.0)
+_CLUSTER = 1.025
+_FEW_STAGES, _SHORT_RING = 4, 1.041
 # Cycles of a tile besides its steps: at least, for each accumulator of a thread, and for each where
-# rows of the output are aligned to less than 16 bytes, or to less than 4.
-_TILE, _VALUE = 36.8, 40.1
-_NARROW_VALUE, _SINGLE_VALUE = 37.6, 112.0
+# rows of the output are aligned to less than 16 bytes, or to less than 4: through shared memory in
+# the order of memory, or one by one.
+_TILE, _VALUE = 36.9, 41.2
+_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 37.1, 30.4, 122.0
 # And where CTAs share the tile: in all, for each accumulator, and for each of each part.
-_SHARE, _SHARE_VALUE, _PART_VALUE = 3010.0, 26.3, 25.2
+_SHARE, _SHARE_VALUE, _PART_VALUE = 3360.0, 26.8, 25.5
+# The same of a cluster.
+_SUM, _SUM_VALUE, _SUM_PART_VALUE = 1200.0, 10.0, 8.0
 # What an estimate with shared tiles has to be better by: it is less certain.
 _SHARED_MARGIN = 1.06
 # The last tile's stores, for each accumulator, where multiplies hide those of the others.
-_LAST_VALUE = 14.2
+_LAST_VALUE = 14.1
 # What of a last wave that is not full is not felt, since CTAs are not in step.
-_STRAGGLERS = 0.122
+_STRAGGLERS = 0.111
 # Cycles of a launch; bytes from memory in one.
-_LAUNCH, _MEMORY_BYTES = 4020.0, 3060.0
+_LAUNCH, _MEMORY_BYTES = 4810.0, 2060.0
 # What is left of the fit for a tile: its steps and ends take so many times as long; the same where
 # two take turns.
 _FACTORS = {
-    (64, 8): 0.957, (64, 16): 0.865, (64, 32): 0.877, (64, 48): 0.824, (64, 64): 0.806,
-    (64, 96): 0.776, (64, 112): 0.822, (64, 128): 0.776, (64, 160): 0.864, (128, 32): 1.116,
-    (128, 48): 1.097, (128, 64): 0.949, (128, 96): 0.945, (128, 128): 1.031, (128, 144): 1.068,
-    (128, 160): 1.048, (128, 176): 1.1, (128, 192): 1.042, (128, 208): 1.085, (128, 224): 1.113,
-    (128, 256): 1.13, (192, 128): 1.133, (192, 160): 1.232, (192, 192): 1.235, (256, 128): 1.167,
+    (64, 8): 0.988, (64, 16): 0.86, (64, 32): 0.816, (64, 48): 0.844, (64, 64): 0.787,
+    (64, 80): 0.829, (64, 96): 0.796, (64, 112): 0.846, (64, 128): 0.775, (64, 160): 0.839,
+    (128, 32): 1.111, (128, 48): 1.099, (128, 64): 0.905, (128, 80): 0.947, (128, 96): 0.968,
+    (128, 128): 0.994, (128, 144): 1.055, (128, 160): 1.049, (128, 176): 1.11, (128, 192): 1.064,
+    (128, 208): 1.132, (128, 224): 1.107, (128, 256): 1.139, (192, 128): 1.107, (192, 160): 1.196,
+    (192, 176): 1.227, (192, 192): 1.226, (256, 128): 1.179,
 }  # fmt: skip
 _ALTERNATE_FACTORS = {
-    (64, 64): 0.9, (64, 128): 0.89, (64, 256): 1.047, (128, 128): 0.988,
+    (64, 64): 0.902, (64, 128): 0.877, (64, 256): 1.047, (128, 128): 0.993,
 }  # fmt: skip
 # Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
 _RING = 226 * 1024
 _CHUNK = 64
+_SUM_BYTES = _WORD = 4
 _TRANSPOSED_ROWS = 32
 # By so many fewer accumulators has a thread room where three warpgroups share the registers.
 _FEWER_OF_THREE = 32
+_FEW_AT_ONCE, _MOST_COPIED = 32, 128 * 128
 _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
 
@@ -121,7 +134,8 @@ class Problem:
     tile have to divide, 0 for anything. transposed: whether tiles of A and of B are transposed in
     shared memory before they are multiplied. across: whether A and B are contiguous along another
     dimension than the depth. align, out_align: bytes, up to 16, of which the rows of the operands
-    and of the output begin at multiples. pitches: the same, up to 128, of A and B.
+    and of the output begin at multiples. pitches: the same, up to 128, of A and B. takes_clusters:
+    whether the CTAs of a cluster can share tiles.
     """
 
     m: int
@@ -137,6 +151,7 @@ class Problem:
     align: int = 16
     out_align: int = 16
     pitches: tuple[int, int] = (128, 128)
+    takes_clusters: bool = True
 
     def takes(self, schedule: Schedule) -> bool:
         """Whether a schedule keeps within the limits."""
@@ -145,7 +160,11 @@ class Problem:
         groups = warpgroups(schedule)
         extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
         # Threads that copy operands leave teams that take turns too few registers.
-        is_copied = self.align < 16 and schedule.roles == "alternate"
+        # So do large tiles that are stored few columns at a time.
+        is_copied = self.align < 16 and (
+            schedule.roles == "alternate"
+            or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
+        )
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
         return (
             not is_copied
@@ -211,25 +230,32 @@ def choose_schedule(*problems: Problem) -> Schedule:
     and the same limits, and CTAs share none of their tiles.
     """
     largest = max(problems, key=lambda each: each.m * each.n * each.k)
-    best, parts = min(_choices(problems), key=lambda each: _ranked(*each, problems))
-    shares = Schedule(split_k=parts) if parts > 1 else None
+    best, parts, reduction = min(_choices(problems), key=lambda each: _ranked(*each, problems))
+    shares = Schedule(split_k=parts, reduction=reduction) if parts > 1 else None
     raster = raster_for(largest, best, tall=len(problems) > 1)
-    return best.merged(Schedule(raster=raster)).merged(shares)
+    epilogue = "smem" if _reorders(best, largest) else None
+    walked = Schedule(raster=raster, epilogue=epilogue, early_launch="yes")
+    return best.merged(walked).merged(shares)
 
 
-def _ranked(schedule: Schedule, parts: int, problems: tuple[Problem, ...]) -> float:
+def _ranked(
+    schedule: Schedule, parts: int, reduction: Reduction | None, problems: tuple[Problem, ...]
+) -> float:
     """By what the choices are compared."""
-    return _estimate(schedule, parts, problems) * (_SHARED_MARGIN if parts > 1 else 1.0)
+    margin = _SHARED_MARGIN if parts > 1 else 1.0
+    return _estimate(schedule, parts, reduction, problems) * margin
 
 
-def _choices(problems: tuple[Problem, ...]) -> Iterator[tuple[Schedule, int]]:
-    """What suits some problems: entries of the list, and into how many parts they split tiles."""
+def _choices(problems: tuple[Problem, ...]) -> Iterator[tuple[Schedule, int, Reduction | None]]:
+    """What suits some problems: entries of the list, into how many parts they split tiles, and how
+    these are added.
+    """
     widest = max(problems, key=lambda each: each.m)
     listed = [each for each in gemm_schedules(widest.bits) if widest.takes(each)]
     for schedule in listed:
         if schedule.swap_ab == "yes" and not _may_swap(widest):
             continue
-        yield from ((schedule, parts) for parts in _parts(schedule, problems))
+        yield from ((schedule, *shared) for shared in _parts(schedule, problems))
 
 
 def _may_swap(problem: Problem) -> bool:
@@ -240,29 +266,37 @@ def _may_swap(problem: Problem) -> bool:
     return problem.m <= _MOST_SWAPPED and problem.m < problem.n and problem.k >= 2
 
 
-def _parts(schedule: Schedule, problems: tuple[Problem, ...]) -> Iterator[int]:
-    """Into how many parts the depth may be split."""
+def _parts(
+    schedule: Schedule, problems: tuple[Problem, ...]
+) -> Iterator[tuple[int, Reduction | None]]:
+    """Into how many parts the depth may be split, and how they are added."""
     assert schedule.tile is not None
     assert schedule.cluster is not None
+    yield 1, None
     if len(problems) != 1 or schedule.roles == "alternate":
-        yield 1
         return
     problem = problems[0]
     steps = _ceil(problem.k, schedule.tile[2])
     tiles = _blocks(schedule, problem) * schedule.cluster[0] * schedule.cluster[1]
     for parts in _PARTS:
-        if parts == 1 or (
-            parts * _LEAST_STEPS <= steps and parts * tiles <= _MOST_SHARES * _PROCESSORS
-        ):
-            yield parts
+        if parts * _LEAST_STEPS <= steps and parts * tiles <= _MOST_SHARES * _PROCESSORS:
+            yield parts, None
+    if not problem.takes_clusters or schedule.cluster != (1, 1):
+        return
+    for parts, resident in _CLUSTER_PARTS.items():
+        fits = _stages(schedule, problem, parts - 1) >= _LEAST_STAGES
+        if fits and parts * _LEAST_STEPS <= steps and parts * tiles <= resident:
+            yield parts, "cluster"
 
 
 def cycles(schedule: Schedule, *problems: Problem) -> float:
     """Estimated clock cycles of a schedule on a problem, or on several in one launch."""
-    return _estimate(schedule, schedule.split_k or 1, problems)
+    return _estimate(schedule, schedule.split_k or 1, schedule.reduction, problems)
 
 
-def _estimate(schedule: Schedule, parts: int, problems: tuple[Problem, ...]) -> float:
+def _estimate(
+    schedule: Schedule, parts: int, reduction: Reduction | None, problems: tuple[Problem, ...]
+) -> float:
     assert schedule.tile is not None
     assert schedule.cluster is not None
     size = schedule.cluster[0] * schedule.cluster[1]
@@ -279,7 +313,9 @@ def _estimate(schedule: Schedule, parts: int, problems: tuple[Problem, ...]) -> 
         work = sum(count * each for count, each in zip(items, tiles, strict=True))
         walk = work / resident + max(tiles) / 2
     values = _values(schedule)
-    if parts > 1:
+    if parts > 1 and reduction == "cluster":
+        walk += waves * (_SUM + (_SUM_VALUE + _SUM_PART_VALUE * parts) * values)
+    elif parts > 1:
         walk += waves * (_SHARE + (_SHARE_VALUE + _PART_VALUE * parts) * values)
     if schedule.roles == "alternate":
         walk += _LAST_VALUE * values
@@ -379,18 +415,33 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         found += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
     if across * along > 1:
         found += _CLUSTER_WAITS[0 if is_alone else 1]
+    return found * (_SHORT_RING if _stages(schedule, problem) < _FEW_STAGES else 1.0)
+
+
+def _stages(schedule: Schedule, problem: Problem, others: int = 0) -> int:
+    """Stages of the ring, beside results and the sums of so many other CTAs."""
+    assert schedule.tile is not None
+    rows, columns, depth = schedule.tile
+    stage = (rows + columns + _transposed_extents(schedule, problem)) * depth * problem.bits // 8
     teams = 2 if schedule.roles == "alternate" else 1
     staged = teams * rows * min(columns * problem.out_bits // 8, 4 * _CHUNK)
-    stages = (_RING - staged) // (loaded + again)
-    return found * (_SHORT_RING if stages < _FEW_STAGES else 1.0)
+    return (_RING - staged - others * rows * columns * _SUM_BYTES) // stage
 
 
 def _end_cycles(schedule: Schedule, problem: Problem) -> float:
     """Cycles of a tile besides its steps."""
     each = _VALUE
-    if problem.out_align < 16:
-        each += _NARROW_VALUE if problem.out_align >= 4 else _SINGLE_VALUE
+    if _reorders(schedule, problem):
+        each += _REORDERED_VALUE
+    elif problem.out_align < 16:
+        each += _NARROW_VALUE if problem.out_align >= _WORD else _SINGLE_VALUE
     return _TILE + each * _values(schedule)
+
+
+def _reorders(schedule: Schedule, problem: Problem) -> bool:
+    """Whether results go through shared memory, so that neighboring threads store neighbors."""
+    is_plain = schedule.roles == "specialized" and schedule.swap_ab == "no"
+    return is_plain and problem.out_align < _WORD
 
 
 def _transposed_extents(schedule: Schedule, problem: Problem) -> int:
