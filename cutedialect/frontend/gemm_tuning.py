@@ -46,7 +46,7 @@ _WALKS = (
 )
 _MOST_ALTERNATE = 128 * 128
 _SHARES = (
-    *(Schedule(split_k=parts) for parts in (2, 3, 4, 8)),
+    *(Schedule(split_k=parts) for parts in (2, 4, 8)),
     *(Schedule(split_k=parts, reduction="cluster") for parts in (2, 4)),
     Schedule(scheduler="stream"),
 )

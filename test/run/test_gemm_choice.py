@@ -67,7 +67,7 @@ def test_choices_keep_to_the_rules():
             split += 1
             steps = -(-problem.k // chosen.tile[2])
             assert steps >= 2 * chosen.split_k
-            assert chosen.reduction in (None, "ordered"), "equal calls give equal bits"
+            assert chosen.reduction in (None, "ordered", "cluster"), "equal calls give equal bits"
             assert tiles(problem, chosen) * chosen.split_k <= 2 * PROCESSORS
         # Nothing that may be chosen is estimated to be faster than by the margin of shared tiles.
         best = min(
