@@ -113,6 +113,29 @@ def test_few_tiles_with_a_long_depth_are_shared(sizes):
     assert cycles(chosen, Problem(*sizes, 1, 16, 16)) < cycles(whole, Problem(*sizes, 1, 16, 16))
 
 
+def test_rows_that_no_word_divides_are_stored_in_the_order_of_memory():
+    reordered = 0
+    for problem in drawn(2, 60):
+        chosen = choose_schedule(problem)
+        is_plain = chosen.roles == "specialized" and chosen.swap_ab == "no"
+        assert (chosen.epilogue == "smem") == (is_plain and problem.out_align < 4)
+        reordered += chosen.epilogue == "smem"
+    assert reordered > 3
+
+
+def test_fields_that_clusters_cannot_do_with_leave_them_out():
+    a, b = np.zeros((48, 7168), np.float16), np.zeros((7168, 576), np.float16)
+    b = np.asfortranarray(b)
+
+    def chosen(**options):
+        return cute.compile(cute.gemm, a, b, arch="sm_90a", **options).schedule
+
+    assert "reduction = cluster" in chosen()
+    for schedule in ("cluster = (2,1)", "scheduler = dynamic", "stages = 9"):
+        assert "reduction" not in chosen(schedule=schedule)
+    assert "reduction" not in chosen(acc_dtype="f16")
+
+
 def test_large_problems_and_groups_share_nothing():
     for extent in (2048, 4096, 8192):
         assert choose_schedule(Problem(extent, extent, extent, 1, 16, 16)).split_k is None
