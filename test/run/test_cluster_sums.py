@@ -116,3 +116,11 @@ def test_other_schedules_are_refused(schedule, message):
     a, b = operands(64, 64, 256)
     with pytest.raises(cute.CompileError, match=message):
         gemm(a, b, f"tile = (64,64,64), {schedule}, reduction = cluster")
+
+
+def test_stages_leave_room_for_the_parts_of_the_others():
+    """Beside what is reordered through shared memory, which takes none where TMA stores."""
+    a, b = operands(105, 331, 1563)
+    schedule = f"tile = (64,64,64), split_k = 8, epilogue = smem, {SHARED}"
+    kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=schedule)
+    assert "stages = 7" in kernel.schedule

@@ -4,6 +4,8 @@ result knows that the others are done.
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import I64, IntegerAttr, i1, i32
 from xdsl.ir import SSAValue
@@ -91,6 +93,13 @@ class ClusterSumOp(IRDLOperation):
         super().__init__(
             operands=[acc], result_types=[i1], properties={"count": IntegerAttr(count, 64)}
         )
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of shared memory in which the first CTA gets the tiles of the others."""
+        type_ = self.acc.type
+        assert isinstance(type_, FragmentType)
+        return (self.count.value.data - 1) * prod(type_.shape) * type_.bits // 8
 
     def effects(self) -> Effects:
         return Effects(reads=(self.acc,), writes=(self.acc,), meets=ALL, orders=True)

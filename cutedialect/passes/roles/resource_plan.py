@@ -18,6 +18,7 @@ from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
     AllocTmemOp,
+    ClusterSumOp,
     CopyOp,
     FragmentType,
     GemmOp,
@@ -87,6 +88,7 @@ def room(
         for op in kernel.body.block.ops
         if isinstance(op, AllocSmemOp)
     )
+    used += sum(op.bytes for op in kernel.walk() if isinstance(op, ClusterSumOp))
     return target(arch.data).smem_per_cta - reserved - used
 
 
