@@ -44,7 +44,7 @@ from .gemm_scales import BLOCK, check_tile, fold_numbers, scale_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
-from .library.gemm_schedules import Problem, choose_schedule, warpgroups
+from .library.gemm_schedules import Problem, choose_below, warpgroups
 from .library.split_gemm import DEPTH
 from .library.tensor_memory_schedules import tensor_schedule
 from .ready_call import ReadyCall, call_key
@@ -506,9 +506,7 @@ class GemmCall:
         problem = self.problem()
         if not self.takes_wgmma(arch):
             return tensor_schedule(problem, given) if self.takes_tcgen05(arch) else given
-        if given is not None and any(getattr(given, name) is not None for name in _SHARED_BY):
-            problem = replace(problem, takes_clusters=False)
-        return choose_schedule(problem).merged(given)
+        return choose_below(given, problem)
 
     def takes_tcgen05(self, arch: str) -> bool:
         """Whether accumulators are in tensor memory, with the schedules chosen for that."""
@@ -696,9 +694,6 @@ _MOST_SPLIT = 64
 _FREELY_PROMOTED = 32
 _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = 4
-# Bits of the sums that the CTAs of a cluster add up, and the fields of a schedule with which they
-# may not be able to.
-_SUMMED_BITS = 32
-_SHARED_BY = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
+_SUMMED_BITS = 32  # of the sums that the CTAs of a cluster add up
 _LARGE = 4096  # what a run-time extent counts as
 _ACTIVATIONS: tuple[str, ...] = get_args(Activation)

@@ -24,9 +24,9 @@ from .gemm_scales import fold_numbers
 from .library.gemm_schedules import (
     Problem,
     choose_schedule,
+    completed,
     cycles,
     gemm_schedules,
-    raster_for,
 )
 from .library.tensor_memory_schedules import tensor_schedules
 from .ready_call import ReadyCall
@@ -196,7 +196,7 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
         return []
     limit = _SLOWER * cycles(ranked[0], problem)
     likely = [each for each in ranked if cycles(each, problem) <= limit][:_MOST_LISTED]
-    listed = [each.merged(Schedule(raster=raster_for(problem, each))) for each in likely]
+    listed = [completed(each, problem) for each in likely]
     walked = [each.merged(walk) for each, walk in product(listed[:_VARIED], _WALKS)]
     small = [
         each

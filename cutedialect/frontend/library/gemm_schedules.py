@@ -10,7 +10,7 @@ timings of random problems on an H100 (benchmarks/NOTES.md).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from cutedialect.choices import Reduction, Switch
@@ -60,6 +60,8 @@ _MOST_SHARES = 2
 # multiprocessors. The first CTA has room for the parts of the others beside so many stages.
 _CLUSTER_PARTS = {2: 132, 3: 126, 4: 128, 6: 108, 8: 128}
 _LEAST_STAGES = 3
+# Fields with which the CTAs of a cluster may not be able to share tiles.
+_BESIDE_CLUSTERS = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
 _LINE = 128
 # H100 SXM: multiprocessors.
 _PROCESSORS = 132
@@ -232,10 +234,21 @@ def choose_schedule(*problems: Problem) -> Schedule:
     largest = max(problems, key=lambda each: each.m * each.n * each.k)
     best, parts, reduction = min(_choices(problems), key=lambda each: _ranked(*each, problems))
     shares = Schedule(split_k=parts, reduction=reduction) if parts > 1 else None
-    raster = raster_for(largest, best, tall=len(problems) > 1)
-    epilogue = "smem" if _reorders(best, largest) else None
-    walked = Schedule(raster=raster, epilogue=epilogue, early_launch="yes")
-    return best.merged(walked).merged(shares)
+    return completed(best, largest, tall=len(problems) > 1).merged(shares)
+
+
+def completed(schedule: Schedule, problem: Problem, tall: bool = False) -> Schedule:
+    """An entry of the list with its raster (`raster_for`), and what is not estimated."""
+    raster = raster_for(problem, schedule, tall)
+    epilogue = "smem" if _reorders(schedule, problem) else None
+    return schedule.merged(Schedule(raster=raster, epilogue=epilogue, early_launch="yes"))
+
+
+def choose_below(given: Schedule | None, problem: Problem) -> Schedule:
+    """A schedule of which some fields are given, on top of what is chosen for a problem."""
+    if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
+        problem = replace(problem, takes_clusters=False)
+    return choose_schedule(problem).merged(given)
 
 
 def _ranked(
