@@ -196,7 +196,7 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
         return []
     limit = _SLOWER * cycles(ranked[0], problem)
     likely = [each for each in ranked if cycles(each, problem) <= limit][:_MOST_LISTED]
-    listed = [completed(each, problem) for each in likely]
+    listed = [completed(each, problem, cycles(each, problem)) for each in likely]
     walked = [each.merged(walk) for each, walk in product(listed[:_VARIED], _WALKS)]
     small = [
         each

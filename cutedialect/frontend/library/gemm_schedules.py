@@ -67,54 +67,57 @@ _LINE = 128
 _PROCESSORS = 132
 # Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, and at least. Shared
 # memory meanwhile reads the rows, so many cycles, and takes what is loaded, so many bytes in one.
-_COLUMN, _MULTIPLY = 0.362, 16.0
-_ROWS_READ, _SHARED_BYTES = 13.9, 128
+_COLUMN, _MULTIPLY = 0.385, 16.0
+_ROWS_READ, _SHARED_BYTES = 13.3, 128
 # Bytes in a cycle that one multiprocessor gets from L2, and all of them. Rows that begin at
 # multiples of no more than so many bytes take that many times as long; operands that are contiguous
 # across the depth take less time, and so many cycles for each step.
-_L2_BYTES, _L2_ALL = 112.0, 14400.0
+_L2_BYTES, _L2_ALL = 109.5, 13874.7
 _PITCHES = {128: 1.0, 64: 1.62, 32: 1.87, 16: 2.99}
-_ACROSS, _ACROSS_STEP = 0.919, 10.7
+_ACROSS, _ACROSS_STEP = 0.919, 11.4
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
 _COPIES = {16: (0.0, 0.0), 8: (0.0624, 0.0), 4: (0.0421, 913.0), 2: (0.145, 1030.0)}
 # The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
 # and memory, add up.
-_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 8.04, 10.0, 1.77
+_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 8.04, 10.0, 1.51
 # Cycles that a step of a lone warpgroup waits, half as many where two take turns; that it waits for
 # the other CTAs of a cluster, alone or beside others; a ring of few stages waits longer.
-_WAIT = 37.3
-_CLUSTER_WAITS = (90.7, 138.0)
-_CLUSTER = 1.025
-_FEW_STAGES, _SHORT_RING = 4, 1.041
+_WAIT = 34.6
+_CLUSTER_WAITS = (106.1, 135.9)
+_CLUSTER = 1.007
+_FEW_STAGES, _SHORT_RING = 4, 1.022
 # Cycles of a tile besides its steps: at least, for each accumulator of a thread, and for each where
 # rows of the output are aligned to less than 16 bytes, or to less than 4: through shared memory in
 # the order of memory, or one by one.
-_TILE, _VALUE = 36.9, 41.2
-_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 37.1, 30.4, 122.0
+_TILE, _VALUE = 40.1, 38.8
+_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 34.7, 27.8, 118.7
 # And where CTAs share the tile: in all, for each accumulator, and for each of each part.
-_SHARE, _SHARE_VALUE, _PART_VALUE = 3360.0, 26.8, 25.5
+_SHARE, _SHARE_VALUE, _PART_VALUE = 3249.9, 26.7, 23.2
 # The same of a cluster.
-_SUM, _SUM_VALUE, _SUM_PART_VALUE = 1200.0, 10.0, 8.0
+_SUM, _SUM_VALUE, _SUM_PART_VALUE = 958.1, 8.5, 19.5
 # What an estimate with shared tiles has to be better by: it is less certain.
-_SHARED_MARGIN = 1.06
+_SHARED_MARGIN = 1.03
 # The last tile's stores, for each accumulator, where multiplies hide those of the others.
-_LAST_VALUE = 14.1
+_LAST_VALUE = 14.0
 # What of a last wave that is not full is not felt, since CTAs are not in step.
-_STRAGGLERS = 0.111
+_STRAGGLERS = 0.094
+# Cycles up to which CTAs start while the launch in front of theirs ends: that saves some 900, and
+# makes longer launches slower as often as faster.
+_EARLY = 16000.0
 # Cycles of a launch; bytes from memory in one.
-_LAUNCH, _MEMORY_BYTES = 4810.0, 2060.0
+_LAUNCH, _MEMORY_BYTES = 4453.2, 1824.8
 # What is left of the fit for a tile: its steps and ends take so many times as long; the same where
 # two take turns.
 _FACTORS = {
-    (64, 8): 0.988, (64, 16): 0.86, (64, 32): 0.816, (64, 48): 0.844, (64, 64): 0.787,
-    (64, 80): 0.829, (64, 96): 0.796, (64, 112): 0.846, (64, 128): 0.775, (64, 160): 0.839,
-    (128, 32): 1.111, (128, 48): 1.099, (128, 64): 0.905, (128, 80): 0.947, (128, 96): 0.968,
-    (128, 128): 0.994, (128, 144): 1.055, (128, 160): 1.049, (128, 176): 1.11, (128, 192): 1.064,
-    (128, 208): 1.132, (128, 224): 1.107, (128, 256): 1.139, (192, 128): 1.107, (192, 160): 1.196,
-    (192, 176): 1.227, (192, 192): 1.226, (256, 128): 1.179,
+    (64, 8): 0.969, (64, 16): 0.846, (64, 32): 0.783, (64, 48): 0.845, (64, 64): 0.769,
+    (64, 80): 0.87, (64, 96): 0.812, (64, 112): 0.855, (64, 128): 0.778, (64, 160): 0.846,
+    (128, 32): 1.1, (128, 48): 1.099, (128, 64): 0.884, (128, 80): 0.939, (128, 96): 0.942,
+    (128, 128): 0.999, (128, 144): 1.049, (128, 160): 1.045, (128, 176): 1.116, (128, 192): 1.05,
+    (128, 208): 1.142, (128, 224): 1.107, (128, 256): 1.124, (192, 128): 1.108, (192, 160): 1.179,
+    (192, 176): 1.221, (192, 192): 1.232, (256, 128): 1.178,
 }  # fmt: skip
 _ALTERNATE_FACTORS = {
-    (64, 64): 0.902, (64, 128): 0.877, (64, 256): 1.047, (128, 128): 0.993,
+    (64, 64): 0.889, (64, 128): 0.864, (64, 256): 1.032, (128, 128): 1.004,
 }  # fmt: skip
 # Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
 _RING = 226 * 1024
@@ -234,14 +237,18 @@ def choose_schedule(*problems: Problem) -> Schedule:
     largest = max(problems, key=lambda each: each.m * each.n * each.k)
     best, parts, reduction = min(_choices(problems), key=lambda each: _ranked(*each, problems))
     shares = Schedule(split_k=parts, reduction=reduction) if parts > 1 else None
-    return completed(best, largest, tall=len(problems) > 1).merged(shares)
+    estimate = _estimate(best, parts, reduction, problems)
+    return completed(best, largest, estimate, tall=len(problems) > 1).merged(shares)
 
 
-def completed(schedule: Schedule, problem: Problem, tall: bool = False) -> Schedule:
+def completed(
+    schedule: Schedule, problem: Problem, estimate: float, tall: bool = False
+) -> Schedule:
     """An entry of the list with its raster (`raster_for`), and what is not estimated."""
     raster = raster_for(problem, schedule, tall)
     epilogue = "smem" if _reorders(schedule, problem) else None
-    return schedule.merged(Schedule(raster=raster, epilogue=epilogue, early_launch="yes"))
+    early: Switch | None = "yes" if estimate <= _EARLY else None
+    return schedule.merged(Schedule(raster=raster, epilogue=epilogue, early_launch=early))
 
 
 def choose_below(given: Schedule | None, problem: Problem) -> Schedule:
