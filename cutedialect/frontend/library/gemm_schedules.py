@@ -71,10 +71,10 @@ _COLUMN, _MULTIPLY = 0.385, 16.0
 _ROWS_READ, _SHARED_BYTES = 13.3, 128
 # Bytes in a cycle that one multiprocessor gets from L2, and all of them. Rows that begin at
 # multiples of no more than so many bytes take that many times as long; operands that are contiguous
-# across the depth take less time, and so many cycles for each step.
+# across the depth take so many cycles more for each step.
 _L2_BYTES, _L2_ALL = 109.5, 13874.7
 _PITCHES = {128: 1.0, 64: 1.62, 32: 1.87, 16: 2.99}
-_ACROSS, _ACROSS_STEP = 0.919, 11.4
+_ACROSS_STEP = 11.4
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
 _COPIES = {16: (0.0, 0.0), 8: (0.0624, 0.0), 4: (0.0421, 913.0), 2: (0.145, 1030.0)}
 # The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
@@ -416,10 +416,7 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         shared = max(shared, moved / _SHARED_BYTES)
     pitches = problem.pitches[::-1] if schedule.swap_ab == "yes" else problem.pitches
     is_across = problem.across[::-1] if schedule.swap_ab == "yes" else problem.across
-    a, b = (
-        _PITCHES[max(16, min(128, pitch))] * (_ACROSS if turned else 1.0)
-        for pitch, turned in zip(pitches, is_across, strict=True)
-    )
+    a, b = (_PITCHES[max(16, min(128, pitch))] for pitch in pitches)
     read = (rows * a / along + columns * b / across) * line
     each, step = _COPIES[max(2, min(16, problem.align))]
     found = _norm(
