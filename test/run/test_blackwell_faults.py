@@ -135,7 +135,7 @@ def line_of(op):
     return int(op.location.line.data)
 
 
-@pytest.mark.parametrize("program", [product, pair, chain])
+@pytest.mark.parametrize("program", [product, pytest.param(pair, marks=pytest.mark.long), chain])
 def test_each_op_that_is_derived_is_needed(program, monkeypatch):
     """A fault names the line of what it disturbs, a hang all lines at which threads wait."""
     seen, is_right, error = run(program, monkeypatch)

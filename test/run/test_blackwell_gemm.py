@@ -56,7 +56,9 @@ def is_exact(shape, **options):
     return np.array_equal(got, exact(a, b))
 
 
-@pytest.mark.parametrize("majors", ["TN", "NT", "TT", "NN"])
+@pytest.mark.parametrize(
+    "majors", ["TN", "NT", *(pytest.param(each, marks=pytest.mark.long) for each in ("TT", "NN"))]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_and_majors(kind, majors):
     first, second, out, depth = KINDS[kind]
