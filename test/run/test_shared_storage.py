@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from benchmarks.tile_program import array
 from cutedialect.backend import emulator
 
 TARGETS = ("sm_75", "sm_80", "sm_90a")
@@ -184,3 +185,33 @@ def test_what_fits_shares_nothing():
         kernel = cute.compile(program, *arguments, arch=arch)
         assert "offset = " not in kernel.stages["cute-synchronize"]
         assert not any("share" in remark.message for remark in kernel.remarks)
+
+
+def test_mbarriers_of_many_rings_have_room():
+    """Nine rings for the places of a window: their mbarriers are more than what is reserved."""
+
+    @cute.kernel
+    def program(X0, Y1, Z2, A3, B4):
+        b, i, j = cute.tile_index(X0, (1, 64, 32))
+        cute.local_tile(Y1, (64, 32), (i, 0)).load()
+        acc = cute.zeros((64, 32), cute.f32)
+        for dy in range(3):
+            for dx in range(3):
+                window = Z2.slice(1, dx - 1, Z2.dim(1) + 3)
+                x = cute.local_tile(window, (64, 16), (i + dy - 1, i, None))
+                w = cute.local_tile(A3, (16, 32), (dy, dx, None, j))
+                for k in cute.range(x.tiles):
+                    cute.gemm(x[k], w[k], acc)
+        cute.copy(acc, cute.local_tile(B4, (32, 64), (b, i, j)).T)
+        small = cute.minimum(cute.maximum(acc, -2), 2).to(cute.i8)
+        cute.copy(small, cute.local_tile(X0, (64, 32), (b, i, j)))
+
+    arguments = [
+        array((2, 89, 8), "i8", (0, 1, 2), 0, 8, 792, -5, 5),
+        array((114, 19), "i8", (0, 1), 0, 8, 329, -5, 5),
+        array((2, 95, 21), "f16", (0, 2, 1), 4, 0, 997, -4, 4),
+        array((3, 3, 21, 22), "f16", (1, 2, 0, 3), 4, 0, 748, 0, 1),
+        array((2, 64, 3), "f32", (0, 1, 2), 0, 1, 690, -5, 5),
+    ]
+    kernel = cute.compile(program, *arguments, arch="sm_90a")
+    assert kernel.ptx.count("mbarrier.init") > 128

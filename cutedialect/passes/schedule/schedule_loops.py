@@ -101,7 +101,9 @@ class ScheduleLoopsPass(ModulePass):
         fitting = stages
         while fitting > 1:
             staged = [*results, *(each for of in buffers for each in _staged(of, fitting))]
-            if room(kernel, staged, LEAST_RESERVED_BYTES) >= 0:
+            # Two mbarriers for each stage of a ring, which few rings find in what is reserved.
+            barriers = sum(_RING_BARRIERS * fitting for of in buffers if isinstance(of, Edge))
+            if room(kernel, staged, max(LEAST_RESERVED_BYTES, barriers + _OTHERS)) >= 0:
                 break
             fitting -= 1
         if fitting < stages:
@@ -114,6 +116,10 @@ class ScheduleLoopsPass(ModulePass):
             given = replace_set(kernel.schedule.data, {"stages": fitting})
             kernel.properties["schedule"] = ScheduleAttr(given)
         return fitting
+
+
+# Bytes of the mbarriers of a stage, and of what else a kernel of many rings has.
+_RING_BARRIERS, _OTHERS = 16, 512
 
 
 def _staged(of: AllocSmemOp | Edge, stages: int) -> list[tuple[Buffer, int]]:
