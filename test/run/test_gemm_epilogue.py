@@ -473,6 +473,6 @@ def test_odd_rows_leave_some_columns_at_a_time_in_the_order_of_memory(tile):
     kernel = cute.compile(cute.gemm, a, b.T, arch="sm_90a", schedule=schedule)
     groups = 2 if tile.startswith("(128") else 1
     loads = [part.count("ld.shared.b16") for part in kernel.ptx.split("bar.sync")]
-    # 64 rows of a warpgroup, a line of 64 columns.
-    assert 0 < max(loads) <= 64 * 64 // 128
+    # 64 rows of a warpgroup, as many columns as a warp has lanes.
+    assert 0 < max(loads) <= 64 * 32 // 128
     assert sum(loads) == 64 * groups * int(tile.split(",")[1]) // (128 * groups)

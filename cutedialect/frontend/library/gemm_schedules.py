@@ -126,7 +126,7 @@ _SUM_BYTES = _WORD = 4
 _TRANSPOSED_ROWS = 32
 # By so many fewer accumulators has a thread room where three warpgroups share the registers.
 _FEWER_OF_THREE = 32
-_FEW_AT_ONCE, _MOST_COPIED = 32, 128 * 128
+_FEW_AT_ONCE, _MOST_COPIED, _TALLEST = 32, 128 * 128, 256
 _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
 
@@ -165,7 +165,7 @@ class Problem:
         groups = warpgroups(schedule)
         extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
         # Threads that copy operands leave teams that take turns too few registers.
-        # So do large tiles that are stored few columns at a time.
+        # So do large tiles that are stored few columns at a time, and the tallest in any order.
         is_copied = self.align < 16 and (
             schedule.roles == "alternate"
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
@@ -173,6 +173,7 @@ class Problem:
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
         return (
             not is_copied
+            and not (self.out_align < _WORD and rows >= _TALLEST)
             and rows * columns <= most * 128 * groups
             and all(
                 block % extent == 0

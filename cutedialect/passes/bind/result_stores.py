@@ -75,6 +75,7 @@ _MIN_SECTOR_EFFICIENCY = 0.5
 # needs. Bits of the shortest line that is stored, a sector of memory.
 _OTHER_REGISTERS = 60
 _LEAST_LINE = 256
+_LANES = 32
 
 
 @dataclass
@@ -238,6 +239,9 @@ class ResultStores:
             return self._vectors(ops, columns)
         bits = [_fragment(op.source).bits for op in ops]
         chunk = columns_at_once(columns, *(bits_of_results(self.results, shape) or bits))
+        if self.binding.schedule.epilogue == "smem" and chunk % _LANES == 0:
+            # Addresses of more columns of what is reordered would take registers, and save none.
+            chunk = _LANES
         room = (self.binding.schedule.registers or (0, 256))[1] - _OTHER_REGISTERS
         found = _Pieces(columns, columns, ops[-1])
         while all(_part(op.source, chunk) is not None for op in ops):
