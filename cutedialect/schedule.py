@@ -45,7 +45,6 @@ class Choices(TypedDict, total=False):
     raster: int | None
     order: Order | None
     overlap: Overlap | None
-    overlap_tiles: Switch | None
     split_loops: Switch | None
     loads: Loads | None
     split_loads: Switch | None
@@ -88,8 +87,6 @@ class Schedule:
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
         later, while that is computed; with "turns" warpgroups also issue theirs one after the
         other.
-    overlap_tiles: "yes" lets the last such multiply of a tile work while the next tile's first
-        result is computed on, where a role computes tile after tile.
     split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
         that take a branch, such as that around a mask.
     loads: "threads" lets a warpgroup bring operands to shared memory by asynchronous copies of 16
@@ -125,7 +122,6 @@ class Schedule:
     raster: int | None = None
     order: Order | None = None
     overlap: Overlap | None = None
-    overlap_tiles: Switch | None = None
     split_loops: Switch | None = None
     loads: Loads | None = None
     split_loads: Switch | None = None
@@ -231,7 +227,6 @@ _WORDS = {
     "reduction": get_args(Reduction),
     "order": get_args(Order),
     "overlap": get_args(Overlap),
-    "overlap_tiles": get_args(Switch),
     "split_loops": get_args(Switch),
     "loads": get_args(Loads),
     "split_loads": get_args(Switch),

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from typing import Protocol, runtime_checkable
 
 from xdsl.dialects import arith, func, scf
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -102,15 +101,6 @@ ORDERS = Effects(orders=True)
 
 # Ops of xDSL's dialects that hold others or end a block: what they do is what stands inside.
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp, scf.YieldOp, scf.ConditionOp, func.ReturnOp)
-
-
-@runtime_checkable
-class HasEffects(Protocol):
-    """An op that declares what it does."""
-
-    def effects(self) -> Effects:
-        """What the op does, not counting ops inside of it."""
-        ...
 
 
 def effects_of(op: Operation) -> Effects:

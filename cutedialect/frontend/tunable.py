@@ -28,7 +28,6 @@ _VARIED: dict[str, tuple[Any, ...]] = {
     "order": ("snake", "hilbert"),
     "roles": ("uniform", "specialized", "alternate"),
     "overlap": ("no", "yes", "turns"),
-    "overlap_tiles": ("no", "yes"),
     "split_loops": ("no", "yes"),
     "loads": ("threads",),
     "split_loads": ("no", "yes"),

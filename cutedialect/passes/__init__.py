@@ -24,7 +24,6 @@ OURS = {
     "cute-assign-warp-roles": "roles.assign_warp_roles",
     "cute-schedule-loops": "schedule.schedule_loops",
     "cute-synchronize": "synchronize.synchronize",
-    "cute-overlap-tiles": "schedule.overlap_tiles",
     "cute-split-loops": "schedule.split_loops",
     "convert-to-ptx": "lower.convert_to_ptx",
     "cute-to-ptx": "cute_to_ptx",

@@ -15,7 +15,6 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
     from cutedialect.passes.bind.partition import PartitionPass
     from cutedialect.passes.lower.convert_to_ptx import ConvertToPtxPass
     from cutedialect.passes.roles.assign_warp_roles import AssignWarpRolesPass
-    from cutedialect.passes.schedule.overlap_tiles import OverlapTilesPass
     from cutedialect.passes.schedule.schedule_loops import ScheduleLoopsPass
     from cutedialect.passes.schedule.split_loops import SplitLoopsPass
     from cutedialect.passes.synchronize.synchronize import SynchronizePass
@@ -30,7 +29,6 @@ def pipeline(arch: str, schedule: str | None = None) -> tuple[ModulePass, ...]:
         AssignWarpRolesPass(),
         ScheduleLoopsPass(),
         SynchronizePass(),
-        OverlapTilesPass(),
         SplitLoopsPass(),
         ConvertToPtxPass(arch=arch),
     )

@@ -16,9 +16,8 @@ STAGES = [
     "05-cute-assign-warp-roles.mlir",
     "06-cute-schedule-loops.mlir",
     "07-cute-synchronize.mlir",
-    "08-cute-overlap-tiles.mlir",
-    "09-cute-split-loops.mlir",
-    "10-convert-to-ptx.mlir",
+    "08-cute-split-loops.mlir",
+    "09-convert-to-ptx.mlir",
 ]
 
 

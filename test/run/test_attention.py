@@ -194,8 +194,8 @@ def test_scores_that_exponentials_are_not_expected_to_exceed(tops, d, dtype, row
     check(*run(q, k, v, arch="sm_90a", schedule=schedule, **options), q, k, v, **options)
 
 
-def test_tiles_of_windows_that_overlap_look_for_larger_scores_too():
-    schedule = "scheduler = dynamic, overlap = yes, overlap_tiles = yes, tile = (64,64)"
+def test_tiles_of_windows_look_for_larger_scores_too():
+    schedule = "scheduler = dynamic, overlap = yes, tile = (64,64)"
     q, k, v = stepping([0, 3, 126, 127, 260, 2000], 300, 128, BF16)
     options = {"scale": 1.0, "causal": True, "window": (100, -1)}
     check(*run(q, k, v, arch="sm_90a", schedule=schedule, **options), q, k, v, **options)

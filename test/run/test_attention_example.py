@@ -90,7 +90,7 @@ def test_what_a_score_function_has_for_columns_of_a_block_comes_before_the_score
         EXAMPLE.attention, *operands(330), score=squares, arch="sm_90a", backend="emulator"
     )
     wait = "cute_nvgpu.wgmma_wait {pending = 1 : i32"
-    trip, _, rest = kernel.stages["cute-overlap-tiles"].partition(wait)
+    trip, _, rest = kernel.stages["cute-synchronize"].partition(wait)
     ahead = trip[trip.rindex("cute_nvgpu.wgmma_commit") :]
     assert ahead.count("arith.sitofp") == 1
     assert ahead.count("cute.coord 1") == 1

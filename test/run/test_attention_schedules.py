@@ -214,9 +214,9 @@ def test_masked_tiles_of_what_tma_does_not_store_have_two_warpgroups_at_most(mor
     "more",
     [{}, {"dims": (96, 96)}, {"dims": (64, 128)}, {"group": 4}, {"is_packed": True}, {"rows": 128}],
 )
-def test_tiles_of_a_window_begin_beside_the_end_of_the_one_before(more):
+def test_tiles_of_a_window_begin_with_the_same_keys(more):
     schedule = choose_schedule(replace(WINDOW, **more), "sm_90a")
-    assert (schedule.overlap_tiles, schedule.overlap) == ("yes", "yes")
+    assert schedule.overlap == "yes"
     assert meets_at(replace(WINDOW, **more), schedule) == 8
 
 
@@ -231,20 +231,12 @@ def test_tiles_of_a_window_begin_beside_the_end_of_the_one_before(more):
         ({"loads_boxes": False}, None),
         ({"is_paged": True}, None),
         ({"is_packed": True, "group": 4}, None),
-        ({}, "tile = (128,64)"),
         ({}, "cluster = (2,1)"),
     ],
 )
-def test_other_tiles_come_one_after_the_other(more, given):
+def test_other_tiles_begin_with_their_first_block(more, given):
     work = replace(WINDOW, **more)
     schedule = choose_schedule(work, "sm_90a", given and Schedule.parse(given))
-    assert schedule.overlap_tiles is None
-    assert meets_at(work, schedule) == 0
-
-
-def test_tiles_without_a_window_begin_with_their_first_block():
-    work = replace(WINDOW, has_window=False)
-    schedule = choose_schedule(work, "sm_90a", Schedule.parse("overlap_tiles = yes"))
     assert meets_at(work, schedule) == 0
 
 

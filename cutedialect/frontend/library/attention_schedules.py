@@ -134,7 +134,6 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         if given.cluster not in (None, (1, 1)) or given.roles not in (None, "specialized"):
             scheduler = None
     is_default = given is None or given.tile in (None, (bq, keys))
-    overlaps_tiles = scheduler == "dynamic" and is_default and _overlaps_tiles(work, bq)
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
     is_short = is_short and not work.has_window
@@ -148,7 +147,6 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         tile=(bq, keys),
         warps=warps,
         overlap=overlap,
-        overlap_tiles="yes" if overlaps_tiles else None,
         scheduler=scheduler,
         registers=registers,
         split_loops=splits,
@@ -223,7 +221,9 @@ def meets_at(work: AttentionWork, chosen: Schedule) -> int:
     """With which blocks the tiles of a window begin: with multiples of this, 0 for the first one
     that they see. Those that are computed at a time then read the same keys first.
     """
-    return _MEETING_BLOCKS if work.has_window and chosen.overlap_tiles == "yes" else 0
+    if chosen.scheduler != "dynamic" or chosen.tile is None:
+        return 0
+    return _MEETING_BLOCKS if _begin_together(work, chosen.tile[0]) else 0
 
 
 def _overlap(work: AttentionWork, bq: int) -> Overlap:
@@ -241,9 +241,9 @@ def _overlap(work: AttentionWork, bq: int) -> Overlap:
     return "yes"
 
 
-def _overlaps_tiles(work: AttentionWork, bq: int) -> bool:
-    """Whether a tile of so many rows begins beside the end of the one before: a window's tiles have
-    few blocks each, so that both are much of their time.
+def _begin_together(work: AttentionWork, bq: int) -> bool:
+    """Whether tiles of so many rows are worth the numbers that let them begin with the same keys: a
+    window's tiles have few blocks each, which those beside them read too.
     """
     if work.is_paged or (work.is_packed and work.group != 1):
         # Pages, or sequences and shared heads together, leave too few registers.

@@ -1,4 +1,3 @@
-"""When it is done: stage and order of the operations of a loop, work of one trip or tile beside
-that of another, loops without branches. Passes: `cute-schedule-loops`,
-`cute-overlap-tiles`, `cute-split-loops`.
+"""When it is done: stage and order of the operations of a loop, work of one trip beside that of
+another, loops without branches. Passes: `cute-schedule-loops`, `cute-split-loops`.
 """

@@ -37,7 +37,7 @@ def operands(trips, count):
 
 def order(kernel):
     """What the computing role does, in order."""
-    text = kernel.stages["cute-overlap-tiles"].split('role "main"')[1]
+    text = kernel.stages["cute-synchronize"].split('role "main"')[1]
     return re.findall(r"wgmma_wait \{pending = \d|cute\.gemm|math\.exp2|scf\.for", text)
 
 
@@ -134,7 +134,7 @@ def scheduled(kernel, args, change=lambda text: text):
     """What the rest of the passes make of the scheduled loops, changed as a user would."""
     text = cute.compile(kernel, *args, arch="sm_90a").stages["cute-schedule-loops"]
     out, err = io.StringIO(), io.StringIO()
-    rest = "cute-synchronize,cute-overlap-tiles,cute-split-loops,convert-to-ptx{arch=sm_90a}"
+    rest = "cute-synchronize,cute-split-loops,convert-to-ptx{arch=sm_90a}"
     code = CuteOpt(["-p", rest], io.StringIO(change(text)), out, err).run()
     return code, out.getvalue(), err.getvalue()
 

@@ -33,7 +33,7 @@ MARKS = re.compile(
 
 @pytest.mark.usefixtures("looks_first")
 def test_the_second_multiply_stands_between_the_first_and_its_wait():
-    text = main_role(compiled(), "cute-overlap-tiles")
+    text = main_role(compiled(), "cute-synchronize")
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
     # The sums are those of the rounded exponentials.
     softmax = ['reduce "max"', "truncf", 'reduce "add"']
@@ -48,7 +48,7 @@ def test_the_first_trip_and_the_others_take_their_sides_of_a_branch():
     """What is tried but in the first trip is ready before the second multiply is waited for, as is
     what takes its place if it does not hold.
     """
-    text = main_role(compiled(), "cute-overlap-tiles")
+    text = main_role(compiled(), "cute-synchronize")
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
     exact = ['reduce "max"', "truncf", 'reduce "add"']
     first = ["smem", "wgmma_commit", "wgmma_wait {pending = 0", *exact]
@@ -57,11 +57,6 @@ def test_the_first_trip_and_the_others_take_their_sides_of_a_branch():
     trip += [*tried, "wgmma_wait {pending = 0"]
     last = ["rmem", "wgmma_commit", 'reduce "add"', "wgmma_wait {pending = 0"]
     assert found[1 : 1 + len(first + trip + last)] == first + trip + last
-
-
-def test_without_it_the_loop_stays():
-    kernel = compiled("no")
-    assert kernel.stages["cute-overlap-tiles"] == kernel.stages["cute-synchronize"]
 
 
 def give_the_same_bits(heads, rows, keys, tile, *overlaps):
@@ -119,7 +114,7 @@ def chained(Q, K, V, out, least, *, tile=(64, 64)):
 def test_a_loop_is_skewed_whatever_its_branches_ask_for():
     specs = [cute.TensorSpec((None, 64), each) for each in (*3 * [cute.f16], cute.f32)]
     kernel = cute.compile(chained, *specs, 0, arch="sm_90a", schedule="overlap = yes")
-    text = main_role(kernel, "cute-overlap-tiles")
+    text = main_role(kernel, "cute-synchronize")
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
     trip = ["scf.for", "smem", "wgmma_commit", "rmem", "wgmma_commit", "wgmma_wait {pending = 1"]
     assert found[found.index("truncf") + 1 :][: len(trip)] == trip
@@ -139,7 +134,7 @@ def test_a_branch_inside_of_another_may_ask_for_the_first_trip(keys, least):
 
 
 def test_turns_are_for_several_warpgroups():
-    text = main_role(compiled("turns"), "cute-overlap-tiles")
+    text = main_role(compiled("turns"), "cute-synchronize")
     steps = re.findall(r"pipeline\.turn_\w+ \{[^}]*\}|scf\.for|rmem|wgmma_fence", text)
     around = ["pipeline.turn_pass {warps = 4 : i32, outside}", "scf.for"]
     assert steps[:2] == around
@@ -150,17 +145,14 @@ def test_turns_are_for_several_warpgroups():
     assert steps[at + 1 : at + 5] == inside
     q, k = np.zeros((1, 1, 64, 64), np.float16), np.zeros((1, 1, 128, 64), np.float16)
     alone = cute.compile(cute.attention, q, k, k, arch="sm_90a", schedule="overlap = turns")
-    assert "turn_" not in alone.stages["cute-overlap-tiles"]
+    assert "turn_" not in alone.stages["cute-synchronize"]
 
 
 def test_a_kernel_with_one_multiply_is_left_alone():
     specs = [cute.TensorSpec((None, None), cute.f16)] * 2
     kernel = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap = yes")
-    # But for the meeting of those that store, which moves (see test_shadows.py).
-    lines = [
-        kernel.stages[stage].splitlines() for stage in ("cute-synchronize", "cute-overlap-tiles")
-    ]
-    assert sorted(lines[0]) == sorted(lines[1])
+    plain = cute.compile(cute.gemm, *specs, arch="sm_90a", schedule="overlap = no")
+    assert kernel.ptx == plain.ptx
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_other_conditions_stay(name):
 
 def test_without_it_the_loop_stays():
     kernel, _ = compiled(CONDITIONS["above"][0], "no")
-    assert kernel.stages["cute-split-loops"] == kernel.stages["cute-overlap-tiles"]
+    assert kernel.stages["cute-split-loops"] == kernel.stages["cute-synchronize"]
 
 
 def parts_of_attention(**masks):
