@@ -96,7 +96,7 @@ def opaque(instead: str) -> Callable[[_Call], _Call]:
         function._torchdynamo_disable = True  # type: ignore[attr-defined]
         function._torchdynamo_disable_msg = instead  # type: ignore[attr-defined]
         _opaque_code.append(function.__code__)  # type: ignore[attr-defined]
-        if "torch" in sys.modules:
+        if sys.modules.get("torch") is not None:  # None: an import that is forbidden
             _skip_frames()
         return function
 

@@ -38,7 +38,6 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
     TransposeOp,
 )
-from cutedialect.dialects.cute.slices import slice_type
 from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
@@ -162,7 +161,7 @@ class _Join:
 
     def _ends(self, view: LocalTileOp) -> bool:
         """Whether what is stored to a view can end where the work items do: the tensor of the index
-        does, another one may be longer and is cut, if its alignment stays.
+        does, another one may be longer and is cut.
         """
         if view.result not in self.places or not self._is_stored(view.result):
             return True
@@ -173,7 +172,7 @@ class _Join:
         if not isinstance(type_, MemRefType) or isinstance(type_.modes[mode], tuple):
             return False
         self.longer[view] = mode
-        return slice_type(type_, mode).alignment == type_.alignment
+        return True
 
     def _is_stored(self, view: SSAValue) -> bool:
         return any(
