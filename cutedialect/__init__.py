@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the same names for type checkers; a test compares the three lists
+    from cutedialect import atoms as atoms
+    from cutedialect import layout as layout
     from cutedialect.backend.emulator import EmulatorError as EmulatorError
     from cutedialect.backend.emulator import Report as Report
     from cutedialect.backend.runtime.cuda import synchronize as synchronize
@@ -326,21 +328,24 @@ _EXPORTS = {name: module for module, names in _PUBLIC.items() for name in names}
 _SUBMODULES = ("atoms", "backend", "dialects", "frontend", "layout", "passes", "tools")
 
 
-def __getattr__(name: str) -> object:
-    if name in _EXPORTS:
-        module, inside = import_module(_EXPORTS[name]), _INSIDE.get(name, name)
-        if not hasattr(module, inside):  # a module of functions
-            import_module(f"{module.__name__}.{inside}")
-        value = getattr(module, inside)
-        globals()[name] = value
-        return value
-    if name in _SUBMODULES:
-        return import_module(f"{__name__}.{name}")
-    from difflib import get_close_matches
+if not TYPE_CHECKING:
+    # Type checkers know every name from above, and should refuse one that is misspelled.
 
-    near = get_close_matches(name, [*_EXPORTS, *_SUBMODULES], 1)
-    hint = f"; did you mean {near[0]}?" if near and not name.startswith("_") else ""
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'{hint}", name=name)
+    def __getattr__(name: str) -> object:
+        if name in _EXPORTS:
+            module, inside = import_module(_EXPORTS[name]), _INSIDE.get(name, name)
+            if not hasattr(module, inside):  # a module of functions
+                import_module(f"{module.__name__}.{inside}")
+            value = getattr(module, inside)
+            globals()[name] = value
+            return value
+        if name in _SUBMODULES:
+            return import_module(f"{__name__}.{name}")
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, [*_EXPORTS, *_SUBMODULES], 1)
+        hint = f"; did you mean {near[0]}?" if near and not name.startswith("_") else ""
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'{hint}", name=name)
 
 
 def __dir__() -> list[str]:

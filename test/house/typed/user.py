@@ -71,3 +71,7 @@ def calls(a: np.ndarray[Any, np.dtype[np.float16]]) -> None:
 
 assert_type(str(Layout((4, 8))), str)
 assert_type(atoms.target("sm_80").name, str)
+
+# Submodules are there without an import of their own, and a name that there is not is an error.
+row_major: cute.layout.Layout = cute.layout.Layout((4, 8), (8, 1))
+misspelled = cute.gem  # pyright: ignore
