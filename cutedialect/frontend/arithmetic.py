@@ -98,7 +98,11 @@ def literal(value: Number, dtype: DType) -> SSAValue:
     if dtype.kind == "f":
         return current().constant(_held(value, dtype), dtype.ir)
     if not hasattr(value, "__index__"):
-        raise error(f"expected an integer for a value of {dtype.name}, got {value!r}", code="CD-P4")
+        raise error(
+            f"expected an integer for a value of {dtype.name}, got {value!r}; convert the other "
+            "operand first, such as .to(cute.f32)",
+            code="CD-P4",
+        )
     number = int(value)
     low = -(1 << dtype.bits - 1) if dtype.kind == "i" else 0
     high = low + (1 << dtype.bits) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 from xdsl.dialects import math
@@ -162,6 +162,13 @@ class Scalar:
             "expected a Python bool, got a run-time condition; use `with cute.when(cond):` for if, "
             "cute.where(cond, a, b), & and | for and and or, cute.minimum and cute.maximum",
             code="CD-P9",
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise error(
+            "expected a run-time scalar to be one number, got iteration over it; the index of one "
+            "mode is the number itself: i = cute.tile_index(Y, (64,))",
+            code="CD-P10",
         )
 
     def __float__(self) -> float:

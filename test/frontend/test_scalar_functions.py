@@ -166,3 +166,13 @@ def test_a_multiply_in_a_loop_with_a_step(arch):
     program(a, b, c, backend="emulator", arch=arch)
     odd = np.arange(112) // 16 % 2 == 1
     assert np.array_equal(c, a[:, odd].astype(np.float32) @ b[odd].astype(np.float32))
+
+
+def test_the_index_of_one_mode_is_one_number():
+    @cute.kernel
+    def unpacked(Y):
+        (i,) = cute.tile_index(Y, (16,))
+        cute.copy(cute.full((16,), i, cute.f32), cute.local_tile(Y, (16,), (i,)))
+
+    with pytest.raises(CompileError, match=r"iteration over it; .* i = cute.tile_index"):
+        unpacked(np.zeros(16, np.float32), arch="sm_80", backend="emulator")
