@@ -121,7 +121,7 @@ class PartitionPass(ModulePass):
                 op, f"expected the target that cute-tile was given, {tiled.data}, got {self.arch}"
             )
         for kernel in op.ops:
-            if isinstance(kernel, KernelOp):
+            if isinstance(kernel, KernelOp) and kernel.body.block.ops:
                 _Partition(kernel, self.arch).run()
 
 
