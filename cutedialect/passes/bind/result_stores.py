@@ -16,16 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     AtomicOp,
-    CoordOp,
     CopyOp,
     ExtractOp,
     FillOp,
@@ -64,6 +62,7 @@ from cutedialect.passes.bind.thread_layouts import (
 )
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.shifted_coordinates import shift_coordinates
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.tile.streaming import is_common
 
@@ -409,7 +408,7 @@ class ResultStores:
         assert isinstance(source, MapOp)
         inputs = [self._columns(pieces, each, first) for each in source.inputs]
         body = source.body.clone()
-        _shift_coords(body.block, first)
+        shift_coordinates(body.block, 1, first)
         return self._insert(pieces, MapOp(inputs, part, body)).results[0]
 
 
@@ -564,20 +563,6 @@ def _part(value: SSAValue, chunk: int) -> FragmentType | None:
     rows: int = type_.shape[0]  # pyright: ignore[reportAssignmentType]
     tv = columns_of(type_.tv, rows, chunk)
     return None if tv is None else FragmentType.get(type_.element, (rows, chunk), tv)
-
-
-def _shift_coords(body: Block, first: int) -> None:
-    """Let coordinates along the columns count from the whole tile's first one."""
-    for op in list(body.ops):
-        if first and isinstance(op, CoordOp) and op.mode.value.data == 1:
-            start = arith.ConstantOp(IntegerAttr(first, i32))
-            moved = arith.AddiOp(op.result, start.result)
-            op.result.replace_uses_with_if(
-                moved.result, lambda use, moved=moved: use.operation is not moved
-            )
-            for each in (moved, start):
-                each.location = op.location
-                body.insert_op_after(each, op)
 
 
 def _in_order(ops: set[Operation]) -> list[Operation]:

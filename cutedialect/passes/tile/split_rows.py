@@ -23,7 +23,6 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AnyOp,
-    CoordOp,
     CopyOp,
     FillOp,
     FragmentType,
@@ -35,6 +34,7 @@ from cutedialect.dialects.cute import (
     ReduceOp,
 )
 from cutedialect.dialects.effects import space_of
+from cutedialect.passes.shifted_coordinates import shift_coordinates
 
 _ONE_BY_ONE = (AllocFragmentOp, AnyOp, CopyOp, FillOp, GemmOp, LoadOp, LocalTileOp, MapOp, ReduceOp)
 
@@ -123,7 +123,7 @@ class _Split:
         elif isinstance(op, MapOp) and op.result in self.tiles:
             rows = op.result.type.shape[0] // self.instances  # pyright: ignore[reportAttributeAccessIssue, reportOperatorIssue]
             body = op.body.clone()
-            _shift_rows(body.block, instance * rows)
+            shift_coordinates(body.block, 0, instance * rows)
             for inner in body.walk():
                 for index, operand in enumerate(inner.operands):
                     inner.operands[index] = values.get(operand, operand)
@@ -200,17 +200,3 @@ def _of_rows(op: Operation) -> list[SSAValue]:
             return [value for value in tiles if space_of(value) is not None]
         case _:
             return []
-
-
-def _shift_rows(body: Block, first: int) -> None:
-    """Let coordinates along the rows count from the whole tile's first one."""
-    for op in list(body.ops):
-        if first and isinstance(op, CoordOp) and op.mode.value.data == 0:
-            start = arith.ConstantOp(IntegerAttr(first, i32))
-            moved = arith.AddiOp(op.result, start.result)
-            op.result.replace_uses_with_if(
-                moved.result, lambda use, moved=moved: use.operation is not moved
-            )
-            for each in (moved, start):
-                each.location = op.location
-                body.insert_op_after(each, op)
