@@ -49,6 +49,7 @@ class Choices(TypedDict, total=False):
     loads: Loads | None
     split_loads: Switch | None
     maxima: Maxima | None
+    polynomials: tuple[int, int] | None
     swap_ab: Switch | None
     split_k: int | None
     reduction: Reduction | None
@@ -96,6 +97,9 @@ class Schedule:
     maxima: what the exponentials of an online softmax count from: "exact", the largest score of the
         row so far, "lazy", one that is less by up to 2^8, or "guessed", that of the blocks before,
         unless they add up to too much.
+    polynomials: (share, degree): of each 16 exponentials of a tile that a thread computes, so many
+        (0 to 16) are polynomials of degree 3 (relative error 2^-13), 4 (2^-18) or 5 (2^-22.5) on
+        the units that multiply and add, beside the one for special functions.
     swap_ab: "yes" computes the transposed product B^T A^T: few rows become few columns.
     split_k: CTAs that share one output tile: each sums a part of K, and the last one that is done
         adds the parts and goes on with the sum.
@@ -126,6 +130,7 @@ class Schedule:
     loads: Loads | None = None
     split_loads: Switch | None = None
     maxima: Maxima | None = None
+    polynomials: tuple[int, int] | None = None
     swap_ab: Switch | None = None
     split_k: int | None = None
     reduction: Reduction | None = None
@@ -219,6 +224,10 @@ def replace_set(schedule: Schedule, choices: dict[str, Any]) -> Schedule:
     return Schedule(**{k: v for k, v in (base | choices).items() if v is not None})
 
 
+SHARES = 16
+"""Of how many values of a thread the share of `polynomials` is."""
+DEGREES = (3, 4, 5)
+"""The degrees of `polynomials`."""
 _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
 _COUNTS = {"stages": 12, "instances": 3, "ctas": 32, "raster": 64, "split_k": 256}
 _WORDS = {
@@ -247,6 +256,15 @@ def _checked(name: str, value: object) -> object:
         )
         if not ok or len(value) not in _TUPLES[name]:  # type: ignore[arg-type]
             raise ScheduleError(f"expected {name} to be a tuple of positive ints, got {value!r}")
+        return value
+    if name == "polynomials":
+        ok = isinstance(value, tuple) and len(value) == 2
+        ok = ok and all(isinstance(each, int) and not isinstance(each, bool) for each in value)  # type: ignore[union-attr]
+        if not ok or not 0 <= value[0] <= SHARES or value[1] not in DEGREES:  # type: ignore[index]
+            raise ScheduleError(
+                f"expected {name} to be (share, degree), of 0..{SHARES} and {DEGREES[0]}.."
+                f"{DEGREES[-1]}, got {value!r}"
+            )
         return value
     if name in _COUNTS:
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _COUNTS[name]:

@@ -45,6 +45,7 @@ from .library.attention_schedules import (
     maxima,
     meets_at,
 )
+from .library.exponential_model import polynomials
 from .library.split_attention import split_attention
 from .ready_attention import ReadyAttention
 from .ready_call import call_key
@@ -445,6 +446,10 @@ class _Call:
             processors=processors_of(target, backend),
         )
         chosen = choose_schedule(problem, target, given)
+        if chosen.polynomials is None:
+            bits, returns = self.q.dtype.bits, self.returns_lse
+            share = polynomials(target, dims, bits, problem.is_f16, returns)
+            chosen = chosen.merged(Schedule(polynomials=share))
         rows = chosen.tile[0] if chosen.tile else 1
         work = Work(self.key_shape(), many, 1 if folds else group, self.masks(), bool(self.packing))
         parts = parts_of(work, chosen, target, backend)

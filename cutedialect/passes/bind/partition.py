@@ -53,6 +53,7 @@ from cutedialect.layout import Layout
 from cutedialect.passes.bind.corrected_sums import move_correction
 from cutedialect.passes.bind.corrections import correction_of
 from cutedialect.passes.bind.early_loads import load_early
+from cutedialect.passes.bind.exponential_shares import share_exponentials
 from cutedialect.passes.bind.layout_inference import (
     LayoutInference,
     coalesced_for,
@@ -168,6 +169,8 @@ class _Partition(StagedOperands):
                     pass
         ResultStores(self).bind(stores)
         self._move_accumulators()
+        if self.schedule.polynomials is not None:
+            share_exponentials(self.kernel, self.schedule.polynomials)
 
     def _move_accumulators(self) -> None:
         """Let tensor memory hold what tcgen05 accumulates."""

@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
 from cutedialect.layout import Layout
+from cutedialect.passes.bind.exponential_shares import is_polynomial, period, polynomials_of
 
 from .addresses import thread_coord
 from .context import (
@@ -26,6 +27,7 @@ from .context import (
     register_count,
 )
 from .coordinates import ThreadValue, thread_value
+from .exponentials import polynomial
 from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, does_not_wrap, lower_scalar
 
@@ -81,8 +83,9 @@ def lower_map(
     else:
         array = target.array
     result = Fragment(type_, array)
-    packs = [each.pack for each in inputs] + [result.pack]
-    group = max(packs)
+    # Which exponentials are polynomials is one of the things that differ within a group.
+    shares = [found[0] for each in op.body.block.ops if (found := polynomials_of(each))]
+    group = max([each.pack for each in (*inputs, result)] + [period(each) for each in shares])
     trips = -(-result.values // group)
     count = array.type.count  # type: ignore[union-attr]
     sources: list[tuple[SSAValue, list[int]]] = []
@@ -191,6 +194,9 @@ def _body(
             values[inner.results[0]] = builder.pure(f"setp.{name}.s32", rest, at)
         elif isinstance(inner, _TO_FLOAT) and inner.input in parts and inner.result.type == f32:
             values[inner.result] = _sum_of_floats(builder, *parts[inner.input])
+        elif (found := polynomials_of(inner)) and is_polynomial(found[0], element):
+            x = values[inner.operands[0]]
+            values[inner.results[0]] = polynomial(builder, inner, x, found[1])
         elif not lower_scalar(context, inner, values):
             raise fail(inner, "expected arith and math ops in the body of cute.map")
     raise fail(op, "expected the body to end with cute.yield")

@@ -64,3 +64,14 @@ cute.kernel @atomic_type(%c: !cute.memref<f32, gmem, align<4>, "(32):(1)">) attr
   // expected-error @+1 {{got max of f32}}
   cute.atomic "max", %f, %c : !cute.fragment<f32, "(32)", "(32,1):(1,0)">, !cute.memref<f32, gmem, align<4>, "(32):(1)">
 }
+
+// -----
+
+cute.kernel @unknown_degree() attributes {threads = 32 : i32} {
+  %f = cute.alloc_fragment : !cute.fragment<f32, "(32,16)", "(32,16):(1,32)">
+  %y = cute.map (%x = %f : !cute.fragment<f32, "(32,16)", "(32,16):(1,32)">) -> !cute.fragment<f32, "(32,16)", "(32,16):(1,32)"> {
+    // expected-error @+1 {{expected polynomials = array<i32: share, degree>, of 1 to 16 and 3 to 5, got array<i32: 4, 6>}}
+    %p = math.exp2 %x {polynomials = array<i32: 4, 6>} : f32
+    cute.yield %p : f32
+  }
+}
