@@ -163,7 +163,17 @@ HALVES = {
     ),
     "wide": ((1, 1, 1, 257, 150, 128, 128), BF16, {}, "tile = (256,64), maxima = exact"),
     "fewer lanes": ((1, 1, 2, 130, 70, 64, 64), np.float16, {}, "tile = (128,64), maxima = exact"),
+    "logarithms": (
+        (1, 1, 1, 257, 90, 64, 64), np.float16, {"causal": True, "return_lse": True},
+        "tile = (256,64), maxima = lazy",
+    ),
 }  # fmt: skip
+
+
+def roles_in(text):
+    """The names of a program's roles, and what each does."""
+    _, *found = re.split(r'pipeline\.role "(\w+)"', text)
+    return found[::2], found[1::2]
 
 
 @pytest.mark.some(1)
@@ -174,13 +184,23 @@ def test_two_roles_share_the_rows_of_a_tile(case):
     q = normal(b, h, rows, d, dtype=dtype, seed=1)
     k, v = (normal(b, hk, keys, x, dtype=dtype, seed=x) for x in (d, dv))
     schedule += ", roles = split, warps = (4,1)"
-    got = cute.attention(q, k, v, **masks, schedule=schedule, **ARCH).astype(np.float64)
-    exact = attended(q, k, v, np.float64, **masks)
-    same = attended(q, k, v, np.float32, **masks).astype(np.float64)
+    got = cute.attention(q, k, v, **masks, schedule=schedule, **ARCH)
+    shown = dict(masks)
+    if shown.pop("return_lse", False):
+        got, lse = got
+        s = q.astype(np.float64) @ k.swapaxes(-1, -2) / np.sqrt(d)
+        s = np.where(np.tri(rows, keys, keys - rows, dtype=bool), s, -np.inf)
+        with np.errstate(divide="ignore"):
+            assert np.allclose(lse, np.log(np.exp(s).sum(-1)), atol=1e-3)
+    got = got.astype(np.float64)
+    exact = attended(q, k, v, np.float64, **shown)
+    same = attended(q, k, v, np.float32, **shown).astype(np.float64)
     assert np.abs(got - exact).max() <= 2 * np.abs(same - exact).max() + 1e-7
     text = cute.compile(cute.attention, q, k, v, **masks, schedule=schedule, **ARCH)
-    parts = re.findall(r'pipeline\.role "(\w+)"', text.stages["cute-synchronize"])
-    assert parts == ["load", "mma", "correction", "main", "main_1"]
+    names, parts = roles_in(text.stages["cute-synchronize"])
+    assert names == ["load", "mma", "correction", "main", "main_1"]
+    # Each half computes its own exponentials, and no other role does.
+    assert ["math.exp2" in part for part in parts] == [False, False, False, True, True]
     assert re.findall(r"setmaxnreg\.\w+\.sync\.aligned\.u32 (\d+)", text.ptx) == [
         "32", "96", "192", "192",
     ]  # fmt: skip
@@ -259,7 +279,13 @@ def test_what_no_role_can_correct_is_added_in_registers():
 def test_it_assembles_without_spills(arch, dim):
     q = normal(1, 1, 256, dim)
     split = "roles = split, warps = (4,1), tile = (256,64), maxima = lazy"
-    for schedule, masks in ((PLANS["lazy"], {}), (PLANS["lazy"], {"causal": True}), (split, {})):
+    hidden = {"causal": True, "window": (100, 0), "return_lse": True}
+    for schedule, masks in (
+        (PLANS["lazy"], {}),
+        (PLANS["lazy"], {"causal": True}),
+        (split, {}),
+        (split, hidden),
+    ):
         kernel = cute.compile(cute.attention, q, q, q, arch=arch, schedule=schedule, **masks)
         try:
             assert kernel.resources.spills == 0

@@ -36,7 +36,7 @@ from cutedialect.passes.bind.corrections import Correction
 from cutedialect.passes.bind.tensor_accumulators import Insert, tensor_layout
 from cutedialect.passes.bind.thread_layouts import tensor_accumulator
 
-# Reductions of floats that are those of their parts' results.
+# Reductions of floats that are those of their parts combined element by element.
 _COMBINES = {"add": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}
 # Columns of a tile that a thread corrects at a time, widest first.
 _CHUNKS = (32, 16, 8)
@@ -136,7 +136,7 @@ def _columns(
 
 
 def _is_combined(op: ReduceOp) -> bool:
-    """Whether a reduction along the rows is one of its parts' results."""
+    """Whether a reduction along the rows is one of its parts, combined element by element."""
     has_one = op.result.type.shape[1:] == (1,)  # pyright: ignore[reportAttributeAccessIssue]
     return op.kind.data in _COMBINES and op.mode.value.data == 1 and has_one and op.packed is None
 
@@ -144,23 +144,19 @@ def _is_combined(op: ReduceOp) -> bool:
 def _combine(
     tensor: SSAValue, accumulator: SSAValue, part: FragmentType, op: ReduceOp, insert: Insert
 ) -> None:
-    """Reduce some columns at a time, and combine what they give."""
-    type_, columns = op.result.type, accumulator.type.shape[1]  # pyright: ignore[reportAttributeAccessIssue]
-    assert isinstance(type_, FragmentType)
+    """Combine some columns at a time, element by element, and reduce what they give."""
+    columns = accumulator.type.shape[1]  # pyright: ignore[reportAttributeAccessIssue]
     total: SSAValue | None = None
     for first in range(0, columns, part.shape[1]):
         held = _columns(tensor, first, part, op, insert)
-        reduced = ReduceOp(op.kind.data, held, 1, type_, local=op.local is not None)
-        result = insert(reduced, op).results[0]
         if total is not None:
-            body = Block(arg_types=[type_.element, type_.element])
+            body = Block(arg_types=[part.element, part.element])
             both = _COMBINES[op.kind.data](*body.args)
             body.add_ops([both, YieldOp(both.results[0])])
-            result = insert(MapOp([total, result], type_, body), op).results[0]
-        total = result
+            held = insert(MapOp([total, held], part, body), op).results[0]
+        total = held
     assert total is not None
-    op.result.replace_all_uses_with(total)
-    _erase(op)
+    op.operands[0] = total
 
 
 def _index(block: Block, op: Operation) -> int:

@@ -29,13 +29,14 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import GemmOp, KernelOp, LaunchOp
+from cutedialect.dialects.cute import AllocFragmentOp, GemmOp, KernelOp, LaunchOp
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.roles.crossing_numbers import cross_numbers
 from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, settle_owners
-from cutedialect.passes.roles.instances_of_rows import parts_of
+from cutedialect.passes.roles.exchanges import give_barriers, join_exchanges, part_exchanges
+from cutedialect.passes.roles.instances_of_rows import parts_of, work_of
 from cutedialect.passes.roles.resource_plan import most_accumulators
 from cutedialect.passes.roles.role_plan import MAIN, SLICES, RoleRow, is_load, rows_of
 from cutedialect.passes.synchronize.ring_edges import depth, edges_of
@@ -111,12 +112,14 @@ class AssignWarpRolesPass(ModulePass):
                     f"expected the role plan alternate with instances = {instances}, got {plan}",
                 )
             rows = (*rows[:-1], replace(rows[-1], teams=instances))
+        count = len(rows)
+        exchanges = part_exchanges(kernel) if count > 1 else []
         kinds = {kind for row in rows for kind in row.takes if kind in SLICES}
         slices = {kind: SLICES[kind](kernel) for kind in kinds}
         for inner in walk(kernel.body.block):
             if touches_tiles(inner):
                 give(next(row.name for row in rows if row.accepts(inner, slices)), inner)
-        if len(rows) == 1:
+        if count == 1:
             return
         rows = (*rows[:-1], *_split(kernel, rows[-1]))
         if kernel.threads is None or kernel.schedule is None:
@@ -124,6 +127,8 @@ class AssignWarpRolesPass(ModulePass):
                 kernel, "expected a block size and a schedule (run cute-tile first), got none"
             )
         settle_owners(kernel)
+        give_barriers(exchanges)
+        join_exchanges(exchanges)
         cross_tiles(kernel)
         _list_roles(module, kernel, rows, plan)
         _part_loads(kernel)
@@ -132,11 +137,16 @@ class AssignWarpRolesPass(ModulePass):
 
 def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
     """The rows of the roles that take parts of what a row takes: ops that share no register tile,
-    by the order in which the parts begin. The first one keeps the name.
+    shared out by how much they touch. The first one keeps the name.
     """
     if row.parts == 1:
         return [row]
-    ops = [op for op in kernel.body.block.walk() if role_of(op) == row.name]
+    # A tile belongs to who writes it (`settle_owners`).
+    ops = [
+        op
+        for op in kernel.body.block.walk()
+        if role_of(op) == row.name and not isinstance(op, AllocFragmentOp)
+    ]
     parts = parts_of(ops)
     if len(parts) < row.parts:
         raise PassFailedException(
@@ -145,8 +155,11 @@ def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
             f"got {len(parts)}",
         )
     names = [row.name, *(f"{row.name}_{number}" for number in range(1, row.parts))]
-    for number, part in enumerate(parts):
-        give(names[number % row.parts], *part)
+    loads = dict.fromkeys(names, 0)
+    for part in sorted(parts, key=work_of, reverse=True):
+        name = min(names, key=loads.__getitem__)
+        loads[name] += work_of(part)
+        give(name, *part)
     return [replace(row, name=name, parts=1) for name in names]
 
 

@@ -5,9 +5,11 @@ it can do side by side, each with its own rows (`split_rows.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
+from cutedialect.dialects.cute import FragmentType
 from cutedialect.dialects.effects import RMEM, space_of
 from cutedialect.passes.synchronize.memory_views import root_of
 
@@ -33,6 +35,12 @@ def parts_of(ops: Sequence[Operation]) -> list[list[Operation]]:
     if found:
         found[0] += rest
     return found or [rest]
+
+
+def work_of(part: Sequence[Operation]) -> int:
+    """How many elements of register tiles the ops of a part touch."""
+    types = (value.type for op in part for value in (*op.operands, *op.results))
+    return sum(prod(type_.shape) for type_ in types if isinstance(type_, FragmentType))
 
 
 def _tiles(op: Operation) -> list[SSAValue]:

@@ -3,12 +3,12 @@
     q = local_tile Q, [256, 64], (i, 0); for j { s = q k[j]; p = f(s); o += p v[j] }
     =>
     q0 = local_tile Q, [128, 64], (2 i, 0); q1 = local_tile Q, [128, 64], (2 i + 1, 0)
-    for j { s0 = q0 k[j]; s1 = q1 k[j]; p0 = f(s0); p1 = f(s1); o0 += p0 v[j]; o1 += p1 v[j] }
+    for j { s0 = q0 k[j]; p0 = f(s0); o0 += p0 v[j]; s1 = q1 k[j]; p1 = f(s1); o1 += p1 v[j] }
 
 Every op on rows has a copy for each instance, with rows of its own; loops stay one, and so do the
-tiles that all rows share. A branch that values of rows decide has a copy, too.
-`cute-assign-warp-roles` then finds parts of the program that share no register tile, and gives each
-to an instance.
+tiles that all rows share. Ops in a row have the copies of one instance in front of those of the
+next one. A branch that values of rows decide has a copy, too. `cute-assign-warp-roles` then finds
+parts of the program that share no register tile, and gives each to an instance.
 """
 
 from __future__ import annotations
@@ -32,11 +32,24 @@ from cutedialect.dialects.cute import (
     LocalTileOp,
     MapOp,
     ReduceOp,
+    TransposeOp,
+    shape_of,
 )
-from cutedialect.dialects.effects import space_of
+from cutedialect.dialects.effects import is_pure, space_of
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 
-_ONE_BY_ONE = (AllocFragmentOp, AnyOp, CopyOp, FillOp, GemmOp, LoadOp, LocalTileOp, MapOp, ReduceOp)
+_ONE_BY_ONE = (
+    AllocFragmentOp,
+    AnyOp,
+    CopyOp,
+    FillOp,
+    GemmOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    ReduceOp,
+    TransposeOp,
+)
 
 
 def split_rows(kernel: KernelOp, instances: int) -> None:
@@ -50,14 +63,16 @@ class _Split:
     def __init__(self, kernel: KernelOp, instances: int) -> None:
         self.kernel = kernel
         self.instances = instances
-        self.tiles: set[SSAValue] = set()
+        # The tiles whose rows are split, and the mode of each along which its rows lie.
+        self.tiles: dict[SSAValue, int] = {}
         # What each instance has in the place of a value.
         self.values: list[dict[SSAValue, SSAValue]] = [{} for _ in range(instances)]
+        self.own: set[SSAValue] = set()
         self.replaced: list[Operation] = []
 
     def run(self) -> None:
         self.tiles = {
-            op.acc
+            op.acc: 0
             for op in self.kernel.walk()
             if isinstance(op, GemmOp) and not op.is_whole_problem
         }
@@ -66,8 +81,9 @@ class _Split:
             size = len(self.tiles)
             for op in self.kernel.walk():
                 together = _of_rows(op)
-                if not self.tiles.isdisjoint(together):
-                    self.tiles.update(together)
+                for rows in together:
+                    if any(self.tiles.get(value) == mode for value, mode in rows):
+                        self.tiles = dict(rows) | self.tiles
         for op in self.kernel.walk():
             self._check(op)
         self._split_block(self.kernel.body.block)
@@ -83,10 +99,11 @@ class _Split:
         mine = [value for value in (*op.operands, *op.results) if value in self.tiles]
         if not mine:
             return
+        here = {(value, self.tiles[value]) for value in mine}
         is_known = isinstance(op, _ONE_BY_ONE) and (
-            isinstance(op, LocalTileOp) or {*mine} <= {*_of_rows(op)}
+            isinstance(op, LocalTileOp) or any(here <= {*rows} for rows in _of_rows(op))
         )
-        extents = [value.type.shape[0] for value in mine]  # pyright: ignore[reportAttributeAccessIssue]
+        extents = [shape_of(value.type)[self.tiles[value]] for value in mine]
         if not is_known or any(extent % self.instances for extent in extents):
             raise PassFailedException(
                 op,
@@ -96,22 +113,42 @@ class _Split:
             )
 
     def _split_block(self, block: Block) -> None:
+        """Put the copies of ops in a row one instance after the other, so that who does the work
+        of both is done with one before it begins with the next.
+        """
+        row: list[Operation] = []
         for op in list(block.ops):
-            decided = isinstance(op, scf.IfOp) and op.cond in self.values[0]
+            decided = isinstance(op, scf.IfOp) and op.cond in self.own
             if decided or self._touches(op) or self._depends(op):
-                for instance in range(self.instances):
-                    for made in self._copies(op, instance):
-                        block.insert_op_before(made, op)
-                self.replaced.append(op)
+                row.append(op)
+                self.own.update(op.results)
                 continue
+            if is_pure(op):
+                continue
+            self._put(row, op)
+            row = []
             if not isinstance(op, MapOp):
                 for region in op.regions:
                     for inner in region.blocks:
                         self._split_block(inner)
+        self._put(row, None)
+
+    def _put(self, row: list[Operation], before: Operation | None) -> None:
+        """Put the copies of ops in front of another one, or at the end of their block."""
+        for instance in range(self.instances):
+            for op in row:
+                block = op.parent
+                assert block is not None
+                for made in self._copies(op, instance):
+                    if before is None:
+                        block.add_op(made)
+                    else:
+                        block.insert_op_before(made, before)
+        self.replaced += row
 
     def _depends(self, op: Operation) -> bool:
         """Whether an op takes a number that each instance has one of."""
-        return not op.regions and any(value in self.values[0] for value in op.operands)
+        return not op.regions and any(value in self.own for value in op.operands)
 
     def _copies(self, op: Operation, instance: int) -> Iterable[Operation]:
         """An op for one instance, behind what it needs."""
@@ -120,10 +157,14 @@ class _Split:
         made: list[Operation] = []
         if isinstance(op, LocalTileOp) and op.result in self.tiles:
             made = self._part_of_tensor(op, operands, instance)
+        elif isinstance(op, TransposeOp) and op.result in self.tiles:
+            made = [TransposeOp(operands[0])]
         elif isinstance(op, MapOp) and op.result in self.tiles:
-            rows = op.result.type.shape[0] // self.instances  # pyright: ignore[reportAttributeAccessIssue, reportOperatorIssue]
+            mode = self.tiles[op.result]
+            rows = shape_of(op.result.type)[mode]
+            assert isinstance(rows, int)
             body = op.body.clone()
-            shift_coordinates(body.block, 0, instance * rows)
+            shift_coordinates(body.block, mode, instance * (rows // self.instances))
             for inner in body.walk():
                 for index, operand in enumerate(inner.operands):
                     inner.operands[index] = values.get(operand, operand)
@@ -164,7 +205,8 @@ class _Split:
     ) -> list[Operation]:
         """The rows of a tile in memory that an instance has."""
         extents = list(op.tile.get_values())
-        mode = next(at for at, extent in enumerate(extents) if extent > 0)
+        kept = [at for at, extent in enumerate(extents) if extent > 0]
+        mode = kept[self.tiles[op.result]]
         extents[mode] //= self.instances
         count, number = (arith.ConstantOp(IntegerAttr(n, i32)) for n in (self.instances, instance))
         first = arith.MuliOp(operands[1 + mode], count.result)
@@ -180,23 +222,41 @@ class _Split:
         type_ = value.type
         if value not in self.tiles or not isinstance(type_, FragmentType):
             return type_
-        rows, *rest = type_.shape
-        return FragmentType.get(type_.element, (rows // self.instances, *rest), type_.tv)
+        mode = self.tiles[value]
+        shape = list(type_.shape)
+        shape[mode] //= self.instances
+        return FragmentType.get(type_.element, tuple(shape), type_.tv)
 
 
-def _of_rows(op: Operation) -> list[SSAValue]:
-    """The tiles of an op that have the same rows."""
+def _of_rows(op: Operation) -> list[list[tuple[SSAValue, int]]]:
+    """The tiles of an op that have the same rows, for each mode that may be these: a tile and the
+    mode along which its rows lie.
+    """
     match op:
         case GemmOp():
-            return [op.a, op.acc]
+            return [[(op.a, 0), (op.acc, 0)]]
         case MapOp():
-            shape = op.result.type.shape  # pyright: ignore[reportAttributeAccessIssue]
-            inputs = [each for each in op.inputs if each.type.shape[0] == shape[0]]  # pyright: ignore[reportAttributeAccessIssue]
-            return [*inputs, op.result]
+            shape = shape_of(op.result.type)
+            return [
+                [
+                    *(
+                        (each, mode)
+                        for each in op.inputs
+                        if shape_of(each.type)[mode : mode + 1] == (extent,)
+                    ),
+                    (op.result, mode),
+                ]
+                for mode, extent in enumerate(shape)
+            ]
         case ReduceOp() if op.mode.value.data == 1:
-            return [op.source, op.result]
+            return [[(op.source, 0), (op.result, 0)]]
+        case TransposeOp():
+            rank = len(shape_of(op.source.type))
+            modes = range(rank)
+            return [[(op.source, mode), (op.result, 1 - mode)] for mode in modes]
         case CopyOp() | LoadOp() | FillOp() | AnyOp() | AllocFragmentOp():
-            tiles = [*op.operands, *op.results]
-            return [value for value in tiles if space_of(value) is not None]
+            tiles = [value for value in (*op.operands, *op.results) if space_of(value) is not None]
+            modes = range(min((len(shape_of(value.type)) for value in tiles), default=0))
+            return [[(value, mode) for value in tiles] for mode in modes]
         case _:
             return []

@@ -1,0 +1,96 @@
+"""Exchanges of layouts through shared memory, by role: a step of `cute-assign-warp-roles`.
+
+    barrier; copy x, s; barrier; copy s, y
+
+`cute-partition` lets exchanges of one type share a buffer, which is right as long as the same
+threads do all of them. Here each exchange first gets a buffer of its own, so that it binds no more
+than what goes through it, and when roles are given the exchanges of each role share one again. The
+barriers of an exchange are those of the role that does it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import Operation
+
+from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, CopyOp, KernelOp
+from cutedialect.passes.roles.crossing_tiles import give, role_of
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The copies into a buffer and out of it, the barriers in front of each, and the buffer that
+    the exchange has shared with others.
+    """
+
+    into: CopyOp
+    out: CopyOp
+    barriers: list[BarrierOp]
+    shared: AllocSmemOp
+
+
+def part_exchanges(kernel: KernelOp) -> list[Exchange]:
+    """Give each exchange a buffer of its own."""
+    found: list[Exchange] = []
+    for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
+        if "scratch" not in alloc.attributes:
+            continue
+        users = [use.operation for use in alloc.result.uses]
+        for into in users:
+            if isinstance(into, CopyOp) and into.destination is alloc.result:
+                exchange = _exchange(alloc, into)
+                if exchange is not None:
+                    found.append(exchange)
+    for exchange in found:
+        own = exchange.shared.clone()
+        own.location = exchange.shared.location
+        kernel.body.block.insert_op_after(own, exchange.shared)
+        _move(exchange, own)
+    return found
+
+
+def give_barriers(exchanges: list[Exchange]) -> None:
+    """Let the role that does an exchange meet for it."""
+    for exchange in exchanges:
+        role = role_of(exchange.into)
+        if role is not None:
+            give(role, *exchange.barriers)
+
+
+def join_exchanges(exchanges: list[Exchange]) -> None:
+    """Let the exchanges of a role share the buffer that they shared before."""
+    owners: dict[tuple[AllocSmemOp, str | None], AllocSmemOp] = {}
+    firsts: set[AllocSmemOp] = set()
+    for exchange in exchanges:
+        own, role = exchange.into.destination.owner, role_of(exchange.into)
+        assert isinstance(own, AllocSmemOp)
+        kept = owners.get((exchange.shared, role))
+        if kept is None:
+            # The first role keeps the one that all have shared.
+            kept = own if exchange.shared in firsts else exchange.shared
+            firsts.add(exchange.shared)
+            owners[exchange.shared, role] = kept
+        if kept is not own:
+            _move(exchange, kept)
+            own.detach()
+            own.erase()
+
+
+def _exchange(alloc: AllocSmemOp, into: CopyOp) -> Exchange | None:
+    """The exchange that a copy into a buffer begins."""
+    barriers = [into.prev_op] if isinstance(into.prev_op, BarrierOp) else []
+    op: Operation | None = into.next_op
+    while op is not None:
+        if isinstance(op, BarrierOp):
+            barriers.append(op)
+        if isinstance(op, CopyOp) and op.source is alloc.result:
+            return Exchange(into, op, barriers, alloc)
+        op = op.next_op
+    return None
+
+
+def _move(exchange: Exchange, buffer: AllocSmemOp) -> None:
+    """Let an exchange go through another buffer."""
+    exchange.into.operands[1] = buffer.result
+    exchange.out.operands[0] = buffer.result
