@@ -87,11 +87,12 @@ def gather(X, rows, Y, *, tile=4096):
 
 
 @cute.kernel
-def scatter(X, rows, Y, *, tile=4096):
-    """Y[rows[i]] = X[i]."""
-    i, j = cute.tile_index(X, (1, tile))
-    x = cute.load(cute.local_tile(X, (1, tile), (i, j)))
-    cute.copy(x, cute.local_tile(Y, (1, tile), (rows[i], j)))
+def scatter(X, rows, Y, *, tile=(4, 1024)):
+    """Y[rows[i]] = X[i], several rows a work item."""
+    i, j = cute.tile_index(X, tile)
+    x = cute.load(cute.local_tile(X, tile, (i, j)))
+    at = cute.local_tile(rows, (tile[0],), (i,))
+    cute.copy(x, cute.local_tile(Y, tile, (at, j)))
 
 
 @cute.kernel
@@ -138,7 +139,7 @@ def main() -> int:
     rows = rng.permutation(9).astype(np.int32)
     gather(x, rows, z, tile=2048)
     back = np.empty_like(x)
-    scatter(z, rows, back, tile=2048)
+    scatter(z, rows, back)
     good &= np.array_equal(z, x[rows]) and np.array_equal(back, x)
     print("rows gathered and scattered")
 

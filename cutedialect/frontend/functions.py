@@ -163,6 +163,12 @@ def tile_gemm(
     for name, value in (("a", a), ("b", b)):
         if not isinstance(value, Tile | View):
             raise error(f"expected {name} to be a tile, got {type(value).__name__}")
+        if isinstance(value, View) and value.is_indexed:
+            raise error(
+                f"expected {name} to be a tile of neighboring rows, got one of rows that a tile "
+                "numbers; load it to registers first: view.load()",
+                code="CD-P14",
+            )
         operands.append(value.use())
     shapes = a.shape, b.shape, acc.shape  # type: ignore[union-attr]
     if not (
@@ -195,6 +201,8 @@ def copy(source: object, destination: object, mask: Tile | None = None) -> None:
             f"expected a source of shape {destination.shape}, got {source.shape}", code="CD-P2"
         )
     _check_element(source, destination)
+    if isinstance(source, View) and (source.is_indexed or destination.is_indexed):
+        source = source.load()
     if mask is None:
         current().insert(CopyOp(source.use(), destination.use()))
         return
@@ -371,7 +379,7 @@ def _origin(origin: object, mode: int) -> SSAValue | None:
         return current().constant(origin, i32) if origin else None
     if isinstance(origin, View):
         at = origin.origins.get(mode)
-        if at is None and len(origin.origins) == 1:
+        if at is None and len(origin.origins) == 1 and not origin.is_indexed:
             at = next(iter(origin.origins.values()))
         if at is None:
             raise error(f"expected a view tiled along mode {mode}", code="CD-P4")

@@ -145,6 +145,8 @@ class Tensor(Hinted):
 class View(Hinted):
     """One tile of a tensor in global memory."""
 
+    is_indexed: ClassVar[bool] = False
+
     def __init__(self, value: SSAValue, tensor: Tensor, origins: dict[int, Scalar]) -> None:
         self.value = value
         self.tensor = tensor
@@ -224,7 +226,10 @@ class Views:
     def __getitem__(self, index: object) -> View:
         current().check_alive(self.scope, "a run of tiles")
         at = as_i32(index, "a tile number")
-        coords = [at if coord is None else coord for coord in self.coords]
+        return self.view([at if coord is None else coord for coord in self.coords])
+
+    def view(self, coords: Sequence[SSAValue]) -> View:
+        """The tile at tile coordinates."""
         return self.tensor.view(self.tile, coords)
 
     def __iter__(self) -> NoReturn:
@@ -264,13 +269,13 @@ def tile_origins(tile: Sequence[int], coords: Sequence[SSAValue]) -> dict[int, S
 
 @overload
 def local_tile(
-    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[int | Scalar]
+    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[int | Scalar | Tile | View]
 ) -> View: ...
 
 
 @overload
 def local_tile(
-    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[int | Scalar | None]
+    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[int | Scalar | Tile | View | None]
 ) -> Views: ...
 
 
@@ -280,6 +285,12 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
     `tile` speaks of the last modes of the tensor; earlier (batch) modes take one coordinate each
     and are not modes of the tile. A tile extent of None is the whole mode, which must be static,
     and takes no coordinate. Where a tile has more than two modes, those of extent 1 are none of it.
+
+    The coordinate of the tile's rows, its first mode, may be a tile (or a view of a tensor) of as
+    many row numbers, i32 or i64: loads then gather these rows of the tensor, and `cute.copy` and
+    `cute.atomic_add` scatter to them. Rows that the tensor does not have, and what a view has
+    behind the end of its own tensor, read 0 and are not written; of equal numbers any may be
+    written last.
     """
     if not isinstance(tensor, Tensor):
         raise error(f"expected a tensor to tile, got {type(tensor).__name__}")
@@ -306,6 +317,7 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
         )
     values: list[SSAValue | None] = []
     open_mode: int | None = None
+    rows: tuple[int, Tile | View] | None = None
     given = iter(coord)
     for mode, extent in enumerate(extents):
         at = 0 if extent < 0 else next(given)
@@ -314,8 +326,17 @@ def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[objec
                 raise error("expected at most one coordinate of None", code="CD-P4")
             open_mode = mode
             values.append(None)
+        elif isinstance(at, Tile | View):
+            if rows is not None:
+                raise error("expected at most one tile of row numbers", code="CD-P4")
+            rows = mode, at
+            values.append(current().constant(0, _i32()))
         else:
             values.append(as_i32(at, "a tile coordinate"))
+    if rows is not None:
+        from .indexed_rows import indexed_view
+
+        return indexed_view(tensor, extents, values, *rows)
     if open_mode is not None:
         return Views(tensor, extents, values, open_mode)
     return tensor.view(extents, [value for value in values if value is not None])

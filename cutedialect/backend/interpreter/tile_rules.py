@@ -14,6 +14,7 @@ from cutedialect.dialects.cute_nvgpu import BulkStoreType, TmaStoreType
 
 from .cta import Cta, Fragment
 from .elements import dtype_of, held_as, rounded, undefined
+from .indexed_rows import IndexedRows
 from .memory import Combine, Joined, view_of_buffer
 from .rules import Code, Step, function, rule
 
@@ -43,6 +44,12 @@ def _local_tile(op: cute.LocalTileOp) -> Any:
     tile = tuple(op.tile.get_values())
     of = op.counted
     return lambda view, *coords: view.local_tile(tile, tuple(map(int, coords)), of)
+
+
+@function(cute.IndexedTileOp)
+def _indexed_tile(op: cute.IndexedTileOp) -> Any:
+    tile, mode = tuple(op.tile.get_values()), op.mode
+    return lambda view, *rest: IndexedRows(view, tile, tuple(map(int, rest[:-1])), mode, rest[-1])
 
 
 @function(cute.TransposeOp)

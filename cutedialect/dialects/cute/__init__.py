@@ -2,8 +2,9 @@
 
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
-`joins.py` tiles of several parts, `views.py` tiles and storage, `fragment_ops.py` register tiles,
-`tile_ops.py` what computes, `reductions.py` what combines the elements of a tile.
+`joins.py` tiles of several parts, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles and
+storage, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `reductions.py` what
+combines the elements of a tile.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from .cooperation import ClaimOp, ClusterSumOp, LastArrivalOp
 from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
+from .indexed_tiles import IndexedTileOp, indexed_tile
 from .joins import ConcatOp
 from .kernel_ops import (
     AssertOp,
@@ -81,6 +83,7 @@ Cute = Dialect(
             ReadOp,
             SearchOp,
             LocalTileOp,
+            IndexedTileOp,
             ConcatOp,
             TransposeOp,
             SubviewOp,
@@ -150,6 +153,7 @@ __all__ = [
     "GridDimOp",
     "GroupSizeOp",
     "GroupType",
+    "IndexedTileOp",
     "KernelOp",
     "LastArrivalOp",
     "LaunchOp",
@@ -183,6 +187,7 @@ __all__ = [
     "element_bits",
     "element_of",
     "has_part",
+    "indexed_tile",
     "local_tile_type",
     "shape_of",
     "slice_type",

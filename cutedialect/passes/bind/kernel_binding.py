@@ -19,10 +19,14 @@ from cutedialect.dialects.cute import (
     CopyOp,
     FragmentType,
     GemmOp,
+    IndexedTileOp,
     KernelOp,
+    LoadOp,
     MapOp,
     MemRefType,
     YieldOp,
+    indexed_tile,
+    shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.layout import Layout
@@ -44,6 +48,7 @@ from cutedialect.passes.bind.thread_layouts import (
     Parts,
     group_parts,
     in_vectors,
+    project,
     same_elements,
 )
 from cutedialect.passes.synchronize.memory_views import Expression
@@ -194,6 +199,26 @@ class KernelBinding:
         if self.grid is None or mode is None or not 8 <= tile.bits < 32:
             return tile.tv
         return in_vectors(tile.tv, tile.shape, mode)
+
+    def meet_rows(self, user: Operation) -> None:
+        """Let an op that loads or stores numbered rows find their numbers in the threads that have
+        the rows.
+        """
+        for index, memory in enumerate(user.operands):
+            made = indexed_tile(memory)
+            if made is None:
+                continue
+            tile = user.results[0] if isinstance(user, LoadOp) else user.operands[0]
+            assert isinstance(tile.type, FragmentType)
+            assert tile.type.tv is not None
+            wanted = project(tile.type.tv, tile.type.shape, shape_of(made.rows.type))
+            rows = self.converted(made.rows, wanted, made)
+            again = IndexedTileOp(made.memref, made.tile.get_values(), made.coords, rows)  # pyright: ignore
+            again.attributes |= made.attributes
+            user.operands[index] = self.insert(again, made).results[0]
+            if not made.result.uses:
+                made.detach()
+                made.erase()
 
     def _bytes_of(self, conditions: SSAValue, before: Operation) -> SSAValue:
         """1 where a condition holds, else 0."""

@@ -18,12 +18,14 @@ from cutedialect.dialects.cute import (
     FillOp,
     FragmentType,
     GemmOp,
+    IndexedTileOp,
     KernelOp,
     LoadOp,
     MapOp,
     MemRefType,
     ReduceOp,
     TransposeOp,
+    indexed_tile,
     shape_of,
     transposed_tv,
 )
@@ -33,7 +35,7 @@ from cutedialect.passes.bind.thread_layouts import blocked, coalesced, project
 # The shortest side of a thread's block of a tile: 4 lanes beside each other write two sectors, and
 # rows that are aligned to less share sectors with their neighbors at both ends.
 _BLOCK_BITS = 128
-_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp)
+_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp, IndexedTileOp)
 
 
 def contiguous_mode(type_: MemRefType) -> int | None:
@@ -141,7 +143,8 @@ class LayoutInference:
     def run(self) -> dict[SSAValue, Layout]:
         """Spread from the anchors set so far, then from loads and stores, then by default."""
         self._spread()
-        for op in self._ops:
+        # What rows are numbered by has the layout of these rows.
+        for op in sorted(self._ops, key=lambda op: not _is_indexed(op)):
             for value, layout in self._memory_anchor(op):
                 if value not in self.layouts:
                     self.layouts[value] = layout
@@ -212,6 +215,8 @@ class LayoutInference:
                     )
                     return self._set(op.result, layout)
                 return False
+            case IndexedTileOp():
+                return self._through_rows(op)
             case TransposeOp() if isinstance(op.source.type, FragmentType):
                 return self._through_transpose(op)
             case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
@@ -250,6 +255,15 @@ class LayoutInference:
             if len(shape) == 2:
                 layout = transposed_tv(layout, shape_of(op.result.type))
             return self._set(op.source, layout)
+        return False
+
+    def _through_rows(self, op: IndexedTileOp) -> bool:
+        for use in op.result.uses:
+            user = use.operation
+            tile = user.result if isinstance(user, LoadOp) else user.operands[0]
+            if tile in self.layouts:
+                layout = project(self.layouts[tile], shape_of(tile.type), shape_of(op.rows.type))
+                return self._set(op.rows, layout)
         return False
 
     def _tie(self, one: SSAValue, other: SSAValue) -> bool:
@@ -349,6 +363,13 @@ def _fragments(op: Operation) -> Iterator[SSAValue]:
     for value in (*op.operands, *op.results):
         if isinstance(value.type, FragmentType):
             yield value
+
+
+def _is_indexed(op: Operation) -> bool:
+    """Whether an op loads or stores rows that a tile numbers."""
+    return isinstance(op, LoadOp | CopyOp | AtomicOp) and any(
+        indexed_tile(value) is not None for value in op.operands
+    )
 
 
 def _touches_fragment(op: Operation) -> bool:

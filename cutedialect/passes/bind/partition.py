@@ -37,6 +37,7 @@ from cutedialect.dialects.cute import (
     SubviewOp,
     TransposeOp,
     element_of,
+    indexed_tile,
     shape_of,
     transposed_tv,
 )
@@ -165,6 +166,8 @@ class _Partition(StagedOperands):
                     self.insert(stores[-1], op)
                     op.detach()
                     op.erase()
+                case AtomicOp():
+                    self.meet_rows(op)
                 case _:
                     pass
         ResultStores(self).bind(stores)
@@ -405,7 +408,8 @@ class _Partition(StagedOperands):
         source = op.source.type
         assert isinstance(source, MemRefType)
         is_stored = self.dependences.reads_stored(op, op.source)
-        takes_copies = not is_stored and takes_async_copy(source, self.arch)
+        is_indexed = indexed_tile(op.source) is not None
+        takes_copies = not (is_stored or is_indexed) and takes_async_copy(source, self.arch)
         if self.is_specialized and not self.atoms and takes_copies:
             # Where no operands want the shared memory, tiles come through it ahead of their use.
             buffer = self.new_buffer(source, contiguous_mode(source), op)
@@ -423,6 +427,7 @@ class _Partition(StagedOperands):
         natural = self.in_vectors(type_, source)
         if natural != type_.tv:
             self._settle(op, op.result, natural)
+        self.meet_rows(op)
 
     def _waits_in_smem(self, op: LoadOp) -> bool:
         """Whether a tile is brought by TMA and read from shared memory where it is used: one of

@@ -38,6 +38,7 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     SubviewOp,
     TransposeOp,
+    indexed_tile,
     shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import (
@@ -133,8 +134,8 @@ class ResultStores:
             schedule.epilogue in ("direct", "smem")
             and (self.binding.is_specialized or self._follows_reduction(ops))
         )
-        is_masked = any(op.mask is not None for op in ops)
-        if in_columns and not is_masked and self._store_in_columns(ops):
+        is_plain = all(op.mask is None and indexed_tile(op.destination) is None for op in ops)
+        if in_columns and is_plain and self._store_in_columns(ops):
             return
         if schedule.epilogue == "tma":
             remark(
@@ -165,6 +166,7 @@ class ResultStores:
         assert isinstance(source, FragmentType)
         assert isinstance(destination, MemRefType)
         op.operands[0] = self._store_layout(op, source, destination)
+        self.binding.meet_rows(op)
         if op.mask is not None:
             stored = op.source.type
             assert isinstance(stored, FragmentType)

@@ -36,7 +36,12 @@ def load_tile(
     context: Context, view: View, array: SSAValue, tv: Layout, limit_bytes: int = _MAX_BYTES
 ) -> None:
     """Read the values of `tv` into the registers of `array`; 0 outside of the tensor."""
-    access = TileAccess(context, view, tv, copy_pack(view), limit_bytes)
+    load_access(TileAccess(context, view, tv, copy_pack(view), limit_bytes), array)
+
+
+def load_access(access: TileAccess, array: SSAValue) -> None:
+    """Read what an access has into the registers of `array`; 0 outside of the tensor."""
+    context = access.context
     _transfer(context, access, array, True, partial(_move, context, ptx.LdOp))
 
 
@@ -52,7 +57,12 @@ def store_tile(
     `mask`, a predicate for each value, those for which it holds.
     """
     limit = limit_bytes if mask is None else view.element_bytes
-    access = TileAccess(context, view, tv, copy_pack(view), limit, mask)
+    store_access(TileAccess(context, view, tv, copy_pack(view), limit, mask), array)
+
+
+def store_access(access: TileAccess, array: SSAValue) -> None:
+    """Write the registers of `array` where an access has them, of elements that exist."""
+    context = access.context
     _transfer(context, access, array, False, partial(_move, context, ptx.StOp))
 
 
@@ -61,6 +71,12 @@ def reduce_tile(
 ) -> None:
     """Combine the registers of `array` with memory atomically (`red`), each element once."""
     access = TileAccess(context, view, tv, copy_pack(view), max(4, view.element_bytes))
+    reduce_access(access, array, operation, type_)
+
+
+def reduce_access(access: TileAccess, array: SSAValue, operation: str, type_: str) -> None:
+    """Combine the registers of `array` with memory atomically, where an access has them."""
+    context = access.context
 
     def emit(
         access: TileAccess, units: SSAValue, vectors: Sequence[Vector], guards: Sequence[Scalar]

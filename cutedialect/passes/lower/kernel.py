@@ -18,6 +18,7 @@ from . import (
     control,
     cooperation,
     groups,
+    indexed_tiles,
     joined_tiles,
     synchronization,
     tensor_memory,
@@ -55,6 +56,7 @@ _HANDLERS = (
     | tile_copies.HANDLERS
     | tile_math.HANDLERS
     | tile_views.HANDLERS
+    | indexed_tiles.HANDLERS
     | joined_tiles.HANDLERS
     | tma.HANDLERS
 )

@@ -40,6 +40,7 @@ from .views import View, memref_view
 
 if TYPE_CHECKING:
     from .cluster_sums import ClusterSum
+    from .indexed_tiles import IndexedTile
     from .joined_tiles import JoinedTile
 
 Handler = Callable[["KernelLowering", Any], None]
@@ -80,6 +81,7 @@ class KernelLowering:
         self.scalars: dict[SSAValue, Scalar] = {}
         self.views: dict[SSAValue, View] = {}
         self.joined: dict[SSAValue, JoinedTile] = {}
+        self.indexed: dict[SSAValue, IndexedTile] = {}
         self.fragments: dict[SSAValue, Fragment] = {}
         self.maps: dict[SSAValue, SSAValue] = {}
         self.groups: dict[SSAValue, Group] = {}

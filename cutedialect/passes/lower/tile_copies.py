@@ -30,6 +30,7 @@ from .context import (
 )
 from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, extract
+from .indexed_tiles import load_rows, store_rows
 from .joined_tiles import pieces
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import load_matrices, store_matrices
@@ -78,6 +79,9 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
         is_tf32 = isinstance(atom, UniversalCopyType) and isinstance(atom.element, FloatTF32Type)
         for sides in pieces(self, op, source, target_):
             copy_tile(self.context, *sides, op.tv.data, limit, is_tf32)
+    elif target_ in self.indexed:
+        mask = None if op.mask is None else self.fragment(op, op.mask).array
+        store_rows(self.context, self.indexed[target_], self.fragment(op, source), limit, mask)
     elif source in self.views:
         fragment = self.fragment(op, target_)
         view = self.views[source]
@@ -109,6 +113,9 @@ def _move(self: KernelLowering, op: cute.CopyOp, source: Fragment, target_: Frag
 
 def _load(self: KernelLowering, op: cute.LoadOp) -> None:
     fragment = self.new_fragment(op, op.result)
+    if op.source in self.indexed:
+        load_rows(self.context, self.indexed[op.source], fragment)
+        return
     load_tile(self.context, self.view(op, op.source), fragment.array, fragment.tv)
 
 

@@ -25,6 +25,7 @@ from .copies import reduce_tile
 from .elementwise import Fragment, lower_map
 from .fresh_accumulators import fresh_accumulator
 from .gemm import lower_gemm
+from .indexed_tiles import reduce_rows
 from .lowering import Handler, KernelLowering
 from .reductions import lower_reduce
 from .scalar_builder import Scalar
@@ -193,6 +194,9 @@ def _atomic(self: KernelLowering, op: cute.AtomicOp) -> None:
         )
     if name == "bf16" and target(self.context.arch).number < 90:
         raise fail(op, f"expected sm_90 or later for an atomic on bf16, got {self.context.arch}")
+    if op.destination in self.indexed:
+        reduce_rows(self.context, self.indexed[op.destination], fragment, kind, name)
+        return
     reduce_tile(
         self.context, self.view(op, op.destination), fragment.array, fragment.tv, kind, name
     )

@@ -19,6 +19,7 @@ from cutedialect.dialects.cute import (
     BlockIdxOp,
     DimOp,
     GridDimOp,
+    IndexedTileOp,
     KernelOp,
     LocalTileOp,
     MemRefType,
@@ -52,13 +53,13 @@ def mark_coordinates(kernel: KernelOp) -> None:
     for op in kernel.walk():
         if isinstance(op, SliceOp) and not is_nonnegative(op.first):
             op.attributes[GUARD] = UnitAttr()
-        elif isinstance(op, LocalTileOp):
+        elif isinstance(op, LocalTileOp | IndexedTileOp):
             modes = [mode for mode in range(len(op.coords)) if _is_guarded(op, mode)]
             if modes:
                 op.attributes[GUARD] = DenseArrayBase.from_list(i64, modes)
 
 
-def _is_guarded(op: LocalTileOp, mode: int) -> bool:
+def _is_guarded(op: LocalTileOp | IndexedTileOp, mode: int) -> bool:
     extent, coord = op.tile.get_values()[mode], op.coords[mode]
     if extent < 0:
         return False

@@ -211,7 +211,7 @@ def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
             assert isinstance(type_, FragmentType)
             if type_.shape[op.mode.value.data] in padded:
                 return False
-        if isinstance(op, CopyOp | LoadOp) and not all(
+        if isinstance(op, CopyOp | LoadOp | AtomicOp) and not all(
             isinstance(value.owner, LocalTileOp | TransposeOp)
             for value in op.operands
             if isinstance(value.type, MemRefType)

@@ -15,6 +15,7 @@ from cutedialect.dialects.cute import (
     LoadOp,
     MemRefType,
     element_bits,
+    indexed_tile,
     shape_of,
 )
 from cutedialect.passes.bind.layout_inference import contiguous_mode, takes_async_copy
@@ -222,6 +223,14 @@ def _streaming(
             again[0],
             "tile not loaded ahead by TMA: the kernel itself stores to the tensor before",
         )
+    gathers = [op for op in loads if indexed_tile(op.source) is not None]
+    if gathers:
+        remark(
+            "cute-tile",
+            gathers[0],
+            "no loading warps: the rows of this tile are numbered by a tile in registers",
+        )
+        return None
     tiles = [op for op in loads if isinstance(op.source.type, MemRefType) and op not in again]
     for op in tiles:
         type_ = op.source.type

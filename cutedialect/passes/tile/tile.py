@@ -35,6 +35,7 @@ from cutedialect.dialects.cute import (
     FillOp,
     FragmentType,
     GemmOp,
+    IndexedTileOp,
     KernelOp,
     LaunchOp,
     LocalTileOp,
@@ -60,6 +61,8 @@ from cutedialect.passes.tile.split_rows import split_rows
 from cutedialect.passes.tile.streaming import is_streaming
 from cutedialect.passes.tile.tile_scheduler import grid_size, lower_tile_index, tile_index_of
 from cutedialect.schedule import Schedule
+
+_VIEWS = (LocalTileOp, IndexedTileOp, SliceOp, TransposeOp, MemberOp)
 
 
 @dataclass(frozen=True)
@@ -278,7 +281,7 @@ def _written(kernel: KernelOp) -> list[int]:
     for op in kernel.body.block.walk():
         if isinstance(op, CopyOp | AtomicOp):
             value = op.destination
-            while isinstance(view := value.owner, LocalTileOp | SliceOp | TransposeOp | MemberOp):
+            while isinstance(view := value.owner, _VIEWS):
                 value = view.operands[0]
             roots.add(value)
     return [position for position, arg in enumerate(kernel.body.block.args) if arg in roots]

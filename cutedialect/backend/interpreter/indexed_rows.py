@@ -1,0 +1,51 @@
+"""Tiles of rows that a register tile numbers: each row is a tile of one row of the tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .cta import Fragment
+from .memory import Combine, View
+
+
+class IndexedRows:
+    """Row r of the tile is the row `numbers[r]` of a tensor along `mode`, in the columns that the
+    tile has at its coordinates; rows that the tensor does not have read 0, and writes to them are
+    lost. Rows are written in order.
+    """
+
+    def __init__(
+        self,
+        tensor: View,
+        tile: tuple[int, ...],
+        coords: tuple[int, ...],
+        mode: int,
+        numbers: Fragment,
+    ) -> None:
+        one = (*tile[:mode], 0, *tile[mode + 1 :])
+        self.rows = [
+            tensor.local_tile(one, (*coords[:mode], int(number), *coords[mode + 1 :]))
+            for number in numbers.read().reshape(-1)
+        ]
+        width = self.rows[0].shape[0] if self.rows[0].shape else 1
+        self.shape = len(self.rows), width
+
+    def read(self) -> np.ndarray:
+        """The elements of all rows."""
+        return np.stack([row.read() for row in self.rows]).reshape(self.shape)
+
+    def write(self, values: np.ndarray, combine: Combine | None = None) -> None:
+        """Store the rows that there are, or combine what comes with what is there."""
+        for row, each in zip(self.rows, values, strict=True):
+            row.write(each.reshape(row.shape), combine)
+
+    def subview(self, origin: Sequence[int], shape: Sequence[int]) -> IndexedRows:
+        """Some of the rows, whole."""
+        if origin[1] or shape[1] != self.shape[1]:
+            raise ValueError(f"expected whole rows of a tile of numbered rows, got {shape}")
+        part = object.__new__(IndexedRows)
+        part.rows = self.rows[origin[0] : origin[0] + shape[0]]
+        part.shape = shape[0], shape[1]
+        return part

@@ -1,0 +1,169 @@
+"""`cute.indexed_tile`: a tile whose rows are those of a tensor that a register tile numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i32, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import Pure
+
+from .attributes import check
+from .kernel_ops import parse_tile, print_tile
+from .types import FragmentType, MemRefType
+from .views import local_tile_type, transposed_type
+
+
+@irdl_op_definition
+class IndexedTileOp(IRDLOperation):
+    """One tile of a tensor in global memory whose rows lie wherever a tile of numbers says: loads
+    gather, stores and atomics scatter.
+
+    `tile` and the coordinates are those of `cute.local_tile`. The first mode that the tile keeps is
+    that of its rows: row r of the tile is row `rows[r]` of the tensor, and the coordinate of that
+    mode is not looked at. A row whose number is not one of the tensor's reads 0 and is not stored;
+    of rows with one number, any may be stored last. A tile of one mode is a column.
+
+    Example:
+
+        cute.kernel @k(%x: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %r: !cute.memref<i32, gmem, align<16>, "(16,1):(1,0)">, %z: i32, %k: i32) {
+          %rows = cute.load %r : !cute.memref<i32, gmem, align<16>, "(16,1):(1,0)"> -> !cute.fragment<i32, "(16,1)">
+          %t = cute.indexed_tile %x, [16, 64], (%z, %k), %rows : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.fragment<i32, "(16,1)"> -> !cute.memref<f16, gmem, align<16>, "(16,64):(?{i64 div=8},1)">
+          %v = cute.load %t : !cute.memref<f16, gmem, align<16>, "(16,64):(?{i64 div=8},1)"> -> !cute.fragment<f16, "(16,64)">
+        }
+    """
+
+    name = "cute.indexed_tile"
+    memref = operand_def(MemRefType)
+    coords = var_operand_def(i32)
+    rows = operand_def(FragmentType)
+    tile = prop_def(DenseArrayBase)
+    result = result_def(MemRefType)
+    traits = traits_def(Pure())
+
+    def __init__(
+        self,
+        memref: SSAValue,
+        tile: Sequence[int],
+        coords: Sequence[SSAValue],
+        rows: SSAValue,
+    ) -> None:
+        type_ = memref.type
+        assert isinstance(type_, MemRefType)
+        super().__init__(
+            operands=[memref, list(coords), rows],
+            properties={"tile": DenseArrayBase.from_list(i64, list(tile))},
+            result_types=[indexed_tile_type(type_, tile)],
+        )
+
+    @property
+    def mode(self) -> int:
+        """The mode of the tensor that the rows number."""
+        return next(mode for mode, extent in enumerate(self.tile.get_values()) if extent != 0)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> IndexedTileOp:
+        memref = parser.parse_unresolved_operand()
+        parser.parse_punctuation(",")
+        tile = parse_tile(parser)
+        parser.parse_punctuation(",")
+        coords = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        parser.parse_punctuation(",")
+        rows = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        source = parser.parse_type()
+        parser.parse_punctuation(",")
+        numbers = parser.parse_type()
+        parser.parse_punctuation("->")
+        result = parser.parse_type()
+        pos = parser.pos
+        return cls.create(
+            operands=[
+                parser.resolve_operand(memref, source),
+                *parser.resolve_operands(coords, [i32] * len(coords), pos),
+                parser.resolve_operand(rows, numbers),
+            ],
+            properties={"tile": tile},
+            attributes=attributes,
+            result_types=[result],
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.memref)
+        printer.print_string(", ")
+        print_tile(printer, self.tile)
+        printer.print_string(", (")
+        printer.print_list(self.coords, printer.print_ssa_value)
+        printer.print_string("), ")
+        printer.print_ssa_value(self.rows)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.memref.type)
+        printer.print_string(", ")
+        printer.print_attribute(self.rows.type)
+        printer.print_string(" -> ")
+        printer.print_attribute(self.result.type)
+
+    def verify_(self) -> None:
+        type_, rows = self.memref.type, self.rows.type
+        assert isinstance(type_, MemRefType)
+        assert isinstance(rows, FragmentType)
+        tile = self.tile.get_values()
+        check(type_.space == "gmem", f"expected a tensor in global memory, got {type_.space}")
+        check(
+            len(tile) == len(self.coords) == type_.rank,
+            f"expected one tile extent and one coordinate for each of the {type_.rank} modes of "
+            f"{type_.layout}, got {len(tile)} and {len(self.coords)}",
+        )
+        kept = [extent for extent in tile if extent != 0]
+        check(
+            len(kept) in (1, 2) and kept[0] > 0,
+            f"expected a tile of one or two modes, the first of them of a static extent, got {tile}",
+        )
+        check(
+            rows.shape == (kept[0], 1) and rows.element == IntegerType(32),
+            f"expected i32 numbers of {kept[0]} rows, as a column, got {rows}",
+        )
+        for extent, mode, leaves in zip(tile, type_.shape, type_.modes, strict=True):
+            check(
+                extent >= 0 or isinstance(mode, int),
+                f"expected a mode of static extent for '_', got {mode} in {type_.layout}",
+            )
+            check(
+                extent < 0 or not isinstance(leaves, tuple),
+                f"expected '_' for the nested mode {leaves} of {type_.layout}, got {extent or '*'}",
+            )
+        expected = indexed_tile_type(type_, tile)
+        check(
+            self.result.type == expected,
+            f"expected the tile's type {expected}, got {self.result.type}",
+        )
+
+
+def indexed_tile(view: SSAValue) -> IndexedTileOp | None:
+    """The op that makes a tile of numbered rows; None for any other tile."""
+    return view.owner if isinstance(view.owner, IndexedTileOp) else None
+
+
+def indexed_tile_type(type_: MemRefType, tile: Sequence[int]) -> MemRefType:
+    """Type of a tile whose rows are numbered: that of `cute.local_tile`, as a matrix."""
+    made = local_tile_type(type_, tile)
+    if made.rank == 1:
+        made = transposed_type(transposed_type(made))
+    assert isinstance(made, MemRefType)
+    return made

@@ -1,0 +1,183 @@
+"""Tiles whose rows a register tile numbers: each row that a thread has elements of is a tile of its
+own, at an address of its own. A row that the tensor does not have is neither loaded nor stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.dialects import cute, ptx
+
+from .context import Context, array_class, fail
+from .coordinates import Digit, ThreadValue, thread_value
+from .copies import (
+    copy_pack,
+    load_access,
+    merge_units,
+    reduce_access,
+    split_units,
+    store_access,
+)
+from .elementwise import Fragment
+from .lowering import Handler, KernelLowering, integers
+from .scalar_builder import Scalar, ScalarBuilder
+from .tile_access import TileAccess, owner
+from .views import View, local_tile
+
+
+@dataclass(frozen=True)
+class IndexedTile:
+    """A tile of numbered rows: the tensor, the tile and its coordinates in it, the modes whose
+    coordinates may lie outside, the mode of the rows, and their numbers.
+    """
+
+    tensor: View
+    tile: tuple[int, ...]
+    coords: tuple[Scalar, ...]
+    guarded: tuple[int, ...]
+    mode: int
+    rows: Fragment
+
+    def row(self, builder: ScalarBuilder, number: Scalar) -> View:
+        """The part of the row with a number that lies in the tile's columns."""
+        tile, coords = list(self.tile), list(self.coords)
+        tile[self.mode], coords[self.mode] = 0, number
+        guarded = (*self.guarded, self.mode)
+        return local_tile(builder, self.tensor, tuple(tile), tuple(coords), guarded)
+
+
+@dataclass
+class RowAccess(TileAccess):
+    """One row of a tile seen through the thread-value layout of the tile: `whole` has its threads,
+    `columns` where in the row each of a thread's values is.
+    """
+
+    whole: ThreadValue = field(kw_only=True)
+    columns: tuple[int, ...] = field(kw_only=True)
+
+    @cached_property
+    def layout(self) -> ThreadValue:
+        rank = len(self.view.leaf_shape)
+        threads = tuple(
+            Digit(each.divisor, each.extent, each.steps[1 : 1 + rank])
+            for each in self.whole.threads
+        )
+        count = len(self.columns)
+        return ThreadValue(self.view.leaf_shape, threads, (), self.whole.thread_count, count)
+
+    @cached_property
+    def coords(self) -> list[tuple[int, ...]]:
+        rank = len(self.view.leaf_shape)
+        return [(column,)[:rank] for column in self.columns]
+
+    def owner(self) -> Scalar:
+        return owner(self.context, self.whole.threads, self.whole.thread_count)
+
+
+def load_rows(context: Context, tile: IndexedTile, into: Fragment, limit_bytes: int = 16) -> None:
+    """Gather: read the rows into registers, 0 where there is none."""
+    _each_row(context, tile, into, limit_bytes, load_access, loads=True)
+
+
+def store_rows(
+    context: Context, tile: IndexedTile, source: Fragment, limit_bytes: int, mask: SSAValue | None
+) -> None:
+    """Scatter: write the rows that there are, each element once."""
+    limit = limit_bytes if mask is None else tile.tensor.element_bytes
+    _each_row(context, tile, source, limit, store_access, mask=mask)
+
+
+def reduce_rows(
+    context: Context, tile: IndexedTile, source: Fragment, operation: str, type_: str
+) -> None:
+    """Combine registers with the rows that there are, atomically, each element once."""
+    limit = max(4, tile.tensor.element_bytes)
+
+    def reduce(access: TileAccess, array: SSAValue) -> None:
+        reduce_access(access, array, operation, type_)
+
+    _each_row(context, tile, source, limit, reduce)
+
+
+def _each_row(
+    context: Context,
+    tile: IndexedTile,
+    fragment: Fragment,
+    limit_bytes: int,
+    move: Callable[[TileAccess, SSAValue], None],
+    loads: bool = False,
+    mask: SSAValue | None = None,
+) -> None:
+    """Move the elements of each row that a thread has, by registers of their own."""
+    builder, layout = context.builder, fragment.layout
+    values: dict[int, list[int]] = {}
+    for value, (row, _) in enumerate(layout.value_coords()):
+        values.setdefault(row, []).append(value)
+    numbers = thread_value(tile.rows.tv, tile.rows.type.shape).value_coords()
+    places = {row: at for at, (row, _) in enumerate(numbers)}
+    columns = [column for _, column in layout.value_coords()]
+    array, pack = fragment.array, copy_pack(tile.tensor)
+    is_packed = all(_in_registers(each, pack) for each in values.values())
+    if not is_packed:
+        # Elements of several rows share a register.
+        array = context.registers("b16", pack * fragment.array.type.count)  # pyright: ignore
+        if not loads:
+            split_units(context, fragment.array, array)
+        pack = 1
+    for row, held in values.items():
+        number = builder.emit(ptx.GetOp(tile.rows.array, places[row])).results[0]
+        part = context.registers(array_class(array), len(held) // pack)
+        registers, every = [value // pack for value in held[::pack]], range(len(held) // pack)
+        chosen = None
+        if mask is not None:
+            chosen = context.registers("pred", len(held))
+            context.move(mask, held, chosen, range(len(held)))
+        access = RowAccess(
+            context,
+            tile.row(builder, number),
+            fragment.tv,
+            pack,
+            limit_bytes,
+            chosen,
+            whole=layout,
+            columns=tuple(columns[value] for value in held),
+        )
+        if loads:
+            move(access, part)
+            context.move(part, every, array, registers)
+        else:
+            context.move(array, registers, part, every)
+            move(access, part)
+    if not is_packed and loads:
+        merge_units(context, array, fragment.array, len(columns))
+
+
+def _in_registers(values: list[int], pack: int) -> bool:
+    """Whether some values fill registers, so many values each, by themselves."""
+    firsts = values[::pack]
+    return values == [first + i for first in firsts for i in range(pack)] and not any(
+        first % pack for first in firsts
+    )
+
+
+def _indexed_tile(self: KernelLowering, op: cute.IndexedTileOp) -> None:
+    guard = op.attributes.get(cute.views.GUARD)
+    rows = self.fragment(op, op.rows)
+    if rows.type.tv is None:
+        raise fail(op, f"expected bound row numbers (cute-partition), got {rows.type}")
+    self.indexed[op.result] = IndexedTile(
+        self.view(op, op.memref),
+        integers(op.tile),
+        tuple(self.scalars[each] for each in op.coords),
+        integers(guard) if isinstance(guard, DenseArrayBase) else (),
+        op.mode,
+        rows,
+    )
+
+
+HANDLERS: dict[type[Operation], Handler] = {cute.IndexedTileOp: _indexed_tile}
