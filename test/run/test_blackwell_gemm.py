@@ -166,6 +166,61 @@ def test_wide_results_leave_tensor_memory_a_line_at_a_time():
     assert loads == ["64"] * 4
 
 
+SHARED = {
+    "split in order": ("tile = (128,256,64), split_k = 3", np.float16, "f16"),
+    "split in memory": ("tile = (256,128,64), split_k = 2, reduction = atomic", np.float16, "f32"),
+    "pairs": ("tile = (128,256,64), cluster = (2,1), split_k = 2", np.float16, "f32"),
+    "streams of pairs": (
+        "tile = (256,256,64), cluster = (2,1), scheduler = stream", np.float16, "f16",
+    ),
+    "two CTAs on an SM": (
+        "tile = (128,96,32), split_k = 2, scheduler = dynamic, ctas = 2", np.float16, "f32",
+    ),
+    "streams by threads": (
+        "tile = (128,192,64), scheduler = stream, loads = threads", np.float16, "f16",
+    ),
+    "integers": ("tile = (128,256,128), split_k = 2", np.int8, "i32"),
+}  # fmt: skip
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("name", SHARED)
+def test_wide_tiles_that_ctas_share(name):
+    """Sums come back from memory to tensor memory, in as many columns as threads have registers
+    for: no spill, and the epilogue reads them there. Without any trip all is 0.
+    """
+    schedule, dtype, out = SHARED[name]
+    a, b = integers((136, 144), dtype, 1), integers((144, 136), dtype, 2)
+    kernel = compiled(a, b, schedule=schedule, out_dtype=out)
+    text = kernel.stages["cute-partition"]
+    assert "tmem_store" in text
+    for k in (144, 0):
+        got = run(a[:, :k], b[:k], schedule=schedule, out_dtype=out)
+        assert np.array_equal(got.astype(np.float64), exact(a[:, :k], b[:k]))
+    if ptxas.candidates():
+        assert kernel.resources.spills == 0
+
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_tiles_that_ctas_share(seed):
+    rng = np.random.default_rng(seed + 50)
+    tile = f"({rng.choice([128, 256])},{rng.choice([96, 128, 192, 256])},64)"
+    share = rng.choice(["split_k = 2", "split_k = 3", "scheduler = stream"])
+    how = rng.choice(["ordered", "atomic"])
+    cluster = rng.choice(["(1,1)", "(2,1)", "(2,2)"])
+    schedule = f"tile = {tile}, {share}, reduction = {how}, cluster = {cluster}"
+    m, n, k = (int(rng.integers(1, high)) for high in (300, 200, 200))
+    m, n, k = (8 * -(-each // 8) if rng.random() < 0.7 else each for each in (m, n, k))
+    a, b = integers((m, k), seed=1), integers((k, n), seed=2)
+    out, bias = rng.choice(["f16", "f32"]), integers(n, np.float32, 3)
+    options = {"schedule": schedule, "out_dtype": out, "bias": bias, "activation": "relu"}
+    got = run(a, b, **options)
+    assert np.array_equal(got.astype(np.float64), np.maximum(exact(a, b) + bias, 0)), schedule
+    if ptxas.candidates():
+        assert compiled(a, b, **options).resources.spills == 0
+
+
 def test_default_schedule_and_epilogue():
     a, b = integers((150, 72), seed=1), integers((72, 264), seed=2)
     bias, c = integers(264, seed=3), integers((150, 264), seed=4)

@@ -80,7 +80,7 @@ def pair_multiplies(atoms: dict[GemmOp, BoundMma], schedule: Schedule) -> None:
         return
     first = next(iter(atoms))
     try:
-        paired = paired_atoms({op: bound.atom for op, bound in atoms.items()}, cluster)
+        paired = paired_atoms({op: bound.atom for op, bound in atoms.items()}, schedule)
     except ValueError as error:
         if must:
             raise PassFailedException(first, f"no multiply of a CTA pair: {error}") from error
@@ -134,9 +134,7 @@ def is_paired(alloc: Operation) -> bool:
     return PAIR in alloc.attributes
 
 
-def paired_atoms(
-    atoms: Mapping[GemmOp, MmaAtom], cluster: tuple[int, int]
-) -> dict[GemmOp, Tcgen05Atom]:
+def paired_atoms(atoms: Mapping[GemmOp, MmaAtom], schedule: Schedule) -> dict[GemmOp, Tcgen05Atom]:
     """The atoms with which CTA pairs do all multiplies of a kernel, which has them in order;
     ValueError that says why for none.
     """
@@ -145,7 +143,7 @@ def paired_atoms(
         if not isinstance(atom, Tcgen05Atom):
             raise ValueError(f"one of its multiplies takes {atom.name}")
         paired[op] = pair_atom(op, atom)
-    if why := _why_alone(list(atoms), cluster):
+    if why := _why_alone(list(atoms), schedule):
         raise ValueError(why)
     return paired
 
@@ -160,12 +158,15 @@ def multiplies_in_pairs(
     bound = {op: bind_mma(op, warps, arch, op.asked or schedule.atom) for op in gemms}
     try:
         atoms = {op: each.atom for op, each in bound.items() if each is not None}
-        return len(paired_atoms(atoms, schedule.cluster or (1, 1))) == len(gemms)
+        return len(paired_atoms(atoms, schedule)) == len(gemms)
     except ValueError:
         return False
 
 
-def _why_alone(gemms: list[GemmOp], cluster: tuple[int, int]) -> str:
+def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
+    cluster = schedule.cluster or (1, 1)
+    if schedule.loads == "threads":
+        return "threads copy the operands (loads = threads)"
     if cluster[0] % 2:
         return f"expected an even number of CTAs along M in a cluster, got {cluster}"
     sides = [{expression_of(untransposed(tile)[0]) for tile in side}

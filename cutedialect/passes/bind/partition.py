@@ -91,7 +91,11 @@ from cutedialect.passes.bind.thread_layouts import (
 )
 from cutedialect.passes.insertion import insert_before
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.resource_plan import registers_beside, registers_for_tiles
+from cutedialect.passes.roles.resource_plan import (
+    registers_beside,
+    registers_for_tiles,
+    registers_of_readers,
+)
 from cutedialect.passes.synchronize.memory_views import root_of
 
 # Warps of a warpgroup.
@@ -188,7 +192,8 @@ class _Partition(StagedOperands):
                 continue
             life = accumulation_of(accumulator)
             assert life is not None, "an accumulator that mma_choice has let live in tensor memory"
-            move_accumulator(life, atom, self.insert, self.insert_top)
+            registers = registers_of_readers(self.kernel)
+            move_accumulator(life, atom, self.insert, self.insert_top, registers)
 
     def _check_reads(self) -> None:
         """Refuse scalars of a tensor that the kernel stores to: they are read once, early."""

@@ -52,7 +52,7 @@ from cutedialect.layout import Layout, flatten
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_mode, vector_bytes
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
-from cutedialect.passes.bind.tensor_accumulators import accumulation_of
+from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory
 from cutedialect.passes.bind.tensor_maps import is_exception
 from cutedialect.passes.bind.tensor_reductions import reduction_of
 from cutedialect.passes.bind.thread_layouts import (
@@ -63,6 +63,7 @@ from cutedialect.passes.bind.thread_layouts import (
 )
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.resource_plan import registers_of_readers
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.tile.streaming import is_common
@@ -243,7 +244,7 @@ class ResultStores:
         if self.binding.schedule.epilogue == "smem" and chunk % _LANES == 0:
             # Addresses of more columns of what is reordered would take registers, and save none.
             chunk = _LANES
-        room = (self.binding.schedule.registers or (0, 256))[1] - _OTHER_REGISTERS
+        room = self._registers() - _OTHER_REGISTERS
         found = _Pieces(columns, columns, ops[-1])
         while all(_part(op.source, chunk) is not None for op in ops):
             found = _Pieces(columns, chunk, ops[-1])
@@ -255,6 +256,15 @@ class ResultStores:
             chunk //= 2
         return found
 
+    def _registers(self) -> int:
+        """Registers of a thread that stores results."""
+        if self._is_tensor():
+            return registers_of_readers(self.binding.kernel)
+        return (self.binding.schedule.registers or (0, 256))[1]
+
+    def _is_tensor(self) -> bool:
+        return any(isinstance(bound.atom, Tcgen05Atom) for bound in self.binding.atoms.values())
+
     def _kept_elsewhere(self) -> set[SSAValue]:
         """Accumulators that stay in tensor memory while their columns are read."""
         return {
@@ -262,7 +272,7 @@ class ResultStores:
             for op, bound in self.binding.atoms.items()
             if isinstance(bound.atom, Tcgen05Atom)
             and (life := accumulation_of(op.acc)) is not None
-            and not life.is_rewritten
+            and stays_in_tensor_memory(life, self._registers())
         }
 
     def _vectors(self, ops: Sequence[CopyOp], columns: int) -> _Pieces:

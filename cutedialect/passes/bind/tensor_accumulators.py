@@ -36,6 +36,13 @@ from cutedialect.dialects.cute_nvgpu import TmemLoadType
 from cutedialect.dialects.effects import written
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.corrections import correction_of, corrects
+from cutedialect.passes.bind.rewritten_sums import (
+    Rewrites,
+    fill_in_columns,
+    read_in_columns,
+    rewrite_in_columns,
+    rewrites_of,
+)
 
 Insert = Callable[[Operation, Operation], Operation]
 
@@ -166,9 +173,9 @@ def _side_by_side(rows: Layout, blocks: int, columns: int) -> Layout:
 
 
 def move_accumulator(
-    life: Accumulation, atom: Tcgen05Atom, insert: Insert, insert_top: Insert
+    life: Accumulation, atom: Tcgen05Atom, insert: Insert, insert_top: Insert, registers: int
 ) -> None:
-    """Let an accumulator live in tensor memory until it is read."""
+    """Let an accumulator live in tensor memory until it is read by threads of so many registers."""
     accumulator = life.fill.fragment
     type_ = accumulator.type
     assert isinstance(type_, FragmentType)
@@ -180,10 +187,14 @@ def move_accumulator(
     _start_from_zero(life, tensor, insert)
     ran = _any_trip(life, insert)
     if life.is_rewritten:
-        # From here on it is a register tile like any other.
-        _load(tensor, accumulator, ran, life, _in(_block(life), life.readers[0]), insert)
-        _remove(life.fill)
-        return
+        rewrites = rewrites_of(accumulator, _block(life), life.readers, registers)
+        if rewrites is None:
+            # From here on it is a register tile like any other.
+            _load(tensor, accumulator, ran, life, _in(_block(life), life.readers[0]), insert)
+            _remove(life.fill)
+            return
+        _rewrite(life, tensor, ran, rewrites, insert)
+        ran = None
     whole: SSAValue | None = None
     for reader in life.readers:
         if isinstance(reader, ExtractOp):
@@ -196,8 +207,8 @@ def move_accumulator(
             reader.result.replace_all_uses_with(fragment)
             _remove(reader)
             continue
-        if whole is None:
-            place = _in(_block(life), reader)
+        if whole is None or life.is_rewritten:
+            place = reader if life.is_rewritten else _in(_block(life), reader)
             whole = insert(AllocFragmentOp(type_), place).results[0]
             _load(tensor, whole, ran, life, place, insert)
         for index, operand in enumerate(reader.operands):
@@ -207,6 +218,36 @@ def move_accumulator(
     assert isinstance(owner, Operation)
     _remove(life.fill)
     _remove(owner)
+
+
+def stays_in_tensor_memory(life: Accumulation, registers: int) -> bool:
+    """Whether an accumulator is in tensor memory until it has been read for the last time."""
+    accumulator = life.fill.fragment
+    return (
+        not life.is_rewritten
+        or rewrites_of(accumulator, _block(life), life.readers, registers) is not None
+    )
+
+
+def _rewrite(
+    life: Accumulation, tensor: SSAValue, ran: SSAValue | None, rewrites: Rewrites, insert: Insert
+) -> None:
+    """Keep an accumulator that threads write anew where it is; `life` has the readers that stay."""
+    accumulator = life.fill.fragment
+    if ran is not None:
+        place = _in(_block(life), life.readers[0])
+        zeros = Block([ending := scf.YieldOp()])
+        nothing = Block([scf.YieldOp()])
+        for op in (ending, nothing.last_op):
+            assert op is not None
+            op.location = place.location
+        insert(scf.IfOp(ran, [], Region(nothing), Region(zeros)), place)
+        fill_in_columns(accumulator, tensor, life.fill.value, rewrites.columns, insert, ending)
+    rewrite_in_columns(accumulator, tensor, rewrites, insert)
+    life.readers = [use.operation for use in accumulator.uses if use.operation is not life.fill]
+    for reader in list(life.readers):
+        if read_in_columns(reader, accumulator, tensor, rewrites.columns, insert):
+            life.readers.remove(reader)
 
 
 def _block(life: Accumulation) -> Block:

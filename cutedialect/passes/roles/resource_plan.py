@@ -26,7 +26,7 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemRefType,
 )
-from cutedialect.dialects.effects import Unit, effects_of
+from cutedialect.dialects.effects import Unit, effects_of, space_of
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.roles.role_plan import is_corrected
@@ -36,6 +36,8 @@ Buffer = AllocSmemOp | AllocTmemOp
 RESERVED_BYTES = 2048
 """What barriers and the places where threads meet take at most."""
 _REGISTER_FILE = 65536
+_MOST_REGISTERS = 255
+_WARP, _QUARTERS = 32, 4
 _LOADING_THREADS = 128
 # What a thread needs beside its tiles in a loop of several multiplies of warpgroups.
 _BESIDE_TILES = 26
@@ -158,6 +160,38 @@ def registers_beside(kernel: KernelOp, value: SSAValue) -> int:
         for at in range(max(start, first) + 1, min(end, last) + 1):
             held[at] += _registers(tile)
     return max(held.values())
+
+
+def registers_at_start(warps: int) -> int:
+    """Registers of a thread where an SM has so many warps: a quarter of it has a quarter of the
+    register file for its own warps, and gives them a multiple of 8 each.
+
+    >>> [registers_at_start(warps) for warps in (4, 8, 12, 13)]
+    [255, 255, 168, 128]
+    """
+    file = _REGISTER_FILE // _QUARTERS // (-(-warps // _QUARTERS) * _WARP)
+    return min(_MOST_REGISTERS, file // 8 * 8)
+
+
+def registers_of_readers(kernel: KernelOp) -> int:
+    """Registers of a thread that reads what tcgen05 has multiplied: those of the schedule, or as
+    many as it starts with. Beside the computing warps there is a warpgroup that loads; where
+    threads copy operands, the warp that multiplies comes on top.
+    """
+    assert kernel.schedule is not None
+    assert kernel.threads is not None
+    schedule = kernel.schedule.data
+    if schedule.registers is not None:
+        return schedule.registers[1]
+    copies = any(
+        isinstance(op, CopyOp)
+        and isinstance(op.destination.owner, AllocSmemOp)
+        and effects_of(op).unit is not Unit.TMA_LOAD
+        and space_of(op.source) == "gmem"
+        for op in kernel.walk()
+    )
+    warps = (kernel.threads.value.data + _LOADING_THREADS) // _WARP + copies
+    return registers_at_start(warps * (schedule.ctas or 1))
 
 
 def registers_for_tiles(kernel: KernelOp) -> int:

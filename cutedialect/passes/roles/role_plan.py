@@ -89,14 +89,17 @@ def is_update(op: Operation) -> bool:
 
 
 def is_corrected(alloc: AllocTmemOp) -> bool:
-    """Whether multiplies add to a buffer that threads write to as well."""
+    """Whether multiplies add to what threads have written, and none of them begins anew."""
     pending, is_multiplied, is_stored = [alloc.result], False, False
     while pending:
         for use in pending.pop().uses:
             op = use.operation
             if isinstance(op, SubviewOp):
                 pending.append(op.result)
-            is_multiplied |= isinstance(op, GemmOp) and use.index == _ACCUMULATOR
+            if isinstance(op, GemmOp) and use.index == _ACCUMULATOR:
+                if op.keeps is not None:
+                    return False
+                is_multiplied = True
             is_stored |= isinstance(op, CopyOp) and use.index == 1
     return is_multiplied and is_stored
 

@@ -77,7 +77,7 @@ _COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
 # Where two warpgroups add to accumulators in registers, beside a thread that loads boxes of pages.
 _SHARING_REGISTERS = (72, 216)
 # Where one warpgroup reads tensor memory, beside one that copies and a warp that multiplies.
-_READING_REGISTERS = (128, 248)
+_READING_REGISTERS = (136, 232)
 # Elements of accumulators that a thread adds to in registers, of a kernel whose threads copy.
 _MOST_SUMMED_WHILE_COPYING = 64
 # And where warps beside the loading one transpose or convert operands in shared memory.

@@ -43,6 +43,8 @@ GEMMS = {
     "dynamic": ("sm_90a", "tile = (64,64,64), scheduler = dynamic"),
     "sm_100a": ("sm_100a", "tile = (128,64,64)"),
     "sm_100a split": ("sm_100a", "tile = (128,64,64), split_k = 2"),
+    "sm_100a wide split": ("sm_100a", "tile = (128,192,64), split_k = 2"),
+    "sm_100a wide stream": ("sm_100a", "tile = (128,192,64), cluster = (2,1), scheduler = stream"),
     "hilbert": ("sm_80", "tile = (64,64,32), order = hilbert"),
 }
 
