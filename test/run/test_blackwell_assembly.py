@@ -79,11 +79,13 @@ def assembled(text, arch, path, monkeypatch):
 
 
 def shown(cubin, path, tmp_path):
-    disassembler = path.with_name("nvdisasm")
-    if not disassembler.exists():
+    # That of a newer release reads what an older assembler has written.
+    paths = [path, *(each for each in ptxas.candidates() if version(each) >= version(path))]
+    found = [tool for each in paths if (tool := each.with_name("nvdisasm")).exists()]
+    if not found:
         pytest.skip("needs nvdisasm beside ptxas")
     (tmp_path / "kernel.cubin").write_bytes(cubin)
-    command = [disassembler, "-c", tmp_path / "kernel.cubin"]
+    command = [found[0], "-c", tmp_path / "kernel.cubin"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -108,6 +110,95 @@ def test_kinds_of_multiply(kind, release, monkeypatch, tmp_path):
         text = shown(cubin, path, tmp_path)
         assert name + suffix in text
         assert all(move in text for move in MOVES)
+
+
+# What an instruction waits for, besides its operands: phases of mbarriers, groups, other warps, all
+# that was written before; and what brings a register to the uniform ones, which waits for it.
+_WAITS = re.compile(r"SYNCS\.PHASECHK|DEPBAR|\bBAR\.|MEMBAR|FENCE|WARPSYNC|CGABAR|NANOSLEEP|ERRBAR")
+
+
+def instructions(text):
+    """(label, names of instructions with their modifiers) of each block of machine code."""
+    blocks, label = [], ""
+    for line in text.splitlines():
+        if named := re.match(r"\s*(\.L_\w+):", line):
+            label = named[1]
+            blocks.append((label, []))
+        elif found := re.search(r"/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
+            if not blocks:
+                blocks.append((label, []))
+            blocks[-1][1].append(found[1])
+    return blocks
+
+
+def innermost_loops(text):
+    """The instructions of every loop that holds no other one: from a label to the jump back to it,
+    less what is behind an unlikely jump.
+    """
+    blocks = instructions(text)
+    at = {label: number for number, (label, _) in enumerate(blocks)}
+    spans = set()
+    for number, (_, names) in enumerate(blocks):
+        for name in names:
+            to = re.search(r"BRA.*`\((\.L_\w+)\)", name)
+            if to and at[to[1]] <= number:
+                spans.add((at[to[1]], number))
+    inner = [
+        (first, last)
+        for first, last in spans
+        if not any((a, b) != (first, last) and first <= a and b <= last for a, b in spans)
+    ]
+    return [[each for _, names in blocks[a : b + 1] for each in names] for a, b in sorted(inner)]
+
+
+def waits(names):
+    return [name for name in names if _WAITS.search(name)]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("cluster", ["(1,1)", "(2,1)", "(4,2)"])
+@pytest.mark.parametrize("kind", MULTIPLIES)
+@pytest.mark.some(4)
+def test_main_loops_wait_for_stages_alone(kind, cluster, release, monkeypatch, tmp_path):
+    """A trip that multiplies waits for the stage that it reads, once, then issues its multiplies
+    and the commit with nothing between that waits; one that loads waits for the stage it fills.
+    """
+    path, unit = RELEASES[release], MULTIPLIES[kind][2]
+    kernel = gemm(kind, "sm_100a", f"cluster = {cluster}")
+    text = shown(assembled(kernel, "sm_100a", path, monkeypatch).cubin, path, tmp_path)
+    loops = innermost_loops(text)
+    (multiplying,) = [names for names in loops if any(unit in name for name in names)]
+    assert len(waits(multiplying)) == 1
+    assert "TRYWAIT" in waits(multiplying)[0]
+    units = [at for at, name in enumerate(multiplying) if unit in name or "UTCBAR" in name]
+    assert len(units) == 5
+    assert "UTCBAR" in multiplying[units[-1]]
+    between = multiplying[units[0] : units[-1]]
+    assert not any(re.match(r"@?\S*\s*(R2UR|S2UR|LD|BRA|ATOM)", name) for name in between)
+    (loading,) = [names for names in loops if any("UTMALDG" in name for name in names)]
+    assert len(waits(loading)) == 1
+    assert "TRYWAIT" in waits(loading)[0]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_results_leave_tensor_memory_in_lines(release, monkeypatch, tmp_path):
+    """All loads of a line of 64 columns are issued before the first of its numbers is used, and the
+    stage goes back to the role that multiplies before the last line is stored.
+    """
+    path = RELEASES[release]
+    kernel = gemm("bf16", "sm_100a", "cluster = (1,1)")
+    text = shown(assembled(kernel, "sm_100a", path, monkeypatch).cubin, path, tmp_path)
+    names = [name for _, names in instructions(text) for name in names]
+    loads = [at for at, name in enumerate(names) if "LDTM" in name]
+    stores = [at for at, name in enumerate(names) if "STSM" in name]
+    released = [at for at, name in enumerate(names) if "SYNCS.ARRIVE" in name and at > loads[-1]]
+    # 128 columns are two lines, and a warp has two times 16 lanes.
+    assert len(loads) == 4
+    assert all("16dp256bit.x8" in names[at] for at in loads)
+    for first, second in (loads[:2], loads[2:]):
+        assert not any("STSM" in name or "F2FP" in name for name in names[first:second])
+    assert loads[1] < stores[0] < loads[2] < stores[-1]
+    assert released[0] < stores[len(stores) // 2]
 
 
 @pytest.mark.parametrize("release", RELEASES)
