@@ -59,7 +59,11 @@ CASES = {
 }
 # Accumulators that change stay in tensor memory, where a role of their own corrects them.
 PLAN = "roles = corrected, warps = (4,1)"
-PLANS = {"specialized": "", "exact": f"{PLAN}, maxima = exact", "lazy": f"{PLAN}, maxima = lazy"}
+PLANS = {
+    "specialized": "roles = specialized",
+    "exact": f"{PLAN}, maxima = exact",
+    "lazy": f"{PLAN}, maxima = lazy",
+}
 
 
 @pytest.mark.some(8)

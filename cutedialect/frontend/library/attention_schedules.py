@@ -38,6 +38,10 @@ _LESS_KEYS, _LESS_SMALL_KEYS = 16, 32
 # keys of one of 128 rows (measured on an H100).
 _TIMES = {64: (0.62, 1.9), 128: (1.0, 3.0), 192: (1.3, 4.5)}
 _UNIT_KEYS = 64
+# Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
+# that corrects what is accumulated there.
+_LANES, _CORRECTED_KEYS = 128, 64
+_CORRECTING = {"split": 256, "corrected": 128}
 # Rows and keys of unmasked tiles that CTAs claim one by one, since each is over soon.
 _SHORT = 512
 # Up to so many keys, blocks of 64 compute less that no row sees, and the first one comes sooner.
@@ -112,6 +116,10 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         keys = 1 << keys.bit_length() - 1
     while not on_groups and keys > _LEAST_KEYS and not _fits(work, arch, _ROWS, keys):
         keys //= 2
+    corrected = _corrected(work, arch, given)
+    if corrected is not None:
+        assert corrected.tile is not None
+        return corrected.merged(_order(work, corrected.tile[0])).merged(given)
     bq = _rows(work, arch, keys)
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work, bq)).merged(given)
@@ -153,6 +161,40 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         split_loads="no" if is_short else None,
     )
     return default.merged(_order(work, bq)).merged(given)
+
+
+def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule | None:
+    """The plans that keep the output in tensor memory, where a role of its own rescales it: tiles
+    of 256 rows, of which two roles compute half each, where there are as many rows and the columns
+    of both halves fit, else tiles of 128. None where a target has no tensor memory, for few rows,
+    where threads load or convert operands, where the assembler found too few registers, and where
+    what is given is about tiles, warps or roles.
+    """
+    chip = target(arch)
+    chosen = () if given is None else (given.tile, given.warps, given.roles, given.atom)
+    is_open = all(each is None for each in chosen)
+    if not chip.tmem_columns or work.bits != 16 or work.bits_q != 16 or work.spills or not is_open:
+        return None
+    if not work.loads_boxes or (work.rows is not None and work.rows <= _LANES // 2):
+        return None
+    for roles, rows in _CORRECTING.items():
+        halves = rows // _LANES
+        columns = halves * (work.dims[1] + _CORRECTED_KEYS)
+        if columns > chip.tmem_columns or not _fits(work, arch, rows, _CORRECTED_KEYS):
+            continue
+        if halves > 1 and (_has_few_rows(work) or _fills_one_wave(work, _LANES)):
+            # Half of the processors would have nothing to do, or half of the roles.
+            continue
+        if halves > 1 and work.is_sliced:
+            # Where slices end takes more registers than the thread that loads has.
+            continue
+        return Schedule(tile=(rows, _CORRECTED_KEYS), warps=(4, 1), roles=roles)
+    return None
+
+
+def _has_few_rows(work: AttentionWork) -> bool:
+    """Whether a tile of as many rows as tensor memory has lanes is all there is."""
+    return work.rows is not None and work.rows <= _LANES
 
 
 def _wide(work: AttentionWork, arch: str) -> Schedule:
@@ -209,12 +251,12 @@ def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
 def _scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
     """Whether it pays to ask in each trip if what was added up has to be scaled: where rows see
     many blocks of keys (their largest scores grow in the first few), and warpgroups multiply
-    meanwhile, or results are wide.
+    meanwhile, results are wide, or another role scales them.
     """
     sees_many = work.keys is None or work.keys >= _LAZY_KEYS
     is_partial = work.has_window or work.is_packed
-    is_wide = max(work.dims) > WIDE
-    return sees_many and not is_partial and (chosen.overlaps_multiplies or is_wide)
+    is_apart = max(work.dims) > WIDE or chosen.roles in _CORRECTING
+    return sees_many and not is_partial and (chosen.overlaps_multiplies or is_apart)
 
 
 def meets_at(work: AttentionWork, chosen: Schedule) -> int:
@@ -264,7 +306,7 @@ def _order(work: AttentionWork, bq: int) -> Schedule:
     raster = _SOME_HEADS
     if work.keys is not None:
         size = max(1, work.keys * sum(work.dims) * work.bits // 8)
-        limit = _MORE_BYTES[max(1, bq // _GROUP_ROWS)]
+        limit = _MORE_BYTES[min(max(_MORE_BYTES), max(1, bq // _GROUP_ROWS))]
         raster = min(_SOME_HEADS, max(1, work.group * limit // size))
         if 2 * _SOME_HEADS * size <= _L2_BYTES:
             raster = 2 * _SOME_HEADS
