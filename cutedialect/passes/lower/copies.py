@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
+from .addresses import Offset
 from .context import Context
 from .scalar_builder import Scalar
 from .tile_access import TileAccess, Vector
@@ -121,7 +122,7 @@ def _transfer(
         _ragged(context, access, array, loads, emit)
         return
     # What both sides of the branch need is written before it.
-    access.addresses([vector.offset for vector in access.vectors])
+    access.addresses(_shared(context, access.vectors))
 
     def ragged() -> None:
         # Where memory is all that a kernel waits for, tiles at an edge keep their vectors if the
@@ -190,13 +191,16 @@ def _predicated(
         ]
         emit(access, units, vectors, guards)
         return
-    row = min(where, key=lambda mode: len(set(where[mode])))
+    counts = {mode: len(set(at)) for mode, at in where.items()}
+    row = min(where, key=counts.__getitem__)
+    if context.is_streaming and counts[row] <= _MAX_PREDICATES:
+        row = max(where, key=counts.__getitem__)
     others = [mode for mode in where if mode != row]
     columns = [
         builder.both(*(access.within(mode, where[mode][i]) for mode in others))
         for i in range(len(vectors))
     ]
-    access.addresses([vector.offset for vector in vectors])
+    access.addresses(_shared(context, vectors))
     for coord in sorted(set(where[row])):
         chosen = [i for i, at in enumerate(where[row]) if at == coord]
 
@@ -205,6 +209,14 @@ def _predicated(
             emit(access, units, [vectors[i] for i in chosen], guards)
 
         context.when(builder.both(guard, access.within(row, coord)), one)
+
+
+def _shared(context: Context, vectors: Sequence[Vector]) -> list[Offset]:
+    """Of which vectors addresses are computed before a branch. Where memory is all that a kernel
+    waits for, CTAs count more than instructions: each branch steps from the first address itself,
+    so that no register holds an address across it.
+    """
+    return [vector.offset for vector in (vectors[:1] if context.is_streaming else vectors)]
 
 
 def _with_units(
