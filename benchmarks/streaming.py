@@ -1,8 +1,8 @@
 """Programs that stream, the examples' as they are, against torch, torch.compile and max-autotune.
 
     python -m benchmarks.streaming [--seed N] [--budget SECONDS] [--only REGEX] [--shapes N]
-                                   [--others N] [--peers always|missed|never] [--json FILE]
-                                   [--check]
+                                   [--others N] [--programs N] [--peers always|missed|never]
+                                   [--json FILE] [--check]
 
 Every workload is timed on 65536 x 1024, 8192 x 8192, 2048 x 32768 and on shapes drawn by the seed
 (`--shapes` of them), all bf16 and of about 2^26 elements, so that nothing stays in L2. Ours and the
@@ -35,6 +35,7 @@ from .report import write_json
 from .rows import Row, row_of
 from .streaming_case import Streaming
 from .streaming_others import OTHERS
+from .streaming_programs import PREFIX, program_of
 from .streaming_workloads import WORKLOADS
 from .supervisor import NoDeviceError, Supervisor, WorkerError
 from .telemetry import Telemetry, driver
@@ -86,6 +87,15 @@ def others(seed: int, count: int) -> list[Streaming]:
     return list(found.values())
 
 
+def programs(seed: int, count: int) -> list[Streaming]:
+    """So many programs drawn by lot, each at its own shape."""
+    names = [f"{PREFIX}{seed}.{number}" for number in range(count)]
+    return [
+        Streaming("programs", "bf16", name, program_of(name).shape, gate=0.97, goal=1.0)
+        for name in names
+    ]
+
+
 def cases(seed: int, count: int) -> list[Streaming]:
     """Every workload on the listed shapes, then on the drawn ones. Workloads with rows of their own
     width come once.
@@ -120,6 +130,9 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
         help="shapes to draw for each program that no example has",
     )
     parser.add_argument(
+        "--programs", type=int, default=0, metavar="N", help="programs to draw by lot"
+    )
+    parser.add_argument(
         "--peers",
         choices=("always", "missed", "never"),
         default="always",
@@ -133,7 +146,11 @@ def main(arguments: Sequence[str] | None = None, supervisor: Supervisor | None =
         pattern = re.compile(options.only or "")
     except re.error as error:
         parser.error(f"--only: expected a regular expression, got '{options.only}': {error}")
-    every = [*cases(options.seed, options.shapes), *others(options.seed, options.others)]
+    every = [
+        *cases(options.seed, options.shapes),
+        *others(options.seed, options.others),
+        *programs(options.seed, options.programs),
+    ]
     chosen = [case for case in every if pattern.search(f"{case.section} {case.name}")]
     if not chosen:
         parser.error(f"--only: expected to match a row of seed {options.seed}, got none")

@@ -11,6 +11,7 @@ from .accuracy import double
 from .case import Call, Case, Maker
 from .inputs import seeded
 from .streaming_others import OTHERS
+from .streaming_programs import PREFIX, program_of
 from .streaming_workloads import WORKLOADS, Workload
 
 TORCH, COMPILED, TUNED = "torch", "torch.compile", "max-autotune"
@@ -20,7 +21,7 @@ _LEAST_ERROR = 1e-6
 # Bytes of the widest access of a thread.
 _LINE = 16
 _INDICES = ("labels", "places")
-_BYTES = {"bfloat16": 2, "float32": 4, "float8_e4m3fn": 1, "int32": 4}
+_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float8_e4m3fn": 1, "int8": 1, "int32": 4}
 
 
 @dataclass
@@ -34,8 +35,8 @@ class Arrays:
 
 @dataclass(frozen=True)
 class Streaming(Case):
-    """`workload` is a key of `WORKLOADS` or `OTHERS`; `shape` the rows and columns of the matrix,
-    of which some workloads keep only the number of elements.
+    """`workload` is a key of `WORKLOADS` or `OTHERS`, or names a drawn program; `shape` the rows
+    and columns of the matrix, of which some workloads keep only the number of elements.
     """
 
     workload: str = "add"
@@ -73,6 +74,8 @@ class Streaming(Case):
 
     @property
     def _of(self) -> Workload:
+        if self.workload.startswith(PREFIX):
+            return program_of(self.workload).workload()
         other = OTHERS.get(self.workload)
         return WORKLOADS[self.workload] if other is None else other.workload
 
@@ -88,8 +91,7 @@ class Streaming(Case):
             if kind == "places":
                 order = torch.randperm(shape[0], generator=generator, device="cuda")
                 return order.to(torch.int32)
-            name, _, strided = kind.partition(" ")
-            wide = (*shape[:-1], 2 * shape[-1]) if strided else shape
+            name, wide = _stored(shape, kind)
             values = torch.randn(wide, generator=generator, device="cuda")
             return values.to(getattr(torch, name))[..., : shape[-1]]
 
@@ -164,8 +166,7 @@ class Streaming(Case):
         import cutedialect as cute
 
         def empty(shape: tuple[int, ...], kind: str) -> Any:
-            name, _, strided = kind.partition(" ")
-            wide = (*shape[:-1], 2 * shape[-1]) if strided else shape
+            name, wide = _stored(shape, kind)
             dtype = torch.int32 if name in _INDICES else getattr(torch, name)
             return torch.empty(wide, dtype=dtype, device="meta")[..., : shape[-1]]
 
@@ -186,6 +187,15 @@ def _alignment(x: Any) -> tuple[int, bool]:
     align = math.gcd(_LINE, *steps)
     tails = any(x.stride(mode) == 1 and x.shape[mode] * size % _LINE for mode in range(x.dim()))
     return align, align == _LINE and tails
+
+
+def _stored(shape: tuple[int, ...], kind: str) -> tuple[str, tuple[int, ...]]:
+    """The type of what `kind` says, and the shape of the array of which it is the first columns:
+    twice as wide for "bfloat16 strided", three elements wider for "bfloat16 +3".
+    """
+    name, _, more = kind.partition(" ")
+    wider = {"": 0, "strided": shape[-1]}.get(more)
+    return name, (*shape[:-1], shape[-1] + (int(more) if wider is None else wider))
 
 
 def _size(kind: str) -> int:
