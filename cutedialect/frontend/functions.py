@@ -576,12 +576,19 @@ _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 def erf(tile: Elements) -> Elements:
     """The error function, to 1.5e-7 absolute."""
     magnitude = abs_(tile)
-    t = 1.0 / (1.0 + _ERF_P * magnitude)
+    t = _inverse(1.0 + _ERF_P * magnitude)
     poly = t * _ERF[0]
     for coefficient in _ERF[1:]:
         poly = (poly + coefficient) * t
     value = 1.0 - poly * exp(-(magnitude * magnitude))
     return where(tile < 0.0, -value, value)
+
+
+def _inverse(value: Elements) -> Elements:
+    """1 / x of a normal number, by one instruction where there is one."""
+    is_wide = isinstance(value, Tile | Scalar) and value.dtype.bits > 32
+    inverse = 1.0 / value if is_number(value) or is_wide else reciprocal(value)
+    return cast("Elements", inverse)
 
 
 def gelu(tile: Elements) -> Elements:
