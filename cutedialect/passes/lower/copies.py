@@ -24,6 +24,8 @@ _MAX_PREDICATES = 12
 # Accesses of at most so many instructions are predicated without a branch for the inner tiles.
 _FEW = 4
 _MAX_BYTES = 16
+# Elements that are loaded and stored one by one.
+_SPLIT_BITS = (8, 16, 32, 64)
 
 Emit = Callable[[TileAccess, SSAValue, Sequence[Vector], Sequence[Scalar]], None]
 
@@ -125,16 +127,10 @@ def _transfer(
     access.addresses(_shared(context, access.vectors))
 
     def ragged() -> None:
-        # Where memory is all that a kernel waits for, tiles at an edge keep their vectors if the
-        # edge lies between two of them.
-        in_vectors = (
-            access.keeps_vectors() if context.is_streaming and each is not access else False
-        )
-        context.when(
-            in_vectors,
-            lambda: _ragged(context, access, array, loads, emit),
-            lambda: _ragged(context, each, array, loads, emit),
-        )
+        if each is not access and context.is_streaming and access.view.bits in _SPLIT_BITS:
+            _in_vectors(context, access, each, array, loads, emit)
+        else:
+            _ragged(context, each, array, loads, emit)
 
     context.when(access.inside(), lambda: _whole(context, access, array, loads, emit), ragged)
 
@@ -160,6 +156,105 @@ def _ragged(context: Context, access: TileAccess, array: SSAValue, loads: bool, 
     _with_units(context, access, array, loads, run)
 
 
+def _in_vectors(
+    context: Context,
+    access: TileAccess,
+    each: TileAccess,
+    array: SSAValue,
+    loads: bool,
+    emit: Emit,
+) -> None:
+    """Where memory is all that a kernel waits for, tiles at an edge keep the vectors that lie in
+    the tensor; the elements of those that the edge cuts go one by one, as `each` has them.
+    """
+    builder = context.builder
+    guard: Scalar = True if loads else access.owner()
+
+    def run(units: SSAValue) -> None:
+        if loads:
+            context.fill(units, 0)
+        _predicated(context, access, units, guard, emit)
+        parts = units
+        if access.unit > 1:
+            parts = context.registers("b16", units.type.count * access.unit)  # type: ignore[union-attr]
+        cuts = builder.pure("not.pred", access.keeps_vectors())
+        context.when(cuts, lambda: _cut(context, access, each, units, parts, loads, guard, emit))
+
+    _with_units(context, access, array, loads, run)
+
+
+def _cut(
+    context: Context,
+    access: TileAccess,
+    each: TileAccess,
+    units: SSAValue,
+    parts: SSAValue,
+    loads: bool,
+    guard: Scalar,
+    emit: Emit,
+) -> None:
+    """The elements in the tensor of vectors that its edges cut, by way of the registers `parts`."""
+    builder = context.builder
+    single = {vector.values[0]: vector for vector in each.vectors}
+    cut: dict[tuple[int, tuple[int, int]], list[Vector]] = {}
+    for vector in access.vectors:
+        for mode in access.bounded:
+            span = access.span(vector, mode)
+            if span[0] < span[1]:
+                cut.setdefault((mode, span), []).append(vector)
+    for (mode, span), vectors in cut.items():
+        values = [v + i for vector in vectors for v in vector.values for i in range(access.unit)]
+        registers = [v // access.unit for vector in vectors for v in vector.values]
+
+        def one(values: list[int] = values, registers: list[int] = registers) -> None:
+            if access.unit > 1 and loads:
+                context.foreach(len(values), [], [(parts, values)], lambda args: [0])
+            if access.unit > 1 and not loads:
+                _split(context, access, units, registers, parts)
+            _predicated(context, each, parts, guard, emit, [single[value] for value in values])
+            if access.unit > 1 and loads:
+                _merge(context, access, parts, registers, units)
+
+        context.when(
+            builder.both(
+                access.touches(mode, *span), builder.pure("not.pred", access.holds(mode, *span))
+            ),
+            one,
+        )
+
+
+def _split(
+    context: Context, access: TileAccess, units: SSAValue, registers: list[int], parts: SSAValue
+) -> None:
+    """Some units into their elements, one 16-bit register each."""
+    builder, count = context.builder, access.unit
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        halves = list(builder.unpack(args[0])) if access.unit * access.view.bits == 32 else args
+        if len(halves) == count:
+            return list(halves)
+        return [part for half in halves for part in (half, builder.pure("shr.u16", half, 8))]
+
+    targets = [(parts, [r * count + i for r in registers]) for i in range(count)]
+    context.foreach(len(registers), [(units, registers)], targets, body)
+
+
+def _merge(
+    context: Context, access: TileAccess, parts: SSAValue, registers: list[int], units: SSAValue
+) -> None:
+    """The reverse of `_split`."""
+    builder, count = context.builder, access.unit
+
+    def body(args: list[SSAValue]) -> list[Scalar]:
+        halves: list[Scalar] = list(args)
+        if access.view.bits == 8:
+            halves = [builder.pack_bytes(*args[i : i + 2]) for i in range(0, count, 2)]
+        return halves if len(halves) == 1 else [builder.pack(*halves)]
+
+    sources = [(parts, [r * count + i for r in registers]) for i in range(count)]
+    context.foreach(len(registers), sources, [(units, registers)], body)
+
+
 def _move(
     context: Context,
     kind: type,
@@ -173,19 +268,24 @@ def _move(
 
 
 def _predicated(
-    context: Context, access: TileAccess, units: SSAValue, guard: Scalar, emit: Emit
+    context: Context,
+    access: TileAccess,
+    units: SSAValue,
+    guard: Scalar,
+    emit: Emit,
+    vectors: Sequence[Vector] | None = None,
 ) -> None:
-    """Accesses with a predicate for each row and column that may be outside."""
+    """Accesses, all or some, with a predicate for each row and column that may be outside."""
     builder = context.builder
-    vectors = access.vectors
+    vectors = access.vectors if vectors is None else vectors
     guard = builder.both(guard, access.view.guard)
-    where = {mode: [access.span(vector, mode)[1] for vector in vectors] for mode in access.bounded}
+    where = {mode: [access.span(vector, mode) for vector in vectors] for mode in access.bounded}
     together = len(set(zip(*where.values(), strict=True)))
     if len(where) <= 1 or together <= _MAX_PREDICATES:
         guards = [
             builder.both(
                 access.masked(vector, guard),
-                *(access.within(mode, at[i]) for mode, at in where.items()),
+                *(access.holds(mode, *at[i]) for mode, at in where.items()),
             )
             for i, vector in enumerate(vectors)
         ]
@@ -197,18 +297,18 @@ def _predicated(
         row = max(where, key=counts.__getitem__)
     others = [mode for mode in where if mode != row]
     columns = [
-        builder.both(*(access.within(mode, where[mode][i]) for mode in others))
+        builder.both(*(access.holds(mode, *where[mode][i]) for mode in others))
         for i in range(len(vectors))
     ]
     access.addresses(_shared(context, vectors))
-    for coord in sorted(set(where[row])):
-        chosen = [i for i, at in enumerate(where[row]) if at == coord]
+    for span in sorted(set(where[row])):
+        chosen = [i for i, at in enumerate(where[row]) if at == span]
 
         def one(chosen: list[int] = chosen) -> None:
             guards = [access.masked(vectors[i], columns[i]) for i in chosen]
             emit(access, units, [vectors[i] for i in chosen], guards)
 
-        context.when(builder.both(guard, access.within(row, coord)), one)
+        context.when(builder.both(guard, access.holds(row, *span)), one)
 
 
 def _shared(context: Context, vectors: Sequence[Vector]) -> list[Offset]:

@@ -244,6 +244,27 @@ class TileAccess:
         at = builder.pure("add.s32", first, coord)
         return builder.both(is_in_front, builder.pure("setp.ge.s32", at, bound.floor))
 
+    def holds(self, mode: int, first: int, last: int) -> Scalar:
+        """Whether all of this thread's coordinates first..last of a mode exist."""
+        bound = self.view.bounds[mode]
+        assert bound is not None
+        last_exists = self.within(mode, last)
+        if first == last or bound.floor is None:
+            return last_exists
+        return self.context.builder.both(last_exists, self.within(mode, first))
+
+    def touches(self, mode: int, first: int, last: int) -> Scalar:
+        """Whether any of this thread's coordinates first..last of a mode may exist."""
+        builder = self.context.builder
+        bound = self.view.bounds[mode]
+        assert bound is not None
+        is_in_front = builder.pure("setp.gt.s32", self.remaining(mode), first)
+        if bound.floor is None:
+            return is_in_front
+        start = thread_coord(builder, self.layout.threads, self.leaf_of(mode), self.context.threads)
+        at = builder.pure("add.s32", start, last)
+        return builder.both(is_in_front, builder.pure("setp.ge.s32", at, bound.floor))
+
     def addresses(self, offsets: Sequence[Offset]) -> list[Address]:
         builder = self.context.builder
         threads = self.layout.threads
