@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.backend.runtime import ptxas
 
 ARCHS = ("sm_80", "sm_90a")
 DRAW = np.random.default_rng(1922)
@@ -96,3 +97,13 @@ def test_transposes_of_rows_that_end_within_a_vector(shape, name):
     (x, _), (y, _) = rows(shape, TYPES[name]), rows(shape[::-1], TYPES[name])
     turned(x, y, tile=(64, 32), arch="sm_90a", backend="emulator")
     assert np.array_equal(y, x.T)
+
+
+@pytest.mark.skipif(not ptxas.candidates(), reason="needs ptxas")
+@pytest.mark.parametrize("tile", [(256, 32), (256, 16), (128, 64)])
+def test_rows_of_any_width_take_few_registers_to_transpose(tile):
+    bf16 = np.zeros((7, 9), TYPES["bf16"])
+    kernel = cute.compile(turned, bf16, bf16.T.copy(), tile=tile, arch="sm_90a")
+    # As many CTAs as the schedule wants: 1,024 threads an SM or more.
+    assert kernel.resources.registers <= 64
+    assert not kernel.resources.spills
