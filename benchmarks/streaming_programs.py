@@ -33,7 +33,7 @@ _TILES = ((32, 128), (16, 256), (8, 512), (4, 1024), (2, 1024), (2, 2048), (1, 4
 _UNARY = {
     "silu": ("cute.silu(v)", "torch.nn.functional.silu(v)"),
     "gelu": ("cute.gelu(v)", "torch.nn.functional.gelu(v)"),
-    "tanh": ("cute.tanh(v)", "torch.tanh(v)"),
+    "tanh": ("cute.exact.tanh(v)", "torch.tanh(v)"),
     "sigmoid": ("cute.sigmoid(v)", "torch.sigmoid(v)"),
     "relu": ("cute.maximum(v, 0.0)", "torch.relu(v)"),
     "exp": ("cute.exp(-cute.abs(v))", "torch.exp(-v.abs())"),
