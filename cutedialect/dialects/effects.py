@@ -6,9 +6,9 @@ this; passes that move ops, assign roles or synchronize ask `effects_of` and not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
+from typing import NamedTuple
 
 from xdsl.dialects import arith, func, scf
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -40,8 +40,7 @@ class Unit(Enum):
         return self in (Unit.TMA_LOAD, Unit.TCGEN05)
 
 
-@dataclass(frozen=True)
-class Effects:
+class Effects(NamedTuple):
     """The tiles that an op reads and writes, the unit that does it, and who meets there.
 
     `meets` is 0 where threads pass one by one, `ALL` where all of the CTA (or role) wait for each
@@ -108,10 +107,11 @@ def effects_of(op: Operation) -> Effects:
 
     Raises `TypeError` for an op that is neither pure nor declares its effects.
     """
-    declare = _declaration(type(op))
+    kind = type(op)
+    declare = _declaration(kind)
     if declare is not None:
         return declare(op)
-    if isinstance(op, _CONTROL) or is_pure(op) or op.dialect_name() == arith.Arith.name:
+    if _only_holds(kind) or is_pure(op):
         return NONE
     raise TypeError(f"expected an op that declares its effects, got {op.name}")
 
@@ -127,6 +127,12 @@ def is_pure(op: Operation) -> bool:
 def _declaration(kind: type[Operation]) -> Callable[[Operation], Effects] | None:
     """The method by which ops of a kind declare what they do."""
     return getattr(kind, "effects", None)
+
+
+@cache
+def _only_holds(kind: type[Operation]) -> bool:
+    """Whether ops of a kind do nothing but what stands inside of them, or compute numbers."""
+    return issubclass(kind, _CONTROL) or kind.dialect_name() == arith.Arith.name
 
 
 @cache

@@ -1,34 +1,69 @@
-"""Walks over ops and all that they hold, in program order, on a stack of their own: xDSL's `walk` is
-a generator for each level, so that an op deep inside of a kernel passes through all of them.
+"""Walks over ops and all that they hold, in program order. Passes take no others: xDSL's `walk` is a
+generator for each level, so that an op deep inside of a kernel passes through all of them, and to
+ask each op for its class with `isinstance` costs more than the step to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from typing import Any, TypeVar
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, Region
+
+_OpT = TypeVar("_OpT", bound=Operation)
 
 
-def walk(root: Operation | Block) -> Iterator[Operation]:
-    """An op, or nothing for a block, and each op inside of it in front of those that it holds.
+def walk(root: Operation | Region | Block) -> Iterator[Operation]:
+    """An op, or nothing for a region or block, and each op inside in front of those that it holds.
 
     An op may be erased or moved once it was given, as with xDSL's `walk`.
     """
-    if isinstance(root, Operation):
-        yield root
-    levels: list[Iterator[Operation]] = [
-        _inside(root) if isinstance(root, Operation) else iter(root.ops)
-    ]
-    while levels:
-        for op in levels[-1]:
+    place: Any = root  # of xDSL's abstract classes, which `isinstance` is slow to tell apart
+    if type(place) is Block:
+        waiting: list[Any] = [place]
+    elif type(place) is Region:
+        waiting = [*reversed(place.blocks)]
+    else:
+        yield place
+        waiting = _blocks(place)
+    while waiting:
+        place = waiting.pop()
+        op = place.first_op if type(place) is Block else place
+        while op is not None:
+            behind = op.next_op
             yield op
             if op.regions:
-                levels.append(_inside(op))
+                if behind is not None:
+                    waiting.append(behind)
+                waiting += _blocks(op)
                 break
-        else:
-            levels.pop()
+            op = behind
 
 
-def _inside(op: Operation) -> Iterator[Operation]:
-    """The ops of an op's regions, without those that they hold."""
-    return (inner for region in op.regions for block in region.blocks for inner in block.ops)
+def ops_of(root: Operation | Region | Block, *kinds: type[_OpT]) -> list[_OpT]:
+    """The ops of some classes in an op (itself included), a region or a block, in the order of `walk`."""
+    wanted = _membership(kinds)
+    return [op for op in walk(root) if wanted[type(op)]]  # pyright: ignore[reportReturnType]
+
+
+def _blocks(op: Operation) -> list[Block]:
+    """The blocks that an op holds, last first."""
+    return [block for region in reversed(op.regions) for block in reversed(region.blocks)]
+
+
+class _Membership(dict[type[Operation], bool]):
+    """Whether ops of a class are of one of some kinds."""
+
+    def __init__(self, kinds: tuple[type[Operation], ...]) -> None:
+        super().__init__()
+        self.kinds = kinds
+
+    def __missing__(self, kind: type[Operation]) -> bool:
+        self[kind] = issubclass(kind, self.kinds)
+        return self[kind]
+
+
+@cache
+def _membership(kinds: tuple[type[Operation], ...]) -> _Membership:
+    return _Membership(kinds)

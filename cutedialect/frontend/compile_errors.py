@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.dialects.walks import walk
 
 
 @contextmanager
@@ -32,7 +33,7 @@ def located(module: ModuleOp) -> Iterator[None]:
 
 def _first_invalid(module: ModuleOp) -> Operation | None:
     """The op that does not verify: xDSL's verification of a whole module does not tell it."""
-    for op in module.walk():
+    for op in walk(module):
         try:
             op.verify(verify_nested_ops=False)
         except VerifyException:

@@ -22,6 +22,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     shape_of,
 )
+from cutedialect.dialects.walks import walk
 
 # Place of an argument and its mode, twice, and up to where they have to be equally long.
 Pair = tuple[int, int, int, int, int | None]
@@ -40,7 +41,7 @@ def contracted_extents(module: ModuleOp) -> tuple[Pair, ...]:
         return tuple(found)
     for host in hosts:
         places: dict[SSAValue, int] = {a: n for n, a in enumerate(host.body.block.args)}
-        for launch in host.walk():
+        for launch in walk(host):
             if not isinstance(launch, LaunchOp):
                 continue
             given = [places.get(arg) for arg in launch.args]
@@ -55,7 +56,7 @@ def contracted_extents(module: ModuleOp) -> tuple[Pair, ...]:
 def _of_kernel(kernel: KernelOp) -> list[Pair]:
     block = kernel.body.block
     pairs: list[Pair] = []
-    for op in kernel.walk():
+    for op in walk(kernel):
         if not isinstance(op, GemmOp):
             continue
         a, b = _place(op.a, 1, block), _place(op.b, 1, block)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.choices import Spills
+from cutedialect.dialects.walks import walk
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
@@ -341,7 +342,7 @@ def trace_function(
 
     block, state = trace_arguments(program, types)
     trace_body(program, types, block, state, constants)
-    if not any(_has_effect(op) for op in block.walk()):
+    if not any(_has_effect(op) for op in walk(block)):
         raise at_start(
             program,
             f"expected {program.__name__} to store a tile (cute.copy, cute.atomic_add), got a "

@@ -191,9 +191,12 @@ def location() -> LocationAttr:
     """The user's file, line and column as an IR location."""
     frame = user_frame()
     column = _columns(frame.f_code)[frame.f_lasti // 2]
-    return FileLineColLoc(
-        StringAttr(frame.f_code.co_filename), IntAttr(frame.f_lineno), IntAttr(column)
-    )
+    return _location(frame.f_code.co_filename, frame.f_lineno, column)
+
+
+@lru_cache(maxsize=1024)
+def _location(name: str, line: int, column: int) -> LocationAttr:
+    return FileLineColLoc(StringAttr(name), IntAttr(line), IntAttr(column))
 
 
 def error(message: str, code: str = "CD-P1") -> TraceError:

@@ -16,6 +16,8 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.walks import walk
+
 
 class DominanceError(VerifyException):
     """A use that its definition does not dominate: `op` is the user, `value` what it uses."""
@@ -43,7 +45,7 @@ def check_dominance(top: Operation) -> None:
     MLIR.
     """
     order: dict[Operation, int] = {}
-    for number, op in enumerate(top.walk()):
+    for number, op in enumerate(walk(top)):
         order[op] = number
     reached_without: dict[Block, set[Block]] = {}
     for op in order:

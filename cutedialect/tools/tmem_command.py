@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import ParseError
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, LANES, WARP_LANES, allocation
 from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import AllocTmemOp, KernelOp, MemRefType
+from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
 from cutedialect.tools.locating_parser import LocatingParser
 
@@ -48,11 +49,11 @@ def tensor_memory_map(text: str) -> str:
         module = LocatingParser(context, text, "input").parse_module()
     except ParseError as error:
         raise ValueError(f"expected IR of a kernel: {error}") from error
-    return "\n\n".join(_kernel_map(op) for op in module.walk() if isinstance(op, KernelOp))
+    return "\n\n".join(_kernel_map(op) for op in ops_of(module, KernelOp))
 
 
 def _kernel_map(kernel: KernelOp) -> str:
-    allocs = [op for op in kernel.walk() if isinstance(op, AllocTmemOp)]
+    allocs = ops_of(kernel, AllocTmemOp)
     name = kernel.sym_name.data
     used = sum(op.columns for op in allocs)
     if not used:

@@ -7,7 +7,7 @@ from xdsl.dialects import test as any_op
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, Region
 
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 
 
 def drawn(rng: random.Random, depth: int) -> Operation:
@@ -28,6 +28,17 @@ def test_the_order_is_that_of_xdsl(seed: int) -> None:
     module = ModuleOp([drawn(rng, 4) for _ in range(3)])
     assert list(walk(module)) == list(module.walk())
     assert list(walk(module.body.block)) == list(module.body.block.walk())
+    assert list(walk(module.body)) == list(module.body.walk())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ops_of_classes(seed: int) -> None:
+    rng = random.Random(seed)
+    module = ModuleOp([drawn(rng, 4) for _ in range(3)])
+    assert ops_of(module, ModuleOp) == [module]
+    for kinds in ((any_op.TestOp,), (any_op.TestOp, ModuleOp), (Operation,), (any_op.TestPureOp,)):
+        wanted = [op for op in module.walk() if isinstance(op, kinds)]
+        assert ops_of(module, *kinds) == wanted
 
 
 @pytest.mark.parametrize("seed", range(20))

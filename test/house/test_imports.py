@@ -1,6 +1,7 @@
 """The walls: who may import whom."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -205,3 +206,20 @@ def test_the_type_of_targets_lists_them():
     from cutedialect import atoms, choices
 
     assert get_args(choices.Arch) == atoms.targets()
+
+
+def test_ops_are_walked_in_one_way():
+    """By `dialects/walks.py`, where the parts that have it do."""
+    own = [
+        path for part in ("passes", "frontend", "tools") for path in (PACKAGE / part).rglob("*.py")
+    ]
+    own += (PACKAGE / "backend" / "interpreter").rglob("*.py")
+    calls = re.compile(r"(?<!\bast)\.walk\(")
+    faults = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sorted(own)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if calls.search(line)
+    ]
+    assert len(own) > 100
+    assert not faults, "\n".join(faults)

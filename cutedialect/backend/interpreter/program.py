@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from cutedialect.dialects import cute
+from cutedialect.dialects.walks import walk
 
 from . import control_rules, host_rules, tile_rules
 from .arrays import share_memory
@@ -43,7 +44,7 @@ class Program:
                 "expected a host part 'func.func @launch' or one cute.kernel, got "
                 f"{len(self.kernels)} kernels",
             )
-        for op in () if self.host is None else self.host.walk():
+        for op in () if self.host is None else walk(self.host):
             if isinstance(op, cute.LaunchOp) and op.kernel.string_value() not in self.kernels:
                 raise InterpreterError(
                     op,
@@ -94,7 +95,7 @@ class _Kernel:
     def __init__(self, op: cute.KernelOp) -> None:
         self.op = op
         self.code = Code(op.body.block)
-        inner = list(op.walk())
+        inner = list(walk(op))
         self.index = next((each for each in inner if isinstance(each, cute.TileIndexOp)), None)
         self.meets = any(isinstance(each, MEETINGS) for each in inner)
 

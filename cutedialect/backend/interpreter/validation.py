@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 
 from cutedialect.dialects.cute import GemmOp, element_of
 from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.dialects.walks import ops_of, walk
 
 from .arrays import copies
 from .cta import Choices
@@ -62,7 +63,7 @@ class Validation:
         self._args = args
         self._tolerance = _tolerance(module)
         # Tensor cores keep some 13 bits of the sums of 8-bit floats (PTX ISA 9.7.15.5).
-        elements = [element_of(op.a.type) for op in module.walk() if isinstance(op, GemmOp)]
+        elements = [element_of(op.a.type) for op in ops_of(module, GemmOp)]
         has_bytes = any(is_float(each) and dtype_of(each).itemsize == 1 for each in elements)
         self._other_tolerance = _EIGHT_BIT_TOLERANCE if has_bytes else self._tolerance
         program = Program(module)
@@ -106,7 +107,7 @@ def is_sequential(module: ModuleOp) -> bool:
     """Whether ops of a module, run in order, give its result: roles and rings are run by threads
     that wait for each other. (A kernel of one role is still in order when it is synchronized.)
     """
-    names = (op.name for op in module.walk() if not isinstance(op, CompleteOp))
+    names = (op.name for op in walk(module) if not isinstance(op, CompleteOp))
     return not any(name.startswith(("pipeline.", "ptx.")) for name in names)
 
 
@@ -143,7 +144,7 @@ def _tolerance(module: ModuleOp) -> float:
     """How far results may differ, as a part of the largest; 0 where the ops on whole numbers give
     whole numbers.
     """
-    ops = list(module.walk())
+    ops = list(walk(module))
     if not any(isinstance(op, _INEXACT) for op in ops):
         return 0
     casts = [op.results[0].type for op in ops if isinstance(op, arith.TruncFOp)]

@@ -41,10 +41,12 @@ def ptx_text(module: ModuleOp, *, verify: bool | None = None) -> str:
     assertions = Assertions()
     bodies: list[str] = []
     declarations: list[str] = []
+    products: set[str] = set()
     for kernel in kernels:
         printer = KernelPrinter(kernel, files, len(declarations), assertions)
         bodies.append(printer.print())
         declarations += printer.declarations
+        products |= {f"mma.{op.modifiers.data}" for op in printer.ops if type(op) is MmaOp}
         if verify:
             from .line_check import check_lines
 
@@ -53,12 +55,6 @@ def ptx_text(module: ModuleOp, *, verify: bool | None = None) -> str:
         declarations.insert(0, PROTOTYPE)
     if assertions.numbers:
         declarations.append(DECLARATION)
-    products = {
-        f"mma.{op.modifiers.data}"
-        for kernel in kernels
-        for op in kernel.walk()
-        if isinstance(op, MmaOp)
-    }
     head = [f".version {version_of(target, products)}", f".target {target}", ".address_size 64", ""]
     tail = [f'\t.file {number} "{path}"' for path, number in files.numbers.items()]
     tail += assertions.comments()

@@ -92,7 +92,13 @@ def strip_comments(ptx: str) -> str:
         text = match[0]
         return text if text[0] == '"' else "\n" * text.count("\n") or " "
 
-    return _STRING_OR_COMMENT.sub(replaced, ptx)
+    if "/*" in ptx:
+        return _STRING_OR_COMMENT.sub(replaced, ptx)
+    # The printer's own comments, one on every other line, end with the line.
+    return "\n".join(
+        _STRING_OR_COMMENT.sub(replaced, line) if '"' in line else line.partition("//")[0]
+        for line in ptx.split("\n")
+    )
 
 
 def origin(ptx: str, line: int) -> Origin:

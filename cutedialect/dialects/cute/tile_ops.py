@@ -144,9 +144,11 @@ class CopyOp(IRDLOperation):
         )
 
     def effects(self) -> Effects:
-        reads = (self.source,) if self.mask is None else (self.source, self.mask)
-        unit, team = unit_of(self.atom), team_of(self.atom)
-        return Effects(reads, (self.destination,), unit, team=team)
+        source, destination, *others = self.operands
+        mask = self.mask if others else None
+        reads = (source,) if mask is None else (source, mask)
+        atom = self.properties.get("atom")
+        return Effects(reads, (destination,), unit_of(atom), team=team_of(atom))
 
     def verify_(self) -> None:
         if isinstance(self.atom, TmaLoadType) and self.atom.is_paired:
@@ -359,7 +361,7 @@ class YieldOp(IRDLOperation):
     assembly_format = "$value attr-dict `:` type($value)"
 
     def __init__(self, value: SSAValue) -> None:
-        super().__init__(operands=[value])
+        Operation.__init__(self, operands=(value,))
 
 
 @irdl_op_definition
@@ -390,11 +392,8 @@ class MapOp(IRDLOperation):
     def __init__(
         self, inputs: Sequence[SSAValue], result: FragmentType, body: Region | Block
     ) -> None:
-        super().__init__(
-            operands=[list(inputs)],
-            result_types=[result],
-            regions=[body if isinstance(body, Region) else Region(body)],
-        )
+        region = body if isinstance(body, Region) else Region(body)
+        Operation.__init__(self, operands=inputs, result_types=(result,), regions=(region,))
 
     @classmethod
     def parse(cls, parser: Parser) -> MapOp:
@@ -438,7 +437,7 @@ class MapOp(IRDLOperation):
         printer.print_region(self.body, print_entry_block_args=False)
 
     def effects(self) -> Effects:
-        return Effects(reads=tuple(self.inputs))
+        return Effects(reads=tuple(self.operands))
 
     def verify_(self) -> None:
         shape = shape_of(self.result.type)

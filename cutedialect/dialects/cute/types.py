@@ -6,7 +6,7 @@ of a tile that the threads of a CTA hold together in registers.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
@@ -28,11 +28,14 @@ ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 def element_bits(element: Attribute) -> int:
     """Width in bits of an element type."""
-    if isinstance(element, IntegerType):
-        return element.width.data
-    if isinstance(element, AnyFloat):
-        return element.bitwidth
-    raise VerifyException(f"expected an integer or float element type, got {element}")
+    if not _has_width(type(element)):
+        raise VerifyException(f"expected an integer or float element type, got {element}")
+    return element.bitwidth  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+
+
+@cache
+def _has_width(kind: type[Attribute]) -> bool:
+    return issubclass(kind, IntegerType | AnyFloat)
 
 
 @irdl_attr_definition

@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.cute import CopyOp, KernelOp, MemRefType
 from cutedialect.dialects.cute_nvgpu import SimtAsyncCopyType, TmaLoadType
+from cutedialect.dialects.walks import ops_of
 
 from .rings import BarrierOp, CreateOp, is_whole
 from .roles import RoleOp, role_of
@@ -200,7 +201,7 @@ def _copies_after(acquire: Operation, create: CreateOp) -> list[CopyOp]:
     found: list[CopyOp] = []
     op = acquire.next_op
     while op is not None and not (isinstance(op, ProducerCommitOp) and op.ring is create.ring):
-        found += [each for each in op.walk() if isinstance(each, CopyOp) and is_whole(each)]
+        found += [each for each in ops_of(op, CopyOp) if is_whole(each)]
         op = op.next_op
     return found
 

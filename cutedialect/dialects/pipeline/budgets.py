@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.cute import BarrierOp, KernelOp
+from cutedialect.dialects.walks import walk
 
 from .rings import is_whole
 from .roles import RoleOp
@@ -81,7 +82,7 @@ def _barriers(role: RoleOp) -> int:
     widths: set[int] = set()
     turning: set[int] = set()
     turns = False
-    for op in role.body.walk():
+    for op in walk(role.body):
         if isinstance(op, BarrierOp) and is_whole(op) and op.warps is not None:
             width = op.warps.value.data
             if width < 1 or team % width:

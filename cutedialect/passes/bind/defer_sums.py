@@ -47,6 +47,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.effects import used_by
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.thread_layouts import parts_along
 
 
@@ -60,7 +61,7 @@ class DeferSumsPass(ModulePass):
         for kernel in op.ops:
             if not isinstance(kernel, KernelOp):
                 continue
-            for alloc in [each for each in kernel.walk() if isinstance(each, AllocFragmentOp)]:
+            for alloc in ops_of(kernel, AllocFragmentOp):
                 for loop in _loops(alloc):
                     sums = _sums(alloc.result, loop)
                     if sums is not None:
@@ -220,7 +221,7 @@ def _defer(sums: _Sums, loop: Operation) -> None:
     whole = ReduceOp("add", parts.result, mode, sums.type)
     behind = [whole, CopyOp(whole.result, total)]
     for op in (*ahead, *behind):
-        for inner in op.walk():
+        for inner in walk(op):
             inner.location = location
     Rewriter.insert_op(ahead, InsertPoint.before(fill or loop))
     Rewriter.insert_op(behind, InsertPoint.after(loop))

@@ -35,6 +35,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.effects import is_pure
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.tile.streaming import is_common
 from cutedialect.passes.tile.tensor_dependences import TensorDependences
 
@@ -53,8 +54,7 @@ def load_early(kernel: KernelOp, threads: int, stored: TensorDependences) -> Non
 def _inner_blocks(kernel: KernelOp) -> list[Block]:
     return [
         block
-        for op in kernel.walk()
-        if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp)
+        for op in ops_of(kernel, scf.ForOp, scf.IfOp, scf.WhileOp)
         for region in op.regions
         for block in region.blocks
     ]

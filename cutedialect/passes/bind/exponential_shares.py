@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import FragmentType, KernelOp, MapOp
+from cutedialect.dialects.walks import ops_of
 from cutedialect.schedule import DEGREES, SHARES
 
 _NAME = "polynomials"
@@ -27,9 +28,8 @@ def share_exponentials(kernel: KernelOp, polynomials: tuple[int, int]) -> None:
     """Write (share, degree) on the exponentials of each tile of which a thread has at least so many
     values as a share is told of: rows' own numbers stay exact.
     """
-    for op in kernel.body.block.walk():
-        exponential = isinstance(op, mathd.Exp2Op | mathd.ExpOp)
-        if not exponential or isinstance(op.results[0].type, Float64Type):
+    for op in ops_of(kernel, mathd.Exp2Op, mathd.ExpOp):
+        if isinstance(op.results[0].type, Float64Type):
             continue
         parent = op.parent_op()
         if not isinstance(parent, MapOp) or not isinstance(parent.result.type, FragmentType):

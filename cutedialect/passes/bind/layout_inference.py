@@ -29,6 +29,7 @@ from cutedialect.dialects.cute import (
     shape_of,
     transposed_tv,
 )
+from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.thread_layouts import blocked, coalesced, project
 
@@ -126,7 +127,7 @@ class LayoutInference:
         # By the shape of tiles and the mode of their lines: the elements of the narrowest access of
         # a thread to any of the tensors, so that neighboring lanes access neighbors of all.
         self._narrowest: dict[tuple[tuple[int, ...], int], int] = {}
-        self._ops = [op for op in kernel.body.block.walk() if _touches_fragment(op)]
+        self._ops = [op for op in walk(kernel.body.block) if _touches_fragment(op)]
         for type_ in [value.type for op in self._ops for value in op.operands]:
             if isinstance(type_, MemRefType):
                 key = type_.shape, _line_mode(type_)

@@ -50,6 +50,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.corrected_sums import move_correction
 from cutedialect.passes.bind.corrections import correction_of
@@ -140,7 +141,7 @@ class _Partition(StagedOperands):
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
         inference = LayoutInference(self.kernel, self.threads, self.grid)
-        for op in list(self.kernel.body.block.walk()):
+        for op in list(walk(self.kernel.body.block)):
             if isinstance(op, GemmOp):
                 self._choose_atom(op, inference)
         pair_multiplies(self.atoms, self.schedule)
@@ -149,7 +150,7 @@ class _Partition(StagedOperands):
             assert isinstance(value.type, FragmentType)
             Rewriter.replace_value_with_new_type(value, value.type.with_tv(layout))
         stores: list[CopyOp] = []
-        for op in list(self.kernel.body.block.walk()):
+        for op in list(walk(self.kernel.body.block)):
             match op:
                 case GemmOp():
                     self._bind_gemm(op)
@@ -182,8 +183,8 @@ class _Partition(StagedOperands):
     def _move_accumulators(self) -> None:
         """Let tensor memory hold what tcgen05 accumulates."""
         moved: dict[SSAValue, Tcgen05Atom] = {}
-        for op in self.kernel.body.block.walk():
-            if isinstance(op, GemmOp) and isinstance(op.atom, Sm100MmaType):
+        for op in ops_of(self.kernel.body.block, GemmOp):
+            if isinstance(op.atom, Sm100MmaType):
                 moved[op.acc] = op.atom.entry(self.arch)
         for accumulator, atom in moved.items():
             correction = correction_of(accumulator)
@@ -202,8 +203,8 @@ class _Partition(StagedOperands):
             for value in written_by(self.kernel)
             if isinstance(value.type, MemRefType)
         }
-        for op in self.kernel.body.block.walk():
-            if isinstance(op, ReadOp) and root_of(op.source) in stored:
+        for op in ops_of(self.kernel.body.block, ReadOp):
+            if root_of(op.source) in stored:
                 raise PassFailedException(
                     op,
                     "expected single elements to be read of tensors that the kernel does not store "

@@ -22,6 +22,7 @@ from cutedialect.dialects.cute import (
     MapOp,
     YieldOp,
 )
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.corrections import correction_of, corrects
 from cutedialect.passes.bind.mma_choice import takes_tcgen05
 from cutedialect.passes.bind.tensor_accumulators import Insert, accumulation_of
@@ -35,7 +36,7 @@ def sum_in_registers(kernel: KernelOp, schedule: Schedule, arch: str, insert: In
     if schedule.roles == "uniform" or schedule.warps is None:
         return
     may_correct = corrects(kernel)
-    for op in list(kernel.body.block.walk()):
+    for op in list(walk(kernel.body.block)):
         if not isinstance(op, GemmOp) or not isinstance(op.acc.type, FragmentType):
             continue
         stays = op.negate is None and accumulation_of(op.acc) is not None

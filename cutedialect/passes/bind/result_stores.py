@@ -48,6 +48,7 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
 )
 from cutedialect.dialects.effects import is_pure, written
+from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_mode, vector_bytes
@@ -489,7 +490,7 @@ def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
                 users.add(op)
                 pieces.cut.add(op)
         else:
-            for inner in op.walk():
+            for inner in walk(op):
                 changed.update(written(inner))
                 memory_changes |= _may_write_memory(inner)
         op = op.prev_op

@@ -32,6 +32,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.dialects.effects import is_pure, written
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.thread_layouts import columns_of
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 
@@ -154,7 +155,7 @@ def _closed(ops: set[Operation], block: Block) -> set[Operation]:
     pending = list(ops)
     while pending:
         op = pending.pop()
-        near = [each.owner for inner in op.walk() for each in inner.operands if _is_tile(each)]
+        near = [each.owner for inner in walk(op) for each in inner.operands if _is_tile(each)]
         near += [use.operation for each in op.results if _is_tile(each) for use in each.uses]
         for each in near:
             place = each if isinstance(each, Operation) else None

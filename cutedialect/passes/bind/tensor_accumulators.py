@@ -34,6 +34,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import TmemLoadType
 from cutedialect.dialects.effects import written
+from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.corrections import correction_of, corrects
 from cutedialect.passes.bind.rewritten_sums import (
@@ -322,7 +323,7 @@ def tensor_plan(op: GemmOp) -> TensorPlan:
     kernel = op.parent_op()
     while kernel is not None and not isinstance(kernel, KernelOp):
         kernel = kernel.parent_op()
-    gemms = [op] if kernel is None else [each for each in kernel.walk() if isinstance(each, GemmOp)]
+    gemms = [op] if kernel is None else ops_of(kernel, GemmOp)
     columns = 0
     seen: set[SSAValue] = set()
     summed: dict[SSAValue, int] = {}

@@ -12,6 +12,7 @@ from cutedialect.dialects.cute import (
     KernelOp,
     MemRefType,
 )
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
 from cutedialect.passes.bind.tensor_reductions import reduces_by_tma
 
@@ -21,8 +22,8 @@ def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
     there from registers at once where products want the shared memory.
     """
     found: list[MemRefType] = []
-    multiplies = any(isinstance(op, GemmOp) for op in kernel.walk())
-    for op in kernel.walk():
+    multiplies = bool(ops_of(kernel, GemmOp))
+    for op in walk(kernel):
         adds = isinstance(op, AtomicOp) and reduces_by_tma(op)
         if adds or (isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType)):
             type_, tile = op.destination.type, tile_of_tensor(op.destination)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
+from cutedialect.dialects.walks import walk
 
 from .context import Context
 from .lowering import Handler, KernelLowering
@@ -40,7 +41,7 @@ class ClusterSum:
 def prepare(context: Context, kernel: Operation) -> dict[cute.ClusterSumOp, ClusterSum]:
     """Take memory for the barriers of every sum of a kernel."""
     found: dict[cute.ClusterSumOp, ClusterSum] = {}
-    for op in kernel.walk():
+    for op in walk(kernel):
         if isinstance(op, cute.ClusterSumOp):
             full = context.smem.take(2 * _BARRIER_BYTES, _BARRIER_BYTES)
             phase = context.registers("b32", 1)

@@ -10,6 +10,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.dialects import cute, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.remarks import remark
 
 from .context import (
@@ -215,7 +216,7 @@ def _multiplies_by_warpgroups(op: Operation) -> bool:
         kernel = around
     return any(
         isinstance(each, cute.GemmOp) and isinstance(each.atom, Sm90MmaType)
-        for each in kernel.walk()
+        for each in walk(kernel)
     )
 
 

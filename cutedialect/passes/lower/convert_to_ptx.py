@@ -17,6 +17,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import cute, ptx
+from cutedialect.dialects.walks import walk
 
 from .kernel import lower_kernel
 
@@ -49,7 +50,7 @@ class ConvertToPtxPass(ModulePass):
         for host in op.body.block.ops:
             if isinstance(host, ptx.KernelOp):
                 continue
-            for each in host.walk():
+            for each in walk(host):
                 if isinstance(each, cute.LaunchOp):
                     size = smem.get(each.kernel.string_value())
                     if size is not None:

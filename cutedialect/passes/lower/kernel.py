@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from cutedialect.atoms import target
 from cutedialect.dialects import cute, ptx
@@ -90,7 +92,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
             f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; "
             f"take a smaller tile or fewer stages",
         )
-    erase_unused(entry, lambda each: isinstance(each, _ERASABLE) or groups.only_reads_table(each))
+    erase_unused(entry, lambda each: _is_erasable(type(each)) or groups.only_reads_table(each))
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
     # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
@@ -98,6 +100,11 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     kernel.properties["min_ctas"] = IntegerAttr(ctas or 1, i32)
     kernel.location = op.location
     return kernel
+
+
+@cache
+def _is_erasable(kind: type[Operation]) -> bool:
+    return issubclass(kind, _ERASABLE)
 
 
 def _parameter_types(arg: SSAValue) -> list[Attribute]:

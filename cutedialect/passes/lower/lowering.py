@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .indexed_tiles import IndexedTile
     from .joined_tiles import JoinedTile
 
+_SETS_UP = (cute.AllocSmemOp, cute.AllocTmemOp, CreateOp, RoleOp)
 Handler = Callable[["KernelLowering", Any], None]
 """Lowers one op; what it has become is kept in the lowering."""
 
@@ -207,10 +208,12 @@ def integers(array: DenseArrayBase) -> tuple[int, ...]:
 
 def _is_setup(op: Operation) -> bool:
     """Whether an op touches no global memory; roles make their barriers before they wait."""
-    if isinstance(op, cute.AllocSmemOp | cute.AllocTmemOp | CreateOp | RoleOp):
+    kind = type(op)
+    if kind in _SETS_UP:
         return True
-    reads_table = any(isinstance(each.type, cute.GroupType) for each in op.operands)
-    return op.has_trait(Pure) and not reads_table
+    return kind.has_trait(Pure) and not any(
+        isinstance(each.type, cute.GroupType) for each in op.operands
+    )
 
 
 def _is_tf32_operand(value: SSAValue) -> bool:

@@ -61,7 +61,7 @@ def lower_reduce(
             raise fail(op, f"expected thread modes along one tile mode, got {layout.threads}")
 
     def project(coord: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(0 if d == mode else at for d, at in enumerate(coord))
+        return (*coord[:mode], 0, *coord[mode + 1 :])
 
     places, parts = result_layout.thread_coords(), type_.shape[mode]
     if [project(c) for c in layout.thread_coords()] != [project(c) for c in places]:

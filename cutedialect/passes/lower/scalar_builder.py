@@ -88,7 +88,7 @@ _COMPARES: dict[str, Callable[[int, int], bool]] = {
     "ge": lambda a, b: a >= b,
 }
 # Ops that print nothing of their own.
-_UNNAMED = (ptx.ImmOp, ptx.YieldOp, ptx.RegArrayOp)
+_UNNAMED = {ptx.ImmOp, ptx.YieldOp, ptx.RegArrayOp}
 _COMMUTATIVE = frozenset({"add", "mul.lo", "mul.wide", "and", "or", "xor", "min", "max"})
 
 
@@ -143,7 +143,7 @@ class ScalarBuilder:
         """Append `op` to the innermost open block (or to that of `level`)."""
         at = len(self.levels) - 1 if level is None else level
         op.location = self.location
-        if self._origin is not None and not isinstance(op, _UNNAMED):
+        if self._origin is not None and type(op) not in _UNNAMED:
             op.attributes["from"] = self._origin
         self.levels[at].block.add_op(op)
         for result in op.results:
@@ -536,7 +536,7 @@ def erase_unused(block: Block, is_pure: Callable[[Operation], bool]) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 erase_unused(inner, is_pure)
-        if op.results and is_pure(op) and not any(result.first_use for result in op.results):
+        if op.results and not any(result.first_use for result in op.results) and is_pure(op):
             op.detach()
             op.erase()
         op = before

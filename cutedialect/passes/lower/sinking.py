@@ -12,10 +12,10 @@ from cutedialect.dialects.effects import is_pure
 
 def sink_past_loops(block: Block) -> None:
     """Do so in a block and in the blocks of its loops and branches."""
-    for loop in [op for op in block.ops if isinstance(op, scf.ForOp)]:
+    for loop in [op for op in block.ops if op.regions and isinstance(op, scf.ForOp)]:
         _sink_past(block, loop)
     for op in block.ops:
-        if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
+        if op.regions and isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
             for region in op.regions:
                 for inner in region.blocks:
                     sink_past_loops(inner)

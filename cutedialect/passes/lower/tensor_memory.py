@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, WARP_LANES, allocation
 from cutedialect.dialects import cute, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import Sm100MmaType, TmemLoadType, TmemStoreType
+from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout, flatten
 
 from .context import fail
@@ -69,7 +70,7 @@ def ready(self: KernelLowering) -> None:
 def reads_tensor_memory(role: pipeline.RoleOp) -> bool:
     """Whether a role loads from tensor memory."""
     return any(
-        isinstance(op, cute.CopyOp) and isinstance(op.atom, TmemLoadType) for op in role.walk()
+        isinstance(op, cute.CopyOp) and isinstance(op.atom, TmemLoadType) for op in walk(role)
     )
 
 

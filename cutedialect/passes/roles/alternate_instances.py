@@ -32,7 +32,9 @@ from cutedialect.dialects.pipeline import (
     TurnPassOp,
     TurnWaitOp,
 )
-from cutedialect.passes.roles.split_roles import sweep
+from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.cloning import cloned
+from cutedialect.passes.dead_code import sweep
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 
@@ -125,9 +127,7 @@ def _own_buffers(kernel: KernelOp, role: RoleOp, instance: InstanceOp) -> None:
 def _take_turns(loop: scf.ForOp, start: SSAValue, step: SSAValue, total: SSAValue) -> None:
     """Let the items wait for the stages of rings one after the other."""
     block = loop.body.block
-    waiting = [
-        op for op in block.ops if any(isinstance(each, ConsumerWaitOp) for each in op.walk())
-    ]
+    waiting = [op for op in block.ops if ops_of(op, ConsumerWaitOp)]
     if not waiting:
         return
     item = block.args[0]
@@ -148,7 +148,7 @@ def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
     sweep(block)
     _count_trips(block)
     sweep(block)
-    if any(isinstance(op, FindOp | MemberOp) for op in block.walk()):
+    if ops_of(block, FindOp, MemberOp):
         # Past the last item there is no group to look up.
         exists = build.insert(arith.CmpiOp(item, loop.ub, "slt")).results[0]
         block.add_op(scf.YieldOp())
@@ -163,7 +163,7 @@ def _copy(ops: Iterable[Operation], into: Block, values: dict[SSAValue, SSAValue
     """Copies of `advance` ops, the control around them, and the scalar code."""
     for op in ops:
         if isinstance(op, scf.ForOp | scf.IfOp):
-            if not any(isinstance(each, AdvanceOp) for each in op.walk()):
+            if not ops_of(op, AdvanceOp):
                 continue
             regions: list[Region] = []
             for region in op.regions:
@@ -179,7 +179,7 @@ def _copy(ops: Iterable[Operation], into: Block, values: dict[SSAValue, SSAValue
                 type(op).create(operands=operands, regions=regions, properties=op.properties)
             )
         elif isinstance(op, AdvanceOp | scf.YieldOp) or _is_scalar(op):
-            into.add_op(op.clone(values))
+            into.add_op(cloned(op, values))
 
 
 def _is_scalar(op: Operation) -> bool:

@@ -32,7 +32,7 @@ from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import AllocFragmentOp, GemmOp, KernelOp, LaunchOp
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.crossing_numbers import cross_numbers
 from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, settle_owners
 from cutedialect.passes.roles.exchanges import give_barriers, join_exchanges, part_exchanges
@@ -69,11 +69,12 @@ def roles_of(kernel: KernelOp) -> tuple[Role, ...]:
     listed = kernel.attributes.get(ROLES)
     if not isinstance(listed, DictionaryAttr):
         return ()
+    ops = _ops_by_role(kernel)
     found: list[Role] = []
     for name, numbers in listed.data.items():
         assert isinstance(numbers, DenseArrayBase)
         role = Role(name, *numbers.get_values())  # pyright: ignore[reportArgumentType]
-        elect = role.warps == 1 and _takes_one_thread(_ops_of(kernel, name))
+        elect = role.warps == 1 and _takes_one_thread(ops.get(name, ()))
         found.append(replace(role, elect=elect))
     return tuple(sorted(found, key=lambda role: role.first))
 
@@ -144,7 +145,7 @@ def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
     # A tile belongs to who writes it (`settle_owners`).
     ops = [
         op
-        for op in kernel.body.block.walk()
+        for op in walk(kernel.body.block)
         if role_of(op) == row.name and not isinstance(op, AllocFragmentOp)
     ]
     parts = parts_of(ops)
@@ -163,8 +164,13 @@ def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
     return [replace(row, name=name, parts=1) for name in names]
 
 
-def _ops_of(kernel: KernelOp, role: str) -> list[Operation]:
-    return [op for op in walk(kernel.body.block) if role_of(op) == role]
+def _ops_by_role(kernel: KernelOp) -> dict[str, list[Operation]]:
+    found: dict[str, list[Operation]] = {}
+    for op in walk(kernel.body.block):
+        role = role_of(op)
+        if role is not None:
+            found.setdefault(role, []).append(op)
+    return found
 
 
 def _takes_one_thread(ops: Sequence[Operation]) -> bool:
@@ -174,7 +180,8 @@ def _takes_one_thread(ops: Sequence[Operation]) -> bool:
 
 def _list_roles(module: ModuleOp, kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> None:
     """Give each row that takes something its warps, and check what they hold together."""
-    ops = {row.name: _ops_of(kernel, row.name) for row in rows}
+    given = _ops_by_role(kernel)
+    ops = {row.name: given.get(row.name, []) for row in rows}
     _check_multiplies(kernel, rows, plan)
     _check_warps(kernel, rows, ops)
     roles, threads = _placed(kernel, rows, ops)
@@ -185,8 +192,8 @@ def _list_roles(module: ModuleOp, kernel: KernelOp, rows: Sequence[RoleRow], pla
     )
     count = IntegerAttr(threads, i32)
     kernel.properties["threads"] = count
-    for launch in walk(module):
-        if isinstance(launch, LaunchOp) and launch.kernel.string_value() == kernel.sym_name.data:
+    for launch in ops_of(module, LaunchOp):
+        if launch.kernel.string_value() == kernel.sym_name.data:
             launch.properties["threads"] = count
 
 
@@ -285,8 +292,8 @@ def _holds_tiles(op: Operation) -> bool:
 def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> None:
     """Refuse multiplies that a plan with several roles cannot have."""
     teams = {row.name: row.teams for row in rows}
-    for op in walk(kernel.body.block):
-        if isinstance(op, GemmOp) and isinstance(op.atom, Sm80MmaType):
+    for op in ops_of(kernel.body.block, GemmOp):
+        if isinstance(op.atom, Sm80MmaType):
             raise PassFailedException(
                 op,
                 f"expected multiplies by warpgroups (wgmma) in the role plan '{plan}', got "

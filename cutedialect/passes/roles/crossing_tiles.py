@@ -37,7 +37,7 @@ ROLE = "role"
 def role_of(op: Operation) -> str | None:
     """The role that an op was given."""
     given = op.attributes.get(ROLE)
-    return given.data if isinstance(given, StringAttr) else None
+    return given.data if given is not None and isinstance(given, StringAttr) else None
 
 
 def give(role: str, *ops: Operation) -> None:

@@ -27,7 +27,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
 )
 from cutedialect.dialects.effects import Unit, effects_of, space_of
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.roles.role_plan import is_corrected
 
@@ -90,7 +90,7 @@ def room(
         for op in kernel.body.block.ops
         if isinstance(op, AllocSmemOp)
     )
-    used += sum(op.bytes for op in kernel.walk() if isinstance(op, ClusterSumOp))
+    used += sum(op.bytes for op in ops_of(kernel, ClusterSumOp))
     return target(arch.data).smem_per_cta - reserved - used
 
 
@@ -188,7 +188,7 @@ def registers_of_readers(kernel: KernelOp) -> int:
         and isinstance(op.destination.owner, AllocSmemOp)
         and effects_of(op).unit is not Unit.TMA_LOAD
         and space_of(op.source) == "gmem"
-        for op in kernel.walk()
+        for op in walk(kernel)
     )
     warps = (kernel.threads.value.data + _LOADING_THREADS) // _WARP + copies
     return registers_at_start(warps * (schedule.ctas or 1))

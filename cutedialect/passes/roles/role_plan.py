@@ -31,6 +31,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute_nvgpu import TmaPrefetchOp, TransposeCopyType, WidenCopyType
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, written
+from cutedialect.dialects.walks import ops_of, walk
 
 MAIN = "main"
 """The role of everything in a kernel without others, and of what no other one takes."""
@@ -117,11 +118,9 @@ def corrections(kernel: KernelOp) -> set[Operation]:
     """The ops that touch accumulators in tensor memory which threads update in place, and what is
     computed from what these hold, but for the multiplies.
     """
-    tiles: set[SSAValue] = {
-        op.result for op in kernel.walk() if isinstance(op, AllocTmemOp) and is_corrected(op)
-    }
+    tiles: set[SSAValue] = {op.result for op in ops_of(kernel, AllocTmemOp) if is_corrected(op)}
     found: set[Operation] = set()
-    for op in kernel.body.block.walk() if tiles else ():
+    for op in walk(kernel.body.block) if tiles else ():
         touches = any(space_of(value) is not None and value in tiles for value in op.operands)
         if not touches or effects_of(op).unit is Unit.TCGEN05:
             continue

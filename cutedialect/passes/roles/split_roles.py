@@ -6,31 +6,36 @@ buffers and rings stay in front, shared. Only code without effects is cloned.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Reversible, Sequence
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, MapOp, ShareOp
+from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, ShareOp
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
 from cutedialect.dialects.walks import walk
+from cutedialect.passes.cloning import cloned
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
+from cutedialect.passes.roles.crossing_tiles import ROLE, role_of
 
 _SHARED = (AllocSmemOp, AllocTmemOp, CreateOp, FenceTensorMapsOp)
+_CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)
 
 
 def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Move the program of each role into a `pipeline.role`."""
     block = kernel.body.block
     old = [op for op in block.ops if not isinstance(op, _SHARED)]
+    doers: dict[Operation, set[str]] = {}
+    _note_doers(old, doers)
     made: list[RoleOp] = []
     for role in roles:
+        needs = _Needs(role.name, doers)
+        needs.add(old)
         body = Block()
-        _clone(old, role.name, body, {})
-        sweep(body)
+        _clone(old, role.name, needs.ops, body, {})
         op = RoleOp(
             role.name,
             role.first,
@@ -49,32 +54,84 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
     block.add_ops(made)
 
 
-def _clone(
-    ops: Sequence[Operation], role: str, into: Block, values: dict[SSAValue, SSAValue]
-) -> None:
-    """Copies of the ops that a role keeps."""
+def _note_doers(ops: Iterable[Operation], doers: dict[Operation, set[str]]) -> set[str]:
+    """The roles that do some of the ops, or of those inside of them; loops and branches are noted
+    with theirs.
+    """
+    found: set[str] = set()
     for op in ops:
-        given = op.attributes.get("role")
-        if isinstance(given, StringAttr) and given.data != role:
-            continue
-        if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
-            if _concerns(op, role):
-                into.add_op(_clone_control(op, role, values))
-            continue
-        clone = op.clone(values)
-        if isinstance(op, ShareOp):
-            if role not in (op.makes, *op.takes):
-                clone.erase()
+        given = role_of(op)
+        mine: set[str] = set() if given is None else {given}
+        for region in op.regions:
+            for block in region.blocks:
+                mine |= _note_doers(block.ops, doers)
+        if isinstance(op, _CONTROL):
+            doers[op] = mine
+        found |= mine
+    return found
+
+
+class _Needs:
+    """What a role's program has: its own ops, the loops and branches around them, and the code that
+    gives these their numbers, so that nothing is cloned that nobody uses.
+    """
+
+    def __init__(self, role: str, doers: Mapping[Operation, set[str]]) -> None:
+        self.role = role
+        self.doers = doers
+        self.ops: set[Operation] = set()
+        self.values: set[SSAValue] = set()
+
+    def add(self, ops: Reversible[Operation]) -> None:
+        """Add what is needed of the ops of a block, the last first."""
+        for op in reversed(ops):
+            if role_of(op) not in (None, self.role):
                 continue
-            if role != op.makes:
-                clone.operands = []
-        clone.attributes.pop("role", None)
+            doers = self.doers.get(op)
+            if doers is not None:
+                if self.role not in doers:
+                    continue
+                for region in op.regions:
+                    for block in region.blocks:
+                        self.add(block.ops)
+            if isinstance(op, ShareOp) and self.role not in (op.makes, *op.takes):
+                continue
+            if op.results and self.values.isdisjoint(op.results) and is_pure(op):
+                continue
+            self.ops.add(op)
+            if isinstance(op, ShareOp) and self.role != op.makes:
+                continue
+            inside = walk(op) if op.regions and doers is None else (op,)
+            self.values.update(value for each in inside for value in each.operands)
+
+
+def _clone(
+    ops: Iterable[Operation],
+    role: str,
+    needed: set[Operation],
+    into: Block,
+    values: dict[SSAValue, SSAValue],
+) -> None:
+    """Copies of the ops that a role needs."""
+    for op in ops:
+        if op not in needed:
+            continue
+        if isinstance(op, _CONTROL):
+            into.add_op(_clone_control(op, role, needed, values))
+            continue
+        clone = cloned(op, values)
+        if isinstance(op, ShareOp) and role != op.makes:
+            clone.operands = []
+        clone.attributes.pop(ROLE, None)
         clone.location = op.location
         into.add_op(clone)
 
 
 def _clone_control(
-    op: scf.ForOp | scf.IfOp | scf.WhileOp, role: str, values: dict[SSAValue, SSAValue]
+    op: scf.ForOp | scf.IfOp | scf.WhileOp,
+    role: str,
+    needed: set[Operation],
+    values: dict[SSAValue, SSAValue],
 ) -> Operation:
     """A loop or branch with the role's part of its body."""
     regions: list[Region] = []
@@ -86,7 +143,7 @@ def _clone_control(
         for mine, theirs in zip(body.args, region.block.args, strict=True):
             mine.name_hint = theirs.name_hint
             values[theirs] = mine
-        _clone(list(region.block.ops), role, body, values)
+        _clone(region.block.ops, role, needed, body, values)
         regions.append(Region(body))
     made = type(op).create(
         operands=[values.get(operand, operand) for operand in op.operands],
@@ -98,27 +155,3 @@ def _clone_control(
     values.update(zip(op.results, made.results, strict=True))
     made.location = op.location
     return made
-
-
-def _concerns(op: Operation, role: str) -> bool:
-    """Whether a role does anything inside of an op."""
-    return any(
-        isinstance(given := inner.attributes.get("role"), StringAttr) and given.data == role
-        for inner in walk(op)
-    )
-
-
-def sweep(block: Block) -> None:
-    """Erase scalar code that nothing uses."""
-    for op in reversed(list(block.ops)):
-        for region in op.regions:
-            if not isinstance(op, MapOp):
-                for inner in region.blocks:
-                    sweep(inner)
-        if (
-            op.results
-            and not any(True for result in op.results for _ in result.uses)
-            and is_pure(op)
-        ):
-            op.detach()
-            op.erase()

@@ -29,9 +29,10 @@ from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, FragmentType, Gem
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWaitOp
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.cloning import cloned
+from cutedialect.passes.dead_code import sweep
 from cutedialect.passes.insertion import insert_after, insert_before
-from cutedialect.passes.roles.split_roles import sweep
 from cutedialect.passes.schedule.multiply_chains import TURNS
 from cutedialect.passes.schedule.trips import (
     clear_place,
@@ -50,7 +51,7 @@ _GROUP = 4
 
 def expand_stages(role: RoleOp) -> None:
     """Rewrite the loops of a role whose ops have several stages."""
-    for loop in [op for op in walk(role) if isinstance(op, scf.ForOp) and not op.iter_args]:
+    for loop in [op for op in ops_of(role, scf.ForOp) if not op.iter_args]:
         trip = trip_of(loop, False)
         if any(stage_of(op) for op in trip):
             _check(trip)
@@ -58,8 +59,7 @@ def expand_stages(role: RoleOp) -> None:
         elif _has_order(trip):
             _check(trip)
             _reorder(loop)
-    for op in walk(role):
-        clear_place(op)
+    clear_place(role)
     sweep(role.body.block)
 
 
@@ -229,7 +229,7 @@ class _Expansion:
         return last.result
 
     def _copy(self, op: Operation, into: Block, values: dict[SSAValue, SSAValue]) -> None:
-        copy = op.clone(values)
+        copy = cloned(op, values)
         copy.location = op.location
         into.add_op(copy)
 
@@ -248,7 +248,7 @@ def _issue(op: Operation, trip: Sequence[Operation]) -> Operation:
 
 def take_turns(role: RoleOp) -> None:
     """Let the warpgroups of a role issue the multiplies of a trip one after the other."""
-    loops = [op for op in walk(role) if isinstance(op, scf.ForOp) and TURNS in op.attributes]
+    loops = [op for op in ops_of(role, scf.ForOp) if TURNS in op.attributes]
     for loop in loops:
         loop.attributes.pop(TURNS)
     if len(role.warp_range) // role.teams <= _GROUP:

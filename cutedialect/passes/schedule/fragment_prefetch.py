@@ -21,6 +21,7 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, GemmOp, StageOp, SubviewOp
 from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.passes.cloning import cloned
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.synchronize.ring_buffers import stage_of
 
@@ -115,7 +116,7 @@ def _load(
     for copy in block.copies:
         sub = copy.source.owner
         assert isinstance(sub, SubviewOp)
-        view = sub.clone({sub.source: stages[sub.source].result})  # pyright: ignore[reportArgumentType]
+        view = cloned(sub, {sub.source: stages[sub.source].result})  # pyright: ignore[reportArgumentType]
         build.insert(view)
         again = CopyOp(view.results[0], copy.destination, atom=copy.atom, tv=copy.tv)
         again.attributes.update(copy.attributes)

@@ -45,6 +45,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import is_pure, used_by, written, written_by
 from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.insertion import insert_after
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.schedule.trips import (
@@ -70,7 +71,7 @@ def schedule_chains(kernel: KernelOp, stages: int) -> None:
     other roles fill have so many stages.
     """
     assert kernel.schedule is not None
-    for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
+    for loop in ops_of(kernel, scf.ForOp):
         if loop.iter_args or any(order_of(op) is not None for op in loop.body.block.ops):
             # Who has written places for the ops of a loop keeps them.
             continue

@@ -36,6 +36,8 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
+from cutedialect.dialects.walks import walk
+from cutedialect.passes.cloning import cloned
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.resource_plan import (
@@ -134,7 +136,7 @@ def _filled_loops(kernel: KernelOp) -> list[tuple[scf.ForOp, list[CopyOp]]]:
     made ahead of it.
     """
     found: dict[scf.ForOp, list[CopyOp]] = {}
-    for op in kernel.body.block.walk():
+    for op in walk(kernel.body.block):
         loop = op.parent_op()
         if not isinstance(op, CopyOp) or not isinstance(loop, scf.ForOp):
             continue
@@ -268,7 +270,7 @@ def _produce(
             copy.attributes.update(op.attributes)
             build.insert(copy).location = op.location
             continue
-        clone = op.clone(values)
+        clone = cloned(op, values)
         if isinstance(op, ReadOp):  # nothing is known to be behind the last trip's element
             assert isinstance(clone, ReadOp)
             clone = ReadOp(clone.source, clone.coords, inside)

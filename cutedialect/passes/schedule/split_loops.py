@@ -29,8 +29,10 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import GemmOp, KernelOp
 from cutedialect.dialects.effects import is_pure
+from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.cloning import cloned
+from cutedialect.passes.dead_code import sweep
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.split_roles import sweep
 from cutedialect.passes.scalar_ops import ScalarBuilder
 
 
@@ -46,7 +48,7 @@ class SplitLoopsPass(ModulePass):
                 continue
             if kernel.schedule.data.split_loops != "yes":
                 continue
-            for loop in [each for each in kernel.walk() if isinstance(each, scf.ForOp)]:
+            for loop in ops_of(kernel, scf.ForOp):
                 if not any(isinstance(inner, GemmOp) for inner in loop.body.block.ops):
                     continue
                 found = _branch(loop)
@@ -280,7 +282,7 @@ def _before(
         op = value.owner
         assert isinstance(op, Operation)
         inputs = {each: _before(build, loop, each, made) for each in op.operands}
-        clone = build.insert(op.clone(inputs))
+        clone = build.insert(cloned(op, inputs))
         made.update(zip(op.results, clone.results, strict=True))
     return made[value]
 
@@ -296,7 +298,7 @@ def _insert_part(
         values[theirs] = mine
     for op in loop.body.block.ops:
         if op is not branch:
-            body.add_op(op.clone(values))
+            body.add_op(cloned(op, values))
             continue
         region = op.true_region if is_taken else op.false_region
         if not region.blocks:
@@ -306,7 +308,7 @@ def _insert_part(
                 for result, given in zip(op.results, inner.operands, strict=True):
                     values[result] = values.get(given, given)
             else:
-                body.add_op(inner.clone(values))
+                body.add_op(cloned(inner, values))
     sweep(body)
     part = scf.ForOp(first, last, loop.step, [], body)
     part.location = loop.location

@@ -18,6 +18,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects.cute import GemmOp, KernelOp
 from cutedialect.dialects.effects import Unit, effects_of, written_by
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.role_plan import is_load
 from cutedialect.passes.schedule.trips import order_of, set_place
@@ -28,7 +29,7 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
     """Give the multiplies of a kernel's loops a stage and an order; the rings that loads fill have
     so many stages.
     """
-    for loop in [op for op in kernel.walk() if isinstance(op, scf.ForOp) and not op.iter_args]:
+    for loop in [op for op in ops_of(kernel, scf.ForOp) if not op.iter_args]:
         block = loop.body.block
         gemms = [op for op in block.ops if _is_issued(op)]
         late = _late(block, gemms)
@@ -70,7 +71,7 @@ def _declined(
     stages: int,
 ) -> str:
     """Why the order of the program stays; empty where it does not have to."""
-    if any(_is_issued(op) and op not in gemms for op in loop.walk()):
+    if any(_is_issued(op) and op not in gemms for op in walk(loop)):
         return "others stand in loops or branches of the trip"
     early = [op for op in gemms if op not in late]
     shared = set[SSAValue]().union(*map(_operands, early)) & set[SSAValue]().union(

@@ -46,7 +46,7 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.remarks import remark
@@ -247,7 +247,7 @@ def _insert_ring(
 
 def _writers(filling: Block, number: int) -> list[CopyOp]:
     """The copies of a role that fill an edge."""
-    return [op for op in walk(filling) if isinstance(op, CopyOp) and fills(op, number)]
+    return [op for op in ops_of(filling, CopyOp) if fills(op, number)]
 
 
 def _filled(writers: Sequence[CopyOp], warps: int) -> dict[str, int]:

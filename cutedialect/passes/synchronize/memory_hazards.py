@@ -41,7 +41,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import ALL, Unit, effects_of
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.synchronize.memory_views import (
     are_apart,
@@ -148,7 +148,7 @@ class MemoryHazards:
             if sync.fences:
                 _insert_before(ProxyFenceOp(), op)
             _insert_before(BarrierOp(), op)
-        for op in [each for each in walk(self.block) if isinstance(each, CompleteOp)]:
+        for op in ops_of(self.block, CompleteOp):
             op.detach()
             op.erase()
 
@@ -530,7 +530,7 @@ def _constant_trips(loop: Operation) -> int | None:
 
 def _rings(loop: Operation) -> set[SSAValue]:
     """The rings of which a loop's trips use stages in turn."""
-    return {op.source for op in walk(loop) if isinstance(op, StageOp) and AHEAD in op.attributes}
+    return {op.source for op in ops_of(loop, StageOp) if AHEAD in op.attributes}
 
 
 def _threads(op: Operation) -> Layout | None:

@@ -25,7 +25,7 @@ from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp,
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 from cutedialect.dialects.effects import Unit, effects_of, is_pure, written
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.synchronize.memory_views import root_of, space_of
@@ -72,8 +72,8 @@ def group_multiplies(
     turns in one: each is to be free soon, so its multiplies are a group.
     """
     runs: list[list[GemmOp]] = []
-    for op in walk(part):
-        if isinstance(op, GemmOp) and is_warpgroup_multiply(op):
+    for op in ops_of(part, GemmOp):
+        if is_warpgroup_multiply(op):
             if runs and _follows(runs[-1][-1], op):
                 runs[-1].append(op)
             else:
@@ -95,7 +95,7 @@ def group_multiplies(
         found.trailing.add(wait)
     for block, groups in blocks.items():
         _insert_waits(block, groups, found)
-    for op in [each for each in walk(part) if isinstance(each, CompleteOp)]:
+    for op in ops_of(part, CompleteOp):
         if any(isinstance(tile.type, FragmentType) for tile in op.tiles):
             op.detach()
             op.erase()

@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import RMEM, effects_of
 from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.thread_layouts import GROUP_WARPS, modes_of
 
 _WARP = 32
@@ -37,7 +38,7 @@ def narrow_meetings(around: KernelOp | RoleOp) -> None:
     has_groups = isinstance(around, RoleOp) and (
         len(around.warp_range) // around.teams > GROUP_WARPS
     )
-    for op in list(around.walk()):
+    for op in list(walk(around)):
         if not isinstance(op, AnyOp) or op.local is None:
             continue
         branches = set(_branches(op.result))
@@ -86,4 +87,4 @@ def _branches(value: SSAValue) -> Iterator[scf.IfOp | scf.ForOp]:
 def _inside(branches: set[scf.IfOp | scf.ForOp]) -> Iterator[Operation]:
     for branch in branches:
         for region in branch.regions:
-            yield from region.walk()
+            yield from walk(region)

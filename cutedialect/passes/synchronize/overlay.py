@@ -23,6 +23,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, KernelOp, MemRefType
 from cutedialect.dialects.effects import effects_of
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import room
 from cutedialect.passes.synchronize.memory_views import root_of
@@ -104,7 +105,7 @@ def _lives(kernel: KernelOp) -> dict[AllocSmemOp, Life]:
     """The lives of the buffers that may share storage, in the order in which they begin."""
     accesses: dict[AllocSmemOp, list[Operation]] = {}
     narrow = False
-    for op in kernel.body.block.walk():
+    for op in walk(kernel.body.block):
         narrow |= isinstance(op, BarrierOp) and op.warps is not None
         effects = effects_of(op)
         for value in (*effects.reads, *effects.writes):
@@ -142,7 +143,7 @@ def _begins_anew(alloc: AllocSmemOp, block: Block | None, ops: Sequence[Operatio
     assert first is not None
     if isinstance(first, scf.IfOp | scf.WhileOp):
         return False
-    effects = [effects_of(op) for op in first.walk() if op in ops]
+    effects = [effects_of(op) for op in walk(first) if op in ops]
     return all(
         any(root_of(value) is alloc.result for value in each.writes)
         and not any(root_of(value) is alloc.result for value in each.reads)

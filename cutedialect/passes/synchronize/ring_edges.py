@@ -23,7 +23,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.effects import RMEM, space_of
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.resource_plan import Buffer, tensor_stages
 from cutedialect.passes.roles.role_plan import MAIN, is_corrected
@@ -56,7 +56,7 @@ class Edge:
 def edges_of(kernel: KernelOp) -> list[Edge]:
     """The edges, in program order of their first writer."""
     edges: list[Edge] = []
-    for writer in [op for op in walk(kernel.body.block) if isinstance(op, CopyOp)]:
+    for writer in ops_of(kernel.body.block, CopyOp):
         alloc = writer.destination.owner
         if not isinstance(alloc, Buffer):
             continue
@@ -191,6 +191,8 @@ def fills(op: Operation, number: int) -> bool:
 def numbers_of(op: Operation, name: str = READS) -> tuple[int, ...]:
     """The rings that an op reads, or that what it holds does."""
     given = op.attributes.get(name)
+    if given is None:  # as on most ops
+        return ()
     values = given.get_values() if isinstance(given, DenseArrayBase) else ()
     return tuple(each for each in values if isinstance(each, int))
 

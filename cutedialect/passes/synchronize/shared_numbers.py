@@ -36,6 +36,7 @@ from cutedialect.dialects.pipeline import (
     SendOp,
     StateOp,
 )
+from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.insertion import insert_before
 
@@ -118,7 +119,7 @@ def _share_conditions(kernel: KernelOp) -> None:
     parts = {role.role.data: role for role in _roles(kernel)}
     shares: dict[int, list[tuple[RoleOp, ShareOp]]] = {}
     for role in parts.values():
-        for op in [op for op in role.walk() if isinstance(op, ShareOp)]:
+        for op in ops_of(role, ShareOp):
             shares.setdefault(op.number.value.data, []).append((role, op))
     for number in sorted(shares):
         op = shares[number][0][1]
@@ -144,7 +145,7 @@ def _share_conditions(kernel: KernelOp) -> None:
 def _share_claims(kernel: KernelOp) -> None:
     """Let the first role whose one thread loads claim for the others, which each have the loop."""
     roles = _roles(kernel)
-    claims = [(role, op) for role in roles for op in role.walk() if isinstance(op, ClaimOp)]
+    claims = [(role, op) for role in roles for op in ops_of(role, ClaimOp)]
     if not claims:
         return
     loading = [each for each in claims if each[0].elect is not None]

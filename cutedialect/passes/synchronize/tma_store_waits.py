@@ -23,7 +23,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     TmaStoreWaitOp,
 )
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 
@@ -150,11 +150,7 @@ def _store_steps(block: Block) -> list[_StoreStep]:
 
 def _blocks_of(part: Block) -> list[Block]:
     """The blocks in which tiles are stored by TMA."""
-    found = [
-        op.parent
-        for op in walk(part)
-        if isinstance(op, CopyOp) and isinstance(op.atom, TmaStoreType)
-    ]
+    found = [op.parent for op in ops_of(part, CopyOp) if isinstance(op.atom, TmaStoreType)]
     return list(dict.fromkeys(block for block in found if block is not None))
 
 

@@ -28,6 +28,7 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
 )
 from cutedialect.dialects.cute.views import GUARD
+from cutedialect.dialects.walks import walk
 
 IN_BOUNDS = "in_bounds"
 """On a kernel: its coordinates lie in their tensors, as the program promises."""
@@ -50,7 +51,7 @@ def mark_coordinates(kernel: KernelOp) -> None:
     """Put `guard` on the views of a kernel whose coordinates have to be looked at."""
     if IN_BOUNDS in kernel.attributes:
         return
-    for op in kernel.walk():
+    for op in walk(kernel):
         if isinstance(op, SliceOp) and not is_nonnegative(op.first):
             op.attributes[GUARD] = UnitAttr()
         elif isinstance(op, LocalTileOp | IndexedTileOp):

@@ -38,6 +38,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
 
@@ -62,11 +63,11 @@ def cut_tiles(kernel: KernelOp, of: str) -> None:
     """Cut a mode of the tiles of a kernel without a multiply if they are too large; `of` is the
     pass that says so.
     """
-    index = next((op for op in kernel.walk() if isinstance(op, TileIndexOp)), None)
-    sizes = [prod(each) for op in kernel.walk() for each in _shapes(op)]
+    index = next(iter(ops_of(kernel, TileIndexOp)), None)
+    sizes = [prod(each) for op in walk(kernel) for each in _shapes(op)]
     if index is None or not sizes:
         return
-    reduces = any(isinstance(op, ReduceOp) for op in kernel.walk())
+    reduces = bool(ops_of(kernel, ReduceOp))
     most = _MOST_REDUCED if reduces else _MOST
     for mode, extent in enumerate(index.tile.get_values()):
         least = -(-max(sizes) // most)
@@ -108,7 +109,7 @@ class _Cut:
         """Whether the mode is one that each element keeps to itself: all tiles have it at the
         coordinate of the work item, none has it twice, and nothing reduces it.
         """
-        return all(map(self._allows, self.kernel.body.block.walk()))
+        return all(map(self._allows, walk(self.kernel.body.block)))
 
     def _allows(self, op: Operation) -> bool:
         match op:
@@ -146,7 +147,7 @@ class _Cut:
         self.extents[self.mode] = self.part
         index.properties["tile"] = DenseArrayBase.from_list(i64, self.extents)
         cut = index.results[self.mode]
-        views = [op for op in self.kernel.body.block.walk() if isinstance(op, LocalTileOp)]
+        views = ops_of(self.kernel.body.block, LocalTileOp)
         places = {op: [_kept(op)[d] for d in self._modes(_shape(op))] for op in views}
         build = ScalarBuilder(InsertPoint.after(index), index)
         count = build.constant(self.parts)
@@ -154,7 +155,7 @@ class _Cut:
         inside = build.binary(arith.RemSIOp, cut, count)
         offset = build.binary(arith.MuliOp, inside, build.constant(self.part))
         _give(cut, before, (before.owner, inside.owner))
-        for op in list(self.kernel.body.block.walk()):
+        for op in list(walk(self.kernel.body.block)):
             match op:
                 case LocalTileOp() if places.get(op):
                     self._cut_view(op, places[op][0], cut)

@@ -35,6 +35,8 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.effects import written
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.cloning import cloned
 from cutedialect.passes.tile.streaming import is_streaming
 
 # What takes an instruction or two for each element, and how many such ops are computed again.
@@ -64,17 +66,17 @@ class FusePass(ModulePass):
     name = "cute-fuse"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for copied in [o for o in op.walk() if isinstance(o, MapOp) and _is_copy(o)]:
+        for copied in [o for o in ops_of(op, MapOp) if _is_copy(o)]:
             _forward(copied)
-        for consumer in [o for o in op.walk() if isinstance(o, MapOp)]:
+        for consumer in ops_of(op, MapOp):
             while (producer := _fusible(consumer)) is not None:
                 _fuse(producer, consumer)
-        for kernel in [o for o in op.walk() if isinstance(o, KernelOp)]:
+        for kernel in ops_of(op, KernelOp):
             if is_streaming(kernel):
-                for producer in [o for o in kernel.walk() if isinstance(o, MapOp)]:
+                for producer in ops_of(kernel, MapOp):
                     _repeat(producer)
-        for map_ in [o for o in op.walk() if isinstance(o, MapOp)]:
-            for sum_ in [o for o in map_.walk() if isinstance(o, arith.AddfOp | arith.SubfOp)]:
+        for map_ in ops_of(op, MapOp):
+            for sum_ in ops_of(map_, arith.AddfOp, arith.SubfOp):
                 _contract(sum_)
         _share_views(op)
 
@@ -171,7 +173,7 @@ def _overwritten(producer: MapOp, consumer: Operation) -> bool:
     inputs = set(producer.inputs)
     between = producer.next_op
     while between is not None and between is not consumer:
-        if any(value in inputs for op in between.walk() for value in written(op)):
+        if any(value in inputs for op in walk(between) for value in written(op)):
             return True
         between = between.next_op
     return between is None
@@ -212,7 +214,7 @@ def _inline(op: MapOp, block: Block, args: dict[SSAValue, SSAValue]) -> SSAValue
     for inner in op.body.block.ops:
         if isinstance(inner, YieldOp):
             return values.get(inner.value, inner.value)
-        clone = inner.clone(values)
+        clone = cloned(inner, values)
         clone.location = inner.location
         block.add_op(clone)
     raise AssertionError("a verified map ends with cute.yield")
@@ -250,7 +252,7 @@ def _contract(op: arith.AddfOp | arith.SubfOp) -> None:
 def _share_views(module: ModuleOp) -> None:
     """Replace each view by an equal one that stands before it in its block."""
     known: dict[tuple[object, ...], SSAValue] = {}
-    for op in list(module.walk()):
+    for op in list(walk(module)):
         if not isinstance(op, LocalTileOp | TransposeOp):
             continue
         view = op.results[0]

@@ -39,6 +39,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
 
@@ -53,7 +54,7 @@ def join_tiles(kernel: KernelOp, of: str) -> None:
     """Join work items of a kernel without a multiply if their tiles are too small; `of` is the pass
     that says so.
     """
-    found = [op for op in kernel.walk() if isinstance(op, TileIndexOp)]
+    found = ops_of(kernel, TileIndexOp)
     if len(found) != 1 or not isinstance(found[0].memref.type, MemRefType):
         return
     index = found[0]
@@ -86,8 +87,7 @@ def _largest(kernel: KernelOp) -> int:
     return max(
         (
             prod(value.type.shape) * value.type.bits // 8
-            for op in kernel.walk()
-            if isinstance(op, LoadOp | CopyOp)
+            for op in ops_of(kernel, LoadOp, CopyOp)
             for value in op.operands
             if isinstance(value.type, MemRefType)
             and all(isinstance(each, int) for each in value.type.shape)
@@ -108,7 +108,7 @@ class _Join:
         self.places: dict[SSAValue, int] = {}
         # Views of tensors that may be longer than the work items, and the mode along which.
         self.longer: dict[LocalTileOp, int] = {}
-        self._ops = list(kernel.body.block.walk())
+        self._ops = list(walk(kernel.body.block))
 
     def is_legal(self) -> bool:
         """Whether the mode can be joined; finds `places`."""

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects.cute import KernelOp, LaunchOp, WorkspaceOp
+from cutedialect.dialects.walks import ops_of
 
 _KEPT = ("threads", "smem")
 
@@ -27,7 +28,7 @@ def add_argument(
     module = kernel.parent_op()
     assert isinstance(module, ModuleOp)
     hosts = [op for op in module.ops if isinstance(op, func.FuncOp)]
-    for launch in [op for host in hosts for op in host.walk() if isinstance(op, LaunchOp)]:
+    for launch in [op for host in hosts for op in ops_of(host, LaunchOp)]:
         if launch.kernel.string_value() == kernel.sym_name.data:
             _append(launch, make(launch), name)
     return added
@@ -48,8 +49,8 @@ def is_workspace(kernel: KernelOp, argument: BlockArgument) -> bool:
     return any(
         isinstance(op.args[argument.index].owner, WorkspaceOp)
         for host in hosts
-        for op in host.walk()
-        if isinstance(op, LaunchOp) and op.kernel.string_value() == kernel.sym_name.data
+        for op in ops_of(host, LaunchOp)
+        if op.kernel.string_value() == kernel.sym_name.data
     )
 
 

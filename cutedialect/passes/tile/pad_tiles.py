@@ -39,6 +39,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.dialects.walks import walk
 from cutedialect.layout import Dyn
 
 _LANES = 32
@@ -68,7 +69,7 @@ def pad_tiles(kernel: KernelOp) -> None:
     padded = _padded_extents(kernel)
     if not padded or not _can_pad(kernel, padded):
         return
-    for op in list(kernel.body.block.walk()):
+    for op in list(walk(kernel.body.block)):
         match op:
             case LocalTileOp():
                 _pad_view(op, padded)
@@ -79,7 +80,7 @@ def pad_tiles(kernel: KernelOp) -> None:
             case _:
                 for result in op.results:
                     _pad_fragment(result, padded)
-    for op in list(kernel.body.block.walk()):
+    for op in list(walk(kernel.body.block)):
         if isinstance(op, ReduceOp):
             _hide_from_reduction(op, padded)
         elif isinstance(op, AnyOp):
@@ -129,7 +130,7 @@ def _padded_extents(kernel: KernelOp) -> dict[int, int]:
     """The extents of tiles that lanes do not share, and to what they are padded: the largest tiles
     decide.
     """
-    moved = [type_ for op in kernel.walk() for type_ in _moved(op)]
+    moved = [type_ for op in walk(kernel) for type_ in _moved(op)]
     units: dict[int, int] = {}
     for size in sorted({prod(type_.shape) for type_ in moved}, reverse=True):
         found: dict[int, int] = {}
@@ -143,7 +144,7 @@ def _padded_extents(kernel: KernelOp) -> dict[int, int]:
         units |= found
     # What a tile was padded from is told by its extent, so that no other one may have that.
     taken = {extent for type_ in moved for extent in type_.shape}
-    for op in kernel.walk():
+    for op in walk(kernel):
         for value in (*op.operands, *op.results):
             if isinstance(value.type, FragmentType):
                 taken |= {*value.type.shape}
@@ -190,7 +191,7 @@ def _moved(op: Operation) -> Iterable[MemRefType]:
 
 def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
     """Whether all ops that see the extents in question can have others."""
-    for op in kernel.body.block.walk():
+    for op in walk(kernel.body.block):
         if isinstance(op, LocalTileOp):
             type_ = op.memref.type
             assert isinstance(type_, MemRefType)

@@ -18,6 +18,7 @@ from cutedialect.dialects.cute import (
     indexed_tile,
     shape_of,
 )
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import contiguous_mode, takes_async_copy
 from cutedialect.passes.bind.mma_choice import (
     bind_mma,
@@ -86,7 +87,7 @@ _PREPARING_REGISTERS = {1: (128, 256 - 8), 2: (72, 216), 3: (56, 152)}
 
 def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
     """`given` with warps, stages, roles, raster, scheduler and epilogue filled in."""
-    gemms = [op for op in kernel.walk() if isinstance(op, GemmOp)]
+    gemms = ops_of(kernel, GemmOp)
     # Programs without a multiply stream through rings only where a schedule asks for it.
     asks_for_roles = given.roles is not None or given.epilogue == "tma"
     if given.roles != "uniform" and (gemms or asks_for_roles):
@@ -214,7 +215,7 @@ def _streaming(
     """Loading warps and a computing warpgroup, where every tile can be copied asynchronously."""
     if target(arch).number < _TMA_TARGET:
         return None
-    loads = [op for op in kernel.walk() if isinstance(op, LoadOp)]
+    loads = ops_of(kernel, LoadOp)
     stored = tensor_dependences(kernel)
     again = [op for op in loads if stored.reads_stored(op, op.source)]
     if again:
@@ -246,7 +247,7 @@ def _streaming(
     if not tiles:
         return None
     if any(
-        isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in kernel.walk()
+        isinstance(op, CopyOp) and isinstance(op.source.type, MemRefType) for op in walk(kernel)
     ):
         return None
     # A stage of a vector takes as much as the swizzle repeats in.
@@ -424,7 +425,7 @@ def _has_addend(kernel: KernelOp, acc: FragmentType) -> bool:
         isinstance(op, LoadOp)
         and isinstance(op.result.type, FragmentType)
         and op.result.type.shape == acc.shape
-        for op in kernel.walk()
+        for op in walk(kernel)
     )
 
 

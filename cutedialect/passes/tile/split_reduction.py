@@ -43,7 +43,9 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn, Layout
+from cutedialect.passes.cloning import cloned
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument
 from cutedialect.schedule import Schedule
@@ -106,9 +108,7 @@ def shares_in_cluster(schedule: Schedule) -> bool:
 def reduction_of(kernel: KernelOp) -> Reduction:
     """The reduction that CTAs can share; PassFailedException where there is none."""
     loops = [
-        op
-        for op in kernel.body.block.ops
-        if isinstance(op, scf.ForOp) and any(isinstance(inner, GemmOp) for inner in op.walk())
+        op for op in kernel.body.block.ops if isinstance(op, scf.ForOp) and bool(ops_of(op, GemmOp))
     ]
     if len(loops) != 1:
         raise PassFailedException(
@@ -120,7 +120,7 @@ def reduction_of(kernel: KernelOp) -> Reduction:
     if not (isinstance(step, arith.ConstantOp) and step.value == IntegerAttr(1, i32)):
         raise PassFailedException(loop, "expected a loop of step 1 whose reduction is split")
     found: list[SSAValue] = []
-    for op in loop.walk():
+    for op in walk(loop):
         value = None
         if isinstance(op, GemmOp):
             value = op.acc
@@ -205,7 +205,7 @@ def hoisted(build: ScalarBuilder, value: SSAValue, before: Operation) -> SSAValu
             "expected a reduction that is equally long for all tiles with the scheduler stream",
         )
     operands = [hoisted(build, operand, before) for operand in op.operands]
-    clone = op.clone(dict(zip(op.operands, operands, strict=True)))
+    clone = cloned(op, dict(zip(op.operands, operands, strict=True)))
     return build.insert(clone).results[0]
 
 

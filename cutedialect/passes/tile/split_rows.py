@@ -36,6 +36,7 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.effects import is_pure, space_of
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 
 _ONE_BY_ONE = (
@@ -71,20 +72,16 @@ class _Split:
         self.replaced: list[Operation] = []
 
     def run(self) -> None:
-        self.tiles = {
-            op.acc: 0
-            for op in self.kernel.walk()
-            if isinstance(op, GemmOp) and not op.is_whole_problem
-        }
+        self.tiles = {op.acc: 0 for op in ops_of(self.kernel, GemmOp) if not op.is_whole_problem}
         size = -1
         while size != len(self.tiles):
             size = len(self.tiles)
-            for op in self.kernel.walk():
+            for op in walk(self.kernel):
                 together = _of_rows(op)
                 for rows in together:
                     if any(self.tiles.get(value) == mode for value, mode in rows):
                         self.tiles = dict(rows) | self.tiles
-        for op in self.kernel.walk():
+        for op in walk(self.kernel):
             self._check(op)
         self._split_block(self.kernel.body.block)
         for op in reversed(self.replaced):
@@ -165,7 +162,7 @@ class _Split:
             assert isinstance(rows, int)
             body = op.body.clone()
             shift_coordinates(body.block, mode, instance * (rows // self.instances))
-            for inner in body.walk():
+            for inner in walk(body):
                 for index, operand in enumerate(inner.operands):
                     inner.operands[index] = values.get(operand, operand)
             type_ = self._type(op.result)

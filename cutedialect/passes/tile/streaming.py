@@ -33,6 +33,7 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     TransposeOp,
 )
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import MemoryVectors, contiguous_mode
 from cutedialect.passes.tile.pad_tiles import vector_elements
 
@@ -93,7 +94,7 @@ class Residence:
 
 def is_streaming(kernel: KernelOp) -> bool:
     """Whether a kernel has no multiply of matrices."""
-    return not any(isinstance(op, GemmOp) for op in kernel.walk())
+    return not ops_of(kernel, GemmOp)
 
 
 def is_common(view: SSAValue) -> bool:
@@ -114,7 +115,7 @@ def residence_of(kernel: KernelOp, arch: str) -> Residence:
 
 def traffic_of(kernel: KernelOp) -> Traffic | None:
     """What a kernel moves; None where it moves no tile."""
-    moved = [type_ for op in kernel.walk() for type_ in _moved(op)]
+    moved = [type_ for op in walk(kernel) for type_ in _moved(op)]
     if not moved:
         return None
     largest = max(moved, key=lambda type_: prod(type_.shape))
@@ -134,8 +135,8 @@ def traffic_of(kernel: KernelOp) -> Traffic | None:
         _block(kernel, size),
         sum(
             op.result.type.bits / 32  # pyright: ignore
-            for op in kernel.walk()
-            if isinstance(op, LoadOp) and _size(op.result) == size and is_common(op.source)
+            for op in ops_of(kernel, LoadOp)
+            if _size(op.result) == size and is_common(op.source)
         ),
         min(vector_elements(type_, mode, widest) for type_ in whole),
     )
@@ -245,7 +246,7 @@ def _moved(op: Operation) -> Iterator[MemRefType]:
 def _blocks(kernel: KernelOp) -> Iterator[Block]:
     """The kernel's block, and those of its loops and branches."""
     yield kernel.body.block
-    for op in kernel.walk():
+    for op in walk(kernel):
         if isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
             for region in op.regions:
                 yield from region.blocks
@@ -275,7 +276,7 @@ def _live(block: Block, size: int) -> float:
     order = {op: at for at, op in enumerate(block.ops)}
     last: dict[SSAValue, Operation] = {}
     for op in block.ops:
-        for inner in op.walk():
+        for inner in walk(op):
             for value in inner.operands:
                 last[value] = op
     reduces = bool(_reductions(block, size))
@@ -306,7 +307,7 @@ def _live(block: Block, size: int) -> float:
 
 def _block(kernel: KernelOp, size: int) -> int:
     """Elements of a thread's block of a tile that is contiguous along either mode somewhere."""
-    ops = list(kernel.body.block.walk())
+    ops = list(walk(kernel.body.block))
     vectors = MemoryVectors(ops)
     for op in ops:
         if isinstance(op, LoadOp) and _size(op.result) == size:

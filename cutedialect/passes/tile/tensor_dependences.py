@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import KernelOp
 from cutedialect.dialects.effects import effects_of
+from cutedialect.dialects.walks import walk
 from cutedialect.passes.synchronize.memory_views import are_apart, root_of, space_of
 from cutedialect.passes.tile.work_loops import is_work_loop
 
@@ -42,7 +43,7 @@ def tensor_dependences(kernel: KernelOp) -> TensorDependences:
     """The dependences of a kernel's loads on its own stores."""
     reads: list[_Use] = []
     writes: dict[SSAValue, list[_Use]] = {}
-    for place, op in enumerate(kernel.body.block.walk()):
+    for place, op in enumerate(walk(kernel.body.block)):
         effects = effects_of(op)
         for tile in effects.writes:
             if space_of(tile) == "gmem":

@@ -49,6 +49,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
     shape_of,
 )
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.coordinate_bounds import mark_coordinates
@@ -197,7 +198,7 @@ def _check_tile(kernel: KernelOp, given: Schedule) -> None:
     """A schedule's tile is that of the program, which has it in its ops: (M, N) or (M, N, K) of its
     first multiply.
     """
-    gemm = next((op for op in kernel.walk() if isinstance(op, GemmOp)), None)
+    gemm = next(iter(ops_of(kernel, GemmOp)), None)
     if gemm is None or given.tile is None:
         return
     written = *shape_of(gemm.acc.type), shape_of(gemm.a.type)[1]
@@ -253,7 +254,7 @@ def _fill_in_launches(
     """Give launches without a grid theirs, and record which of the host's arguments the kernel
     stores to.
     """
-    for launch in [op for op in host.walk() if isinstance(op, LaunchOp)]:
+    for launch in ops_of(host, LaunchOp):
         if launch.kernel.string_value() != kernel.sym_name.data or launch.grid:
             continue
         build = ScalarBuilder(InsertPoint.before(launch), launch)
@@ -278,7 +279,7 @@ def _fill_in_launches(
 def _written(kernel: KernelOp) -> list[int]:
     """Positions of the arguments that the kernel may store to."""
     roots: set[SSAValue] = set()
-    for op in kernel.body.block.walk():
+    for op in walk(kernel.body.block):
         if isinstance(op, CopyOp | AtomicOp):
             value = op.destination
             while isinstance(view := value.owner, _VIEWS):

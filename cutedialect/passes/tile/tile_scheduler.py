@@ -32,6 +32,7 @@ from cutedialect.dialects.cute import (
     TileOffsetsOp,
     TileSharesOp,
 )
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
@@ -65,7 +66,7 @@ def count_blocks(
 
 def tile_index_of(kernel: KernelOp) -> TileIndexOp | None:
     """The `cute.tile_index` of a kernel, None where there is none."""
-    found = [op for op in kernel.walk() if isinstance(op, TileIndexOp)]
+    found = ops_of(kernel, TileIndexOp)
     if len(found) > 1:
         raise PassFailedException(
             found[1], f"expected one cute.tile_index in @{kernel.sym_name.data}, got {len(found)}"
