@@ -72,3 +72,60 @@ def test_a_denied_request_names_no_cta() -> None:
     with pytest.raises(EmulatorError, match="was not granted") as error:
         launch(text(1, query), "k", (6, 4), 1, [np.zeros(24, np.uint32)])
     assert error.value.code == "CD-I4"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("fence.proxy.async.shared::cta;", "", "CD-A3"),
+        ("@%p3 bra WORK;", "@!%p3 mov.u32 %r0, %r2;\nbra WORK;", "CD-H5"),
+        ("@!%p2 bra WAIT;", "", "CD-"),
+    ],
+)
+def test_what_orders_requests_is_needed(old: str, new: str, code: str) -> None:
+    changed = text(2).replace(old, new)
+    assert changed != text(2)
+    with pytest.raises(EmulatorError) as error:
+        launch(changed, "k", (6, 4), 1, [np.zeros(24, np.uint32)], cluster=2)
+    assert error.value.code.startswith(code)
+
+
+def test_who_reads_what_was_copied_has_waited_for_it() -> None:
+    """The copy has long landed when the second warp reads, but nothing tells it so."""
+    program = """.version 8.7
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 out)
+{{
+.reg .pred %p<6>; .reg .b32 %r<32>; .reg .b64 %rd<8>;
+.shared .align 16 .b8 data[16]; .shared .align 8 .b64 bar;
+ld.param.u64 %rd0, [out];
+mov.u32 %r0, %tid.x;
+setp.ne.u32 %p0, %r0, 0;
+@!%p0 mbarrier.init.shared.b64 [bar], 1;
+@!%p0 fence.proxy.async;
+bar.sync 0;
+@!%p0 mbarrier.arrive.expect_tx.shared.b64 _, [bar], 16;
+@!%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%rd0], 16, [bar];
+setp.ge.u32 %p2, %r0, 32;
+@%p2 bra SECOND;
+FIRST: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra FIRST;
+{tell}
+bra END;
+SECOND:
+{hear}
+mov.u32 %r2, 0;
+LATER: add.u32 %r2, %r2, 1; setp.lt.u32 %p3, %r2, 400; @%p3 bra LATER;
+ld.shared.u32 %r1, [data];
+END:
+ret;
+}}
+"""
+    out = np.zeros(4, np.uint32)
+    wait = "WAIT: mbarrier.try_wait.parity.shared.b64 %p1, [bar], 0; @!%p1 bra WAIT;"
+    meet = "bar.sync 1, 64;"
+    for tell, hear in ((meet, meet), ("", wait)):
+        launch(program.format(tell=tell, hear=hear), "k", 1, 64, [out], seed=1)
+    with pytest.raises(EmulatorError, match="which a bulk copy wrote at PTX line 15") as error:
+        launch(program.format(tell="", hear=""), "k", 1, 64, [out], seed=1)
+    assert error.value.code == "CD-I5"

@@ -111,6 +111,8 @@ class Machine:
         self.mbarriers = MBarriers(self)
         self.transfers = Transfers(self, seed)
         self.clusters = Clusters(self)
+        # First CTAs of clusters that know that no launch is left to cancel.
+        self.denied: set[int] = set()
         self.pool = RegisterPool(self)
         self.special = SpecialValues(self)
         self.barriers = Barriers(self)

@@ -15,6 +15,7 @@ import numpy as np
 from .barriers import compact
 from .errors import EmulatorError
 from .lanes import Array, Lanes
+from .ordering import split
 from .shared import BARRIER, UNSET
 
 if TYPE_CHECKING:
@@ -268,6 +269,12 @@ class MBarriers:
         self._check_tx(slots)
         self._machine.progress = True
         self.test(np.unique(slots))
+
+    def know(self, slot: int, stamp: int) -> None:
+        """Bytes of a copy that was issued at ``stamp`` are about to count."""
+        if self._gathered.shape[1]:
+            column, time = split(stamp)
+            self._gathered[slot, column] = max(int(self._gathered[slot, column]), time)
 
     def _check_tx(self, slots: Array) -> None:
         if int(np.abs(self.tx[slots]).max()) > MAX_COUNT:

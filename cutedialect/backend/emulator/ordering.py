@@ -27,9 +27,19 @@ _HEADS = (
 )  # fmt: skip
 
 
+# What lands in shared memory by itself, and counts at an mbarrier.
+_COPIES = ("cp.async.bulk", "clusterlaunchcontrol.try_cancel")
+_COPY_COLUMNS = 32
+
+
 def concerns(opcode: str) -> bool:
     """Does an instruction make clocks necessary?"""
     return opcode.startswith(_HEADS)
+
+
+def split(stamp: int) -> tuple[int, int]:
+    """(column, time) of a stamp."""
+    return stamp & int(_COLUMN), stamp >> _SHIFT
 
 
 class Ordering:
@@ -52,6 +62,13 @@ class Ordering:
         self.per_cluster = machine.warps * cluster[0] * cluster[1] * cluster[2]
         tensor = any(ins.opcode.startswith("tcgen05") for ins in machine.module.code)
         self.columns = self.per_cluster * (2 if tensor else 1)
+        # Further columns count bulk copies by the mbarrier that learns of them, some mbarriers in
+        # one: no signal of the warp that issues a copy tells that it has landed.
+        copies = any(ins.opcode.startswith(_COPIES) for ins in machine.module.code)
+        fits = self.columns + _COPY_COLUMNS <= 1 << _SHIFT
+        self._copies = self.columns if copies and fits else None
+        if self._copies is not None:
+            self.columns += _COPY_COLUMNS
         warps = machine.ctas * machine.warps
         self.state = np.zeros((warps, (4 if tensor else 3) * self.columns), np.int32)
         self.known = self.state[:, : self.columns]
@@ -60,6 +77,7 @@ class Ordering:
         every = np.arange(warps)
         self.column = every % self.per_cluster
         self.known[every, self.column] = 2
+        self._issued = [0] * _COPY_COLUMNS
         self.published[every, self.column] = 1
         self.stamp: Array = ((2 << _SHIFT) | self.column).astype(np.uint32)
         # What flags in memory (atomics, volatile loads) pass on, by cluster.
@@ -76,6 +94,14 @@ class Ordering:
         """Later writes of ``warps`` (distinct) are told from those before."""
         self.known[warps, self.column[warps]] += 1
         self.stamp[warps] += np.uint32(1 << _SHIFT)
+
+    def issue(self, slot: int) -> int:
+        """The stamp of a bulk copy of which an mbarrier will learn; 0 where nothing counts them."""
+        if self._copies is None:
+            return 0
+        column = slot % _COPY_COLUMNS
+        self._issued[column] += 1
+        return self._issued[column] << _SHIFT | self._copies + column
 
     def release(self, warps: Array) -> Array:
         """A copy of what ``warps`` pass on, as rows of ``state``."""
@@ -195,6 +221,8 @@ class Ordering:
 
     def describe(self, warp: int, column: int) -> str:
         """Names the warp of a column, as seen from the cluster of ``warp``."""
+        if self._copies is not None and column >= self._copies:
+            return "a bulk copy"
         machine = self._machine
         own, of_tensor = column % self.per_cluster, column >= self.per_cluster
         which = warp // self.per_cluster * self.per_cluster + own

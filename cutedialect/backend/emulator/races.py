@@ -6,6 +6,10 @@ Every granule of shared and global memory keeps who wrote it last and two of tho
 it since, as stamps of their warps' clocks. A reader has to know of the write, a writer of the write
 and of the readers. Accesses of different clusters are not compared, atomics and flags not with each
 other; two warps may write the same value.
+
+What a bulk copy has brought to shared memory is known to who has seen its mbarrier's phase: others
+may not read it with ordinary loads. And what they have read of a response to `try_cancel` they have
+to fence before the next one, which comes through the async proxy (PTX ISA 9.7.13.17.1).
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import numpy as np
 from .errors import EmulatorError
 from .lanes import Array, Lanes, where
 from .memory import Allocation
+from .ordering import split
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -64,6 +69,8 @@ class _Cells:
     def __init__(self, count: int) -> None:
         self.writer = np.zeros(count, np.uint64)
         self.readers = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+        # The bulk copy that wrote last, if no thread has written since.
+        self.landed = np.zeros(count, np.uint64)
 
 
 class Races:
@@ -71,6 +78,8 @@ class Races:
         self._machine = machine
         self._ordering = ordering
         opcodes = {ins.opcode for ins in machine.module.code}
+        # By chunk of 16 bytes that a response has come to: who has read it, by column.
+        self._responses: dict[int, dict[int, tuple[int, int]]] = {}
         self._shared_granule = granule(opcodes, "shared")
         self._global_granule = granule(opcodes, "global")
         count = len(machine.shared.data) // self._shared_granule
@@ -86,7 +95,10 @@ class Races:
         """Each of `warps` reads `width` bytes at its offset."""
         if self._shared is not None:
             places = _granules(at, width, self._shared_granule)
+            self._demand_landing(self._shared, ins, warps, places)
             self._read(self._shared, ins, warps, places, None)
+        if self._responses:
+            self._note_responses(ins.line, warps, at)
 
     def write_shared(
         self,
@@ -113,12 +125,49 @@ class Races:
             warps = np.full(len(chunks), warp)
             self._demand(self._shared, ins, warps, places, None, False, None)
 
-    def forget(self, chunks: Array) -> None:
-        """A bulk copy has replaced the chunks: whoever waits for it knows of it."""
+    def land(self, ins: Instruction, warp: int, stamp: int, chunks: Array) -> None:
+        """A bulk copy of a warp has replaced the chunks: whoever waits for it knows its stamp."""
         if self._shared is not None:
             places = _granules(chunks * 16, 16, self._shared_granule)
             for entries in (self._shared.writer, *self._shared.readers):
                 entries[places] = 0
+            line = np.uint64(min(ins.line, int(_LINES))) << _LINE
+            self._shared.landed[places] = (
+                (self._cluster[warp] << _CLUSTER) | np.uint64(stamp) | line
+            )
+
+    def request(self, ins: Instruction, warp: int, chunks: Array) -> None:
+        """A thread of a warp asks for responses to come to chunks, each of which may hold one that
+        others have read.
+        """
+        for chunk in chunks.tolist():
+            for column, (time, line) in self._responses.setdefault(chunk, {}).items():
+                if self._ordering.fenced[warp, column] < time:
+                    reader = self._ordering.describe(warp, column)
+                    raise EmulatorError(
+                        f"a response to try_cancel may come before {reader} has read the last "
+                        f"one there (PTX line {line}): expected fence.proxy.async behind the "
+                        "read, then an arrival that the one who asks waits for",
+                        code="CD-A3",
+                        ptx_line=ins.line,
+                    )
+            self._responses[chunk] = {}
+
+    def _note_responses(self, line: int, warps: Array, at: Array) -> None:
+        for chunk in np.unique(at // 16).tolist():
+            readers = self._responses.get(chunk)
+            if readers is not None:
+                for warp in np.unique(warps[at // 16 == chunk]).tolist():
+                    column, time = split(int(self._ordering.stamp[warp]))
+                    readers[column] = time, line
+
+    def _demand_landing(self, cells: _Cells, ins: Instruction, warps: Array, places: Array) -> None:
+        """Whoever reads what a bulk copy brought has waited for it."""
+        landed = cells.landed[places]
+        if landed.any():
+            bad = self._unordered(warps, landed)
+            if bad.any():
+                self._refuse(ins, "reads", warps, places, landed, bad, "wrote", None)
 
     def begin_copy(self, ins: Instruction, warps: Array, at: Array, width: int) -> None:
         """Each of `warps` begins a `cp.async` to its offset."""
@@ -131,6 +180,7 @@ class Races:
         if self._shared is not None:
             places = _granules(at, width, self._shared_granule)
             self._shared.writer[places] = self._entries(line, warps, False, places)
+            self._shared.landed[places] = 0
             for readers in self._shared.readers:
                 readers[places] = 0
 
@@ -284,6 +334,7 @@ class Races:
         self._demand(cells, ins, warps, places, allocation, atomic, equal)
         mine = self._entries(ins.line, warps, atomic, places)
         cells.writer[places] = mine
+        cells.landed[places] = 0
         for readers in cells.readers:
             readers[places] = 0
         if atomic:

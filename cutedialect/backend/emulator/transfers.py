@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Load:
     """A copy into shared memory (or another event that an mbarrier counts). ``chunks`` are numbers
     of 16 destination bytes, ``cta`` the row that holds them and the barrier, ``source`` chunks that
-    it reads until it completes."""
+    it reads until it completes. ``stamp`` counts it among those of its barrier: who has seen the
+    phase that its bytes complete knows of it."""
 
     ins: Instruction
     lane: int
@@ -36,6 +37,7 @@ class Load:
     chunks: Array
     finish: Callable[[], Array]
     source: Array = None
+    stamp: int = 0
 
 
 @dataclass(eq=False)
@@ -71,6 +73,9 @@ class Transfers:
         if self._machine.races is not None and len(load.chunks):
             self._machine.races.overwrite(load.ins, load.lane >> 5, load.chunks)
         shared.words(CHUNK)[1][load.chunks] = np.uint32(LOADING * 0x01010101)
+        ordering = self._machine.ordering
+        if ordering is not None and len(load.chunks):
+            load.stamp = ordering.issue(load.slot)
         self._loads.append(load)
 
     def event(self, load: Load) -> None:
@@ -91,6 +96,9 @@ class Transfers:
             counted = [load for load in loads if load.size]
             if counted:
                 load = counted[0]
+                for each in counted:
+                    if each.stamp:
+                        self._machine.mbarriers.know(each.slot, each.stamp)
                 self._machine.mbarriers.deliver(
                     np.array([load.slot for load in counted]),
                     np.array([load.size for load in counted]),
@@ -109,7 +117,7 @@ class Transfers:
             shadow[load.chunks] = 0
             machine.unstamp(load.chunks)
             if machine.races is not None:
-                machine.races.forget(load.chunks)
+                machine.races.land(load.ins, load.lane >> 5, load.stamp, load.chunks)
         if load.source is not None:
             machine.shared.end_read(load.source)
 

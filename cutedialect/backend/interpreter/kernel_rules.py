@@ -227,5 +227,16 @@ def _claim(op: cute.ClaimOp) -> Step:
     return step
 
 
+@rule(cute.CancelLaunchOp)
+def _cancel_launch(op: cute.CancelLaunchOp) -> Step:
+    total, result = op.total, op.result
+
+    def step(cta: Cta) -> None:
+        # Every CTA has begun, and none takes over another one's work.
+        cta.values[result] = cta.values[total]
+
+    return step
+
+
 # Where another CTA may go on.
 MEETINGS = (cute.LastArrivalOp, cute.ClusterSumOp, cute.ClaimOp)

@@ -1,4 +1,4 @@
-"""Lines of barriers, fences, asynchronous copies, `wgmma`, `tcgen05` and clusters."""
+"""Lines of barriers, fences, asynchronous copies, `wgmma`, `tcgen05`, clusters and launches."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from cutedialect.dialects.ptx import (
     MbarrierInvalOp,
     MbarrierWaitOp,
     PrefetchTensorMapOp,
+    QueryCancelOp,
     RegsType,
     SetMaxRegsOp,
     StAsyncOp,
@@ -50,6 +51,7 @@ from cutedialect.dialects.ptx import (
     TmemStOp,
     TmemWaitLdOp,
     TmemWaitStOp,
+    TryCancelOp,
     WgmmaCommitOp,
     WgmmaFenceOp,
     WgmmaOp,
@@ -144,6 +146,29 @@ def _elect(body: Body, op: ElectOp) -> None:
 def _mapa(body: Body, op: MapaOp) -> None:
     addr, rank = body.register(op.addr), body.values[op.rank]
     body.lines.append(f"\tmapa.shared::cluster.u32 {body.define(op.res)}, {addr}, {rank};")
+
+
+def _try_cancel(body: Body, op: TryCancelOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    barrier = address(body.register(op.barrier), op.barrier_offset.value.data)
+    everywhere = "" if op.everywhere is None else ".multicast::cluster::all"
+    body.lines.append(
+        "\tclusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes"
+        f"{everywhere}.b128 {at}, {barrier};"
+    )
+
+
+def _query_cancel(body: Body, op: QueryCancelOp) -> None:
+    at = address(body.register(op.addr), op.offset.value.data)
+    response, canceled = body.names.fresh("b128"), body.names.fresh("pred")
+    first, otherwise = body.define(op.res), body.values[op.otherwise]
+    query = "clusterlaunchcontrol.query_cancel"
+    body.lines += [
+        f"\tld.shared.b128 {response}, {at};",
+        f"\t{query}.is_canceled.pred.b128 {canceled}, {response};",
+        f"\tmov.b32 {first}, {otherwise};",
+        f"\t@{canceled} {query}.get_first_ctaid::x.b32.b128 {first}, {response};",
+    ]
 
 
 def _st_async(body: Body, op: StAsyncOp) -> None:
@@ -388,6 +413,8 @@ ASYNC_LINES: dict[type[Operation], Callable[[Body, Any], None]] = {
     CpAsyncMbarrierArriveOp: _cp_async_mbarrier_arrive,
     ElectOp: _elect,
     MapaOp: _mapa,
+    TryCancelOp: _try_cancel,
+    QueryCancelOp: _query_cancel,
     StAsyncOp: _st_async,
     ClusterArriveOp: _cluster_barrier,
     ClusterWaitOp: _cluster_barrier,

@@ -14,7 +14,7 @@ from xdsl.ir import Dialect
 from cutedialect.dialects.effects import declared
 
 from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
-from .cooperation import ClaimOp, ClusterSumOp, LastArrivalOp
+from .cooperation import CancelLaunchOp, ClaimOp, ClusterSumOp, LastArrivalOp
 from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
@@ -108,6 +108,7 @@ Cute = Dialect(
             LastArrivalOp,
             ClusterSumOp,
             ClaimOp,
+            CancelLaunchOp,
             WorkspaceOp,
             BarrierOp,
         ]
@@ -135,6 +136,7 @@ __all__ = [
     "AtomicOp",
     "BarrierOp",
     "BlockIdxOp",
+    "CancelLaunchOp",
     "ClaimOp",
     "ClusterSumOp",
     "ComposedLayoutAttr",

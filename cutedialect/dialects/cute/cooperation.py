@@ -146,3 +146,32 @@ class ClaimOp(IRDLOperation):
         assert isinstance(type_, MemRefType)
         fits = type_.element == i32 and type_.space == "gmem" and type_.rank == 1
         check(fits, f"expected a counter of i32 in gmem, got {type_}")
+
+
+@irdl_op_definition
+class CancelLaunchOp(IRDLOperation):
+    """The next work item of a CTA: that of a CTA of the grid which has not begun, and whose launch
+    is canceled; `total` where all have begun, after which a CTA asks no more. Of a cluster all CTAs
+    come here equally often and get the same number, counted in clusters (PTX ISA 9.7.13.17).
+
+    The grid has a CTA (cluster) for each of the `total` items, so that those which begin before
+    another one cancels them do their own.
+
+    Example:
+
+        cute.kernel @k(%n: i32) {
+          %next = cute.cancel_launch of %n
+        }
+    """
+
+    name = "cute.cancel_launch"
+    total = operand_def(i32)
+    result = result_def(i32)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "`of` $total attr-dict"
+
+    def __init__(self, total: SSAValue) -> None:
+        super().__init__(operands=[total], result_types=[i32])
+
+    def effects(self) -> Effects:
+        return Effects(orders=True, by_every_role=True)

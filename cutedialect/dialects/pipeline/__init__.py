@@ -12,7 +12,7 @@ from xdsl.ir import Dialect
 
 from cutedialect.dialects.effects import declared
 
-from .messages import ReceiveOp, SendOp
+from .messages import RESPONSE_WORDS, ReceiveOp, RequestOp, ResponseOp, SendOp
 from .rings import (
     AdvanceOp,
     BarrierOp,
@@ -53,12 +53,15 @@ Pipeline = Dialect(
             TurnPassOp,
             SendOp,
             ReceiveOp,
+            RequestOp,
+            ResponseOp,
         ]
     ),
     [RingType, StateType, BarrierType],
 )
 
 __all__ = [
+    "RESPONSE_WORDS",
     "AdvanceOp",
     "BarrierOp",
     "BarrierType",
@@ -72,6 +75,8 @@ __all__ = [
     "ProducerAcquireOp",
     "ProducerCommitOp",
     "ReceiveOp",
+    "RequestOp",
+    "ResponseOp",
     "RingType",
     "RoleOp",
     "SendOp",

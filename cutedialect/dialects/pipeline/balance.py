@@ -15,6 +15,7 @@ from cutedialect.dialects.cute import CopyOp, KernelOp, MemRefType
 from cutedialect.dialects.cute_nvgpu import SimtAsyncCopyType, TmaLoadType
 from cutedialect.dialects.walks import ops_of
 
+from .messages import RequestOp
 from .rings import BarrierOp, CreateOp, is_whole
 from .roles import RoleOp, role_of
 from .turns import TurnWaitOp
@@ -26,6 +27,8 @@ from .verbs import (
 )
 
 _LANES = 32
+# Bytes of the response to a request for a launch (PTX ISA 9.7.13.17.1).
+_RESPONSE = 16
 
 
 def verify_ring(create: CreateOp) -> None:
@@ -48,7 +51,7 @@ def verify_ring(create: CreateOp) -> None:
         raise VerifyException(f"expected a cluster of CTA pairs, got {cluster} CTAs")
     _verify_peers(create, cluster)
     _verify_producers(create)
-    _verify_consumers(create)
+    _verify_consumers(create, cluster)
     _verify_rounds(create)
 
 
@@ -89,7 +92,7 @@ def _compare(what: str, meaning: str, got: int, counts: dict[str, int], ctas: in
         raise VerifyException(f"expected {expected} {what} ({meaning}: {shown}{shared}), got {got}")
 
 
-def _verify_consumers(create: CreateOp) -> None:
+def _verify_consumers(create: CreateOp, cluster: int) -> None:
     got = create.consumers.value.data
     ctas = 1 + sum(extent - 1 for extent, _ in create.peer_groups)
     releases = _verbs(create, ConsumerReleaseOp)
@@ -106,6 +109,9 @@ def _verify_consumers(create: CreateOp) -> None:
                 f"expected whole warps to release the stages of other CTAs, got one thread of role "
                 f"'{role.role.data}'"
             )
+    if create.is_led:
+        # All CTAs release to the first one; a role of pairs is there in every other.
+        counts = {r: n * cluster // (1 if r.pair is None else 2) for r, n in counts.items()}
     names = {f"'{role.role.data}'": count for role, count in counts.items()}
     if create.is_paired and "tcgen05" in create.kinds:
         ctas = 2
@@ -183,11 +189,13 @@ def _verify_rounds(create: CreateOp) -> None:
         counted.update(signaling)
         ctas = 2 if create.is_paired else 1
         expected = ctas * sum(_tile_bytes(copy) for copy in signaling)
+        requests = sum(_asks(op, create) for op in _round(acquire, create))
+        expected += _RESPONSE * requests
         got = 0 if create.bytes is None else create.bytes.value.data
         if expected != got:
             raise VerifyException(
                 f"expected {expected} bytes for each stage, as {len(signaling)} copies by TMA "
-                f"bring, got {got}"
+                f"{f'and {requests} requests ' if requests else ''}bring, got {got}"
             )
     if any(copy not in counted for copy in _copies(create)):
         raise VerifyException(
@@ -198,12 +206,23 @@ def _verify_rounds(create: CreateOp) -> None:
 
 def _copies_after(acquire: Operation, create: CreateOp) -> list[CopyOp]:
     """The copies between an acquire and its commit."""
-    found: list[CopyOp] = []
+    around = _round(acquire, create)
+    return [each for op in around for each in ops_of(op, CopyOp) if is_whole(each)]
+
+
+def _round(acquire: Operation, create: CreateOp) -> list[Operation]:
+    """The ops between an acquire and its commit."""
+    found: list[Operation] = []
     op = acquire.next_op
     while op is not None and not (isinstance(op, ProducerCommitOp) and op.ring is create.ring):
-        found += [each for each in ops_of(op, CopyOp) if is_whole(each)]
+        found.append(op)
         op = op.next_op
     return found
+
+
+def _asks(op: Operation, create: CreateOp) -> bool:
+    """Whether an op lets a response come to a stage."""
+    return isinstance(op, RequestOp) and _signals(op.barrier, create)
 
 
 def _signals(barrier: SSAValue | None, create: CreateOp) -> bool:

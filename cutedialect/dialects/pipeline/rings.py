@@ -92,7 +92,8 @@ class CreateOp(IRDLOperation):
     is one of two CTAs (ranks 2i and 2i + 1) whose multiplies the even one issues: operands of both
     signal the full barrier of the even one, which expects the bytes of both, and a commit releases
     them in both; a commit fills an accumulator in the even one, whose readers pass it on, and the
-    readers of both release it there.
+    readers of both release it there. A ring that is `led` has its stages filled in all CTAs of the
+    cluster by the first one, to which readers release them; each CTA expects its own bytes.
 
     Example:
 
@@ -111,6 +112,7 @@ class CreateOp(IRDLOperation):
     bytes = opt_prop_def(IntegerAttr)
     peers = opt_prop_def(DenseArrayBase)
     pair = opt_prop_def(UnitAttr)
+    led = opt_prop_def(UnitAttr)
     ring = result_def(RingType)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict `:` type($ring)"
@@ -124,6 +126,7 @@ class CreateOp(IRDLOperation):
         bytes: int | None = None,
         peers: tuple[tuple[int, int], ...] = (),
         pair: bool = False,
+        led: bool = False,
     ) -> None:
         def number(value: int | None) -> IntegerAttr | None:
             return None if value is None else IntegerAttr(value, i32)
@@ -137,6 +140,7 @@ class CreateOp(IRDLOperation):
                 "bytes": number(bytes),
                 "peers": DenseArrayBase.from_list(i64, flat) if flat else None,
                 "pair": UnitAttr() if pair else None,
+                "led": UnitAttr() if led else None,
             },
             result_types=[RingType(stages)],
         )
@@ -145,6 +149,11 @@ class CreateOp(IRDLOperation):
     def is_paired(self) -> bool:
         """Whether two CTAs share the barriers of its stages."""
         return self.pair is not None
+
+    @property
+    def is_led(self) -> bool:
+        """Whether the first CTA of the cluster fills its stages in all of them."""
+        return self.led is not None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -185,6 +194,8 @@ class CreateOp(IRDLOperation):
             raise VerifyException(
                 f"expected kind tma or tcgen05 of a ring of a CTA pair, got {self.kind.data}"
             )
+        if self.is_led and (self.kind.data != "tma" or self.is_paired or self.peers is not None):
+            raise VerifyException("expected kind tma, no pair and no peers of a ring that is led")
         if self.peers is not None and len(self.peers.get_values()) % 2:
             raise VerifyException(
                 f"expected peers in pairs of CTAs and their distance, got "

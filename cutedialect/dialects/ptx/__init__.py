@@ -3,7 +3,8 @@
 `registers.py` has the types, `scalar.py` the scalar families, `arrays.py` register arrays and
 unrolled code on them, `memory.py` and `scalar_memory.py` loads and stores, `mma.py`, `wgmma.py` and
 `tcgen05.py` matrix products, `tma.py` and `bulk_copy.py` asynchronous copies, `control.py` kernels and control
-flow, `synchronization.py`, `mbarrier.py` and `cluster.py` barriers, fences and exchange.
+flow, `synchronization.py`, `mbarrier.py` and `cluster.py` barriers, fences and exchange,
+`launch_control.py` launches that are canceled.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .cluster import (
     StAsyncOp,
 )
 from .control import AgainOp, FailOp, ForOp, IfOp, KernelOp, PrintfOp, RepeatOp, ReturnOp, TrapOp
+from .launch_control import QueryCancelOp, TryCancelOp
 from .mbarrier import (
     CpAsyncMbarrierArriveOp,
     MbarrierArriveOp,
@@ -138,6 +140,8 @@ Ptx = Dialect(
         CpAsyncMbarrierArriveOp,
         ElectOp,
         MapaOp,
+        TryCancelOp,
+        QueryCancelOp,
         StAsyncOp,
         ClusterArriveOp,
         ClusterWaitOp,
@@ -224,6 +228,7 @@ __all__ = [
     "PrefetchTensorMapOp",
     "PrintfOp",
     "Ptx",
+    "QueryCancelOp",
     "RedOp",
     "RegArrayOp",
     "RegType",
@@ -257,6 +262,7 @@ __all__ = [
     "TmemWaitLdOp",
     "TmemWaitStOp",
     "TrapOp",
+    "TryCancelOp",
     "UnpackOp",
     "VoteOp",
     "WgmmaCommitOp",

@@ -23,7 +23,7 @@ from .scalar_builder import Scalar
 from .scalars import to_f32
 
 # What counts work items is not negative, so that dividing by a run-time number is a product.
-_COUNTS = (cute.ClaimOp, pipeline.ReceiveOp)
+_COUNTS = (cute.ClaimOp, pipeline.ReceiveOp, pipeline.ResponseOp)
 
 
 def _counts(self: KernelLowering, loop: scf.WhileOp) -> Set[SSAValue]:

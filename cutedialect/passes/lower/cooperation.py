@@ -104,6 +104,52 @@ def _receive(self: KernelLowering, op: pipeline.ReceiveOp) -> None:
     self.scalars[op.result] = self.builder.assume_nonnegative(told)
 
 
+def _response_place(
+    self: KernelLowering, op: pipeline.RequestOp | pipeline.ResponseOp
+) -> tuple[SSAValue, int]:
+    """Address of the response of a stage: register and offset."""
+    builder, slots = self.builder, self.view(op, op.slots)
+    moved = builder.pure("mul.lo.s32", self.scalars[op.index], _COUNTER * pipeline.RESPONSE_WORDS)
+    address = builder.total([builder.smem_base(), moved])
+    assert isinstance(slots.root, int)
+    return builder.value(address, "b32"), slots.root
+
+
+def _request(self: KernelLowering, op: pipeline.RequestOp) -> None:
+    builder, context = self.builder, self.context
+    at, offset = _response_place(self, op)
+    barrier, first = self.barriers[op.barrier]
+    assert isinstance(op.barrier.owner, pipeline.BarrierOp)
+    is_led = self.rings[op.barrier.owner.ring].op.is_led
+
+    def ask() -> None:
+        _emit(self, ptx.TryCancelOp(at, barrier, offset, first, everywhere=is_led))
+
+    leads: Scalar = True
+    if is_led:
+        leads = builder.pure("setp.eq.s32", builder.special("cluster_ctarank"), 0)
+    context.when(leads, lambda: context.by_one_thread(ask))
+
+
+def _response(self: KernelLowering, op: pipeline.ResponseOp) -> None:
+    """The number of the cluster's first CTA, divided by their count."""
+    builder = self.builder
+    at, offset = _response_place(self, op)
+    ctas = cluster_size(op)
+    otherwise = builder.pure("mul.lo.s32", self.scalars[op.otherwise], ctas)
+    query = ptx.QueryCancelOp(at, builder.value(otherwise, "b32"), offset)
+    first = builder.assume_nonnegative(builder.uniform(builder.emit(query).results[0]))
+    self.scalars[op.result] = builder.assume_nonnegative(builder.pure("div.u32", first, ctas))
+
+
+def cluster_size(op: Operation) -> int:
+    """CTAs of a cluster of the kernel around an op."""
+    kernel = op.parent_op()
+    while kernel is not None and not isinstance(kernel, cute.KernelOp):
+        kernel = kernel.parent_op()
+    return 1 if kernel is None or kernel.cluster is None else kernel.cluster.value.data
+
+
 def _emit(self: KernelLowering, op: Operation) -> None:
     self.builder.emit(op)
 
@@ -113,4 +159,6 @@ HANDLERS: dict[type[Operation], Handler] = {
     cute.ClaimOp: _claim,
     pipeline.SendOp: _send,
     pipeline.ReceiveOp: _receive,
+    pipeline.RequestOp: _request,
+    pipeline.ResponseOp: _response,
 }

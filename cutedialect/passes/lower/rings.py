@@ -74,12 +74,17 @@ def initialize(
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     context.by_one_thread(make)
-    if others or any(ring.op.peer_groups or ring.op.is_paired for ring in rings):
+    if others or any(_is_shared(ring.op) for ring in rings):
         # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
         builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
         builder.emit(ptx.ClusterWaitOp("aligned"))
     else:
         builder.emit(ptx.BarSyncOp())
+
+
+def _is_shared(op: CreateOp) -> bool:
+    """Whether other CTAs of the cluster signal the barriers of a ring."""
+    return bool(op.peer_groups) or op.is_paired or op.is_led
 
 
 def make_state(context: Context, side: str, stages: int) -> State:
@@ -175,7 +180,10 @@ def wait(builder: ScalarBuilder, first: int, state: State) -> None:
 def acquire(context: Context, ring: Ring, state: State) -> None:
     """The stage is empty; for TMA, so many bytes will come."""
     builder = context.builder
-    wait(builder, ring.empty, state)
+    if ring.op.is_led:
+        context.when(_is_first(builder), lambda: wait(builder, ring.empty, state))
+    else:
+        wait(builder, ring.empty, state)
     if ring.is_in_tensor_memory:
         builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
     if "tma" in ring.op.kinds:
@@ -197,6 +205,10 @@ def leading_rank(builder: ScalarBuilder) -> Scalar:
     return builder.pure("and.b32", builder.special("cluster_ctarank"), ~1)
 
 
+def _is_first(builder: ScalarBuilder) -> Scalar:
+    return builder.pure("setp.eq.s32", builder.special("cluster_ctarank"), 0)
+
+
 def _leads(builder: ScalarBuilder) -> Scalar:
     odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
     return builder.pure("setp.eq.s32", odd, 0)
@@ -210,9 +222,17 @@ def drain(context: Context, ring: Ring, state: State) -> None:
         isinstance(use.operation, ConsumerReleaseOp) and use.operation.commits is not None
         for use in ring.op.ring.uses
     )
-    if not (ring.op.peer_groups or ring.op.is_paired or is_committed):
+    if not (_is_shared(ring.op) or is_committed):
         return
     builder = context.builder
+    if ring.op.is_led:
+        # Readers release stages to the first CTA alone.
+        context.when(_is_first(builder), lambda: _drain(builder, ring, state))
+    else:
+        _drain(builder, ring, state)
+
+
+def _drain(builder: ScalarBuilder, ring: Ring, state: State) -> None:
     body = Block(arg_types=[ptx.reg("b32")])
     builder.push(body, repeats=True)
     wait(builder, ring.empty, state)
@@ -247,9 +267,12 @@ def release(
     """A stage was read: one lane of each warp arrives, here or in every CTA that writes it."""
     if ring.is_in_tensor_memory:
         context.builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-    _arrive(
-        context, ring.empty, state, ring.op.peer_groups, back, condition, leads=ring.op.is_paired
-    )
+    leader = None
+    if ring.op.is_paired:
+        leader = leading_rank(context.builder)
+    elif ring.op.is_led:
+        leader = 0
+    _arrive(context, ring.empty, state, ring.op.peer_groups, back, condition, leader)
 
 
 def release_by_commit(context: Context, ring: Ring, state: State, condition: Scalar = True) -> None:
@@ -286,10 +309,10 @@ def _arrive(
     peers: Sequence[tuple[int, int]],
     back: int = 0,
     condition: Scalar = True,
-    leads: bool = False,
+    leader: Scalar | None = None,
 ) -> None:
     """One lane of each warp arrives at the barrier of a stage: in this CTA and its peers, or in the
-    leading CTA of the pair.
+    leading CTA of the pair or cluster.
     """
     builder = context.builder
     stage, _ = place(builder, state)
@@ -311,8 +334,8 @@ def _arrive(
     if peers:
         count = 1 + sum(extent - 1 for extent, _ in peers)
         base = builder.mapped(base, _peer(builder, lane, peers))
-    elif leads:
-        base = builder.mapped(base, leading_rank(builder))
+    elif leader is not None:
+        base = builder.mapped(base, leader)
     pred = builder.both(condition, builder.pure("setp.lt.s32", lane, count))
     guard = None if pred is True else builder.value(pred, "pred")
     builder.emit(
@@ -320,7 +343,7 @@ def _arrive(
             builder.value(builder.total([base, at]), "b32"),
             first,
             pred=guard,
-            cluster=bool(peers) or leads,
+            cluster=bool(peers) or leader is not None,
         )
     )
 

@@ -11,6 +11,11 @@ the end of an item's code: where one thread loads for the CTA, it claims before 
 that tells the other roles through a ring of two slots, so that the next item is known before the
 one at work is done. Where several threads load, each for a ring, the first of them claims when it
 has loaded what an item begins with, and tells the other loading threads too.
+
+An item that comes by canceling a launch arrives by itself, in all roles: the loading thread asks
+when it begins an item, the response comes to a slot, and each role reads it at the end of the item.
+
+    acquire; request slots[i] signal full[i]; commit; ...; wait; %x = response slots[j]; release
 """
 
 from __future__ import annotations
@@ -22,8 +27,17 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import AllocSmemOp, ClaimOp, KernelOp, MemRefType, ShareOp
+from cutedialect.dialects.cute import (
+    AllocSmemOp,
+    CancelLaunchOp,
+    ClaimOp,
+    KernelOp,
+    MemRefType,
+    ShareOp,
+)
+from cutedialect.dialects.cute_nvgpu import ProxyFenceOp
 from cutedialect.dialects.pipeline import (
+    RESPONSE_WORDS,
     AdvanceOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
@@ -32,10 +46,13 @@ from cutedialect.dialects.pipeline import (
     ProducerAcquireOp,
     ProducerCommitOp,
     ReceiveOp,
+    RequestOp,
+    ResponseOp,
     RoleOp,
     SendOp,
     StateOp,
 )
+from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.insertion import insert_before
@@ -46,6 +63,9 @@ _SLOTS = 2
 # work on this one: it claims when they have begun, not earlier, so that the last items come to who
 # is free.
 _SLOTS_AHEAD = 1
+# Of requests: the thread that loads begins an item while the tensor core is at work on the one
+# before, and others store the one before that.
+_REQUESTS = 3
 
 
 class _Slots:
@@ -109,6 +129,7 @@ def share_numbers(kernel: KernelOp) -> None:
     """Bring conditions and claims to the roles that take them."""
     _share_conditions(kernel)
     _share_claims(kernel)
+    _share_responses(kernel)
 
 
 def _roles(kernel: KernelOp) -> list[RoleOp]:
@@ -168,6 +189,79 @@ def _share_claims(kernel: KernelOp) -> None:
         other.result.replace_all_uses_with(slots.receive(role, _last(other)))
         other.detach()
         other.erase()
+
+
+def _share_responses(kernel: KernelOp) -> None:
+    """Let the first role of which one thread loads cancel launches, and all roles, which each have
+    the loop, read what came of it.
+    """
+    roles = _roles(kernel)
+    asked = [(role, op) for role in roles for op in ops_of(role, CancelLaunchOp)]
+    if not asked:
+        return
+    asking = [each for each in asked if each[0].elect is not None]
+    if not asking or any(role.teams > 1 for role in roles):
+        raise PassFailedException(
+            asked[0][1],
+            "expected the scheduler cancel for roles of which one thread loads every tile and one "
+            "team computes, got others; take persistent",
+        )
+    asker, request = asking[0]
+    readers = list(dict.fromkeys(role for role, _ in asked))
+    ctas = 1 if kernel.cluster is None else kernel.cluster.value.data
+    arrivals = {role: 1 if role.elect is not None else len(role.warp_range) for role in readers}
+    consumers = sum(n * ctas // (1 if role.pair is None else 2) for role, n in arrivals.items())
+    size = 4 * RESPONSE_WORDS
+    ring = CreateOp("tma", _REQUESTS, 1, consumers, size, led=ctas > 1)
+    layout = Layout((RESPONSE_WORDS, _REQUESTS), (1, RESPONSE_WORDS))
+    memory = AllocSmemOp(MemRefType.get(i32, "smem", size, layout))
+    memory.result.name_hint = "canceled"
+    ring.location = memory.location = kernel.location
+    first = kernel.body.block.first_op
+    assert first is not None
+    insert_before(first, memory)
+    insert_before(roles[0], ring)
+    _ask(asker, ring, memory, request)
+    for role, op in asked:
+        state = StateOp("consumer", ring.ring)
+        _begin(role, state)
+        index = IndexOp(state.state)
+        response = ResponseOp(memory.result, index.index, op.total)
+        insert_before(
+            _last(op),
+            ConsumerWaitOp(ring.ring, state.state),
+            index,
+            response,
+            # The next response is written by the async proxy (PTX ISA 9.7.13.17).
+            ProxyFenceOp(),
+            ConsumerReleaseOp(ring.ring, state.state),
+            AdvanceOp(state.state),
+        )
+        op.result.replace_all_uses_with(response.result)
+        op.detach()
+        op.erase()
+
+
+def _ask(role: RoleOp, ring: CreateOp, memory: AllocSmemOp, place: Operation) -> None:
+    """Request a launch in front of an op."""
+    state = StateOp("producer", ring.ring)
+    _begin(role, state)
+    index, full = IndexOp(state.state), FullBarrierOp(ring.ring, state.state)
+    insert_before(
+        place,
+        ProducerAcquireOp(ring.ring, state.state),
+        full,
+        index,
+        RequestOp(memory.result, index.index, full.barrier),
+        ProducerCommitOp(ring.ring, state.state),
+        AdvanceOp(state.state),
+    )
+
+
+def _begin(role: RoleOp, state: StateOp) -> None:
+    first = role.body.block.first_op
+    assert first is not None
+    insert_before(first, state)
 
 
 def _last(op: Operation) -> Operation:

@@ -167,6 +167,19 @@ def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
         raise PassFailedException(
             kernel, f"expected a cluster of at most {most} CTAs on {arch}, got {cluster}"
         )
+    if schedule.scheduler == "cancel":
+        if target(arch).number < 100:
+            raise PassFailedException(
+                kernel,
+                "expected the scheduler cancel from sm_100 on (clusterlaunchcontrol), got it on "
+                f"{arch}; take dynamic",
+            )
+        if not schedule.has_load_role:
+            raise PassFailedException(
+                kernel,
+                "expected roles of which one loads with the scheduler cancel, got the role plan "
+                "uniform; take dynamic",
+            )
     if shares_in_cluster(schedule):
         _check_sharing(kernel, schedule, most)
     if schedule.epilogue == "tma" and schedule.roles == "uniform":

@@ -4,8 +4,9 @@ Tiles are dealt out in blocks of the cluster's shape, which are walked in the or
 The tiles of a group of tensors are one list, tensor by tensor. The scheduler `single` gives every
 CTA the work item of its block index; `persistent` wraps the program into a loop over work items, as
 many CTAs apart as the grid has, or over a list that the host made where the program says how much
-work tiles are; `dynamic` into one that claims them (`work_loops.py`). With `split_k` or the
-scheduler `stream`, CTAs share the reductions of tiles (`split_reduction.py`).
+work tiles are; `dynamic` into one that claims them (`work_loops.py`); `cancel` gives every CTA the
+work item of its block index, and those that have begun cancel launches and take over their items.
+With `split_k` or the scheduler `stream`, CTAs share the reductions of tiles (`split_reduction.py`).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from cutedialect.passes.tile.split_reduction import (
     share_reduction,
     shares_in_cluster,
 )
-from cutedialect.passes.tile.work_loops import claim_loop, work_loop
+from cutedialect.passes.tile.work_loops import cancel_loop, claim_loop, work_loop
 from cutedialect.schedule import Schedule
 
 
@@ -113,12 +114,14 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         build, item, share = _stream(kernel, index, build, total, reduction, item, rank, launched)
     else:
         parts = schedule.split_k or 1
-        if schedule.scheduler in ("persistent", "dynamic"):
+        if schedule.scheduler in ("persistent", "dynamic", "cancel"):
             total = _last(build, offsets) if blocks is None else _product(build, blocks)
             if parts > 1:
                 total = build.binary(arith.MuliOp, total, build.constant(parts))
             if schedule.scheduler == "dynamic":
                 build, item = claim_loop(kernel, index, item, total)
+            elif schedule.scheduler == "cancel":
+                build, item = cancel_loop(index, item, total)
             else:
                 build, item = _persistent(build, index, item, total, parts, launched)
         if parts > 1:

@@ -1,8 +1,9 @@
 """Loops over work items: the items from a first one on, so many apart, or the next one that no
-other CTA has claimed.
+other CTA has claimed, or that of a CTA which has not begun.
 
     for item = first to total step n { body }
     while item < total { next = claim; body; item = next }
+    while item < total { next = cancel_launch; body; item = next }
 
 Where a kernel has roles, the one that loads claims for all of them (`shared_numbers.py`).
 """
@@ -17,6 +18,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
     AllocSmemOp,
+    CancelLaunchOp,
     ClaimOp,
     KernelOp,
     LaunchOp,
@@ -66,6 +68,22 @@ def claim_loop(
             f"{kernel.schedule.data.cluster}; take persistent",
         )
     counter = add_argument(kernel, _COUNTER, "claims", _zeroed_counter)
+    return _while_loop(index, first, total, ClaimOp(counter, total))
+
+
+def cancel_loop(
+    index: TileIndexOp, first: SSAValue, total: SSAValue
+) -> tuple[ScalarBuilder, SSAValue]:
+    """The same of a grid with a CTA (cluster) for each item: those that have begun take over items
+    of others.
+    """
+    return _while_loop(index, first, total, CancelLaunchOp(total))
+
+
+def _while_loop(
+    index: TileIndexOp, first: SSAValue, total: SSAValue, claim: ClaimOp | CancelLaunchOp
+) -> tuple[ScalarBuilder, SSAValue]:
+    """A loop that asks for the next item as the first thing that it does for one."""
     before, body = Block(arg_types=[i32]), Block(arg_types=[i32])
     loop = scf.WhileOp([first], [i32], Region(before), Region(body))
     loop.attributes[WORK] = UnitAttr()
@@ -75,7 +93,6 @@ def claim_loop(
     before.add_op(runs)
     _end(before, scf.ConditionOp(runs.result, before.args[0]), index)
     _move(index, body)
-    claim = ClaimOp(counter, total)
     ScalarBuilder(InsertPoint.before(index), index).insert(claim)
     _end(body, scf.YieldOp(claim.result), index)
     return ScalarBuilder(InsertPoint.before(index), index), body.args[0]

@@ -399,3 +399,13 @@ cute.kernel @k(%c: i1) {
   %a = cute.any %t : !cute.fragment<i1, "(128,1)">
   %b = cute.any %t {local, warps = 4 : i32} : !cute.fragment<i1, "(128,1)">
 }
+
+// -----
+
+// cute.cancel_launch
+// CHECK: cute.kernel @canceling(%n: i32) {
+// CHECK-NEXT:   %next = cute.cancel_launch of %n
+// CHECK-NEXT: }
+cute.kernel @canceling(%n: i32) {
+  %next = cute.cancel_launch of %n
+}

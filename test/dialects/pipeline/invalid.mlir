@@ -169,3 +169,18 @@ cute.kernel @commits_of_an_earlier_stage() {
   // expected-error @+1 {{expected no back with commits, got one}}
   pipeline.consumer_release %q at %s {back = 1 : i32, commits} : !pipeline.ring<2>, !pipeline.state<2>
 }
+
+// -----
+
+cute.kernel @responses_of_two_words(%i: i32, %n: i32) {
+  %slots = cute.alloc_smem : !cute.memref<i32, smem, align<16>, "(2,2):(1,2)">
+  // expected-error @+1 {{expected slots of 4 x i32 in smem, aligned to 16 bytes, one for each stage, got !cute.memref<i32}}
+  %x = pipeline.response %slots[%i] else %n : !cute.memref<i32, smem, align<16>, "(2,2):(1,2)">
+}
+
+// -----
+
+cute.kernel @led_by_threads() {
+  // expected-error @+1 {{expected kind tma, no pair and no peers of a ring that is led}}
+  %q = pipeline.create {kind = "threads", producers = 1 : i32, consumers = 8 : i32, led} : !pipeline.ring<2>
+}

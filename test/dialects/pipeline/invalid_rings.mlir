@@ -648,3 +648,26 @@ cute.kernel @threads_fill_for_a_pair() {
   // expected-error @+1 {{expected kind tma or tcgen05 of a ring of a CTA pair, got threads}}
   %q = pipeline.create {kind = "threads", producers = 1 : i32, consumers = 4 : i32, pair} : !pipeline.ring<2>
 }
+
+// -----
+
+cute.kernel @response_of_8_bytes(%n: i32) attributes {threads = 256 : i32} {
+  %slots = cute.alloc_smem : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">
+  // expected-error @+1 {{expected 16 bytes for each stage, as 0 copies by TMA and 1 requests bring, got 8}}
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 4 : i32, bytes = 8 : i32} : !pipeline.ring<2>
+  pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, elect} {
+    %p = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.producer_acquire %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    %b = pipeline.barrier %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    %i = pipeline.index %p : !pipeline.state<2>
+    pipeline.request %slots[%i] signal %b : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">, !pipeline.barrier
+    pipeline.producer_commit %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %p : !pipeline.state<2>
+  }
+  pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
+    %c = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.consumer_wait %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.consumer_release %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %c : !pipeline.state<2>
+  }
+}

@@ -229,3 +229,19 @@ cute.kernel @tensor() {
   pipeline.consumer_release %q at %s {commits} : !pipeline.ring<2>, !pipeline.state<2>
   %r = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 4 : i32} : !pipeline.ring<2>
 }
+
+// -----
+
+// pipeline.request, pipeline.response
+// CHECK: cute.kernel @requests(%i: i32, %n: i32) {
+// CHECK:        %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 16 : i32, led} : !pipeline.ring<2>
+// CHECK:        pipeline.request %slots[%i] signal %b : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">, !pipeline.barrier
+// CHECK-NEXT:   %x = pipeline.response %slots[%i] else %n : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">
+cute.kernel @requests(%i: i32, %n: i32) {
+  %q = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 8 : i32, bytes = 16 : i32, led} : !pipeline.ring<2>
+  %s = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+  %slots = cute.alloc_smem : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">
+  %b = pipeline.barrier %q at %s : !pipeline.ring<2>, !pipeline.state<2>
+  pipeline.request %slots[%i] signal %b : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">, !pipeline.barrier
+  %x = pipeline.response %slots[%i] else %n : !cute.memref<i32, smem, align<16>, "(4,2):(1,4)">
+}

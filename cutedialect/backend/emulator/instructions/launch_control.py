@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..errors import EmulatorError
 from ..image import cta_order
 from ..lanes import Array, Lanes
 from ..module import Instruction, Vector
@@ -49,12 +50,26 @@ def _try_cancel(ins: Instruction, machine: Machine) -> Step:
                 away = rows[rows != own]
                 if len(away):
                     machine.clusters.reach(np.repeat(lane >> 5, len(away)), away, counted=True)
+            first = own - own % size
+            if first in machine.denied:
+                raise EmulatorError(
+                    "a request to cancel a launch behind a response that all clusters have begun",
+                    code="CD-H5",
+                )
             words = _cancel(machine)
+
+            def land(words: Array = words, first: int = first) -> Array:
+                if not words[0]:
+                    machine.denied.add(first)
+                return words
+
             spots = int(barriers[i]) % pitch + rows * pitch
             slots = machine.mbarriers.find_by(np.repeat(lane >> 5, len(rows)), spots)
             for row, slot in zip(rows.tolist(), slots.tolist(), strict=True):
                 chunk = np.array([(int(places[i]) % pitch + row * pitch) // CHUNK])
-                machine.transfers.load(Load(ins, lane, row, slot, 16, chunk, lambda w=words: w))
+                if machine.races is not None:
+                    machine.races.request(ins, lane >> 5, chunk)
+                machine.transfers.load(Load(ins, lane, row, slot, 16, chunk, land))
 
     return step
 
