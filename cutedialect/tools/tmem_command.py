@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from xdsl.context import Context
+from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import ParseError
 
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, LANES, WARP_LANES, allocation
@@ -55,13 +56,17 @@ def tensor_memory_map(text: str) -> str:
 def _kernel_map(kernel: KernelOp) -> str:
     allocs = ops_of(kernel, AllocTmemOp)
     name = kernel.sym_name.data
-    used = sum(op.columns for op in allocs)
+    used = sum(op.columns for op in allocs if op.over is None)
     if not used:
         return f"@{name}: no tensor memory"
     lines = [f"@{name}: {used} of {COLUMNS} columns used, {allocation(used)} allocated"]
     picture = [["."] * (COLUMNS // _STEP) for _ in range(LANES // WARP_LANES)]
-    first, letter = 0, 0
+    end, letter = 0, 0
+    # Of each buffer, its first column and the letters of its stages.
+    known: dict[SSAValue, tuple[int, str]] = {}
     for op in allocs:
+        first, under = (end, "") if op.over is None else known[op.over]
+        mine = ""
         type_ = op.result.type
         assert isinstance(type_, MemRefType)
         # A ring has one more mode than its tile.
@@ -73,12 +78,15 @@ def _kernel_map(kernel: KernelOp) -> str:
         for stage in range(stages):
             mark, start = _LETTERS[letter % len(_LETTERS)], first + stage * step
             letter += 1
+            mine += mark
             last = _draw(picture, mark, tile, op.packed, start)
             hint = f"%{op.result.name_hint}, " if op.result.name_hint else ""
             what = f"{hint}{shape} {type_.element}"
             which = f", stage {stage} of {stages}" if stages > 1 else ""
-            lines.append(f"  {mark}  columns {start:3} .. {last:3}  {what}{which}")
-        first += op.columns
+            over = f", over {under[stage % len(under)]}" if under else ""
+            lines.append(f"  {mark}  columns {start:3} .. {last:3}  {what}{which}{over}")
+        known[op.result] = first, mine
+        end += op.columns if op.over is None else 0
     for quarter, row in enumerate(picture):
         lanes = f"lanes {quarter * WARP_LANES:3} .. {(quarter + 1) * WARP_LANES - 1:3}"
         lines.append(f"  {lanes}  {''.join(row)}")

@@ -131,15 +131,16 @@ def test_what_threads_store_to_tensor_memory_is_ordered(monkeypatch, fault):
     assert code in found
 
 
-def test_operands_in_tensor_memory_take_no_stage_from_accumulators():
-    """With 128 keys a block, S and P V have two stages each: P goes through shared memory."""
+@pytest.mark.parametrize(("keys", "is_over"), [(64, False), (128, True)])
+def test_an_operand_lies_over_what_it_is_made_of_where_columns_are_few(keys, is_over):
+    """With 128 keys a block, S and P V have two stages each, which are all columns."""
     q = normal(1, 1, 200, 128, seed=1)
-    for keys, is_there in ((64, True), (128, False)):
-        schedule = f"tile = (128,{keys}), stages = 2"
-        kernel = cute.compile(cute.attention, q, q, q, schedule=schedule, **ARCH)
-        assert ("tcgen05.st" in kernel.ptx) == is_there
-        got = cute.attention(q, q, q, schedule=schedule, **ARCH)
-        assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
+    schedule = f"tile = (128,{keys}), stages = 2, roles = specialized"
+    kernel = cute.compile(cute.attention, q, q, q, schedule=schedule, **ARCH)
+    assert "tcgen05.st" in kernel.ptx
+    assert ("alloc_tmem over" in kernel.stages["cute-synchronize"]) == is_over
+    got = cute.attention(q, q, q, schedule=schedule, **ARCH)
+    assert np.abs(got - attended(q, q, q, np.float64)).max() < 2e-3
 
 
 @pytest.mark.some(4)
@@ -166,6 +167,8 @@ HALVES = {
         "tile = (256,32), maxima = lazy",
     ),
     "wide": ((1, 1, 1, 257, 150, 128, 128), BF16, {}, "tile = (256,64), maxima = exact"),
+    # Scores of one stage, and all columns in use.
+    "long blocks": ((1, 1, 1, 257, 400, 128, 128), BF16, {}, "tile = (256,128), maxima = exact"),
     "fewer lanes": ((1, 1, 2, 130, 70, 64, 64), np.float16, {}, "tile = (128,64), maxima = exact"),
     "logarithms": (
         (1, 1, 1, 257, 90, 64, 64), np.float16, {"causal": True, "return_lse": True},

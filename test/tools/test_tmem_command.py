@@ -32,6 +32,26 @@ def test_blocks_of_rows_lie_side_by_side():
     assert "AAAAAAAAAAAAAAAA...." in drawn[2]
 
 
+def test_an_operand_over_an_accumulator_has_its_columns():
+    under, over = (
+        f'!cute.memref<{element}, tmem, align<4>, "{layout}">'
+        for element, layout in (
+            ("f32", "(128,64,2):(65536,1,64)"),
+            ("f16", "(128,64,2):(131072,1,128)"),
+        )
+    )
+    drawn = tensor_memory_map(
+        "cute.kernel @k() {\n"
+        f"  %s = cute.alloc_tmem : {under}\n"
+        f"  %p = cute.alloc_tmem over %s : {under} : {over}\n"
+        "}"
+    ).splitlines()
+    assert drawn[0] == "@k: 128 of 512 columns used, 128 allocated"
+    assert drawn[3].startswith("  C  columns   0 ..  31  %p, 128x64 f16, stage 0 of 2, over A")
+    assert drawn[4].startswith("  D  columns  64 ..  95  %p, 128x64 f16, stage 1 of 2, over B")
+    assert "CCCCAAAADDDDBBBB...." in drawn[5]
+
+
 def test_a_kernel_without_tensor_memory_and_text_that_is_no_ir(tmp_path, capsys):
     assert tensor_memory_map("cute.kernel @k() {\n}") == "@k: no tensor memory"
     with pytest.raises(ValueError, match="expected IR of a kernel"):

@@ -22,6 +22,7 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -411,22 +412,24 @@ class AllocTmemOp(IRDLOperation):
 
     Its layout counts elements as addresses count words of 32 bits (PTX ISA 9.7.16.1.1): a lane is
     65536 words, a column one, which holds two elements of 16 bits. A ring has one more mode, as in
-    shared memory.
+    shared memory. `over` another buffer it has the first columns of that one.
 
     Example:
 
         cute.kernel @k() {
           %t = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)">
           %a = cute.alloc_tmem : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
+          %p = cute.alloc_tmem over %t : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)"> : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
         }
     """
 
     name = "cute.alloc_tmem"
+    over = opt_operand_def(MemRefType)
     result = result_def(MemRefType)
-    assembly_format = "attr-dict `:` type($result)"
+    assembly_format = "(`over` $over^ `:` type($over))? attr-dict `:` type($result)"
 
-    def __init__(self, type_: MemRefType) -> None:
-        super().__init__(result_types=[type_])
+    def __init__(self, type_: MemRefType, over: SSAValue | None = None) -> None:
+        super().__init__(operands=[over], result_types=[type_])
 
     @property
     def lanes(self) -> int:
@@ -480,6 +483,16 @@ class AllocTmemOp(IRDLOperation):
         check(
             self.lanes <= LANES,
             f"expected at most {LANES} lanes of tensor memory, got {self.lanes}",
+        )
+        if self.over is None:
+            return
+        under = self.over.owner
+        if not isinstance(under, AllocTmemOp) or under.over is not None:
+            raise VerifyException("expected another buffer with columns of its own under this one")
+        check(
+            self.columns <= under.columns,
+            f"expected at most the {under.columns} columns of the buffer under this one, got "
+            f"{self.columns}",
         )
 
 

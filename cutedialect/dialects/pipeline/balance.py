@@ -40,12 +40,15 @@ def verify_ring(create: CreateOp) -> None:
     involved = [*roles, *(use.operation for use in create.ring.uses)]
     if not roles or not all(is_whole(op) for op in (*involved, *_copies(create))):
         return
+    filling = ProducerAcquireOp if create.is_released else ProducerCommitOp
     for kind, verb in (
-        (ProducerAcquireOp, "a role that fills the ring (producer_acquire)"),
+        (filling, f"a role that fills the ring ({filling.name.removeprefix('pipeline.')})"),
         (ConsumerWaitOp, "a role that reads the ring (consumer_wait)"),
     ):
         if not _verbs(create, kind):
             raise VerifyException(f"expected {verb}, got none")
+    if not create.is_released and _verbs(create, ProducerAcquireOp):
+        raise VerifyException("expected no producer_acquire of a ring without consumers, got one")
     cluster = 1 if kernel.cluster is None else kernel.cluster.value.data
     if create.is_paired and cluster % 2:
         raise VerifyException(f"expected a cluster of CTA pairs, got {cluster} CTAs")

@@ -94,6 +94,8 @@ class CreateOp(IRDLOperation):
     them in both; a commit fills an accumulator in the even one, whose readers pass it on, and the
     readers of both release it there. A ring that is `led` has its stages filled in all CTAs of the
     cluster by the first one, to which readers release them; each CTA expects its own bytes.
+    With 0 `consumers` a ring has no `empty` barriers: who fills a
+    stage holds the same stage of another ring, and so does who reads it.
 
     Example:
 
@@ -156,6 +158,11 @@ class CreateOp(IRDLOperation):
         return self.led is not None
 
     @property
+    def is_released(self) -> bool:
+        """Whether its own barriers tell that a stage is empty."""
+        return self.consumers.value.data > 0
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """The ways in which its stages are filled."""
         return tuple(self.kind.data.split("+"))
@@ -182,9 +189,10 @@ class CreateOp(IRDLOperation):
             raise VerifyException("expected the bytes of a stage of a tma ring, got none")
         for name in ("producers", "consumers"):
             given = getattr(self, name)
-            if not 1 <= given.value.data < 1 << 20:
+            least = 1 if name == "producers" else 0
+            if not least <= given.value.data < 1 << 20:
                 raise VerifyException(
-                    f"expected 1 to {(1 << 20) - 1} {name}, got {given.value.data}"
+                    f"expected {least} to {(1 << 20) - 1} {name}, got {given.value.data}"
                 )
         if self.bytes is not None and not 1 <= self.bytes.value.data < 1 << 20:
             raise VerifyException(

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
+    AllocTmemOp,
     BarrierOp,
     ConvertOp,
     CopyOp,
@@ -84,6 +85,8 @@ class KernelBinding:
         self.atoms: dict[GemmOp, BoundMma] = {}
         # Operands in shared memory, by the expression of their tile in memory.
         self.staged: dict[Expression, Staged] = {}
+        # Operands in tensor memory: the rows that one warp of a multiply holds together.
+        self.units_of_tensors: dict[AllocTmemOp, int] = {}
         # Tiles as they are multiplied: by their element type, and the order of their depth.
         self.prepared: dict[tuple[SSAValue, Attribute, Layout | None], SSAValue] = {}
         # Conversions of tiles of one type take turns: each starts when all have left the last one.

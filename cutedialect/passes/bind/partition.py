@@ -177,6 +177,7 @@ class _Partition(StagedOperands):
                     pass
         ResultStores(self).bind(stores)
         self._move_accumulators()
+        self.leave_tensor_memory()
         if self.schedule.polynomials is not None:
             share_exponentials(self.kernel, self.schedule.polynomials)
 

@@ -13,7 +13,6 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
-from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocSmemOp,
@@ -64,7 +63,7 @@ from cutedialect.passes.bind.multiply_pairs import (
 )
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.bind.smem_layouts import operand_layout, staging_layout, with_order
-from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout, tensor_plan
+from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout
 from cutedialect.passes.bind.tensor_maps import (
     is_joined,
     part_of,
@@ -74,8 +73,8 @@ from cutedialect.passes.bind.thread_layouts import (
     mma_operand,
 )
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.roles.resource_plan import stages_of_columns
 from cutedialect.passes.roles.role_plan import PREPARING_WARPS
+from cutedialect.passes.roles.tensor_columns import columns_too_many
 from cutedialect.passes.synchronize.memory_hazards import OPERAND
 from cutedialect.passes.synchronize.memory_views import expression_of, place_in
 
@@ -88,8 +87,8 @@ class StagedOperands(KernelBinding):
 
     def put_in_tmem(self, op: GemmOp, value: SSAValue) -> SSAValue | None:
         """A register tile in tensor memory, as A of `tcgen05.mma`; None where it cannot be there:
-        `tcgen05.st` writes elements of 16 bits as a thread holds those of an accumulator, and the
-        columns must not take a stage from the accumulators.
+        `tcgen05.st` writes elements of 16 bits as a thread holds those of an accumulator. Whether
+        the columns suffice is known when accumulators are there (`leave_tensor_memory`).
         """
         bound, type_ = self.atoms[op], value.type
         atom = bound.atom
@@ -100,16 +99,28 @@ class StagedOperands(KernelBinding):
             return None
         layout = operand_tensor_layout(type_.shape, atom, type_.bits)  # pyright: ignore[reportArgumentType]
         alloc = AllocTmemOp(MemRefType.get(type_.element, "tmem", 4, layout))
-        others = [each for each in self.kernel.body.block.ops if isinstance(each, AllocTmemOp)]
-        plan = tensor_plan(op)
-        used = plan.columns + sum(each.columns for each in others)
-        stages = stages_of_columns(used, plan.corrected)
-        if stages * (used + alloc.columns) + plan.corrected > COLUMNS:
-            return None
         buffer = self.insert_top(alloc, op).results[0]
+        self.units_of_tensors[alloc] = bound.units[0]
         copy = CopyOp(value, buffer, atom=TmemStoreType.get(type_.element))
         self.insert(copy, self._once_made(value, op))
         return buffer
+
+    def leave_tensor_memory(self) -> None:
+        """Put in shared memory the operands for which tensor memory has no columns."""
+        for alloc in columns_too_many(self.kernel):
+            for copy in [use.operation for use in alloc.result.uses]:
+                if not isinstance(copy, CopyOp):
+                    continue
+                tile = copy.source
+                gemm = next(use.operation for use in alloc.result.uses if use.operation is not copy)
+                assert isinstance(gemm, GemmOp)
+                buffer, atom = self._smem_operand(tile, gemm, self.units_of_tensors[alloc], False)
+                self.insert(CopyOp(tile, buffer, atom=atom), copy)
+                copy.detach()
+                copy.erase()
+                alloc.result.replace_all_uses_with(buffer)
+            alloc.detach()
+            alloc.erase()
 
     def _once_made(self, tile: SSAValue, op: GemmOp) -> Operation:
         """In front of which op a register tile is written where a multiply reads it: as soon as it
@@ -122,18 +133,24 @@ class StagedOperands(KernelBinding):
     def put_in_smem(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """A register tile in shared memory, where descriptors find it."""
         tile, is_turned = untransposed(value)
+        unit = self.atoms[op].units[value is op.b]
+        buffer, atom = self._smem_operand(tile, op, unit, is_turned)
+        self.insert(CopyOp(tile, buffer, atom=atom), self._once_made(tile, op))
+        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
+
+    def _smem_operand(
+        self, tile: SSAValue, op: GemmOp, unit: int, is_turned: bool
+    ) -> tuple[SSAValue, Attribute]:
+        """A buffer for a register tile that descriptors describe, and how threads write it."""
         type_ = tile.type
         assert isinstance(type_, FragmentType)
         assert type_.tv is not None
-        parts = parts_of_rows(type_.shape, self.atoms[op].units[value is op.b], is_turned)
+        parts = parts_of_rows(type_.shape, unit, is_turned)
         layout, swizzle, alignment = staging_layout(type_.shape, 1, type_.bits, type_.tv, *parts)
         smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
         alloc = AllocSmemOp(smem)
         alloc.attributes[OPERAND] = UnitAttr()
-        buffer = self.insert_top(alloc, op).results[0]
-        copy = CopyOp(tile, buffer, atom=staging_atom(self, type_, 1))
-        self.insert(copy, self._once_made(tile, op))
-        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
+        return self.insert_top(alloc, op).results[0], staging_atom(self, type_, 1)
 
     def stage(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """Bring an operand tile from global memory into swizzled shared memory."""

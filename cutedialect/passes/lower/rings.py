@@ -46,7 +46,8 @@ def make_ring(context: Context, op: CreateOp) -> Ring:
     """Take memory for the barriers of a ring."""
     type_ = op.ring.type
     assert isinstance(type_, RingType)
-    offset = context.smem.take(2 * _BARRIER_BYTES * type_.data, _BARRIER_BYTES)
+    sides = 2 if op.is_released else 1
+    offset = context.smem.take(sides * _BARRIER_BYTES * type_.data, _BARRIER_BYTES)
     return Ring(op, type_.data, offset, offset + _BARRIER_BYTES * type_.data)
 
 
@@ -67,7 +68,7 @@ def initialize(
                 (ring.full, ring.op.producers.value.data),
                 (ring.empty, ring.op.consumers.value.data),
             ):
-                for stage in range(ring.stages):
+                for stage in range(ring.stages if count else 0):
                     builder.emit(ptx.MbarrierInitOp(base, count, first + _BARRIER_BYTES * stage))
         for offset in others:
             builder.emit(ptx.MbarrierInitOp(base, 1, offset))

@@ -30,6 +30,9 @@ _MOST = 128
 
 def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:
     plan = self.tensor
+    if op.over is not None:
+        self.tensor_offsets[op.result] = self.tensor_offsets[op.over]
+        return
     self.tensor_offsets[op.result] = plan.used
     plan.used += op.columns
     if plan.used > COLUMNS:

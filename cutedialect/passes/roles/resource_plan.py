@@ -1,6 +1,6 @@
-"""What a kernel's tiles take of a CTA: bytes of shared memory for a number of stages, columns of
-tensor memory, and registers for the accumulators that live at one time. Passes that choose stages
-or check budgets ask here.
+"""What a kernel's tiles take of a CTA: bytes of shared memory for a number of stages, and registers
+for the accumulators that live at one time. Passes that choose stages or check budgets ask here, and
+`tensor_columns.py` for tensor memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.atoms import target
-from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
@@ -29,7 +28,6 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
-from cutedialect.passes.roles.role_plan import is_corrected
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
@@ -43,22 +41,6 @@ _LOADING_THREADS = 128
 _BESIDE_TILES = 26
 LEAST_RESERVED_BYTES = 1024
 """What they take where no reduction or vote crosses warps."""
-
-
-def stages_of_columns(columns: int, others: int = 0) -> int:
-    """How many stages so many columns of tensor memory have beside others that have one: two where
-    they fit, else one.
-    """
-    return 2 if 2 * columns + others <= COLUMNS else 1
-
-
-def tensor_stages(kernel: KernelOp) -> int:
-    """The stages of rings in tensor memory."""
-    columns = [0, 0]
-    for alloc in kernel.body.block.ops:
-        if isinstance(alloc, AllocTmemOp):
-            columns[is_corrected(alloc)] += alloc.columns
-    return stages_of_columns(*columns)
 
 
 def buffer_bytes(alloc: Buffer) -> int:

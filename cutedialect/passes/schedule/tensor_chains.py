@@ -21,6 +21,7 @@ from cutedialect.dialects.effects import Unit, effects_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.role_plan import is_load
+from cutedialect.passes.roles.tensor_columns import stages_of_overlays
 from cutedialect.passes.schedule.trips import order_of, set_place
 from cutedialect.passes.synchronize.memory_views import root_of
 
@@ -38,6 +39,14 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
         why = _declined(kernel, loop, gemms, late, stages)
         if why:
             remark("cute-schedule-loops", late[0], f"multiplies not issued ahead: {why}")
+            continue
+        if stages_of_overlays(kernel) == 1:
+            # The columns of a product are free when what was computed from the last one has been
+            # multiplied: that comes first, product by product.
+            passed = 0
+            for op in gemms:
+                set_place(op, int(op in late), 2 * passed + (op not in late))
+                passed += op in late
             continue
         for op in gemms:
             set_place(op, int(op in late), int(op in late))

@@ -22,7 +22,6 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     AllocTmemOp,
-    CopyOp,
     GemmOp,
     KernelOp,
     StageOp,
@@ -40,25 +39,24 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.crossing_tiles import role_of
-from cutedialect.passes.roles.resource_plan import tensor_stages
 from cutedialect.passes.roles.role_plan import is_corrected
 from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 from cutedialect.passes.synchronize.ring_edges import depth
 
+# Where a multiply has its accumulator among its operands.
+_ACCUMULATOR = 2
 
-def insert_accumulator_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
-    """Give every buffer in tensor memory that is multiplied into its ring."""
-    stages = tensor_stages(kernel)
+
+def insert_accumulator_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
+    """Give every buffer in tensor memory that is multiplied into its ring, of so many stages in
+    loops, but for those that have one.
+    """
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]:
-        if not is_corrected(alloc) and not _is_filled_by_threads(alloc):
+        uses = [(use.operation, use.index) for use in alloc.result.uses]
+        is_filled = any(isinstance(op, GemmOp) and index == _ACCUMULATOR for op, index in uses)
+        if is_filled and not is_corrected(alloc):
             _insert_ring(kernel, alloc, roles, stages)
-
-
-def _is_filled_by_threads(alloc: AllocTmemOp) -> bool:
-    """Whether a copy fills the buffer, so that it is an edge like those in shared memory."""
-    uses = [(use.operation, use.index) for use in alloc.result.uses]
-    return any(isinstance(op, CopyOp) and index == 1 for op, index in uses)
 
 
 def last_alloc(kernel: KernelOp) -> Operation:

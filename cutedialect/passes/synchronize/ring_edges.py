@@ -25,8 +25,9 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import RMEM, space_of
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.crossing_tiles import role_of
-from cutedialect.passes.roles.resource_plan import Buffer, tensor_stages
+from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.roles.role_plan import MAIN, is_corrected
+from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
 
 FILLS = "fills"
 READS = "reads"
@@ -56,12 +57,13 @@ class Edge:
 def edges_of(kernel: KernelOp) -> list[Edge]:
     """The edges, in program order of their first writer."""
     edges: list[Edge] = []
+    overlays = tensor_overlays(kernel)
     for writer in ops_of(kernel.body.block, CopyOp):
         alloc = writer.destination.owner
         if not isinstance(alloc, Buffer):
             continue
-        if isinstance(alloc, AllocTmemOp) and is_corrected(alloc):
-            # Two roles update it in turn (`in_place_rings.py`).
+        if isinstance(alloc, AllocTmemOp) and (is_corrected(alloc) or alloc in overlays):
+            # Two roles have it in turn (`in_place_rings.py`, `overlaid_rings.py`).
             continue
         users = _readers(alloc, writer)
         producer = role_of(writer) or MAIN

@@ -63,6 +63,8 @@ _MOST_RING = 8
 _BARRIER_BYTES = 1024
 # Buffers of what a role computes for the one that multiplies.
 _COMPUTED_STAGES = 2
+# Bits of elements that threads write to tensor memory as an operand.
+_HALF = 16
 # Where threads meet between chained multiplies: reductions, columns that change their layout.
 _MEETING_BYTES = 2048
 _REPEAT = 1024
@@ -368,11 +370,32 @@ def _stage_bytes(
 
 
 def _computed_bytes(gemms: list[GemmOp]) -> int:
-    """Shared memory of register tiles that one role computes and another one multiplies."""
-    tiles = {tile for op in gemms for tile in (op.a, op.b) if isinstance(tile.type, FragmentType)}
+    """Shared memory of register tiles that one role computes and another one multiplies; those that
+    find room in tensor memory, over what they are made of, take none.
+    """
+    tiles = {
+        tile
+        for op in gemms
+        for tile in (op.a, op.b)
+        if isinstance(tile.type, FragmentType) and not (tile is op.a and _has_columns(op, gemms))
+    }
     return sum(
         _COMPUTED_STAGES * prod(tile.type.shape) * tile.type.bits // 8  # pyright: ignore[reportAttributeAccessIssue]
         for tile in tiles
+    )
+
+
+def _has_columns(op: GemmOp, gemms: list[GemmOp]) -> bool:
+    """Whether A of a multiply can lie over an accumulator of the same block, in tensor memory."""
+    block, type_ = op.parent, op.a.type
+    assert block is not None
+    assert isinstance(type_, FragmentType)
+    before = [each for each in gemms if each.parent is block and each is not op]
+    return type_.bits == _HALF and any(
+        block.get_operation_index(each) < block.get_operation_index(op)
+        and shape_of(each.acc.type)[0] == type_.shape[0]
+        and 2 * shape_of(each.acc.type)[1] >= type_.shape[1]  # pyright: ignore[reportOperatorIssue]
+        for each in before
     )
 
 

@@ -115,8 +115,7 @@ class _Split:
         """
         row: list[Operation] = []
         for op in list(block.ops):
-            decided = isinstance(op, scf.IfOp) and op.cond in self.own
-            if decided or self._touches(op) or self._depends(op):
+            if self._is_branch_of_rows(op) or self._touches(op) or self._depends(op):
                 row.append(op)
                 self.own.update(op.results)
                 continue
@@ -129,6 +128,15 @@ class _Split:
                     for inner in region.blocks:
                         self._split_block(inner)
         self._put(row, None)
+
+    def _is_branch_of_rows(self, op: Operation) -> bool:
+        """Whether values of rows decide a branch, or nothing but their ops is in it."""
+        if not isinstance(op, scf.IfOp) or op.cond in self.own:
+            return isinstance(op, scf.IfOp)
+        inside = [inner for region in op.regions for block in region.blocks for inner in block.ops]
+        mine = [inner for inner in inside if self._touches(inner) or self._is_branch_of_rows(inner)]
+        others = [inner for inner in inside if inner not in mine]
+        return bool(mine) and all(is_pure(each) or isinstance(each, scf.YieldOp) for each in others)
 
     def _put(self, row: list[Operation], before: Operation | None) -> None:
         """Put the copies of ops in front of another one, or at the end of their block."""

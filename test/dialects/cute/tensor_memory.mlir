@@ -6,11 +6,13 @@
 // CHECK: cute.kernel @buffers() {
 // CHECK-NEXT:   %t = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)">
 // CHECK-NEXT:   %ring = cute.alloc_tmem : !cute.memref<i32, tmem, align<4>, "((128,2),64,2):((65536,64),1,128)">
+// CHECK-NEXT:   %p = cute.alloc_tmem over %t : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)"> : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
 // CHECK-NEXT:   %v = cute.subview %t, (0, 64) : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)"> -> !cute.memref<f32, tmem, align<4>, "(128,64):(65536,1)">
 // CHECK-NEXT: }
 cute.kernel @buffers() {
   %t = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)">
   %ring = cute.alloc_tmem : !cute.memref<i32, tmem, align<4>, "((128,2),64,2):((65536,64),1,128)">
+  %p = cute.alloc_tmem over %t : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)"> : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
   %v = cute.subview %t, (0, 64) : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)"> -> !cute.memref<f32, tmem, align<4>, "(128,64):(65536,1)">
 }
 

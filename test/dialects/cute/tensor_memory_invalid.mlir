@@ -41,3 +41,18 @@ cute.kernel @keeps(%a: !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, %ke
   // expected-error @+1 {{expected an accumulator in tensor memory with keeps, got}}
   cute.gemm %a, %a, %acc keeps %keeps : !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(64,64)">
 }
+
+// -----
+
+cute.kernel @over_no_buffer(%t: !cute.memref<f32, tmem, align<4>, "(128,64):(65536,1)">) {
+  // expected-error @+1 {{expected another buffer with columns of its own under this one}}
+  %p = cute.alloc_tmem over %t : !cute.memref<f32, tmem, align<4>, "(128,64):(65536,1)"> : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
+}
+
+// -----
+
+cute.kernel @over_too_few_columns() {
+  %t = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,16):(65536,1)">
+  // expected-error @+1 {{expected at most the 16 columns of the buffer under this one, got 32}}
+  %p = cute.alloc_tmem over %t : !cute.memref<f32, tmem, align<4>, "(128,16):(65536,1)"> : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
+}

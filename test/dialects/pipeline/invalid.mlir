@@ -30,7 +30,7 @@ cute.kernel @no_producers() {
 // -----
 
 cute.kernel @too_many_consumers() {
-  // expected-error @+1 {{expected 1 to 1048575 consumers, got 1048576}}
+  // expected-error @+1 {{expected 0 to 1048575 consumers, got 1048576}}
   %q = pipeline.create {kind = "threads", producers = 1 : i32, consumers = 1048576 : i32} : !pipeline.ring<2>
 }
 

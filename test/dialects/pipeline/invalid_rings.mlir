@@ -671,3 +671,21 @@ cute.kernel @response_of_8_bytes(%n: i32) attributes {threads = 256 : i32} {
     pipeline.advance %c : !pipeline.state<2>
   }
 }
+
+// -----
+
+cute.kernel @acquired_but_never_released() attributes {threads = 256 : i32} {
+  // expected-error @+1 {{expected no producer_acquire of a ring without consumers, got one}}
+  %q = pipeline.create {kind = "tmem", producers = 4 : i32, consumers = 0 : i32} : !pipeline.ring<2>
+  pipeline.role "load" attributes {first = 0 : i32, warps = 4 : i32} {
+    %p = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.producer_acquire %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.producer_commit %q at %p : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %p : !pipeline.state<2>
+  }
+  pipeline.role "main" attributes {first = 4 : i32, warps = 4 : i32} {
+    %c = pipeline.state "consumer" %q : !pipeline.ring<2> -> !pipeline.state<2>
+    pipeline.consumer_wait %q at %c : !pipeline.ring<2>, !pipeline.state<2>
+    pipeline.advance %c : !pipeline.state<2>
+  }
+}
