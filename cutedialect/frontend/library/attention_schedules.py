@@ -13,6 +13,8 @@ _WARPGROUP_TARGETS = ("sm_90a",)
 _MEETING_BYTES = 4096
 # A warp multiplies 16 rows at once, a warpgroup 64.
 _ROWS, _GROUP_ROWS = 16, 64
+# Rows of plans whose scores are in tensor memory: all lanes for each role that computes.
+_PLANNED_ROWS = {"specialized": 128, "corrected": 128, "split": 256}
 # The fewest keys of a block that are worth a loop.
 _LEAST_KEYS = 16
 # Keys and values of so many heads at a time that short problems, which wait for memory, read once.
@@ -121,6 +123,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         assert corrected.tile is not None
         return corrected.merged(_order(work, corrected.tile[0])).merged(given)
     bq = _rows(work, arch, keys)
+    if given is not None and target(arch).tmem_columns and given.roles in _PLANNED_ROWS:
+        bq = _PLANNED_ROWS[given.roles]
     if not on_groups:
         return Schedule(tile=(bq, keys)).merged(_order(work, bq)).merged(given)
     registers = splits = None

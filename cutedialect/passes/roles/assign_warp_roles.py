@@ -153,7 +153,8 @@ def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
         raise PassFailedException(
             kernel,
             f"expected {row.parts} parts of what '{row.name}' does that share no register tile, "
-            f"got {len(parts)}",
+            f"got {len(parts)}; take warps = (4,1), and a plan with one role where tensor memory "
+            "does not hold the accumulators of several",
         )
     names = [row.name, *(f"{row.name}_{number}" for number in range(1, row.parts))]
     loads = dict.fromkeys(names, 0)
@@ -296,9 +297,9 @@ def _check_multiplies(kernel: KernelOp, rows: Sequence[RoleRow], plan: str) -> N
         if isinstance(op.atom, Sm80MmaType):
             raise PassFailedException(
                 op,
-                f"expected multiplies by warpgroups (wgmma) in the role plan '{plan}', got "
-                "mma.sync; take warps = (4,1) on sm_90a where the operands allow it, or the plan "
-                "uniform",
+                "expected multiplies by warpgroups (wgmma) or into tensor memory (tcgen05) in the "
+                f"role plan '{plan}', got mma.sync; take warps = (4,1) on sm_90a and sm_100a where "
+                "the operands allow it (kernel.remarks, cute-opt --remarks), or the plan uniform",
             )
         if max(teams.values()) > 1 and effects_of(op).unit is Unit.TCGEN05:
             raise PassFailedException(

@@ -1,0 +1,227 @@
+"""Forms of attention drawn at random, for each plan of sm_100a: heads that share keys, masks, soft
+caps, padded, packed and paged keys, odd lengths and dimensions, 8 bits, split keys. What a row does
+not see is NaN; rows that see nothing give 0.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass, field
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+from cutedialect.backend.runtime.errors import CompileError
+
+BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
+PLANS = {
+    "default": (),
+    "specialized": ("roles = specialized",),
+    "corrected": ("roles = corrected", "warps = (4,1)"),
+    "split": ("roles = split", "warps = (4,1)"),
+}
+DIMS = (16, 24, 32, 40, 64, 64, 80, 96, 128, 128, 160, 192, 256)
+
+
+@dataclass
+class Form:
+    """One problem: sizes of a sequence are those of its own where several are packed."""
+
+    batch: int
+    heads: tuple[int, int]
+    rows: list[int]
+    keys: list[int]
+    dims: tuple[int, int]
+    dtype: type
+    kind: str
+    causal: bool
+    window: tuple[int, int] | None
+    softcap: float | None
+    page: int
+    scales: tuple[float, float, float] | None
+    lse: bool
+    fields: list[str] = field(default_factory=list)
+
+
+def drawn(seed: int, plan: str) -> Form:
+    rng = random.Random(f"{seed} {plan}")
+    kind = rng.choice(("plain", "plain", "padded", "packed", "paged", "decode", "paged decode"))
+    dtype = rng.choice((np.float16, BF16, BF16, E4M3))
+    group, shared = rng.choice((1, 1, 2, 4)), rng.choice((1, 1, 2))
+    depth = rng.choice(DIMS)
+    columns = depth if rng.random() < 0.6 else rng.choice(DIMS)
+    if rng.random() < 0.1:
+        depth, columns = 192, 128
+    count = rng.randint(1, 3) if kind == "packed" else rng.choice((1, 1, 2))
+    short = "decode" in kind
+    rows = [rng.randint(1, 4) if short else rng.choice((1, 63, 129, rng.randint(1, 300)))]
+    keys = [rng.choice((1, 64, 127, rng.randint(1, 330)))]
+    if kind == "packed":
+        rows = [rng.randint(0, 200) for _ in range(count)]
+        keys = [rng.randint(0, 200) for _ in range(count)]
+    elif kind != "plain":
+        rows, keys = rows * count, [rng.randint(0, keys[0]) for _ in range(count - 1)] + keys
+    else:
+        rows, keys = rows * count, keys * count
+    window = None
+    if rng.random() < 0.25:
+        window = rng.choice(((rng.randint(0, 200), rng.randint(0, 30)), (rng.randint(0, 99), -1)))
+    softcap = rng.choice((None, None, None, 5.0))
+    page = rng.choice((16, 64)) if "paged" in kind else 0
+    scales = (0.5, 0.25, 2.0) if dtype is E4M3 else None
+    fields = list(PLANS[plan])
+    if rng.random() < 0.3:
+        fields.append(f"maxima = {rng.choice(('exact', 'lazy', 'guessed'))}")
+    if rng.random() < 0.3:
+        fields.append(f"scheduler = {rng.choice(('single', 'persistent', 'dynamic', 'cancel'))}")
+    if short and rng.random() < 0.6:
+        fields.append("split_k = 3")
+    causal, lse = rng.random() < 0.5, rng.random() < 0.3
+    return Form(
+        count, (group * shared, shared), rows, keys, (depth, columns), dtype, kind, causal, window,
+        softcap, page, scales, lse, fields,
+    )  # fmt: skip
+
+
+def one(form: Form, q, k, v, precision):
+    """(result, logarithms) of one sequence and head of keys, and which keys its rows see."""
+    store = (lambda x: x) if precision is np.float64 else lambda x: x.astype(form.dtype)
+    q, k, v = (np.asarray(x).astype(precision) for x in (q, k, v))
+    rows, keys = q.shape[-2], k.shape[-2]
+    behind = np.arange(keys)[None] - np.arange(rows)[:, None] - (keys - rows)
+    left, right = form.window or (-1, -1)
+    right = 0 if form.causal else right
+    sees = ((right < 0) | (behind <= right)) & ((left < 0) | (behind >= -left))
+    a, b, c = form.scales or (1, 1, 1)
+    s = q @ np.where(sees.any(0)[:, None], k, 0).T * precision(a * b / np.sqrt(q.shape[-1]))
+    if form.softcap:
+        s = precision(form.softcap) * np.tanh(s / precision(form.softcap))
+    s = np.where(sees, s, -np.inf)
+    top = s.max(-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isinf(top), precision(0), top)
+    p = np.exp(s - top)
+    total = p.sum(-1, keepdims=True)
+    shift = precision(256 if form.dtype is E4M3 else 1)
+    seen = np.where(sees.any(0)[:, None], v, 0)
+    out = store(p * shift).astype(precision) @ seen / np.where(total == 0, 1, total) / shift
+    with np.errstate(divide="ignore"):
+        return out * c, (np.log(total) + top)[..., 0], sees
+
+
+def problem(form: Form, seed: int):
+    """(arguments, results by f64 and by f32, logarithms) of a call."""
+    rng = np.random.default_rng(seed)
+    out_type = BF16 if form.dtype is E4M3 else form.dtype
+    h, hk = form.heads
+    d, dv = form.dims
+
+    def normal(*shape):
+        return rng.standard_normal(shape).astype(form.dtype)
+
+    packed = form.kind == "packed"
+    total = (sum(form.rows), sum(form.keys)) if packed else (form.rows[0], max(form.keys))
+    batch = 1 if packed else form.batch
+    shapes = (h, total[0], d), (hk, total[1], d), (hk, total[1], dv)
+    q, k, v = (normal(batch, *shape) for shape in shapes)
+    exact = np.zeros((batch, h, total[0], dv))
+    same, logs = exact.astype(np.float32), np.zeros((batch, h, total[0]))
+    row = key = 0
+    for b in range(form.batch):
+        at, rows = (0, slice(row, row + form.rows[b])) if packed else (b, slice(None))
+        keys = slice(key, key + form.keys[b]) if packed else slice(0, form.keys[b])
+        for head in range(h):
+            one_k, one_v = k[at, head * hk // h, keys], v[at, head * hk // h, keys]
+            given = q[at, head, rows], one_k, one_v
+            exact[at, head, rows], logs[at, head, rows], sees = one(form, *given, np.float64)
+            same[at, head, rows], _, _ = one(form, *given, np.float32)
+        for head in range(hk):
+            hidden = ~sees.any(0)
+            k[at, head, keys][hidden] = np.nan
+            v[at, head, keys][hidden] = np.nan
+        if not packed:
+            k[at, :, form.keys[b] :], v[at, :, form.keys[b] :] = np.nan, np.nan
+        row, key = row + form.rows[b], key + form.keys[b]
+    options = {"causal": form.causal, "window": form.window, "softcap": form.softcap}
+    options |= {"return_lse": form.lse, "arch": "sm_100a", "backend": "emulator"}
+    if form.scales is not None:
+        options |= dict(zip(("scale_q", "scale_k", "scale_v"), form.scales, strict=True))
+    if packed:
+        options["cu_seqlens"] = tuple(
+            np.cumsum([0, *each]).astype(np.int32) for each in (form.rows, form.keys)
+        )
+    elif form.kind != "plain":
+        options["lengths"] = np.array(form.keys, np.int32)
+    if form.page:
+        k, v, options["block_table"] = paged(k, v, form.page, rng)
+    if form.fields:
+        options["schedule"] = ", ".join(form.fields)
+    return (q, k, v), options, exact, same.astype(out_type), logs
+
+
+def paged(k, v, page, rng):
+    """Keys and values in pages in any order, of which one more holds NaN."""
+    batch, heads, keys, _ = k.shape
+    each = max(1, -(-keys // page))
+    table = rng.permutation(batch * each).astype(np.int32).reshape(batch, each)
+    pools = []
+    for values in (k, v):
+        pool = np.full((batch * each + 1, heads, page, values.shape[-1]), np.nan, values.dtype)
+        for b in range(batch):
+            for j in range(each):
+                part = values[b, :, j * page : (j + 1) * page]
+                pool[table[b, j], :, : part.shape[1]] = part
+        pools.append(pool)
+    return (*pools, table)
+
+
+def check(form: Form, seed: int) -> None:
+    given, options, exact, same, logs = problem(form, seed)
+    got = cute.attention(*given, **options)
+    if form.lse:
+        got, lse = got
+        np.testing.assert_allclose(lse, logs, rtol=1e-4, atol=2e-5 if form.scales is None else 2e-3)
+    error = np.abs(got.astype(np.float64) - exact)
+    limit = 2 * np.abs(same.astype(np.float64) - exact).max(initial=0) + 1e-7
+    unit = 2.0**-9 if got.dtype == BF16 else 2.0**-12
+    limit = max(limit, 1.5 * unit * np.abs(exact).max(initial=0))
+    assert error.max(initial=0) <= limit, (error.max(), limit)
+
+
+# Plans keep sums in tensor memory, whose operands in registers are of 16 bits, and two roles that
+# compute have room for half of the columns each.
+REFUSED = (
+    "expected multiplies by warpgroups .* or into tensor memory|expected 2 parts of what 'main'"
+)
+
+
+def refusal(form: Form, seed: int) -> str | None:
+    """What the compiler says of a form that a plan has not; None where the result is right."""
+    try:
+        check(form, seed)
+    except CompileError as error:
+        return str(error)
+    return None
+
+
+LATER = [pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 13)]
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("seed", [2, *LATER])
+def test_a_drawn_form(plan, seed):
+    form = drawn(seed, plan)
+    told = refusal(form, seed)
+    if told is not None:
+        assert plan != "default", told
+        is_wide = plan == "split" and form.dims[1] > 192
+        assert form.dtype is E4M3 or is_wide, told
+        assert re.search(REFUSED, told), told
+
+
+def test_8_bits_say_which_instruction_they_take():
+    q = np.zeros((1, 1, 64, 64), E4M3)
+    remarks = cute.compile(cute.attention, q, q, q, arch="sm_100a").remarks
+    assert any("mma.sync" in each.message or "tcgen05" in each.message for each in remarks)
