@@ -14,7 +14,7 @@ from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
 from .addresses import Offset
-from .context import Context
+from .context import Context, array_class
 from .scalar_builder import Scalar
 from .tile_access import TileAccess, Vector
 from .views import View
@@ -174,6 +174,8 @@ def _in_vectors(
         if loads:
             context.fill(units, 0)
         _predicated(context, access, units, guard, emit)
+        if loads and _cut_of_row(context, access, units):
+            return
         parts = units
         if access.unit > 1:
             parts = context.registers("b16", units.type.count * access.unit)  # type: ignore[union-attr]
@@ -181,6 +183,78 @@ def _in_vectors(
         context.when(cuts, lambda: _cut(context, access, each, units, parts, loads, guard, emit))
 
     _with_units(context, access, array, loads, run)
+
+
+def _cut_of_row(context: Context, access: TileAccess, units: SSAValue) -> bool:
+    """Load the elements of the one vector that the edge cuts where a thread has a single row,
+    without a branch, so that the assembler may load each vector right before it is used; False
+    where a thread has more.
+    """
+    builder, vectors = context.builder, access.vectors
+    width = max(len(vector.values) for vector in vectors)
+    modes = [
+        mode
+        for mode in access.bounded
+        if any(first < last for first, last in (access.span(each, mode) for each in vectors))
+    ]
+    others = [mode for mode in access.bounded if mode not in modes]
+    if len(modes) != 1 or any(len(each.values) != width for each in vectors):
+        return False
+    (mode,) = modes
+    bound = access.view.bounds[mode]
+    assert bound is not None
+    rows = {tuple(access.span(each, other) for other in others) for each in vectors}
+    spans = [access.span(each, mode) for each in vectors]
+    addresses = access.addresses([each.offset for each in vectors])
+    bases = {each.base for each in addresses}
+    if bound.floor is not None or access.view.space != "gmem" or len(bases) != 1:
+        return False
+    if len(rows) != 1 or len(set(spans)) != len(vectors):
+        return False
+    exists = builder.both(
+        access.view.guard,
+        *(access.holds(other, *span) for other, span in zip(others, *rows, strict=True)),
+    )
+    # Of the vector that is cut: how many of its elements exist, and where it lies. Of none, 0.
+    left: Scalar = 0
+    at: Scalar = addresses[0].immediate
+    cuts: list[Scalar] = []
+    for span, address in zip(spans, addresses, strict=True):
+        touches = builder.both(exists, access.touches(mode, *span))
+        cuts.append(builder.both(touches, builder.pure("not.pred", access.holds(mode, *span))))
+        rest = builder.pure("sub.s32", access.remaining(mode), span[0])
+        left = builder.pure("selp.b32", rest, left, cuts[-1])
+        at = builder.pure("selp.b32", address.immediate, at, cuts[-1])
+    count, size = width * access.unit, access.view.element_bytes
+    cls = array_class(units) if access.unit == 1 else "b16"
+    parts = context.registers(cls, count)
+    context.foreach(count, [], [(parts, range(count))], lambda args: [0])
+    (base,) = bases
+    first, table = context.table_of(
+        [builder.pure("add.s64", base, builder.widen(at))] * count, "b64"
+    )
+    guards = [builder.pure("setp.gt.s32", left, i) for i in range(count)]
+    predicates, predicate = context.guards(guards)
+    modifiers = f"global.b{access.view.bits}"
+    immediates = [i * size for i in range(count)]
+    builder.emit(
+        ptx.LdOp(
+            modifiers, parts, first, table, immediates, list(range(count)), predicates, predicate
+        )
+    )
+    merged = parts
+    if access.unit > 1:
+        merged = context.registers(array_class(units), width)
+        _merge(context, access, parts, list(range(width)), merged)
+    for vector, cut in zip(vectors, cuts, strict=True):
+        targets = [v // access.unit for v in vector.values]
+
+        def chosen(args: list[SSAValue], cut: Scalar = cut) -> list[Scalar]:
+            return [builder.pure(f"selp.{array_class(units)}", args[0], args[1], cut)]
+
+        sources = [(merged, range(width)), (units, targets)]
+        context.foreach(width, sources, [(units, targets)], chosen)
+    return True
 
 
 def _cut(

@@ -5,7 +5,7 @@ between thread-value layouts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -88,10 +88,6 @@ def lower_map(
     group = max([each.pack for each in (*inputs, result)] + [period(each) for each in shares])
     trips = -(-result.values // group)
     count = array.type.count  # type: ignore[union-attr]
-    sources: list[tuple[SSAValue, list[int]]] = []
-    places: dict[tuple, int] = {}
-    constants: list[list[int]] = []
-    constant_places: dict[tuple, int] = {}
 
     def value(place: int) -> int:
         """The value for a place in a trip: behind the end, those of the last register again, which
@@ -100,64 +96,127 @@ def lower_map(
         register, part = divmod(place, result.pack)
         return min(min(register, count - 1) * result.pack + part, result.values - 1)
 
-    def source(array: SSAValue, index: list[int]) -> int:
-        key = (array, tuple(index))
-        if key not in places:
-            places[key] = len(sources)
-            sources.append((array, index))
-        return places[key]
-
-    def constant(values: list[int]) -> int | tuple[int]:
-        """Index of a table, or a single number in a tuple."""
-        if len(set(values)) == 1:
-            return (values[0],)
-        key = tuple(values)
-        if key not in constant_places:
-            constant_places[key] = len(constants)
-            constants.append(values)
-        return constant_places[key]
-
-    # How element e of a trip is read: (source, byte position constant or None).
-    reads: list[list[tuple[int, int | tuple[int] | None]]] = []
-    for each, table in zip(inputs, tables, strict=True):
-        mine = []
-        pack = each.pack
-        for e in range(group):
-            at = [table[value(i * group + e)] for i in range(trips)]
-            place = source(each.array, at if pack == 1 else [v // pack for v in at])
-            part = None if pack == 1 else constant([v % pack for v in at])
-            mine.append((place, part))
-        reads.append(mine)
     coords = layout.value_coords()
-    coord_tables: dict[tuple[int, int], int | tuple[int]] = {}
-    for inner in op.body.block.ops:
-        if isinstance(inner, CoordOp):
-            mode = inner.mode.value.data
+
+    def run(chosen: Sequence[int], known: Mapping[Operation, bool]) -> None:
+        """Compute some of the trips, in which comparisons of coordinates have a known result."""
+        sources: list[tuple[SSAValue, list[int]]] = []
+        places: dict[tuple, int] = {}
+        constants: list[list[int]] = []
+        constant_places: dict[tuple, int] = {}
+
+        def source(array: SSAValue, index: list[int]) -> int:
+            key = (array, tuple(index))
+            if key not in places:
+                places[key] = len(sources)
+                sources.append((array, index))
+            return places[key]
+
+        def constant(values: list[int]) -> int | tuple[int]:
+            """Index of a table, or a single number in a tuple."""
+            if len(set(values)) == 1:
+                return (values[0],)
+            key = tuple(values)
+            if key not in constant_places:
+                constant_places[key] = len(constants)
+                constants.append(values)
+            return constant_places[key]
+
+        # How element e of a trip is read: (source, byte position constant or None).
+        reads: list[list[tuple[int, int | tuple[int] | None]]] = []
+        for each, table in zip(inputs, tables, strict=True):
+            mine = []
+            pack = each.pack
             for e in range(group):
-                at = [coords[value(i * group + e)][mode] for i in range(trips)]
-                coord_tables[mode, e] = constant(at)
+                at = [table[value(i * group + e)] for i in chosen]
+                place = source(each.array, at if pack == 1 else [v // pack for v in at])
+                part = None if pack == 1 else constant([v % pack for v in at])
+                mine.append((place, part))
+            reads.append(mine)
+        coord_tables: dict[tuple[int, int], int | tuple[int]] = {}
+        for inner in op.body.block.ops:
+            if isinstance(inner, CoordOp):
+                mode = inner.mode.value.data
+                for e in range(group):
+                    at = [coords[value(i * group + e)][mode] for i in chosen]
+                    coord_tables[mode, e] = constant(at)
 
-    def body(args: list[SSAValue]) -> list[Scalar]:
-        def number(place: int | tuple[int]) -> Scalar:
-            return place[0] if isinstance(place, tuple) else args[len(sources) + place]
+        def body(args: list[SSAValue]) -> list[Scalar]:
+            def number(place: int | tuple[int]) -> Scalar:
+                return place[0] if isinstance(place, tuple) else args[len(sources) + place]
 
-        elements = []
-        for e in range(group):
-            values = dict(outer)
-            for arg, each, mine in zip(op.body.block.args, inputs, reads, strict=True):
-                place, part = mine[e]
-                values[arg] = _element(
-                    context, each, args[place], None if part is None else number(part)
-                )
-            elements.append(_body(context, op, layout, values, e, coord_tables, number))
-        return _registers(context, result, elements)
+            elements = []
+            for e in range(group):
+                values = dict(outer)
+                for arg, each, mine in zip(op.body.block.args, inputs, reads, strict=True):
+                    place, part = mine[e]
+                    values[arg] = _element(
+                        context, each, args[place], None if part is None else number(part)
+                    )
+                elements.append(_body(context, op, layout, values, e, coord_tables, number, known))
+            return _registers(context, result, elements)
 
-    per_trip = max(1, group // result.pack)
-    targets = [
-        (array, [min(i * per_trip + r, count - 1) for i in range(trips)]) for r in range(per_trip)
-    ]
-    context.foreach(trips, sources, targets, body, constants)
+        per_trip = max(1, group // result.pack)
+        targets = [
+            (array, [min(i * per_trip + r, count - 1) for i in chosen]) for r in range(per_trip)
+        ]
+        context.foreach(len(chosen), sources, targets, body, constants)
+
+    for known, chosen in _known_comparisons(context, op, layout, trips, group, value):
+        run(chosen, known)
     return result
+
+
+def _known_comparisons(
+    context: Context,
+    op: MapOp,
+    layout: ThreadValue,
+    trips: int,
+    group: int,
+    value: Callable[[int], int],
+) -> list[tuple[dict[Operation, bool], list[int]]]:
+    """Trips by what comparisons of coordinates with constants give in them, the same for all
+    threads. Only the last vectors of a tile that was padded need its mask; what else a kernel does
+    that waits for memory must not wait for instructions.
+    """
+    compared: list[tuple[Operation, str, int, int]] = []
+    parts: dict[SSAValue, CoordOp] = {
+        each.results[0]: each for each in op.body.block.ops if isinstance(each, CoordOp)
+    }
+    for each in op.body.block.ops if context.is_streaming else ():
+        if isinstance(each, arith.CmpiOp) and each.lhs in parts:
+            bound = each.rhs.owner
+            name = arith.CMPI_COMPARISON_OPERATIONS[each.predicate.value.data]
+            if name in ("slt", "sge") and isinstance(bound, arith.ConstantOp):
+                limit = int(bound.value.value.data)  # pyright: ignore[reportAttributeAccessIssue]
+                compared.append((each, name, parts[each.lhs].mode.value.data, limit))
+    if not compared:
+        return [({}, list(range(trips)))]
+    coords = layout.value_coords()
+    reach = [
+        sum((digit.extent - 1) * digit.steps[mode] for digit in layout.threads)
+        for mode in range(len(layout.shape))
+    ]
+    found: dict[tuple[bool | None, ...], list[int]] = {}
+    for trip in range(trips):
+        results: list[bool | None] = []
+        for _, name, mode, limit in compared:
+            at = [coords[value(trip * group + e)][mode] for e in range(group)]
+            is_below = True if max(at) + reach[mode] < limit else None
+            is_below = False if min(at) >= limit else is_below
+            results.append(is_below if is_below is None or name == "slt" else not is_below)
+        found.setdefault(tuple(results), []).append(trip)
+    return [
+        (
+            {
+                each[0]: known
+                for each, known in zip(compared, key, strict=True)
+                if known is not None
+            },
+            chosen,
+        )
+        for key, chosen in found.items()
+    ]
 
 
 def _body(
@@ -168,6 +227,7 @@ def _body(
     element: int,
     coords: dict[tuple[int, int], int | tuple[int]],
     number: Callable[[int | tuple[int]], Scalar],
+    known: Mapping[Operation, bool],
 ) -> Scalar:
     builder = context.builder
     # Coordinates by the part that depends on the thread and that of the element, a constant.
@@ -184,6 +244,8 @@ def _body(
                 builder.pure("add.s32", thread, at)
             )
             parts[inner.results[0]] = thread, at
+        elif inner in known:
+            values[inner.results[0]] = known[inner]
         elif isinstance(inner, arith.CmpiOp) and (sides := _constant_side(inner, parts)):
             name, at, limit, subtracted = sides
             rest = values[limit]
