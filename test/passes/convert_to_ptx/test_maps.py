@@ -345,6 +345,25 @@ def test_coordinates_are_compared_with_any_number(
     assert re.search(r"setp\.\w+\.s32 %p\d+, %r\d+, 7;", text)
 
 
+@pytest.mark.parametrize("predicate", ["slt", "sge"])
+@pytest.mark.parametrize("limit", [0, 1, 5, 8, 19, 24, 31, 32, 33])
+def test_comparisons_of_coordinates_with_constants(
+    run_kernel, compile_ptx, predicate, limit
+) -> None:
+    body = f"""
+    %i = cute.coord 1
+    %l = arith.constant {limit} : i32
+    %p = arith.cmpi {predicate}, %i, %l : i32
+    %r = arith.select %p, %x, %y : f32"""
+    a, b = (RNG.standard_normal((32, 32), np.float32) for _ in range(2))
+    columns = np.arange(32)
+    chosen = columns < limit if predicate == "slt" else columns >= limit
+    assert np.array_equal(run_map(run_kernel, "f32", "f32", body, a, b), np.where(chosen, a, b))
+    # Warps have 8 columns each: value v of a thread lies in column v, v + 8, v + 16 or v + 24.
+    asked = [v for v in range(8) if v < limit <= v + 24]
+    assert compile_ptx(map_kernel("f32", "f32", body)).count("selp") == len(asked)
+
+
 def test_broadcast_of_a_row(run_kernel) -> None:
     """A packed f16 row added to f32 rows, read by mixed halves."""
     a = RNG.integers(-50, 50, (32, 32)).astype(np.float32)
