@@ -1,6 +1,6 @@
 """`cutedialect <command>` or `python -m cutedialect <command>`: doctor, explain, cache, compile,
-schedules, tmem, tune. A command's module is imported when it is asked for; usage errors exit with
-2, anything else that a user can mend with one line and 1, Ctrl-C with 130.
+schedules, timeline, tmem, tune. A command's module is imported when it is asked for; usage errors
+exit with 2, anything else that a user can mend with one line and 1, Ctrl-C with 130.
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ COMMANDS = {
         "list the schedules of cute.gemm, and its choice for a problem",
     ),
     "tmem": ("cutedialect.tools.tmem_command", "draw a map of tensor memory from a kernel's IR"),
+    "timeline": (
+        "cutedialect.tools.timeline_command",
+        "draw what the roles of a kernel do, and when, in the emulator",
+    ),
     "tune": ("cutedialect.tools.tune_command", "time a kernel's schedules and keep the fastest"),
 }
 

@@ -16,6 +16,7 @@ from .module import Function, FunctionRef, Module, Sym, Variable
 from .parser import parse
 from .report import Report
 from .scheduler import Scheduler
+from .timeline import Timeline, begin
 from .types import STORAGE
 
 RESIDENT_CTAS = 132
@@ -60,6 +61,7 @@ def launch(
     with np.errstate(all="ignore"):
         image = _image(module, function, args, dynamic_smem, extents)
     report = image.report
+    timeline = begin(ptx)
     threads = int(np.prod(extents["block"]))
     per_cta = -(-threads // 32) * 32
     batch = max(RESIDENT_CTAS, RESIDENT_LANES // per_cta)
@@ -71,7 +73,9 @@ def launch(
         with np.errstate(all="ignore"):
             while image.queue.next < image.queue.total:
                 first, count = image.queue.take(batch)
-                _run_batch(image, function, first, count, seed, max_steps)
+                # Of CTAs that run one after the other, a timeline has the first ones.
+                seen = timeline if first == 0 else None
+                _run_batch(image, function, first, count, seed, max_steps, seen)
     except EmulatorError as error:
         error.output = report.output
         raise
@@ -81,9 +85,15 @@ def launch(
 
 
 def _run_batch(
-    image: Image, function: Function, first: int, ctas: int, seed: int, max_steps: int
+    image: Image,
+    function: Function,
+    first: int,
+    ctas: int,
+    seed: int,
+    max_steps: int,
+    timeline: Timeline | None = None,
 ) -> None:
-    machine = Machine(image, first, ctas, seed)
+    machine = Machine(image, first, ctas, seed, timeline)
     scheduler = Scheduler(machine, seed, max_steps - image.report.steps)
     report = image.report
     try:
@@ -99,6 +109,8 @@ def _run_batch(
         if left:
             report.notes.append(f"{left} tcgen05 instructions were never waited for")
     finally:
+        if timeline is not None:
+            timeline.done()
         report.steps += scheduler.steps
         report.output += "".join(machine.output)
         for ins, count in zip(image.module.code, scheduler.counts, strict=True):

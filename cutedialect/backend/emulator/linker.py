@@ -41,9 +41,20 @@ class Linker:
         except (ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
             raise ins.malformed(f"operands do not fit the instruction ({error})") from error
         step = self._machine.tensor.watch(ins, self._machine.wgmma.watch(ins, step))
-        if ins.guard is None or getattr(builder, "handles_guard", False):
-            return step
-        return self._guarded(ins, step)
+        if ins.guard is not None and not getattr(builder, "handles_guard", False):
+            step = self._guarded(ins, step)
+        return step if self._machine.timeline is None else self._timed(ins, step)
+
+    def _timed(self, ins: Instruction, step: Step) -> Step:
+        machine, timeline = self._machine, self._machine.timeline
+        assert timeline is not None
+
+        def timed(lanes: Lanes) -> Any:
+            result = step(lanes)
+            timeline.step(machine, ins, lanes)
+            return result
+
+        return timed
 
     def _guarded(self, ins: Instruction, step: Step) -> Step:
         machine = self._machine

@@ -48,6 +48,7 @@ from .shared import CHUNK, BankedMemory
 from .special import SpecialValues
 from .tensor_memory import TensorMemory
 from .tensor_pipes import TensorPipes
+from .timeline import Timeline
 from .transfers import Transfers
 from .types import STORAGE, TYPES, ScalarType
 from .wgmma_groups import Warpgroups
@@ -74,10 +75,18 @@ class Machine:
 
     scheduler: Scheduler
 
-    def __init__(self, image: Image, first_cta: int, ctas: int, seed: int = 0) -> None:
+    def __init__(
+        self,
+        image: Image,
+        first_cta: int,
+        ctas: int,
+        seed: int = 0,
+        timeline: Timeline | None = None,
+    ) -> None:
         """``ctas`` CTAs from ``first_cta`` on, both multiples of the cluster size: rows go
         cluster by cluster, by rank within one."""
         self.image = image
+        self.timeline = timeline
         self.module = image.module
         self.report = image.report
         threads = image.block[0] * image.block[1] * image.block[2]
@@ -100,7 +109,7 @@ class Machine:
         # Clocks of who knows of whose writes, where there is more than one warp or an asynchronous
         # unit; for each 4 bytes of shared memory the stamp of the last ordinary store.
         opcodes = {ins.opcode for ins in image.module.code}
-        needed = self.warps > 1 or any(map(concerns, opcodes))
+        needed = self.warps > 1 or timeline is not None or any(map(concerns, opcodes))
         self.ordering = Ordering(self) if needed else None
         self.races = None
         if self.ordering is not None and self.warps * self.cluster_size > 1:

@@ -270,8 +270,12 @@ class MBarriers:
         self._machine.progress = True
         self.test(np.unique(slots))
 
-    def know(self, slot: int, stamp: int) -> None:
-        """Bytes of a copy that was issued at ``stamp`` are about to count."""
+    def know(self, slot: int, stamp: int, due: int = 0) -> None:
+        """Bytes of a copy that was issued at ``stamp`` are about to count, ``due`` at a time."""
+        ordering = self._machine.ordering
+        if ordering is not None and ordering.time is not None:
+            at = ordering.time
+            self._gathered[slot, at] = max(int(self._gathered[slot, at]), due)
         if self._gathered.shape[1]:
             column, time = split(stamp)
             self._gathered[slot, column] = max(int(self._gathered[slot, column]), time)

@@ -69,6 +69,11 @@ class Ordering:
         self._copies = self.columns if copies and fits else None
         if self._copies is not None:
             self.columns += _COPY_COLUMNS
+        # With a timeline, model time is one more thing that warps learn of each other.
+        self.time: int | None = None
+        if machine.timeline is not None:
+            self.time = self.columns
+            self.columns += 1
         warps = machine.ctas * machine.warps
         self.state = np.zeros((warps, (4 if tensor else 3) * self.columns), np.int32)
         self.known = self.state[:, : self.columns]
@@ -145,6 +150,9 @@ class Ordering:
         row = self.release_existence(np.array([warp]))[0]
         column = self.per_cluster + int(self.column[warp])
         row[column] = row[3 * self.columns + column] = reached
+        timeline = self._machine.timeline
+        if timeline is not None and self.time is not None:
+            row[self.time] = timeline.multiplied(self._machine, warp)
         return row
 
     def meet(self, arriving: Array, leaving: Array) -> None:

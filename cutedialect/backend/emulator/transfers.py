@@ -27,7 +27,7 @@ class Load:
     """A copy into shared memory (or another event that an mbarrier counts). ``chunks`` are numbers
     of 16 destination bytes, ``cta`` the row that holds them and the barrier, ``source`` chunks that
     it reads until it completes. ``stamp`` counts it among those of its barrier: who has seen the
-    phase that its bytes complete knows of it."""
+    phase that its bytes complete knows of it. ``due`` is when it lands, in a timeline."""
 
     ins: Instruction
     lane: int
@@ -38,6 +38,7 @@ class Load:
     finish: Callable[[], Array]
     source: Array = None
     stamp: int = 0
+    due: int = 0
 
 
 @dataclass(eq=False)
@@ -76,6 +77,9 @@ class Transfers:
         ordering = self._machine.ordering
         if ordering is not None and len(load.chunks):
             load.stamp = ordering.issue(load.slot)
+            if self._machine.timeline is not None:
+                warp = load.lane >> 5
+                load.due = self._machine.timeline.copy(self._machine, warp, load.size)
         self._loads.append(load)
 
     def event(self, load: Load) -> None:
@@ -98,7 +102,7 @@ class Transfers:
                 load = counted[0]
                 for each in counted:
                     if each.stamp:
-                        self._machine.mbarriers.know(each.slot, each.stamp)
+                        self._machine.mbarriers.know(each.slot, each.stamp, each.due)
                 self._machine.mbarriers.deliver(
                     np.array([load.slot for load in counted]),
                     np.array([load.size for load in counted]),

@@ -408,6 +408,9 @@ class _Mma:
             if shape.scale_type == "ue4m3" and form.factors != 4:
                 raise self.ins.error("CD-D9", "ue4m3 scale factors need .block16 (.scale_vec::4X)")
         issue.result(d, a, b, bad_a, bad_b, off, accumulates, scales, self.halvings)
+        timeline = self.machine.timeline
+        if timeline is not None:
+            timeline.multiply(self.machine, issue.warp, issue.m, shape.n)
         self.machine.pipes.issue(self.ins, lane, issue.chunks)
 
 

@@ -1,0 +1,163 @@
+"""`python -m cutedialect timeline SCRIPT`: runs a Python script whose kernels run in the emulator,
+and draws what the roles of the last launch did, in model time (`backend/emulator/timeline.py`).
+Names of roles are those of the script's variable `kernel`, else warps have numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from xdsl.context import Context
+
+from cutedialect.backend.emulator.timeline import COPIES, TENSOR, Span, Timeline, recording
+from cutedialect.dialects import all_dialects
+from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.dialects.walks import ops_of
+from cutedialect.tools.locating_parser import LocatingParser
+
+# Kinds of work: what a span's IR op begins with, and a color (after Okabe and Ito, light enough for
+# black text).
+_KINDS = {
+    "waits": ((), "#eeeeee"),
+    "copies": (("cute.copy", "cute.load", "cute.stage", "cute.local_tile"), "#9fd3f6"),
+    "multiplies": (("cute.gemm",), "#f4a582"),
+    "exponentials": (("math.exp",), "#f6c667"),
+    "rows": (("cute.reduce",), "#8fdcc0"),
+    "arithmetic": (("arith", "math", "cute.map", "cute.fill", "cute.convert"), "#e3b7d6"),
+    "other": (("",), "#b9c4f0"),
+}
+_BINS, _BIN, _ROW, _LEFT, _TOP = 480, 2, 24, 110, 26
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a role's first warp, or a unit, did: (first bin, bins, kind), and cycles by kind."""
+
+    name: str
+    runs: tuple[tuple[int, int, str], ...]
+    cycles: dict[str, int]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m cutedialect timeline",
+        description="Draw what the roles of a kernel do, and when, from a run in the emulator.",
+    )
+    parser.add_argument("script", help="Python file that calls a kernel with backend='emulator'")
+    parser.add_argument("-o", "--out", default="timeline.svg", help="the picture to write")
+    parser.add_argument("--launch", type=int, default=-1, help="which launch; the last by default")
+    options = parser.parse_args(arguments)
+    with recording() as found:
+        scope = runpy.run_path(options.script)
+    if not -len(found) <= options.launch < len(found):
+        raise ValueError(
+            f"expected a launch of {len(found)} that {options.script} makes in the emulator, got "
+            f"{options.launch}"
+        )
+    stages = getattr(scope.get("kernel"), "stages", {})
+    rows, end = rows_of(found[options.launch], roles_of(stages.get("cute-synchronize", "")))
+    Path(options.out).write_text(svg(rows, end), encoding="utf-8")
+    print(table(rows, end))
+    return 0
+
+
+def roles_of(text: str) -> dict[int, str]:
+    """The name of each role in a module's text, by its first warp."""
+    if not text:
+        return {}
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+    module = LocatingParser(context, text, "input").parse_module()
+    return {op.warp_range.start: op.role.data for op in ops_of(module, RoleOp)}
+
+
+def rows_of(timeline: Timeline, roles: dict[int, str]) -> tuple[list[Row], int]:
+    """A row for each role or warp and for each unit, and the last cycle."""
+    spans: dict[int | str, list[Span]] = {}
+    for span in timeline.spans:
+        spans.setdefault(span.who, []).append(span)
+    end = max((span.end for span in timeline.spans), default=1)
+    warps = sorted(who for who in spans if isinstance(who, int))
+    names: dict[int | str, str] = {warp: f"warp {warp}" for warp in warps if not roles}
+    for warp, name in roles.items():
+        names[warp] = name
+    names |= {COPIES: "copies (TMA)", TENSOR: "tensor core"}
+    return [_row(name, spans.get(who, []), end) for who, name in names.items()], end
+
+
+def _row(name: str, spans: Sequence[Span], end: int) -> Row:
+    cycles: dict[str, int] = {}
+    bins: list[dict[str, int]] = [{} for _ in range(_BINS)]
+    for span in spans:
+        kind = _kind(span)
+        cycles[kind] = cycles.get(kind, 0) + span.end - span.start
+        for at in range(span.start * _BINS // end, min(_BINS, -(-span.end * _BINS // end))):
+            first, last = at * end // _BINS, (at + 1) * end // _BINS
+            part = min(span.end, last) - max(span.start, first)
+            bins[at][kind] = bins[at].get(kind, 0) + max(part, 0)
+    runs: list[tuple[int, int, str]] = []
+    for at, shares in enumerate(bins):
+        kind = max(shares, key=shares.__getitem__) if shares else ""
+        if runs and runs[-1][2] == kind and sum(runs[-1][:2]) == at:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1, kind)
+        elif kind:
+            runs.append((at, 1, kind))
+    return Row(name, tuple(runs), cycles)
+
+
+def _kind(span: Span) -> str:
+    if span.who == COPIES:
+        return "copies"
+    if span.who == TENSOR:
+        return "multiplies"
+    if span.waits:
+        return "waits"
+    return next(kind for kind, (heads, _) in _KINDS.items() if span.what.startswith(heads))
+
+
+def svg(rows: Sequence[Row], end: int) -> str:
+    """The picture: time to the right, a row for each role, a color for each kind of work."""
+    width, height = _LEFT + _BINS * _BIN + 10, _TOP + _ROW * len(rows) + 52
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    for number, (kind, (_, color)) in enumerate(_KINDS.items()):
+        x = _LEFT + 120 * number
+        parts.append(f'<rect x="{x}" y="6" width="12" height="12" fill="{color}"/>')
+        parts.append(f'<text x="{x + 16}" y="16">{kind}</text>')
+    for number, row in enumerate(rows):
+        y = _TOP + _ROW * number
+        parts.append(f'<text x="6" y="{y + 16}">{escape(row.name)}</text>')
+        for first, count, kind in row.runs:
+            x, color = _LEFT + first * _BIN, _KINDS[kind][1]
+            title = f"{kind}, cycles {first * end // _BINS} to {(first + count) * end // _BINS}"
+            parts.append(
+                f'<rect x="{x}" y="{y + 2}" width="{count * _BIN}" height="{_ROW - 4}" '
+                f'fill="{color}"><title>{title}</title></rect>'
+            )
+    below = _TOP + _ROW * len(rows) + 16
+    for tick in range(0, 11, 2):
+        x = _LEFT + _BINS * _BIN * tick // 10
+        parts.append(f'<text x="{x}" y="{below}" text-anchor="middle">{end * tick // 10}</text>')
+    text = "cycles of the model: no warp takes issue slots from another"
+    parts.append(f'<text x="{_LEFT}" y="{below + 20}">{text}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def table(rows: Sequence[Row], end: int) -> str:
+    """Cycles by role and kind of work."""
+    kinds = list(_KINDS)
+    lines = [f"{end} cycles", "  ".join([f"{'':13}", *(f"{kind:>12}" for kind in kinds)])]
+    for row in rows:
+        shown = (f"{row.cycles.get(kind, 0):12}" for kind in kinds)
+        lines.append("  ".join([f"{row.name:13}", *shown]))
+    return "\n".join(lines)
