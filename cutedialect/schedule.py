@@ -106,7 +106,8 @@ class Schedule:
         adds the parts and goes on with the sum.
     reduction: how the parts of a shared tile are added: "ordered", one after the other, so that
         equal calls give equal bits, "atomic", as they come, or "cluster", in order, too: the CTAs
-        that share a tile are a cluster, and send their parts to the shared memory of the first.
+        that share a tile are a cluster, and send their parts to the shared memory of the first. In
+        a program without a multiply the CTAs of a "cluster" share the rows that are reduced.
     epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
         through shared memory by TMA.
     early_launch: "yes" lets CTAs start while the launch in front of theirs still ends: they make

@@ -15,8 +15,9 @@ import numpy as np
 from cutedialect.dialects import cute, cute_nvgpu
 from cutedialect.dialects.pipeline import CompleteOp
 
-from .cta import Cta, FailedAssertion
+from .cta import Cta, FailedAssertion, Fragment
 from .rules import Code, Step, function, rule
+from .tile_rules import combine_of
 
 _AXES = "xyz"
 
@@ -212,6 +213,41 @@ def _cluster_sum(op: cute.ClusterSumOp) -> Step:
     return step
 
 
+@rule(cute.ClusterRankOp)
+def _cluster_rank(op: cute.ClusterRankOp) -> Step:
+    count, result = op.count.value.data, op.result
+
+    def step(cta: Cta) -> None:
+        cta.values[result] = np.int32(cta.index[0] % count)
+
+    return step
+
+
+@rule(cute.ClusterReduceOp)
+def _cluster_reduce(op: cute.ClusterReduceOp) -> Step:
+    source, count, result = op.source, op.count.value.data, op.result
+    combine = combine_of(op.kind.data)
+    # By the cluster and how often it came here: the elements of the CTAs that are there.
+    sent: dict[tuple[Any, ...], dict[int, np.ndarray]] = {}
+    visits: dict[tuple[int, ...], int] = {}
+
+    def step(cta: Cta) -> Iterator[None]:
+        number = cta.index[0]
+        visits[cta.index] = visit = visits.get(cta.index, 0) + 1
+        parts = sent.setdefault((number // count, visit), {})
+        tile = cta.values[source]
+        parts[number % count] = np.array(tile.read())
+        while len(parts) < count:
+            yield
+        total = parts[0]
+        for other in range(1, count):
+            total = combine(total, parts[other])
+        sent.pop((number // count, visit), None)
+        cta.values[result] = Fragment(total, total.shape)
+
+    return step
+
+
 @rule(cute.ClaimOp)
 def _claim(op: cute.ClaimOp) -> Step:
     counter, total, result = op.counter, op.total, op.result
@@ -239,4 +275,4 @@ def _cancel_launch(op: cute.CancelLaunchOp) -> Step:
 
 
 # Where another CTA may go on.
-MEETINGS = (cute.LastArrivalOp, cute.ClusterSumOp, cute.ClaimOp)
+MEETINGS = (cute.LastArrivalOp, cute.ClusterSumOp, cute.ClusterReduceOp, cute.ClaimOp)

@@ -14,7 +14,14 @@ from xdsl.ir import Dialect
 from cutedialect.dialects.effects import declared
 
 from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
-from .cooperation import CancelLaunchOp, ClaimOp, ClusterSumOp, LastArrivalOp
+from .cooperation import (
+    CancelLaunchOp,
+    ClaimOp,
+    ClusterRankOp,
+    ClusterReduceOp,
+    ClusterSumOp,
+    LastArrivalOp,
+)
 from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
 from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
@@ -107,6 +114,8 @@ Cute = Dialect(
             AtomicOp,
             LastArrivalOp,
             ClusterSumOp,
+            ClusterRankOp,
+            ClusterReduceOp,
             ClaimOp,
             CancelLaunchOp,
             WorkspaceOp,
@@ -138,6 +147,8 @@ __all__ = [
     "BlockIdxOp",
     "CancelLaunchOp",
     "ClaimOp",
+    "ClusterRankOp",
+    "ClusterReduceOp",
     "ClusterSumOp",
     "ComposedLayoutAttr",
     "ComposedLayoutType",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from math import prod
 
 from xdsl.dialects.arith import ConstantOp
-from xdsl.dialects.builtin import I64, IntegerAttr, i1, i32
+from xdsl.dialects.builtin import I64, IntegerAttr, StringAttr, i1, i32
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -17,12 +17,15 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from cutedialect.dialects.effects import ALL, Effects
 
 from .attributes import check
 from .types import FragmentType, MemRefType
+
+# What elements of several CTAs are combined by.
+_KINDS = ("add", "mul", "max", "min")
 
 
 @irdl_op_definition
@@ -109,6 +112,77 @@ class ClusterSumOp(IRDLOperation):
         assert isinstance(type_, FragmentType)
         check(type_.bits == 32, f"expected a tile with elements of 32 bits, got {type_}")
         count = self.count.value.data
+        check(count >= 2, f"expected a count of 2 or more, got {count}")
+
+
+@irdl_op_definition
+class ClusterRankOp(IRDLOperation):
+    """The place of this CTA among the `count` neighbors that are its cluster.
+
+    Example:
+
+        cute.kernel @k() {
+          %rank = cute.cluster_rank of 4
+        }
+    """
+
+    name = "cute.cluster_rank"
+    count = prop_def(IntegerAttr[I64])
+    result = result_def(i32)
+    traits = traits_def(Pure())
+    assembly_format = "`of` $count attr-dict"
+
+    def __init__(self, count: int) -> None:
+        super().__init__(result_types=[i32], properties={"count": IntegerAttr(count, 64)})
+
+    def verify_(self) -> None:
+        count = self.count.value.data
+        check(count >= 2, f"expected a count of 2 or more, got {count}")
+
+
+@irdl_op_definition
+class ClusterReduceOp(IRDLOperation):
+    """Combine the elements of one in each of `count` CTAs, which are the cluster, in the order of
+    their ranks; all of them get the result.
+
+    Every CTA of the cluster comes here equally often. The elements travel through distributed
+    shared memory (`st.async`, PTX ISA 9.7.9.12).
+
+    Example:
+
+        cute.kernel @k() {
+          %part = cute.alloc_fragment : !cute.fragment<f32, "(1,1)">
+          %total = cute.cluster_reduce "add", %part of 4 : !cute.fragment<f32, "(1,1)"> -> !cute.fragment<f32, "(1,1)">
+        }
+    """
+
+    name = "cute.cluster_reduce"
+    kind = prop_def(StringAttr)
+    source = operand_def(FragmentType)
+    count = prop_def(IntegerAttr[I64])
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$kind `,` $source `of` $count attr-dict `:` type($source) `->` type($result)"
+
+    def __init__(self, kind: str, source: SSAValue, count: int) -> None:
+        super().__init__(
+            operands=[source],
+            result_types=[source.type],
+            properties={"kind": StringAttr(kind), "count": IntegerAttr(count, 64)},
+        )
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.source,), orders=True)
+
+    def verify_(self) -> None:
+        type_, kind, count = self.source.type, self.kind.data, self.count.value.data
+        assert isinstance(type_, FragmentType)
+        check(kind in _KINDS, f"expected a reduction ({', '.join(_KINDS)}), got '{kind}'")
+        check(self.result.type == type_, f"expected a result of {type_}, got {self.result.type}")
+        check(
+            type_.bits == 32 and prod(type_.shape) == 1,
+            f"expected a tile of one element of 32 bits, got {type_}",
+        )
         check(count >= 2, f"expected a count of 2 or more, got {count}")
 
 

@@ -29,11 +29,12 @@ from cutedialect.layout import Dyn, Layout
 from .attributes import check, with_attributes
 from .tile_ops import YieldOp
 from .types import MemRefType
+from .views import is_first
 
 
-def slice_type(type_: MemRefType, mode: int) -> MemRefType:
+def slice_type(type_: MemRefType, mode: int, first: SSAValue | None = None) -> MemRefType:
     """Type of a tensor cut along a mode: the extent is a run-time value, and of the alignment
-    stays what every start keeps.
+    stays what every start keeps; all of it where `first` is known to be 0.
     """
     check(0 <= mode < type_.rank, f"expected a mode in 0..{type_.rank - 1}, got {mode}")
     stride = type_.stride[mode]
@@ -43,7 +44,8 @@ def slice_type(type_: MemRefType, mode: int) -> MemRefType:
     )
     step = stride.div if isinstance(stride, Dyn) else stride
     bytes_ = step * type_.bits // 8
-    alignment = type_.alignment if bytes_ == 0 else min(type_.alignment, bytes_ & -bytes_)
+    keeps = bytes_ == 0 or (first is not None and is_first(first))
+    alignment = type_.alignment if keeps else min(type_.alignment, bytes_ & -bytes_)
     modes = tuple(Dyn() if at == mode else extent for at, extent in enumerate(type_.modes))
     return type_.with_layout(Layout(modes, type_.stride), alignment)
 
@@ -77,7 +79,7 @@ class SliceOp(IRDLOperation):
         super().__init__(
             operands=[source, first, end],
             properties={"mode": IntegerAttr(mode, i64)},
-            result_types=[slice_type(type_, mode)],
+            result_types=[slice_type(type_, mode, first)],
         )
 
     @classmethod
@@ -120,7 +122,7 @@ class SliceOp(IRDLOperation):
         type_ = self.source.type
         assert isinstance(type_, MemRefType)
         check(type_.space == "gmem", f"expected a tensor in gmem, got {type_.space}")
-        expected = slice_type(type_, self.mode.value.data)
+        expected = slice_type(type_, self.mode.value.data, self.first)
         check(
             self.result.type == expected,
             f"expected the slice's type {expected}, got {self.result.type}",

@@ -88,14 +88,14 @@ def local_tile_type(
     shape = tuple(type_.modes[mode] if tile[mode] < 0 else tile[mode] for mode in kept)
     alignment = type_.alignment
     for extent, stride, at in zip(of or (), type_.stride, coords, strict=bool(of)):
-        if extent > 0 and not _is_first(at):
+        if extent > 0 and not is_first(at):
             step = extent * (stride.div if isinstance(stride, Dyn) else stride) * type_.bits // 8
             alignment = min(alignment, step & -step) if step else alignment
     layout = Layout(shape, tuple(type_.stride[mode] for mode in kept))
     return type_.with_layout(layout, alignment)
 
 
-def _is_first(coord: SSAValue) -> bool:
+def is_first(coord: SSAValue) -> bool:
     """Whether a coordinate is known to be 0."""
     op = coord.owner
     return (

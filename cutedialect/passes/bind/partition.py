@@ -98,6 +98,7 @@ from cutedialect.passes.roles.resource_plan import (
     registers_of_readers,
 )
 from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.tile.streaming import is_common
 
 # Warps of a warpgroup.
 _GROUP = 4
@@ -417,7 +418,7 @@ class _Partition(StagedOperands):
         is_stored = self.dependences.reads_stored(op, op.source)
         is_indexed = indexed_tile(op.source) is not None
         takes_copies = not (is_stored or is_indexed) and takes_async_copy(source, self.arch)
-        if self.is_specialized and not self.atoms and takes_copies:
+        if self.is_specialized and not self.atoms and takes_copies and not is_common(op.source):
             # Where no operands want the shared memory, tiles come through it ahead of their use.
             buffer = self.new_buffer(source, contiguous_mode(source), op)
             buffer.name_hint = f"s{op.source.name_hint or ''}"

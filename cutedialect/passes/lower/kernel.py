@@ -16,6 +16,7 @@ from cutedialect.layout import Dyn, flatten
 from cutedialect.passes.tile.streaming import is_streaming
 
 from . import (
+    cluster_reductions,
     cluster_sums,
     control,
     cooperation,
@@ -49,7 +50,8 @@ _ERASABLE = (
     ptx.GetOp,
 )
 _HANDLERS = (
-    cluster_sums.HANDLERS
+    cluster_reductions.HANDLERS
+    | cluster_sums.HANDLERS
     | control.HANDLERS
     | cooperation.HANDLERS
     | groups.HANDLERS
@@ -83,6 +85,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     buffers = [each for each in op.body.block.ops if isinstance(each, cute.AllocSmemOp)]
     places = [place for each in buffers if (place := each.place) is not None]
     context.smem.used = max((place.stop for place in places), default=0)
+    lowering.reductions = cluster_reductions.prepare(context, op)
     lowering.run(op.body.block)
     smem = lowering.context.smem.used
     limit = target(arch).smem_per_cta

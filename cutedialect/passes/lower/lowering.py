@@ -39,6 +39,7 @@ from .scalars import lower_scalar
 from .views import View, memref_view
 
 if TYPE_CHECKING:
+    from .cluster_reductions import ClusterReductions
     from .cluster_sums import ClusterSum
     from .indexed_tiles import IndexedTile
     from .joined_tiles import JoinedTile
@@ -90,6 +91,7 @@ class KernelLowering:
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.sums: dict[cute.ClusterSumOp, ClusterSum] = {}
+        self.reductions: ClusterReductions | None = None
         # Tensor memory: the first column of each buffer, counted from the kernel's own.
         self.tensor = TensorPlan()
         self.tensor_offsets: dict[SSAValue, int] = {}

@@ -51,7 +51,7 @@ def lower_reduce(
     if op.body is not None:
         combine = _folder(context, op, op.body.block, outer)
     else:
-        combine = _combiner(context.builder, op.kind.data, arithmetic)
+        combine = combiner(context.builder, op.kind.data, arithmetic)
     cls = {"s32": "b32", "s64": "b64"}.get(arithmetic, arithmetic)
     layout = source.layout
     result_layout = thread_value(type_.tv, type_.shape)
@@ -215,7 +215,7 @@ def _widened(context: Context, array: SSAValue, name: str) -> SSAValue:
     return wide
 
 
-def _combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
+def combiner(builder: ScalarBuilder, kind: str, arithmetic: str) -> Combine:
     """How two values become one; a NaN is kept."""
     if arithmetic in ("f32", "f64") and kind in ("max", "min"):
         return lambda left, right: extreme(builder, kind, arithmetic, left, right)

@@ -17,6 +17,7 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from cutedialect.dialects.cute import (
     BlockIdxOp,
+    ClusterRankOp,
     DimOp,
     GridDimOp,
     IndexedTileOp,
@@ -33,7 +34,16 @@ from cutedialect.dialects.walks import walk
 IN_BOUNDS = "in_bounds"
 """On a kernel: its coordinates lie in their tensors, as the program promises."""
 
-_COUNTS = (TileIndexOp, DimOp, BlockIdxOp, GridDimOp, SearchOp, arith.RemUIOp, arith.DivUIOp)
+_COUNTS = (
+    TileIndexOp,
+    DimOp,
+    BlockIdxOp,
+    ClusterRankOp,
+    GridDimOp,
+    SearchOp,
+    arith.RemUIOp,
+    arith.DivUIOp,
+)
 # Not negative where both operands are.
 _OF_BOTH = (
     arith.AddiOp,

@@ -16,16 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.dialects.builtin import IntegerAttr, i1
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AnyOp,
     AtomicOp,
-    CoordOp,
     CopyOp,
     FillOp,
     FragmentType,
@@ -41,6 +39,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Dyn
+from cutedialect.passes.tile.hidden_elements import hidden, neutral
 
 _LANES = 32
 _MOST_LANES = 256
@@ -247,8 +246,8 @@ def _hide_from_reduction(op: ReduceOp, padded: dict[int, int]) -> None:
     extents = {more: extent for extent, more in padded.items()}
     if type_.shape[mode] not in extents:
         return
-    none = _neutral(op.kind.data, type_.element)
-    op.operands[0] = _where(op, op.source, {mode: extents[type_.shape[mode]]}, none)
+    none = neutral(op.kind.data, type_.element)
+    op.operands[0] = hidden(op, op.source, {mode: extents[type_.shape[mode]]}, none)
 
 
 def _hide_from_any(op: AnyOp, padded: dict[int, int]) -> None:
@@ -257,58 +256,7 @@ def _hide_from_any(op: AnyOp, padded: dict[int, int]) -> None:
     extents = {more: extent for extent, more in padded.items()}
     limits = {mode: extents[extent] for mode, extent in enumerate(type_.shape) if extent in extents}
     if limits:
-        op.operands[0] = _where(op, op.source, limits, IntegerAttr(0, i1))
-
-
-def _where(
-    before: Operation, source: SSAValue, limits: dict[int, int], other: Attribute
-) -> SSAValue:
-    """A tile with another value where coordinates reach their limits. A map that nothing else reads
-    does it itself.
-    """
-    made = source.owner
-    if isinstance(made, MapOp) and len(list(source.uses)) == 1:
-        end = made.body.block.last_op
-        assert isinstance(end, YieldOp)
-        value = _chosen(made.body.block, end, end.value, limits, other)
-        end.operands[0] = value
-        return source
-    type_ = source.type
-    assert isinstance(type_, FragmentType)
-    block = Block(arg_types=[type_.element])
-    end = YieldOp(block.args[0])
-    end.location = before.location
-    block.add_op(end)
-    end.operands[0] = _chosen(block, end, block.args[0], limits, other)
-    hidden = MapOp([source], type_, block)
-    hidden.location = before.location
-    Rewriter.insert_op(hidden, InsertPoint.before(before))
-    return hidden.result
-
-
-def _chosen(
-    block: Block, end: Operation, value: SSAValue, limits: dict[int, int], other: Attribute
-) -> SSAValue:
-    for mode, extent in limits.items():
-        at, limit = CoordOp(mode), arith.ConstantOp(IntegerAttr(extent, i32))
-        is_there = arith.CmpiOp(at.result, limit.result, "slt")
-        none = arith.ConstantOp(other)  # pyright: ignore[reportArgumentType]
-        chosen = arith.SelectOp(is_there.result, value, none.result)
-        for each in (at, limit, is_there, none, chosen):
-            each.location = end.location
-            block.insert_op_before(each, end)
-        value = chosen.result
-    return value
-
-
-def _neutral(kind: str, element: Attribute) -> Attribute:
-    """What a reduction does not notice."""
-    if isinstance(element, IntegerType):
-        top = 1 << element.width.data - 1
-        return IntegerAttr({"add": 0, "mul": 1, "max": -top, "min": top - 1}[kind], element)
-    assert isinstance(element, AnyFloat)
-    number = {"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}[kind]
-    return FloatAttr(number, element)
+        op.operands[0] = hidden(op, op.source, limits, IntegerAttr(0, i1))
 
 
 def _power_of_two(number: int) -> int:

@@ -42,7 +42,7 @@ from cutedialect.passes.bind.tensor_maps import (
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.tile.split_reduction import shares_in_cluster
-from cutedialect.passes.tile.streaming import residence_of
+from cutedialect.passes.tile.streaming import is_common, residence_of
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule, replace_set
 
@@ -234,7 +234,8 @@ def _streaming(
             "no loading warps: the rows of this tile are numbered by a tile in registers",
         )
         return None
-    tiles = [op for op in loads if isinstance(op.source.type, MemRefType) and op not in again]
+    # What all work items load alike stays in L2, and is loaded where it is used.
+    tiles = [op for op in loads if op not in again and not is_common(op.source)]
     for op in tiles:
         type_ = op.source.type
         assert isinstance(type_, MemRefType)

@@ -22,6 +22,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AtomicOp,
+    ClusterRankOp,
     CopyOp,
     FragmentType,
     GemmOp,
@@ -56,6 +57,11 @@ _SPARE_REGISTERS = 16
 # Bytes of an SM's tiles that keep its share of the memory's bandwidth busy for as long as a row
 # takes that is reduced twice (3.5 us on an H100).
 _RESIDENT_BYTES = 64 << 10
+# Elements of a row that is reduced up to which a CTA takes it whole, since an SM holds two of them;
+# of a longer one the CTAs of a cluster load so many bytes each, as far as clusters are portable.
+_WHOLE_ROW = 16384
+_PART_BYTES = 16 << 10
+_MOST_PARTS = 8
 # The share of a tile's registers that is live where it is computed vector by vector.
 _PASSING = 0.25
 
@@ -98,12 +104,14 @@ def is_streaming(kernel: KernelOp) -> bool:
 
 
 def is_common(view: SSAValue) -> bool:
-    """Whether a tile of memory is the same for all work items, so that L2 has it."""
+    """Whether a tile of memory is the same for all work items (or for all CTAs of one rank of those
+    that share them), so that L2 has it.
+    """
     while isinstance(view.owner, TransposeOp):
         view = view.owner.source
     tile = view.owner
     return isinstance(tile, LocalTileOp) and all(
-        isinstance(coord.owner, arith.ConstantOp) for coord in tile.operands[1:]
+        isinstance(coord.owner, arith.ConstantOp | ClusterRankOp) for coord in tile.operands[1:]
     )
 
 
@@ -111,6 +119,30 @@ def residence_of(kernel: KernelOp, arch: str) -> Residence:
     """How a kernel is bound on a target."""
     traffic = traffic_of(kernel)
     return Residence((4, 1), 1) if traffic is None else residence_for(traffic, arch)
+
+
+def parts_of_rows(kernel: KernelOp, row: int) -> int:
+    """How many CTAs of a cluster are to share the rows of a kernel, which reduces so many elements
+    of each.
+    """
+    return parts_for(row, max(_loaded(block, row) for block in _blocks(kernel)))
+
+
+def parts_for(row: int, bits: int) -> int:
+    """How many CTAs of a cluster are to share rows of so many elements, of each of which so many
+    bits are loaded.
+
+    >>> [parts_for(row, 16) for row in (1000, 16384, 20480, 32768, 131072)]
+    [1, 1, 4, 4, 8]
+    >>> [parts_for(row, 32) for row in (16384, 20480, 32768)]
+    [1, 8, 8]
+    """
+    if row <= _WHOLE_ROW:
+        return 1
+    parts = 1
+    while row * bits > 8 * _PART_BYTES * parts and parts < _MOST_PARTS:
+        parts *= 2
+    return parts
 
 
 def traffic_of(kernel: KernelOp) -> Traffic | None:
@@ -213,7 +245,10 @@ def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
     # Elements that are loaded one by one have a register each at first.
     live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS
-    return max(1, min(wanted, int(_REGISTER_FILE // (threads * registers))))
+    fit = int(_REGISTER_FILE // (threads * registers))
+    # Of two rows one is loaded while the other one is computed: worth a try, which the assembler
+    # takes back where it would spill.
+    return max(1, min(wanted, max(fit, 2 if traffic.reduced and held > 1 else 1)))
 
 
 def _divisor(number: int, wanted: int, most: int) -> int:

@@ -57,6 +57,7 @@ from cutedialect.passes.tile.cut_tiles import cut_tiles
 from cutedialect.passes.tile.join_tiles import join_tiles
 from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
+from cutedialect.passes.tile.share_rows import share_rows, shares_rows
 from cutedialect.passes.tile.split_reduction import cluster_of, shares_in_cluster
 from cutedialect.passes.tile.split_rows import split_rows
 from cutedialect.passes.tile.streaming import is_streaming
@@ -87,18 +88,20 @@ class TilePass(ModulePass):
         hosts = [host for host in op.ops if isinstance(host, func.FuncOp)]
         for kernel in kernels:
             _expand_whole_problem(kernel, asked)
+            wanted = asked
             if is_streaming(kernel):
                 cut_tiles(kernel, self.name)
+                wanted = _with_shared_rows(kernel, asked, self.arch)
                 join_tiles(kernel, self.name)
                 pad_tiles(kernel)
             mark_coordinates(kernel)
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
-            _check_tile(kernel, given.merged(asked))
-            kernel.properties["schedule"] = ScheduleAttr(given.merged(asked))
+            _check_tile(kernel, given.merged(wanted))
+            kernel.properties["schedule"] = ScheduleAttr(given.merged(wanted))
             instances = instances_of_rows(kernel)
             if instances > 1:
                 split_rows(kernel, instances)
-            schedule = complete(kernel, given.merged(asked), self.arch)
+            schedule = complete(kernel, given.merged(wanted), self.arch)
             _check_target(kernel, schedule, self.arch)
             assert schedule.warps is not None
             threads = 32 * schedule.warps[0] * schedule.warps[1]
@@ -113,6 +116,15 @@ class TilePass(ModulePass):
                 _fill_in_launches(host, kernel, index, schedule, threads)
             if index is not None:
                 lower_tile_index(kernel, index, schedule)
+
+
+def _with_shared_rows(kernel: KernelOp, asked: Schedule | None, arch: str) -> Schedule | None:
+    """Let clusters share the rows of a kernel that is made for it, and say so in the schedule."""
+    given = kernel.schedule.data if kernel.schedule is not None else Schedule()
+    parts = share_rows(kernel, given.merged(asked), arch, TilePass.name)
+    if parts == 1:
+        return asked
+    return (asked or Schedule()).merged(Schedule(split_k=parts, reduction="cluster"))
 
 
 def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
@@ -191,19 +203,24 @@ def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
 
 
 def _check_sharing(kernel: KernelOp, schedule: Schedule, most: int) -> None:
-    """CTAs that share tiles through a cluster."""
+    """CTAs that share tiles, or rows, through a cluster."""
     wrong = None
+    schedulers, roles = ("single", "persistent"), "specialized"
+    if shares_rows(kernel):
+        schedulers, roles = ("single",), "uniform"
     if (schedule.split_k or 1) > most:
         wrong = f"split_k of at most {most}", schedule.split_k
     elif schedule.cluster not in (None, (1, 1)):
         wrong = "cluster = (1,1)", schedule.cluster
-    elif schedule.scheduler not in ("single", "persistent"):
-        wrong = "the scheduler single or persistent", schedule.scheduler
-    elif schedule.roles != "specialized":
-        wrong = "roles = specialized", schedule.roles
+    elif schedule.roles != roles:
+        wrong = f"roles = {roles}", schedule.roles
+    elif schedule.scheduler not in schedulers:
+        wrong = f"the scheduler {' or '.join(schedulers)}", schedule.scheduler
     if wrong is not None:
+        instead = "split_k = 1" if shares_rows(kernel) else "ordered"
         raise PassFailedException(
-            kernel, f"expected {wrong[0]} with reduction = cluster, got {wrong[1]}; take ordered"
+            kernel,
+            f"expected {wrong[0]} with reduction = cluster, got {wrong[1]}; take {instead}",
         )
 
 

@@ -38,6 +38,7 @@ from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
 from cutedialect.passes.tile.raster import walk
+from cutedialect.passes.tile.share_rows import shares_rows
 from cutedialect.passes.tile.split_reduction import (
     Reduction,
     Share,
@@ -101,7 +102,9 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
             f"expected split_k = 1 with the scheduler stream, which splits by itself, got "
             f"{schedule.split_k}",
         )
-    reduction = reduction_of(kernel) if is_shared(schedule) else None
+    # Of rows that a cluster shares, its CTAs have parts by their ranks.
+    have_rows = shares_rows(kernel)
+    reduction = reduction_of(kernel) if is_shared(schedule) and not have_rows else None
     launched = _Launched(kernel, index.memref, tile, cluster, offsets)
     share = None
     if schedule.scheduler == "stream":
@@ -124,7 +127,9 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
                 build, item = cancel_loop(index, item, total)
             else:
                 build, item = _persistent(build, index, item, total, parts, launched)
-        if parts > 1:
+        if parts > 1 and have_rows:
+            item = build.binary(arith.DivSIOp, item, build.constant(parts))
+        elif parts > 1:
             item, share = _split(build, item, parts, rank, launched)
     problem = None
     if blocks is None:

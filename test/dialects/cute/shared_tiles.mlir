@@ -48,3 +48,17 @@ func.func @launch(%n: i32) {
 cute.kernel @k(%claims: !cute.memref<i32, gmem, align<16>, "(1):(1)">, %n: i32) {
   %next = cute.claim %claims of %n : !cute.memref<i32, gmem, align<16>, "(1):(1)">
 }
+
+// -----
+
+// cute.cluster_rank, cute.cluster_reduce
+// CHECK: cute.kernel @rows() {
+// CHECK-NEXT:   %rank = cute.cluster_rank of 4
+// CHECK-NEXT:   %part = cute.alloc_fragment : !cute.fragment<f32, "(1,1)">
+// CHECK-NEXT:   %total = cute.cluster_reduce "add", %part of 4 : !cute.fragment<f32, "(1,1)"> -> !cute.fragment<f32, "(1,1)">
+// CHECK-NEXT: }
+cute.kernel @rows() {
+  %rank = cute.cluster_rank of 4
+  %part = cute.alloc_fragment : !cute.fragment<f32, "(1,1)">
+  %total = cute.cluster_reduce "add", %part of 4 : !cute.fragment<f32, "(1,1)"> -> !cute.fragment<f32, "(1,1)">
+}

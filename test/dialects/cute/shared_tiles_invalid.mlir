@@ -75,3 +75,34 @@ cute.kernel @part_that_starts_between_factors() {
   // expected-error @+1 {{to start at a multiple of 64 and to carry nothing, got 128 at 32}}
   %v = cute.subview %s, (0, 32) : !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,9)):(64,(1,4096))"> -> !cute.memref<bf16, smem, align<1024>, S<3,4,3>, "(64,(64,2)):(64,(1,4096))">
 }
+
+// -----
+
+cute.kernel @reduction_of_halves() {
+  %x = cute.alloc_fragment : !cute.fragment<f16, "(1,1)">
+  // expected-error @+1 {{expected a tile of one element of 32 bits, got !cute.fragment<f16, "(1,1)">}}
+  %y = cute.cluster_reduce "add", %x of 2 : !cute.fragment<f16, "(1,1)"> -> !cute.fragment<f16, "(1,1)">
+}
+
+// -----
+
+cute.kernel @reduction_of_many() {
+  %x = cute.alloc_fragment : !cute.fragment<f32, "(2,1)">
+  // expected-error @+1 {{expected a tile of one element of 32 bits, got !cute.fragment<f32, "(2,1)">}}
+  %y = cute.cluster_reduce "add", %x of 2 : !cute.fragment<f32, "(2,1)"> -> !cute.fragment<f32, "(2,1)">
+}
+
+// -----
+
+cute.kernel @unknown_reduction() {
+  %x = cute.alloc_fragment : !cute.fragment<f32, "(1,1)">
+  // expected-error @+1 {{expected a reduction (add, mul, max, min), got 'xor'}}
+  %y = cute.cluster_reduce "xor", %x of 2 : !cute.fragment<f32, "(1,1)"> -> !cute.fragment<f32, "(1,1)">
+}
+
+// -----
+
+cute.kernel @rank_of_one() {
+  // expected-error @+1 {{expected a count of 2 or more, got 1}}
+  %rank = cute.cluster_rank of 1
+}

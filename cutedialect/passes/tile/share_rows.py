@@ -1,0 +1,310 @@
+"""Rows that the CTAs of a cluster share, in a program without a multiply: a step of `cute-tile`.
+
+    x = load local_tile(X, [1, 32768], (i, 0))
+    copy map(x, reduce "max", x), local_tile(Y, [1, 32768], (i, 0))
+    =>
+    r = cluster_rank of 4; x = load local_tile(X, [1, 8192], (i, r))
+    m = cluster_reduce "max", (reduce "max", x) of 4
+    copy map(x, m), local_tile(Y, [1, 8192], (i, r))
+
+A long row takes so many registers that an SM holds one at a time, and memory waits while it is
+computed and stored. Of parts of rows an SM holds several, which load and compute in turns; few rows
+keep as many times more SMs busy. What is reduced along the row crosses the cluster once for each
+reduction; what has no part of the row all of its CTAs compute and store alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.atoms import target
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AtomicOp,
+    ClusterRankOp,
+    ClusterReduceOp,
+    CoordOp,
+    CopyOp,
+    DimOp,
+    FillOp,
+    FragmentType,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    ReadOp,
+    ReduceOp,
+    SliceOp,
+    StrideOp,
+    TileIndexOp,
+    TransposeOp,
+    YieldOp,
+)
+from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.dialects.effects import is_pure, written_by
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.synchronize.memory_views import expression_of, root_of, space_of
+from cutedialect.passes.tile.hidden_elements import hidden, neutral
+from cutedialect.passes.tile.split_reduction import shares_in_cluster
+from cutedialect.passes.tile.streaming import parts_of_rows
+from cutedialect.passes.tile.tensor_dependences import tensor_dependences
+from cutedialect.schedule import Schedule
+
+# Elements of a part are a multiple of this: vectors of 16 bytes of any type begin there.
+_UNIT = 16
+# As many elements as all lanes have a vector of, and how much longer than the row parts may be.
+_MOST_UNIT = 2048
+_MORE = 1.06
+_SHARED = (AllocFragmentOp, AtomicOp, CopyOp, FillOp, LoadOp, MapOp, ReduceOp, TransposeOp)
+# What all CTAs may do alike.
+_ALONE = (DimOp, LocalTileOp, ReadOp, SliceOp, StrideOp, TileIndexOp, YieldOp)
+_BITS = 32
+
+
+def share_rows(kernel: KernelOp, given: Schedule, arch: str, of: str) -> int:
+    """Let the CTAs of clusters share the rows of a kernel; how many of them, 1 where none do.
+    `split_k` and `reduction = cluster` of the schedule say how many, else the rows' length does.
+    """
+    asked = (given.split_k or 1) if shares_in_cluster(given) else None
+    if asked is None and (given.split_k is not None or not _takes_clusters(given, arch)):
+        return 1
+    row = _longest_row(kernel)
+    parts = asked or (1 if row is None else parts_of_rows(kernel, row))
+    if parts == 1:
+        return 1
+    why = "no row is reduced" if row is None else _Share(kernel, row, parts).why_not()
+    if why:
+        if asked is not None:
+            raise PassFailedException(
+                kernel, f"expected rows that {parts} CTAs of a cluster can share, but {why}"
+            )
+        remark(of, kernel, f"rows of {row} elements not shared by {parts} CTAs: {why}")
+        return 1
+    assert row is not None
+    if asked is None:
+        remark(of, kernel, f"rows of {row} elements are shared by clusters of {parts} CTAs")
+    _Share(kernel, row, parts).run()
+    return parts
+
+
+def _takes_clusters(given: Schedule, arch: str) -> bool:
+    """Whether clusters can be chosen for a schedule that does not ask for them."""
+    return (
+        target(arch).max_cluster > 1
+        and given.roles in (None, "uniform")
+        and given.scheduler in (None, "single")
+        and given.cluster in (None, (1, 1))
+    )
+
+
+def shares_rows(kernel: KernelOp) -> bool:
+    """Whether CTAs of a cluster share the rows of a kernel."""
+    return any(isinstance(op, ClusterRankOp) for op in kernel.body.block.ops)
+
+
+def _longest_row(kernel: KernelOp) -> int | None:
+    """The length of the longest row that a kernel reduces."""
+    return max(map(_reduced, ops_of(kernel, ReduceOp)), default=None)
+
+
+def _part(row: int, parts: int) -> int:
+    """The elements of a part: as many as lanes share evenly, where the last part is not much
+    shorter for it.
+
+    >>> [_part(32768, 4), _part(23416, 4), _part(27583, 4), _part(300, 4)]
+    [8192, 6144, 7168, 80]
+    """
+    unit = _MOST_UNIT
+    while unit > _UNIT and -(-row // (parts * unit)) * parts * unit > _MORE * row:
+        unit //= 2
+    return -(-row // (parts * unit)) * unit
+
+
+def _reduced(op: ReduceOp) -> int:
+    return _shape(op.source)[op.mode.value.data]
+
+
+class _Share:
+    """The rows of one kernel: modes of its tiles that are as long as its longest row."""
+
+    def __init__(self, kernel: KernelOp, row: int, parts: int) -> None:
+        self.kernel, self.row, self.parts = kernel, row, parts
+        self.part = _part(row, parts)
+
+    def why_not(self) -> str:
+        """Why the rows cannot be shared; empty where they can."""
+        stored = [tile for tile in written_by(self.kernel) if space_of(tile) == "gmem"]
+        if tensor_dependences(self.kernel).readers:
+            return "the program loads what it has stored"
+        for op in walk(self.kernel.body.block):
+            why = self._why_not(op, stored)
+            if why:
+                return why
+        return ""
+
+    def _why_not(self, op: Operation, stored: Sequence[SSAValue]) -> str:
+        tiles = [_shape(value) for value in (*op.operands, *op.results)]
+        has_rows = any(map(self._modes, tiles))
+        if any(len(self._modes(shape)) > 1 for shape in tiles):
+            return f"a tile has two modes of {self.row}"
+        in_map = isinstance(op.parent_op(), MapOp)
+        if has_rows and op.parent is not self.kernel.body.block:
+            return "rows are loaded or computed in a loop or branch"
+        if has_rows and not isinstance(op, _SHARED):
+            return f"{op.name} is not known to leave the parts of rows apart"
+        match op:
+            case LocalTileOp():
+                return self._why_no_view(op)
+            case ReduceOp() if _reduced(op) == self.row:
+                return _why_no_reduction(op)
+            case LoadOp() if not (has_rows and _stays_apart(op.source, stored)):
+                if any(root_of(tile) is root_of(op.source) for tile in stored):
+                    return "the program stores what another CTA may not have loaded yet"
+            case AtomicOp() if not has_rows:
+                return "every CTA would add the same to memory"
+            case _:
+                pass
+        alone = isinstance(op, (*_SHARED, *_ALONE)) or in_map or op.regions or is_pure(op)
+        return "" if alone else f"every CTA would do {op.name}"
+
+    def _why_no_view(self, op: LocalTileOp) -> str:
+        tile = op.tile.get_values()
+        modes = [mode for mode, extent in enumerate(tile) if extent == self.row]
+        if op.of is not None or any(extent < 0 for extent in tile):
+            return "a tile has a whole mode"
+        if len(modes) > 1:
+            return f"a tile has two modes of {self.row}"
+        if modes and not self._divides and not _is_zero(op.coords[modes[0]]):
+            return f"tiles of {self.row} do not divide into {self.parts} that follow each other"
+        return ""
+
+    @property
+    def _divides(self) -> bool:
+        return self.part * self.parts == self.row
+
+    def _modes(self, shape: Iterable[object]) -> list[int]:
+        return [mode for mode, extent in enumerate(shape) if extent == self.row]
+
+    def run(self) -> None:
+        """Share them."""
+        block = self.kernel.body.block
+        first = block.first_op
+        assert first is not None
+        ops = list(walk(block))
+        values = [
+            (value, modes)
+            for op in ops
+            for value in op.results
+            if (modes := self._modes(_shape(value)))
+        ]
+        coordinates = [each for op in ops for each in self._coordinates(op)]
+        build = ScalarBuilder(InsertPoint.before(first), first)
+        rank = build.insert(ClusterRankOp(self.parts)).results[0]
+        start = build.binary(arith.MuliOp, rank, build.constant(self.part))
+        reduced = [op for op in ops if isinstance(op, ReduceOp) and _reduced(op) == self.row]
+        for op in ops:
+            if isinstance(op, LocalTileOp):
+                self._share_view(op, rank)
+            elif isinstance(op, TransposeOp) and isinstance(op.source.type, MemRefType):
+                type_ = transposed_type(op.source.type)
+                if type_ != op.result.type:
+                    Rewriter.replace_value_with_new_type(op.result, type_)
+        for coordinate in coordinates:
+            _move(coordinate, start)
+        for value, (mode,) in values:
+            type_ = value.type
+            assert isinstance(type_, FragmentType)
+            shape = list(type_.shape)
+            shape[mode] = self.part
+            made = FragmentType.get(type_.element, tuple(shape))
+            Rewriter.replace_value_with_new_type(value, made)
+        for op in reduced:
+            if not self._divides:
+                mode, element = op.mode.value.data, op.source.type.element  # pyright: ignore
+                none = neutral(op.kind.data, element)
+                op.operands[0] = hidden(op, op.source, {mode: self.row}, none, start)
+            after = op.next_op
+            whole = ClusterReduceOp(op.kind.data, op.result, self.parts)
+            whole.location = op.location
+            assert after is not None
+            block.insert_op_before(whole, after)
+            op.result.replace_uses_with_if(
+                whole.result, lambda use, whole=whole: use.operation is not whole
+            )
+
+    def _share_view(self, op: LocalTileOp, rank: SSAValue) -> None:
+        """The part of a view's row that a CTA has; of a row that does not divide it ends where the
+        row does.
+        """
+        tile, coords, memref = list(op.tile.get_values()), list(op.coords), op.memref
+        mode = next((mode for mode, extent in enumerate(tile) if extent == self.row), None)
+        if mode is None:
+            return
+        build = ScalarBuilder(InsertPoint.before(op), op)
+        tile[mode] = self.part
+        if _is_zero(coords[mode]):
+            coords[mode] = rank
+            if not self._divides:
+                ends = build.constant(0), build.constant(self.row)
+                memref = build.insert(SliceOp(memref, mode, *ends)).results[0]
+        else:
+            before = build.binary(arith.MuliOp, coords[mode], build.constant(self.parts))
+            coords[mode] = build.binary(arith.AddiOp, before, rank)
+        again = LocalTileOp(memref, tile, coords)
+        again.attributes |= op.attributes
+        again.location = op.location
+        again.result.name_hint = op.result.name_hint
+        Rewriter.replace_op(op, again)
+
+    def _coordinates(self, op: Operation) -> list[CoordOp]:
+        """The coordinates along the row that a map asks for."""
+        if not isinstance(op, MapOp):
+            return []
+        modes = self._modes(_shape(op.result))
+        found = [each for each in op.body.block.ops if isinstance(each, CoordOp)]
+        return [each for each in found if each.mode.value.data in modes]
+
+
+def _stays_apart(loaded: SSAValue, stored: Sequence[SSAValue]) -> bool:
+    """Whether of a tensor that is stored to, too, each CTA loads the part that it stores."""
+    tiles = [tile for tile in stored if root_of(tile) is root_of(loaded)]
+    return all(expression_of(tile) == expression_of(loaded) for tile in tiles)
+
+
+def _why_no_reduction(op: ReduceOp) -> str:
+    type_ = op.result.type
+    assert isinstance(type_, FragmentType)
+    if op.body is not None or op.local is not None:
+        return "a reduction folds by a function"
+    if prod(type_.shape) > 1:
+        return f"tiles have {prod(type_.shape)} rows"
+    return "" if type_.bits == _BITS else f"a reduction is of {type_.bits} bits, not {_BITS}"
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a register tile, () of anything else."""
+    return value.type.shape if isinstance(value.type, FragmentType) else ()
+
+
+def _is_zero(value: SSAValue) -> bool:
+    op = value.owner
+    return isinstance(op, arith.ConstantOp) and op.value == IntegerAttr(0, i32)
+
+
+def _move(coordinate: CoordOp, start: SSAValue) -> None:
+    """Let a coordinate count from where the row begins."""
+    moved = arith.AddiOp(coordinate.result, start)
+    moved.properties["overflowFlags"] = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+    moved.location = coordinate.location
+    Rewriter.insert_op(moved, InsertPoint.after(coordinate))
+    coordinate.result.replace_uses_with_if(moved.result, lambda use: use.operation is not moved)
