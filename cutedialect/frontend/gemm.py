@@ -7,14 +7,11 @@ The array call checks its arguments, makes the output, and runs the tile program
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
-from cutedialect.backend.runtime.driver import gpu_available
-from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
@@ -26,6 +23,7 @@ from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
+from .gemm_defaults import prepared_by_default
 from .gemm_operands import (
     PITCH,
     Operand,
@@ -356,6 +354,8 @@ class GemmCall:
         self.out, self.aux = out, aux
         self.activation = activation
         self.swapped = False
+        # How many schedules that were chosen spill.
+        self.spills = 0
 
     def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
         a, b = self.a.dtype, self.b.dtype
@@ -415,18 +415,11 @@ class GemmCall:
         schedule: Schedule | str | None,
         backend: str,
     ) -> ReadyCall:
-        """Compile (or find) the kernel; without a schedule, with the one that tuning kept."""
+        """Compile (or find) the kernel; without a schedule, with the default."""
         arch = arch or default_arch(backend)
-        given = as_schedule(schedule)
-        if given is None and backend not in ("emulator", "interpreter") and gpu_available():
-            from .gemm_tuning import kept_schedule
-
-            kept = kept_schedule(self, arch)
-            # A class of problems may hold one whose blocks of scales the schedule does not fit.
-            if kept is not None:
-                with suppress(CompileError, ValueError):
-                    return self.prepared_with(kept, alpha, beta, arch, backend)
-        return self.prepared_with(given, alpha, beta, arch, backend)
+        if schedule is None:
+            return prepared_by_default(self, alpha, beta, arch, backend)
+        return self.prepared_with(as_schedule(schedule), alpha, beta, arch, backend)
 
     def prepared_with(
         self, given: Schedule | None, alpha: float, beta: float, arch: str, backend: str
@@ -531,13 +524,13 @@ class GemmCall:
         )  # fmt: skip
         if self.splits:
             # Panels of both parts of either operand, with lines of their own.
-            return replace(
+            problem = replace(
                 problem, k=3 * k, most_values=_MOST_SPLIT, blocks=(0, 0, DEPTH), align=16,
                 pitches=(PITCH, PITCH), across=(False, False), takes_clusters=False,
             )  # fmt: skip
-        if self.promotes:
-            return replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
-        return problem
+        elif self.promotes:
+            problem = replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
+        return replace(problem, most_values=problem.most_values - self.spills * _LESS)
 
     def specs(self) -> tuple[TensorSpec, TensorSpec]:
         """What is known of a and b."""
@@ -691,6 +684,8 @@ class GemmCall:
 _MOST_PROMOTED = 96
 # The same for as many stages of four tiles as hide their loads.
 _MOST_SPLIT = 64
+# By so many accumulators fewer is a schedule chosen again where one spills.
+_LESS = 24
 _FREELY_PROMOTED = 32
 _LONG_SUM = 1024
 _LEAST_TRANSPOSED_ALIGN = 4
