@@ -9,29 +9,25 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects import func, scf
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block
 
 from cutedialect.dialects.cute import YieldOp
 
-from .cta import Cta
+from .cta import Cta, slot, slots
 from .elements import dtype_of
-from .rules import Code, Step, rule
-
-
-def _nothing(cta: Cta) -> None:
-    del cta
+from .rules import Code, Step, nothing, rule
 
 
 @rule(scf.YieldOp, scf.ConditionOp, YieldOp, func.ReturnOp)
 def _terminator(op: Any) -> Step:
     """The op around it takes its operands."""
     del op
-    return _nothing
+    return nothing
 
 
-def _yielded(block: Block) -> tuple[SSAValue, ...]:
+def _yielded(block: Block) -> tuple[int, ...]:
     last = block.last_op
-    return tuple(last.operands) if isinstance(last, scf.YieldOp) else ()
+    return slots(last.operands) if isinstance(last, scf.YieldOp) else ()
 
 
 def _assign(cta: Cta, to: Any, values: Any) -> None:
@@ -46,9 +42,10 @@ def _get(cta: Cta, values: Any) -> list[Any]:
 def _for(op: scf.ForOp) -> Step:
     block = op.body.block
     code, yielded = Code(block), _yielded(block)
-    bounds, first, results = (op.lb, op.ub, op.step), tuple(op.iter_args), tuple(op.results)
-    index, *carried = block.args
-    kind = dtype_of(index.type).type
+    bounds = slots((op.lb, op.ub, op.step))
+    first, results = slots(op.iter_args), slots(op.results)
+    index, *carried = slots(block.args)
+    kind = dtype_of(block.args[0].type).type
 
     def step(cta: Cta) -> Iterator[None]:
         low, high, stride = cta.numbers(bounds)
@@ -71,20 +68,21 @@ def _for(op: scf.ForOp) -> Step:
 def _while(op: scf.WhileOp) -> Step:
     before, after = op.before_region.block, op.after_region.block
     test, body = Code(before), Code(after)
-    first, results = tuple(op.operands), tuple(op.results)
+    first, results = slots(op.operands), slots(op.results)
+    given, taken = slots(before.args), slots(after.args)
     condition = before.last_op
     assert isinstance(condition, scf.ConditionOp)
-    holds, passed, yielded = condition.operands[0], condition.operands[1:], _yielded(after)
+    (holds, *passed), yielded = slots(condition.operands), _yielded(after)
 
     def step(cta: Cta) -> Iterator[None]:
         values = _get(cta, first)
         while True:
-            _assign(cta, before.args, values)
+            _assign(cta, given, values)
             yield from test.run(cta)
             values = _get(cta, passed)
             if not cta.values[holds]:
                 break
-            _assign(cta, after.args, values)
+            _assign(cta, taken, values)
             yield from body.run(cta)
             values = _get(cta, yielded)
         _assign(cta, results, values)
@@ -97,7 +95,7 @@ def _if(op: scf.IfOp) -> Step:
     sides = [region.block if region.blocks else Block() for region in op.regions]
     codes = [Code(side) for side in sides]
     yields = [_yielded(side) for side in sides]
-    condition, results = op.operands[0], tuple(op.results)
+    condition, results = slot(op.operands[0]), slots(op.results)
 
     def step(cta: Cta) -> Iterator[None]:
         holds = cta.values[condition]

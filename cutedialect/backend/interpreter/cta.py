@@ -4,6 +4,7 @@ branch that rows take on their own may change.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +12,8 @@ import numpy as np
 from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Operation, SSAValue
 
-from .memory import Combine, Joined, View
+from .elements import held
+from .memory import Combine, Joined, Memory, View
 
 
 class InterpreterError(Exception):
@@ -59,28 +61,53 @@ class Choices:
 
 
 class Fragment:
-    """A register tile. Its array is replaced, never changed, so that others may share it.
+    """A register tile. Its array is replaced, never changed, so that others may share it. Elements
+    that were just rounded to `narrow` floats are widened when they are used: most are only stored.
 
     Where threads that hold an element disagree on it (a `local` reduction), the array has their
     values along a mode in which the tile has the extent 1.
     """
 
-    __slots__ = ("array", "shape")
+    __slots__ = ("_held", "narrow", "shape")
 
-    def __init__(self, array: np.ndarray, shape: tuple[int, ...]) -> None:
-        self.array = array
+    def __init__(
+        self, array: np.ndarray | None, shape: tuple[int, ...], narrow: np.ndarray | None = None
+    ) -> None:
+        self._held = array
+        self.narrow = narrow
         self.shape = shape
+
+    @property
+    def array(self) -> np.ndarray:
+        """The elements as they are held."""
+        if self._held is None:
+            assert self.narrow is not None
+            self._held = held(self.narrow)
+        return self._held
+
+    @array.setter
+    def array(self, array: np.ndarray) -> None:
+        self._held, self.narrow = array, None
 
     @property
     def is_replicated(self) -> bool:
         """Whether threads may hold different values of one element."""
-        return self.array.shape != self.shape
+        elements = self._held if self.narrow is None else self.narrow
+        return elements is not None and elements.shape != self.shape
 
     def read(self) -> np.ndarray:
         """One value for each element: that of the first thread that holds it."""
-        if not self.is_replicated:
-            return self.array
-        return self.array[tuple(map(slice, self.shape))]
+        elements = self.array
+        if elements.shape == self.shape:
+            return elements
+        return elements[tuple(map(slice, self.shape))]
+
+    def stored(self, memory: Memory) -> np.ndarray:
+        """The elements for a memory, as it stores them where they are at hand."""
+        narrow = self.narrow
+        if narrow is None or memory.is_buffer or narrow.dtype != memory.data.dtype:
+            return self.read()
+        return narrow if narrow.shape == self.shape else self.read()
 
     def transpose(self) -> Fragment:
         if len(self.shape) == 1:
@@ -91,22 +118,34 @@ class Fragment:
 Tile = Fragment | View | Joined
 
 
+def slot(value: SSAValue) -> int:
+    """The key of a value of the IR in `Cta.values`: its identity, as the value's own hash is, which
+    takes a call each time. The op of a step keeps the value.
+    """
+    return id(value)
+
+
+def slots(values: Iterable[SSAValue]) -> tuple[int, ...]:
+    """The keys of several values."""
+    return tuple(map(slot, values))
+
+
 @dataclass
 class Cta:
-    """One CTA, or the host part. `values` holds what ops gave: NumPy scalars, tiles, tuples of a
-    group's members. `item` is the work item of a kernel that has no grid yet. `mask` has the rows
-    that take the branch at work, None for all.
+    """One CTA, or the host part. `values` holds what ops gave, by `slot`: NumPy scalars, tiles,
+    tuples of a group's members. `item` is the work item of a kernel that has no grid yet. `mask`
+    has the rows that take the branch at work, None for all.
     """
 
     choices: Choices
-    values: dict[SSAValue, Any]
+    values: dict[int, Any]
     index: tuple[int, int, int] = (0, 0, 0)
     grid: tuple[int, int, int] = (1, 1, 1)
     item: tuple[int, ...] = ()
     mask: np.ndarray | None = None
     launcher: Any = field(default=None, repr=False)
 
-    def number(self, value: SSAValue) -> int:
+    def number(self, value: int) -> int:
         """An integer scalar."""
         return int(self.values[value])
 

@@ -14,7 +14,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import MakeTmaDescriptorOp
 from cutedialect.layout import Dyn, flatten
 
-from .cta import Cta
+from .cta import Cta, slot, slots
 from .elements import dtype_of, undefined
 from .memory import view_of_array
 from .rules import Step, function, rule
@@ -22,7 +22,7 @@ from .rules import Step, function, rule
 
 @rule(cute.SmCountOp)
 def _sm_count(op: cute.SmCountOp) -> Step:
-    result = op.result
+    result = slot(op.result)
     return lambda cta: cta.values.__setitem__(result, np.int32(cta.choices.sm_count))
 
 
@@ -90,7 +90,7 @@ def _tile_shares(op: cute.TileSharesOp) -> Any:
 
 @rule(cute.LaunchOp)
 def _launch(op: cute.LaunchOp) -> Step:
-    kernel, grid, args = op.kernel.string_value(), tuple(op.grid), tuple(op.args)
+    kernel, grid, args = op.kernel.string_value(), slots(op.grid), slots(op.args)
     cluster: Any = (1, 1, 1) if op.cluster is None else op.cluster.get_values()
 
     def step(cta: Cta) -> Iterator[None]:

@@ -15,8 +15,8 @@ import numpy as np
 from cutedialect.dialects import cute, cute_nvgpu
 from cutedialect.dialects.pipeline import CompleteOp
 
-from .cta import Cta, FailedAssertion, Fragment
-from .rules import Code, Step, function, rule
+from .cta import Cta, FailedAssertion, Fragment, slot, slots
+from .rules import Code, Step, function, nothing, rule
 from .tile_rules import combine_of
 
 _AXES = "xyz"
@@ -38,7 +38,7 @@ _AXES = "xyz"
 )
 def _order(op: Any) -> Step:
     del op
-    return lambda cta: None
+    return nothing
 
 
 @function(cute.DimOp)
@@ -55,19 +55,19 @@ def _stride(op: cute.StrideOp) -> Any:
 
 @rule(cute.BlockIdxOp)
 def _block_idx(op: cute.BlockIdxOp) -> Step:
-    result, axis = op.result, _AXES.index(op.axis.data)
+    result, axis = slot(op.result), _AXES.index(op.axis.data)
     return lambda cta: cta.values.__setitem__(result, np.int32(cta.index[axis]))
 
 
 @rule(cute.GridDimOp)
 def _grid_dim(op: cute.GridDimOp) -> Step:
-    result, axis = op.result, _AXES.index(op.axis.data)
+    result, axis = slot(op.result), _AXES.index(op.axis.data)
     return lambda cta: cta.values.__setitem__(result, np.int32(cta.grid[axis]))
 
 
 @rule(cute.TileIndexOp)
 def _tile_index(op: cute.TileIndexOp) -> Step:
-    coords = op.coords
+    coords = slots(op.coords)
     return lambda cta: cta.values.update(zip(coords, map(np.int32, cta.item), strict=True))
 
 
@@ -86,7 +86,7 @@ def work_items(op: cute.TileIndexOp, tensor: Any) -> list[tuple[int, ...]]:
 
 @rule(cute.PrintfOp)
 def _printf(op: cute.PrintfOp) -> Step:
-    args, text = tuple(op.args), re.sub(r"(%[-+ #0]*\d*(?:\.\d+)?)l+", r"\1", op.format.data)
+    args, text = slots(op.args), re.sub(r"(%[-+ #0]*\d*(?:\.\d+)?)l+", r"\1", op.format.data)
 
     def step(cta: Cta) -> None:
         print(text % tuple([np.asarray(cta.values[arg]).item() for arg in args]), end="")
@@ -96,7 +96,7 @@ def _printf(op: cute.PrintfOp) -> Step:
 
 @rule(cute.AssertOp)
 def _assert(op: cute.AssertOp) -> Step:
-    condition, message = op.condition, op.message.data
+    condition, message = slot(op.condition), op.message.data
 
     def step(cta: Cta) -> None:
         if not cta.values[condition]:
@@ -150,10 +150,11 @@ def _read(op: cute.ReadOp) -> Any:
 
 @rule(cute.SearchOp)
 def _search(op: cute.SearchOp) -> Step:
-    value, count, result, block = op.value, op.count, op.result, op.body.block
-    code, argument, last = Code(block), block.args[0], block.last_op
+    value, count, result = slots((op.value, op.count, op.result))
+    block = op.body.block
+    code, argument, last = Code(block), slot(block.args[0]), block.last_op
     assert last is not None
-    image = last.operands[0]
+    image = slot(last.operands[0])
 
     def step(cta: Cta) -> None:
         low, high, wanted = 0, cta.number(count), cta.number(value)
@@ -169,7 +170,7 @@ def _search(op: cute.SearchOp) -> Step:
 
 @rule(cute.LastArrivalOp)
 def _last_arrival(op: cute.LastArrivalOp) -> Step:
-    counters, index, total, result = op.counters, op.index, op.total, op.result
+    counters, index, total, result = slots((op.counters, op.index, op.total, op.result))
 
     def step(cta: Cta) -> Iterator[None]:
         yield
@@ -188,7 +189,7 @@ def _last_arrival(op: cute.LastArrivalOp) -> Step:
 
 @rule(cute.ClusterSumOp)
 def _cluster_sum(op: cute.ClusterSumOp) -> Step:
-    acc, count, result = op.acc, op.count.value.data, op.result
+    acc, count, result = slot(op.acc), op.count.value.data, slot(op.result)
     # By the cluster and how often it came here: the tiles of the CTAs that are there.
     sent: dict[tuple[Any, ...], dict[int, np.ndarray]] = {}
     visits: dict[tuple[int, ...], int] = {}
@@ -215,7 +216,7 @@ def _cluster_sum(op: cute.ClusterSumOp) -> Step:
 
 @rule(cute.ClusterRankOp)
 def _cluster_rank(op: cute.ClusterRankOp) -> Step:
-    count, result = op.count.value.data, op.result
+    count, result = op.count.value.data, slot(op.result)
 
     def step(cta: Cta) -> None:
         cta.values[result] = np.int32(cta.index[0] % count)
@@ -225,7 +226,7 @@ def _cluster_rank(op: cute.ClusterRankOp) -> Step:
 
 @rule(cute.ClusterReduceOp)
 def _cluster_reduce(op: cute.ClusterReduceOp) -> Step:
-    source, count, result = op.source, op.count.value.data, op.result
+    source, count, result = slot(op.source), op.count.value.data, slot(op.result)
     combine = combine_of(op.kind.data)
     # By the cluster and how often it came here: the elements of the CTAs that are there.
     sent: dict[tuple[Any, ...], dict[int, np.ndarray]] = {}
@@ -250,7 +251,7 @@ def _cluster_reduce(op: cute.ClusterReduceOp) -> Step:
 
 @rule(cute.ClaimOp)
 def _claim(op: cute.ClaimOp) -> Step:
-    counter, total, result = op.counter, op.total, op.result
+    counter, total, result = slots((op.counter, op.total, op.result))
 
     def step(cta: Cta) -> Iterator[None]:
         yield

@@ -13,7 +13,7 @@ import numpy as np
 
 from cutedialect.layout import Layout, Swizzle, flatten
 
-from .elements import held_as, to_float
+from .elements import held, held_as, to_float
 
 Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]
 Leaves = tuple[tuple[int, int], ...]
@@ -58,7 +58,7 @@ class Memory:
         if not self.keeps:
             return self._stored
         if self._wide is None:
-            wide = self.data.astype(self.held)
+            wide = held(self.data)
             self._wide = wide, wide.view(np.uint8)
         return self._wide
 
@@ -122,7 +122,7 @@ class View:
         """The tile at a coordinate in tiles: -1 keeps a mode, 0 takes one element and drops it.
         Coordinates count tiles of the extents `of`, and no more of the tile is there.
         """
-        key = tile, coords, of
+        key = coords, tile, of
         made = self._made.get(key)
         if made is None:
             if len(self._made) >= _MOST_TILES:

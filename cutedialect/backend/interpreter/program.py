@@ -4,7 +4,9 @@ or its one kernel for all work items, CTA by CTA.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -18,7 +20,7 @@ from cutedialect.dialects.walks import walk
 
 from . import control_rules, host_rules, tile_rules
 from .arrays import share_memory
-from .cta import Choices, Cta, InterpreterError
+from .cta import Choices, Cta, InterpreterError, slot, slots
 from .elements import dtype_of, is_float, rounded
 from .kernel_rules import MEETINGS, work_items
 from .memory import View, view_of_array
@@ -81,12 +83,24 @@ class Program:
         def launch(kernel: str, grid: Sequence[int] | None, given: Sequence[Any]) -> None:
             self.kernels[kernel].launch(grid, given, choices)
 
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), _no_collections():
             if self._code is None:
                 launch(next(iter(self.kernels)), None, values)
             else:
-                bound = dict(zip(self.arguments, values, strict=True))
+                bound = dict(zip(slots(self.arguments), values, strict=True))
                 self._code.finish(Cta(choices, bound, launcher=launch))
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without the garbage collector: views and tiles that CTAs leave are freed without it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class _Kernel:
@@ -100,12 +114,14 @@ class _Kernel:
         self.meets = any(isinstance(each, MEETINGS) for each in inner)
 
     def launch(self, grid: Sequence[int] | None, args: Sequence[Any], choices: Choices) -> None:
-        ctas = self._ctas(grid, dict(zip(self.op.body.block.args, args, strict=True)), choices)
+        ctas = self._ctas(
+            grid, dict(zip(slots(self.op.body.block.args), args, strict=True)), choices
+        )
         if not self.meets:
             for cta in ctas:
                 self.code.finish(cta)
             return
-        _take_turns((self.code.run(cta) for cta in ctas), choices)
+        _take_turns((iter(self.code.run(cta)) for cta in ctas), choices)
 
     def _ctas(
         self, grid: Sequence[int] | None, args: dict[Any, Any], choices: Choices
@@ -117,7 +133,7 @@ class _Kernel:
         elif self.index is None:
             yield Cta(choices, dict(args))
         else:
-            items = work_items(self.index, args[self.index.memref])
+            items = work_items(self.index, args[slot(self.index.memref)])
             for number, item in enumerate(items):
                 yield Cta(choices, dict(args), (number, 0, 0), (len(items), 1, 1), item)
 

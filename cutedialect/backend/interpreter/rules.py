@@ -6,7 +6,7 @@ another CTA may go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from inspect import isgeneratorfunction
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from xdsl.ir import Block, Operation
 from xdsl.traits import IsTerminator, Pure
 
-from .cta import Cta, InterpreterError
+from .cta import Cta, InterpreterError, slot, slots
 from .scalar_ops import function_of
 
 Step = Callable[[Cta], Any]
@@ -32,6 +32,11 @@ def rule(*ops: type[Operation]) -> Callable[[Rule], Rule]:
 def function(*ops: type[Operation]) -> Callable[[Rule], Rule]:
     """Register the rule of some op classes that gives a function of the operands' values."""
     return partial(_register, _FUNCTIONS, ops)
+
+
+def nothing(cta: Cta) -> None:
+    """The step of an op that does nothing here; blocks leave it out."""
+    del cta
 
 
 def _register(table: dict[type[Operation], Rule], ops: Any, made: Rule) -> Rule:
@@ -54,15 +59,24 @@ def _step_of(op: Operation) -> Step:
             "expected an op that the interpreter knows, of a stage before synchronization, got "
             f"{op.name}",
         )
-    operands, result = tuple(op.operands), op.results[0]
+    operands, result = slots(op.operands), slot(op.results[0])
     if len(op.results) > 1:
-        results = tuple(op.results)
+        results = slots(op.results)
 
         def several(cta: Cta) -> None:
             values = made(*[cta.values[operand] for operand in operands])
             cta.values.update(zip(results, values, strict=True))
 
         return several
+
+    if len(operands) == 1:
+        (only,) = operands
+
+        def unary(cta: Cta) -> None:
+            values = cta.values
+            values[result] = made(values[only])
+
+        return unary
 
     def step(cta: Cta) -> None:
         values = cta.values
@@ -84,11 +98,30 @@ def _wanted(block: Block) -> list[Operation]:
 class Code:
     """The ops of a block as steps; `run` takes a CTA through them, `finish` without a stop."""
 
-    def __init__(self, block: Block) -> None:
-        made = [(op, _step_of(op)) for op in _wanted(block)]
-        self._steps = [(op, step, isgeneratorfunction(step)) for op, step in made]
+    def __init__(self, block: Block, without: Operation | None = None) -> None:
+        made = [(op, _step_of(op)) for op in _wanted(block) if op is not without]
+        self._steps = [
+            (op, step, isgeneratorfunction(step)) for op, step in made if step is not nothing
+        ]
+        self._is_flat = not any(is_deep for _, _, is_deep in self._steps)
 
-    def run(self, cta: Cta) -> Iterator[None]:
+    def run(self, cta: Cta) -> Iterable[None]:
+        """The places where another CTA may go on, in the order in which this one gets there."""
+        if not self._is_flat:
+            return self._run_deep(cta)
+        self._run_flat(cta)
+        return ()
+
+    def _run_flat(self, cta: Cta) -> None:
+        at = None
+        try:
+            for at, step, _ in self._steps:  # noqa: B007
+                step(cta)
+        except (ValueError, TypeError, IndexError) as error:
+            assert at is not None
+            raise InterpreterError(at, str(error)) from error
+
+    def _run_deep(self, cta: Cta) -> Iterator[None]:
         at = None
         try:
             for entry in self._steps:

@@ -4,18 +4,21 @@ op works on whole tiles at once; thread-value layouts say who does it, not what.
 
 from __future__ import annotations
 
+from math import prod
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import arith
 from xdsl.ir import Block
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import BulkStoreType, TmaStoreType
 
-from .cta import Cta, Fragment
-from .elements import dtype_of, held_as, rounded, undefined
+from .cta import Cta, Fragment, slot, slots
+from .elements import dtype_of, held_as, rounded, to_float, undefined
 from .indexed_rows import IndexedRows
-from .memory import Combine, Joined, view_of_buffer
+from .memory import Combine, Joined, View, view_of_buffer
 from .rules import Code, Step, function, rule
 
 _COMBINE: dict[str, Combine] = {
@@ -39,11 +42,17 @@ def combine_of(kind: str) -> Any:
     return _COMBINE[kind]
 
 
-@function(cute.LocalTileOp)
-def _local_tile(op: cute.LocalTileOp) -> Any:
-    tile = tuple(op.tile.get_values())
-    of = op.counted
-    return lambda view, *coords: view.local_tile(tile, tuple(map(int, coords)), of)
+@rule(cute.LocalTileOp)
+def _local_tile(op: cute.LocalTileOp) -> Step:
+    tile, of = tuple(op.tile.get_values()), op.counted
+    (memref, *coords), result = slots(op.operands), slot(op.result)
+
+    def step(cta: Cta) -> None:
+        values = cta.values
+        at = tuple([int(values[coord]) for coord in coords])
+        values[result] = values[memref].local_tile(tile, at, of)
+
+    return step
 
 
 @function(cute.IndexedTileOp)
@@ -55,7 +64,7 @@ def _indexed_tile(op: cute.IndexedTileOp) -> Any:
 @function(cute.TransposeOp)
 def _transpose(op: cute.TransposeOp) -> Any:
     del op
-    return lambda tile: tile.transpose()
+    return methodcaller("transpose")
 
 
 @function(cute.SubviewOp)
@@ -119,8 +128,8 @@ def _extract(op: cute.ExtractOp) -> Any:
 
 @rule(cute.FillOp)
 def _fill(op: cute.FillOp) -> Step:
-    fragment, value = op.fragment, op.value
-    shape, dtype = cute.shape_of(fragment.type), held_as(_dtype(fragment))
+    fragment, value = slots((op.fragment, op.value))
+    shape, dtype = cute.shape_of(op.fragment.type), held_as(_dtype(op.fragment))
 
     def step(cta: Cta) -> None:
         cta.store(cta.values[fragment], np.full(shape, cta.values[value], dtype))
@@ -136,15 +145,21 @@ def _load(op: cute.LoadOp) -> Any:
 
 @rule(cute.CopyOp)
 def _copy(op: cute.CopyOp) -> Step:
-    source, destination, pred, mask, atom = op.source, op.destination, op.pred, op.mask, op.atom
+    source, destination, atom = slot(op.source), slot(op.destination), op.atom
+    pred = None if op.pred is None else slot(op.pred)
+    mask = None if op.mask is None else slot(op.mask)
     reduce = atom.reduce if isinstance(atom, TmaStoreType | BulkStoreType) else None
     combine = None if reduce is None else combine_of(reduce)
+    is_plain = mask is None and combine is None
 
     def step(cta: Cta) -> None:
         if pred is not None and not cta.values[pred]:
             return
         tile, to = cta.values[source], cta.values[destination]
         keeps = isinstance(tile, Fragment) and isinstance(to, Fragment)
+        if is_plain and isinstance(tile, Fragment) and isinstance(to, View):
+            cta.store(to, tile.stored(to.memory))
+            return
         array = tile.array if keeps else tile.read()
         if mask is not None:
             array = np.where(cta.values[mask].read(), array, to.read())
@@ -155,7 +170,7 @@ def _copy(op: cute.CopyOp) -> Step:
 
 @rule(cute.AtomicOp)
 def _atomic(op: cute.AtomicOp) -> Step:
-    source, destination, combine = op.source, op.destination, combine_of(op.kind.data)
+    source, destination, combine = slot(op.source), slot(op.destination), combine_of(op.kind.data)
 
     def step(cta: Cta) -> None:
         cta.store(cta.values[destination], cta.values[source].read(), combine)
@@ -165,23 +180,35 @@ def _atomic(op: cute.AtomicOp) -> Step:
 
 @rule(cute.GemmOp)
 def _gemm(op: cute.GemmOp) -> Step:
-    a, b, acc, dtype, is_whole = op.a, op.b, op.acc, _dtype(op.acc), op.is_whole_problem
-    keeps = op.keeps
+    (a, b, acc), dtype, is_whole = slots((op.a, op.b, op.acc)), _dtype(op.acc), op.is_whole_problem
+    keeps = None if op.keeps is None else slot(op.keeps)
     is_integer = dtype.kind in "iu"
     # Sums of 8-bit products are exact in f64, and its matrix multiply is the fast one.
     wide = np.dtype(np.float64) if is_integer else held_as(dtype)
     is_negated, saturates = len(op.negated) == 1, op.kind == "satfinite"
     limits = np.iinfo(dtype) if saturates else None
+    rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
+
+    def plain(cta: Cta) -> None:
+        values = cta.values
+        product = _product(values[a].read(), values[b].read(), rows)
+        to = values[acc]
+        cta.store(to, np.add(to.read(), product, out=product))
+
+    is_wide = wide == dtype and all(held_as(_dtype(each)) == wide for each in (op.a, op.b))
+    if rows is not None and keeps is None and is_wide and not is_negated:
+        return plain
 
     def step(cta: Cta) -> None:
-        left, right = cta.values[a].read(), cta.values[b].read()
-        if left.dtype != wide:
+        values = cta.values
+        left, right = values[a].read(), values[b].read()
+        if left.dtype is not wide and left.dtype != wide:
             left, right = left.astype(wide), right.astype(wide)
-        product = _product(left, right)
+        product = _product(left, right, rows)
         if is_negated:
             product = -product
-        to = cta.values[acc]
-        is_first = is_whole or (keeps is not None and not cta.values[keeps])
+        to = values[acc]
+        is_first = is_whole or (keeps is not None and not values[keeps])
         if limits is not None:
             before = 0 if is_first else to.read().astype(np.int64)
             total = np.clip(product.astype(np.int64) + before, limits.min, limits.max)
@@ -189,19 +216,25 @@ def _gemm(op: cute.GemmOp) -> Step:
             return
         if is_integer:
             product = product.astype(np.int64).astype(dtype)
-        total = product if is_first else to.read() + product
+        total = product if is_first else np.add(to.read(), product, out=product)
         cta.store(to, total if wide == dtype or is_integer else rounded(total, dtype))
 
     return step
 
 
-def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a (M,K) times b (N,K), some rows at a time: BLAS starts threads for more, and waiting for
-    them takes longer than tiles do.
+def _rows_at_a_time(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """The rows of a tile (M,K) that are multiplied by one of (N,K) at once: BLAS starts threads for
+    more, and waiting for them takes longer than tiles do.
     """
-    rows = max(1, _ONE_THREAD // max(1, b.size))
-    while len(a) % rows:
+    rows = max(1, min(a[0], _ONE_THREAD // max(1, prod(b))))
+    while a[0] % rows:
         rows -= 1
+    return rows
+
+
+def _product(a: np.ndarray, b: np.ndarray, rows: int | None) -> np.ndarray:
+    """a (M,K) times b (N,K), some rows at a time."""
+    rows = _rows_at_a_time(a.shape, b.shape) if rows is None else rows
     blocks = a.reshape(-1, rows, a.shape[1])
     columns = b.T if b.strides[0] == b.itemsize else np.ascontiguousarray(b.T)
     return np.matmul(blocks, columns).reshape(len(a), len(b))
@@ -209,11 +242,14 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @rule(cute.MapOp)
 def _map(op: cute.MapOp) -> Step:
-    block, inputs = op.body.block, tuple(op.inputs)
-    args, result, shape = block.args, op.result, cute.shape_of(op.result.type)
+    block, inputs = op.body.block, slots(op.inputs)
+    args, result, shape = slots(block.args), slot(op.result), cute.shape_of(op.result.type)
     last = block.last_op
     assert isinstance(last, cute.YieldOp)
-    code, value, rank = Code(block), last.value, len(shape)
+    narrowing = _narrowing(last)
+    narrow = None if narrowing is None else dtype_of(last.value.type)
+    value = slot(last.value if narrowing is None else narrowing.operands[0])
+    code, rank = Code(block, narrowing), len(shape)
 
     def step(cta: Cta) -> None:
         tiles = [cta.values[each] for each in inputs]
@@ -224,11 +260,25 @@ def _map(op: cute.MapOp) -> Step:
             cta.values[arg] = array.reshape(array.shape + (1,) * (rank - array.ndim))
         code.finish(cta)
         array = np.asarray(cta.values[value])
+        if narrow is not None:
+            array = to_float(array, narrow)
         if array.shape != shape:
             array = np.broadcast_to(array, np.broadcast_shapes(array.shape, shape))
-        cta.values[result] = Fragment(array, shape)
+        is_held = narrow is None
+        cta.values[result] = Fragment(array, shape) if is_held else Fragment(None, shape, array)
 
     return step
+
+
+def _narrowing(last: cute.YieldOp) -> arith.TruncFOp | None:
+    """The op that rounds what a body yields to floats narrower than they are held, and gives it to
+    nobody else.
+    """
+    op = last.value.owner
+    if not isinstance(op, arith.TruncFOp) or op.parent is not last.parent:
+        return None
+    dtype = dtype_of(last.value.type)
+    return op if held_as(dtype) != dtype and last.value.has_one_use() else None
 
 
 def _fitted(array: np.ndarray, own: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -253,11 +303,11 @@ def _coord(op: cute.CoordOp) -> Any:
 
 
 def _fold(op: cute.ReduceOp, block: Block) -> Step:
-    source, result, mode = op.source, op.result, op.mode.value.data
-    shape, dtype = cute.shape_of(result.type), _dtype(source)
-    args, last, code = block.args, block.last_op, Code(block)
+    source, result, mode = slot(op.source), slot(op.result), op.mode.value.data
+    shape, dtype = cute.shape_of(op.result.type), _dtype(op.source)
+    args, last, code = slots(block.args), block.last_op, Code(block)
     assert isinstance(last, cute.YieldOp)
-    wide = dtype_of(args[0].type)
+    value, wide = slot(last.value), dtype_of(block.args[0].type)
 
     def step(cta: Cta) -> None:
         array = cta.values[source].array.astype(wide)
@@ -265,7 +315,7 @@ def _fold(op: cute.ReduceOp, block: Block) -> Step:
         for at in range(1, array.shape[mode]):
             cta.values[args[0]], cta.values[args[1]] = total, array.take([at], axis=mode)
             code.finish(cta)
-            total = np.broadcast_to(np.asarray(cta.values[last.value]), shape)
+            total = np.broadcast_to(np.asarray(cta.values[value]), shape)
         cta.values[result] = Fragment(rounded(total, dtype), shape)
 
     return step
@@ -275,10 +325,10 @@ def _fold(op: cute.ReduceOp, block: Block) -> Step:
 def _reduce(op: cute.ReduceOp) -> Step:
     if op.body is not None:
         return _fold(op, op.body.block)
-    source, result, mode = op.source, op.result, op.mode.value.data
-    whole, shape = cute.shape_of(source.type), cute.shape_of(result.type)
-    dtype, combine, is_local = _dtype(source), combine_of(op.kind.data), op.local is not None
-    wide, given = held_as(dtype), _dtype(result)
+    source, result, mode = slot(op.source), slot(op.result), op.mode.value.data
+    whole, shape = cute.shape_of(op.source.type), cute.shape_of(op.result.type)
+    dtype, combine, is_local = _dtype(op.source), combine_of(op.kind.data), op.local is not None
+    wide, given = held_as(dtype), _dtype(op.result)
     parts = shape[mode]
 
     def step(cta: Cta) -> None:
@@ -301,7 +351,7 @@ def _reduce(op: cute.ReduceOp) -> Step:
 
 @rule(cute.AnyOp)
 def _any(op: cute.AnyOp) -> Step:
-    source, result, is_local = op.source, op.result, op.local is not None
+    source, result, is_local = slot(op.source), slot(op.result), op.local is not None
 
     def step(cta: Cta) -> None:
         array = cta.values[source].array
@@ -317,8 +367,8 @@ def _any(op: cute.AnyOp) -> Step:
 
 @rule(cute.ShareOp)
 def _share(op: cute.ShareOp) -> Step:
-    source, result = op.value, op.result
-    assert source is not None
+    assert op.value is not None
+    source, result = slot(op.value), slot(op.result)
 
     def step(cta: Cta) -> None:
         cta.values[result] = cta.values[source]

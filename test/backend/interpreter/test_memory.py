@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from cutedialect.backend.interpreter.elements import held, held_as
 from cutedialect.backend.interpreter.memory import Joined, view_of_array, view_of_buffer
 from cutedialect.layout import Layout, Swizzle, cosize
 
@@ -137,3 +138,17 @@ def test_elements_that_share_a_place_are_combined_one_by_one():
     )
     folded.write(np.ones((3, 4), np.float32), np.add)
     assert np.array_equal(view.read(), np.full(4, 3))
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int8]
+)
+def test_elements_are_held_as_their_values(dtype):
+    """All patterns, and as many that they are looked up in several steps."""
+    size = np.dtype(dtype).itemsize
+    every = np.arange(1 << 8 * size, dtype=f"u{size}").view(dtype)
+    wanted = every.astype(held_as(np.dtype(dtype)))
+    for elements in (every, every[::3], np.resize(every, (257, 301)), every.reshape(-1, 4).T):
+        result = held(elements)
+        assert result.shape == elements.shape
+        np.testing.assert_array_equal(result, elements.astype(wanted.dtype))
