@@ -173,6 +173,8 @@ def _constant(default: object) -> SSAValue:
 
 
 def _value(argument: object) -> SSAValue:
+    from cutedialect.dialects.cute import SliceOp
+
     from .group import Group
     from .scalar import Scalar
     from .tile import Tensor
@@ -181,5 +183,11 @@ def _value(argument: object) -> SSAValue:
     if isinstance(argument, Scalar):
         return argument.use()
     if isinstance(argument, Tensor | Group):
+        if isinstance(argument.value.owner, SliceOp):
+            raise error(
+                f"expected whole tensors to launch on, got a slice of {argument.name}; slice it in "
+                "the kernel, with the bounds as its arguments",
+                code="CD-P11",
+            )
         return argument.value
     raise error(f"expected tensors and scalars to launch on, got {type(argument).__name__}")

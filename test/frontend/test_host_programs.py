@@ -78,6 +78,10 @@ def launches_on_a_number(X):
     cute.launch(halves, X, 3)
 
 
+def launches_on_a_slice(X):
+    cute.launch(total, X.slice(0, 1, 2), X)
+
+
 def wants_no_memory(X):
     cute.workspace((), cute.f32)
     cute.launch(total, X, X)
@@ -88,6 +92,7 @@ HOSTS = {
     launches_a_function: "expected a @cute.kernel function to launch, got function",
     launches_with_too_few: "expected 2 arguments for halves (X, Y), got 1",
     launches_on_a_number: "expected tensors and scalars to launch on, got int",
+    launches_on_a_slice: "expected whole tensors to launch on, got a slice of X; slice it in the",
     wants_no_memory: "expected a workspace of one mode or more, got none",
 }
 

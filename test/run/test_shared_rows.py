@@ -117,18 +117,21 @@ def extremes(X, Y, places, *, tile):
     i, _ = cute.tile_index(X, tile)
     x = cute.local_tile(X, tile, (i, 0)).load()
     cute.copy(cute.row_max(x), cute.local_tile(Y, (1, 1), (i, 0)))
+    cute.copy(cute.row_sum(x), cute.local_tile(Y, (1, 1), (i, 1)))
     cute.copy(cute.argmax(-x), cute.local_tile(places, (1, 1), (i, 0)))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("width", [100, 333, 512])
-def test_nothing_behind_the_row_is_seen(width, backend):
-    x = -1 - np.random.default_rng(width).permutation(2 * width).reshape(2, width)
-    x, y, places = x.astype(np.float32), np.empty((2, 1), np.float32), np.empty((2, 1), np.int32)
+@pytest.mark.parametrize(("width", "dtype"), [(100, BF16), (333, np.float32), (256, np.float16)])
+def test_nothing_behind_the_row_is_seen(width, dtype, backend):
+    x = -1 - np.random.default_rng(width).permutation(2 * width).reshape(2, width) / 4
+    x, y, places = x.astype(dtype), np.empty((2, 2), dtype), np.empty((2, 1), np.int32)
     where = {"schedule": _shared(3), "arch": "sm_90a", "backend": backend}
     extremes(x, y, places, tile=(1, width), **where)
-    assert np.array_equal(y, x.max(1, keepdims=True))
-    assert np.array_equal(places, x.argmin(1)[:, None])
+    assert np.array_equal(y[:, 0], x.max(1))
+    # Sums of 16-bit floats are rounded once.
+    assert np.array_equal(y[:, 1], x.astype(np.float64).sum(1).astype(dtype))
+    assert np.array_equal(places, x.astype(np.float64).argmin(1)[:, None])
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -20,7 +20,7 @@ from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
@@ -47,7 +47,9 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
     TransposeOp,
     YieldOp,
+    element_bits,
 )
+from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.dialects.effects import is_pure, written_by
 from cutedialect.dialects.walks import ops_of, walk
@@ -233,14 +235,26 @@ class _Share:
                 mode, element = op.mode.value.data, op.source.type.element  # pyright: ignore
                 none = neutral(op.kind.data, element)
                 op.operands[0] = hidden(op, op.source, {mode: self.row}, none, start)
-            after = op.next_op
-            whole = ClusterReduceOp(op.kind.data, op.result, self.parts)
-            whole.location = op.location
-            assert after is not None
-            block.insert_op_before(whole, after)
-            op.result.replace_uses_with_if(
-                whole.result, lambda use, whole=whole: use.operation is not whole
-            )
+            self._combine(op)
+
+    def _combine(self, op: ReduceOp) -> None:
+        """Let what reads a reduction of parts read that of the whole row; 16-bit floats are
+        combined in f32 and rounded once.
+        """
+        type_ = op.result.type
+        assert isinstance(type_, FragmentType)
+        wide = combined_type(type_.element)
+        before = ScalarBuilder(InsertPoint.before(op), op)
+        source = op.source if wide == type_.element else _as(before, op.source, wide, arith.ExtFOp)
+        build = ScalarBuilder(InsertPoint.after(op), op)
+        part = build.insert(ReduceOp(op.kind.data, source, op.mode.value.data)).results[0]
+        whole = build.insert(ClusterReduceOp(op.kind.data, part, self.parts)).results[0]
+        if wide != type_.element:
+            whole = _as(build, whole, type_.element, arith.TruncFOp)
+        whole.name_hint = op.result.name_hint
+        op.result.replace_all_uses_with(whole)
+        op.detach()
+        op.erase()
 
     def _share_view(self, op: LocalTileOp, rank: SSAValue) -> None:
         """The part of a view's row that a CTA has; of a row that does not divide it ends where the
@@ -288,12 +302,23 @@ def _why_no_reduction(op: ReduceOp) -> str:
         return "a reduction folds by a function"
     if prod(type_.shape) > 1:
         return f"tiles have {prod(type_.shape)} rows"
-    return "" if type_.bits == _BITS else f"a reduction is of {type_.bits} bits, not {_BITS}"
+    bits = element_bits(combined_type(type_.element))
+    return "" if bits == _BITS else f"a reduction is of {bits} bits, not {_BITS}"
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a register tile, () of anything else."""
     return value.type.shape if isinstance(value.type, FragmentType) else ()
+
+
+def _as(build: ScalarBuilder, tile: SSAValue, element: Attribute, kind: type) -> SSAValue:
+    """A tile in another type of floats."""
+    type_ = tile.type
+    assert isinstance(type_, FragmentType)
+    block = Block(arg_types=[type_.element])
+    made = kind(block.args[0], element)
+    block.add_ops([made, YieldOp(made.results[0])])
+    return build.insert(MapOp([tile], FragmentType.get(element, type_.shape), block)).results[0]
 
 
 def _is_zero(value: SSAValue) -> bool:
