@@ -37,7 +37,7 @@ class Unit(Enum):
     @property
     def takes_one_thread(self) -> bool:
         """Whether one thread issues all of what others wait for at an mbarrier."""
-        return self in (Unit.TMA_LOAD, Unit.TCGEN05)
+        return self in (Unit.TMA_LOAD, Unit.TMA_STORE, Unit.TCGEN05)
 
 
 class Effects(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import cutedialect as cute
 
 BF16 = ml_dtypes.bfloat16
+EMULATED = {"arch": "sm_100a", "backend": "emulator"}
 LENGTHS = np.full(2, 900, np.int32)
 OFFSETS = np.array([0, 100, 2048], np.int32)
 # (head dimensions, rows, what else is given, the plan that is chosen)
@@ -22,8 +24,8 @@ FORMS = {
     "capped": ((96, 96), 2048, {"causal": True, "softcap": 9.0}, "split"),
     "latent": ((192, 128), 2048, {"causal": True}, "split"),
     "narrow": ((32, 32), 2048, {}, "split"),
-    "padded": ((128, 128), 2048, {"lengths": LENGTHS, "causal": True}, "corrected"),
-    "packed": ((64, 64), 2048, {"cu_seqlens": (OFFSETS, OFFSETS), "causal": True}, "corrected"),
+    "padded": ((128, 128), 2048, {"lengths": LENGTHS, "causal": True}, "split"),
+    "packed": ((64, 64), 2048, {"cu_seqlens": (OFFSETS, OFFSETS), "causal": True}, "split"),
     "widest": ((256, 256), 2048, {"causal": True}, "corrected"),
     "one wave": ((128, 128), 512, {}, "corrected"),
     "decode": ((128, 128), 1, {}, "uniform"),
@@ -56,6 +58,58 @@ def test_no_plan_spills(form, dtype):
         if "ptxas" in str(error) and "found" in str(error):
             pytest.skip("no ptxas")
         raise
+
+
+SPLIT = "tile = (256,64), roles = split, warps = (4,1), maxima = exact"
+
+
+def normal(*shape, seed):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float16)
+
+
+def attended(q, k, v, causal):
+    """Attention of one sequence, (heads, rows, head dimension), in float64."""
+    s = q.astype(np.float64) @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    rows, keys = s.shape[-2:]
+    if causal:
+        s = np.where(np.tri(rows, keys, keys - rows, dtype=bool), s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p @ v / p.sum(-1, keepdims=True)
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("causal", [False, True])
+def test_sequences_of_one_tensor_by_two_halves(causal):
+    """Tiles that reach beyond a sequence store nothing of the next one."""
+    ends = np.array([0, 130, 137, 500], np.int32)
+    q, k, v = (normal(1, 2, 500, 64, seed=seed) for seed in range(3))
+    got = cute.attention(
+        q, k, v, cu_seqlens=(ends, ends), causal=causal, schedule=SPLIT, **EMULATED
+    )
+    for first, last in pairwise(ends):
+        part = slice(first, last)
+        want = attended(q[0, :, part], k[0, :, part], v[0, :, part], causal)
+        assert np.abs(got[0, :, part] - want).max() < 2e-3
+
+
+@pytest.mark.long
+def test_padded_and_paged_keys_by_two_halves():
+    lengths = np.array([70, 192], np.int32)
+    q, k, v = (normal(2, 1, 257, 64, seed=seed) for seed in range(3))
+    got = cute.attention(
+        q, k[:, :, :192], v[:, :, :192], lengths=lengths, schedule=SPLIT, **EMULATED
+    )
+    table = np.array([[2, 0, 1], [5, 3, 4]], np.int32)
+    pages = [np.zeros((6, 1, 64, 64), np.float16) for _ in range(2)]
+    for whole, paged in zip((k, v), pages, strict=True):
+        for b in range(2):
+            for page in range(3):
+                paged[table[b, page], 0] = whole[b, 0, 64 * page : 64 * page + 64]
+    same = cute.attention(q, *pages, lengths=lengths, block_table=table, schedule=SPLIT, **EMULATED)
+    for b, length in enumerate(lengths):
+        want = attended(q[b], k[b, :, :length], v[b, :, :length], False)
+        assert np.abs(got[b] - want).max() < 2e-3
+        assert np.abs(same[b] - want).max() < 2e-3
 
 
 def test_what_is_given_is_kept():

@@ -189,9 +189,6 @@ def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedu
         if halves > 1 and (_has_few_rows(work) or _fills_one_wave(work, _LANES)):
             # Half of the processors would have nothing to do, or half of the roles.
             continue
-        if halves > 1 and work.is_sliced:
-            # Where slices end takes more registers than the thread that loads has.
-            continue
         return Schedule(tile=(rows, _CORRECTED_KEYS), warps=(4, 1), roles=roles)
     return None
 

@@ -449,6 +449,9 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
         return False
     if reduction_of(last) != reduction_of(op) or op.mask is not None:
         return False
+    if _tensor_of(op.destination) in [_tensor_of(store.destination) for store in group]:
+        # Parts of one result: the first of them leaves before the next is computed.
+        return False
     between = last.next_op
     while between is not op:
         assert between is not None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cutedialect.atoms import target
 from cutedialect.dialects import ptx
 from cutedialect.dialects.pipeline import RoleOp
 
@@ -51,6 +52,9 @@ def _branch(
     (first, last), members = groups[0]
     builder.at(members[0])
     limit = context.threads // _WARP
+    # Who has played a role does not come to the next: what that one needs of numbers from in front
+    # of both takes no registers meanwhile, of which a warpgroup with several such roles has few.
+    apart = bool(target(context.arch).tmem_columns)
     start, stop = first * _GROUP, min(last * _GROUP, limit)
 
     def here() -> None:
@@ -58,14 +62,21 @@ def _branch(
         if registers is not None and entry is not None and registers.value.data != entry:
             count = registers.value.data
             builder.emit(ptx.SetMaxRegsOp("dec" if count < entry else "inc", count))
-        for role in members:
-            builder.at(role)
-            span = role.warp_range
-            inside = _within(builder, warp, span, start, stop)
-            if role.pair is not None:
-                odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
-                inside = builder.both(inside, builder.pure("setp.eq.s32", odd, 0))
-            context.when(inside, lambda role=role: _run(context, role, warp, body))
+        play(members)
+
+    def play(roles: Sequence[RoleOp]) -> None:
+        role, *others = roles
+        builder.at(role)
+        inside = _within(builder, warp, role.warp_range, start, stop)
+        if role.pair is not None:
+            odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
+            inside = builder.both(inside, builder.pure("setp.eq.s32", odd, 0))
+        if others and apart:
+            context.when(inside, lambda: _run(context, role, warp, body), lambda: play(others))
+            return
+        context.when(inside, lambda: _run(context, role, warp, body))
+        if others:
+            play(others)
 
     def elsewhere() -> None:
         _branch(context, groups[1:], warp, entry, stop if start <= lowest else lowest, body)

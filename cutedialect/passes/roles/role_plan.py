@@ -55,9 +55,11 @@ PLANS = {
     # multiplies, and stores them (of attention, O).
     "corrected": _BUILT_IN.replace(f"{MAIN} *", f"correction 4: corrects; {MAIN} *"),
     # Sixteen warps: two warpgroups each compute half of a tile's rows, a third corrects both, and
-    # the first one loads and multiplies. What they have of the register file is all of it.
+    # of the first one a warp each loads, multiplies and stores; the last one is empty. What they
+    # have of the register file is all of it.
     "split": (
-        "load 1 @32: loads; mma 1 @32: tensor_multiplies; correction 4 @96: corrects; "
+        "load 1 @32: loads; mma 1 @32: tensor_multiplies; epilogue 1 @32: stores; "
+        "correction 4 @96: corrects; "
         f"{MAIN} 2/* @192: rest"
     ),
 }
@@ -148,6 +150,11 @@ KINDS: dict[str, Callable[[Operation], bool]] = {
     "multiplies": lambda op: isinstance(op, GemmOp),
     "updates": is_update,
     "tensor_multiplies": lambda op: effects_of(op).unit is Unit.TCGEN05,
+    # By one thread: what a warpgroup of several has of a tile is stored by each.
+    "stores": lambda op: (
+        effects_of(op).unit is Unit.TMA_STORE
+        and getattr(getattr(op, "atom", None), "warps", None) is None
+    ),
     "rest": lambda op: True,
 }
 """What a row may take, told op by op."""

@@ -157,9 +157,23 @@ def _differ(one: SSAValue, other: SSAValue, carried: Operation | None) -> bool:
     mine, theirs = expression_of(one), expression_of(other)
     if isinstance(mine, IntegerAttr) and isinstance(theirs, IntegerAttr):
         return mine.value != theirs.value
+    if carried is None:
+        (base, more), (same, less) = _sum(one), _sum(other)
+        return more != less and expression_of(base) == expression_of(same)
     if not isinstance(carried, scf.ForOp) or mine != theirs:
         return False
     return _counts(one, carried)
+
+
+def _sum(number: SSAValue) -> tuple[SSAValue, int]:
+    """A number as another one and how much is added to that."""
+    owner = number.owner
+    if isinstance(owner, arith.AddiOp) and isinstance(owner.rhs.owner, arith.ConstantOp):
+        added = owner.rhs.owner.value
+        if isinstance(added, IntegerAttr):
+            base, more = _sum(owner.lhs)
+            return base, more + added.value.data
+    return number, 0
 
 
 def _counts(number: SSAValue, loop: scf.ForOp) -> bool:

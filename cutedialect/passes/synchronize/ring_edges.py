@@ -22,7 +22,7 @@ from cutedialect.dialects.cute import (
     SubviewOp,
     TransposeOp,
 )
-from cutedialect.dialects.effects import RMEM, space_of
+from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.resource_plan import Buffer
@@ -66,6 +66,9 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
             # Two roles have it in turn (`in_place_rings.py`, `overlaid_rings.py`).
             continue
         users = _readers(alloc, writer)
+        if any(effects_of(op).unit is Unit.TMA_STORE for op in users):
+            # A result (`store_rings.py`, `tma_store_waits.py`).
+            continue
         producer = role_of(writer) or MAIN
         consumers = {role_of(op) or MAIN for op in users}
         if consumers == {producer}:

@@ -39,6 +39,7 @@ from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
 from cutedialect.passes.synchronize.overlaid_rings import insert_overlaid_rings
 from cutedialect.passes.synchronize.overlay import overlay_buffers
 from cutedialect.passes.synchronize.shared_numbers import share_numbers
+from cutedialect.passes.synchronize.store_rings import insert_store_rings
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class SynchronizePass(ModulePass):
                 MemoryHazards(kernel.body.block).synchronize()
                 continue
             stages = kernel.schedule.data.stages if kernel.schedule is not None else None
+            insert_store_rings(kernel, roles)
             rings = plan_rings(kernel, stages or 2)
             columns = tensor_stages(kernel)
             insert_overlaid_rings(kernel, roles, columns)

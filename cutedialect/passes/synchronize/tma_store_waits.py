@@ -23,6 +23,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreType,
     TmaStoreWaitOp,
 )
+from cutedialect.dialects.pipeline import IndexOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.synchronize.ring_buffers import ring_type
@@ -135,7 +136,7 @@ def _store_steps(block: Block) -> list[_StoreStep]:
                 steps.append(_StoreStep([], [], set()))
             steps[-1].writers.append(op)
             steps[-1].buffers.add(alloc)
-        elif isinstance(op.atom, TmaStoreType):
+        elif isinstance(op.atom, TmaStoreType) and not _is_of_ring(op):
             if not steps:
                 raise PassFailedException(op, "expected a write of the buffer that TMA stores")
             steps[-1].stores.append(op)
@@ -146,6 +147,12 @@ def _store_steps(block: Block) -> list[_StoreStep]:
                 step.writers[0], "expected one TMA store after each write of its buffer"
             )
     return steps
+
+
+def _is_of_ring(store: CopyOp) -> bool:
+    """Whether another role has written what is stored (`store_rings.py`)."""
+    stage = store.source.owner
+    return isinstance(stage, StageOp) and isinstance(stage.index.owner, IndexOp)
 
 
 def _blocks_of(part: Block) -> list[Block]:
