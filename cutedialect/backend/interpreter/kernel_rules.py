@@ -266,7 +266,7 @@ def _claim(op: cute.ClaimOp) -> Step:
 
 @rule(cute.CancelLaunchOp)
 def _cancel_launch(op: cute.CancelLaunchOp) -> Step:
-    total, result = op.total, op.result
+    total, result = slots((op.total, op.result))
 
     def step(cta: Cta) -> None:
         # Every CTA has begun, and none takes over another one's work.

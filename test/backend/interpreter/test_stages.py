@@ -41,6 +41,7 @@ GEMMS = {
     "atomic": ("sm_80", "tile = (64,64,32), split_k = 3, reduction = atomic"),
     "stream": ("sm_80", "tile = (64,64,32), scheduler = stream"),
     "dynamic": ("sm_90a", "tile = (64,64,64), scheduler = dynamic"),
+    "cancel": ("sm_100a", "tile = (128,64,64), scheduler = cancel"),
     "sm_100a": ("sm_100a", "tile = (128,64,64)"),
     "sm_100a split": ("sm_100a", "tile = (128,64,64), split_k = 2"),
     "sm_100a wide split": ("sm_100a", "tile = (128,192,64), split_k = 2"),
