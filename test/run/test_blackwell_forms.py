@@ -206,15 +206,16 @@ def refusal(form: Form, seed: int) -> str | None:
     return None
 
 
-LATER = [pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 13)]
-
-
+@pytest.mark.some(2)
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("seed", [2, *LATER])
+@pytest.mark.parametrize("seed", range(2, 13))
 def test_a_drawn_form(plan, seed):
     form = drawn(seed, plan)
     told = refusal(form, seed)
-    if told is not None:
+    if told is not None and "scheduler = cancel" in form.fields and "which one loads" in told:
+        # Few rows, or 8 bits, whose warps all do the same.
+        assert plan == "default"
+    elif told is not None:
         assert plan != "default", told
         is_wide = plan == "split" and form.dims[1] > 192
         assert form.dtype is E4M3 or is_wide, told

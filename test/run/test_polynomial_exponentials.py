@@ -10,6 +10,7 @@ import pytest
 
 import cutedialect as cute
 from cutedialect import ScheduleError
+from cutedialect.frontend.library.exponential_model import polynomials
 from cutedialect.passes.bind.exponential_shares import is_polynomial, period
 
 BF16 = ml_dtypes.bfloat16
@@ -89,7 +90,7 @@ def attended(q, k, v):
     return p @ v / p.sum(-1, keepdims=True)
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("maxima", ["exact", "lazy", "guessed"])
 @pytest.mark.parametrize(("dtype", "degree"), [(np.float16, 4), (BF16, 3)])
 def test_attention_is_as_accurate(dtype, degree, maxima):
@@ -119,30 +120,35 @@ def test_nan_stays():
     assert np.isfinite(np.delete(out[0, 0], 5, 0)).all()
 
 
-# (target, head dimensions, element): share and degree, or None
+# (target, head dimensions, bits, whether f16, whether with logarithms): share and degree, or None
 DEFAULTS = [
-    (("sm_100a", 64, BF16), (4, 3)),
-    (("sm_100f", 128, np.float16), (4, 4)),
-    (("sm_100a", 256, BF16), None),
-    (("sm_103a", 64, BF16), None),
-    (("sm_90a", 64, BF16), None),
+    (("sm_100a", 64, 16, False, False), (4, 3)),
+    (("sm_100f", 128, 16, True, False), (4, 4)),
+    (("sm_100a", 128, 16, True, True), (4, 5)),
+    (("sm_100a", 256, 16, False, False), None),
+    (("sm_100a", 256, 8, False, False), (4, 3)),
+    (("sm_103a", 64, 16, False, False), None),
+    (("sm_90a", 64, 16, False, False), None),
 ]
 
 
 @pytest.mark.parametrize(("case", "wanted"), DEFAULTS)
 def test_defaults_follow_the_rates_of_units(case, wanted):
-    arch, dim, dtype = case
-    q = np.zeros((1, 1, 256, dim), dtype)
-    kernel = cute.compile(cute.attention, q, q, q, arch=arch)
-    assert cute.Schedule.parse(kernel.schedule).polynomials == wanted
-    off = cute.compile(cute.attention, q, q, q, arch=arch, schedule="polynomials = (0,3)")
-    # Of 4 exponentials in a row 3 are left, of rows' numbers all.
-    assert "polynomials" not in off.stages["cute-partition"].replace("polynomials = (", "")
+    arch, dim, *rest = case
+    assert polynomials(arch, (dim, dim), *rest) == wanted
+
+
+def test_what_is_marked():
+    """Exponentials of scores, not those of rows' own numbers; none where a schedule says so."""
+    q = np.zeros((1, 1, 256, 64), BF16)
+    kernel = cute.compile(cute.attention, q, q, q, arch="sm_100a")
+    assert cute.Schedule.parse(kernel.schedule).polynomials == (4, 3)
     text = kernel.stages["cute-partition"]
     marked = [line for line in text.splitlines() if "{polynomials = array" in line]
-    assert bool(marked) == (wanted is not None)
     exponentials = [line for line in text.splitlines() if "math.exp2" in line]
-    assert len(exponentials) > len(marked)
+    assert 0 < len(marked) < len(exponentials)
+    off = cute.compile(cute.attention, q, q, q, arch="sm_100a", schedule="polynomials = (0,3)")
+    assert "{polynomials = array" not in off.stages["cute-partition"]
 
 
 def test_a_wrong_schedule_is_told():

@@ -121,7 +121,11 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     corrected = _corrected(work, arch, given)
     if corrected is not None:
         assert corrected.tile is not None
-        return corrected.merged(_order(work, corrected.tile[0])).merged(given)
+        rows = corrected.tile[0]
+        if work.is_uneven and not _fills_one_wave(work, rows):
+            # Whoever is done with a short tile takes over the longest that has not begun.
+            corrected = corrected.merged(Schedule(scheduler="cancel"))
+        return corrected.merged(_order(work, rows)).merged(given)
     bq = _rows(work, arch, keys)
     if given is not None and target(arch).tmem_columns and given.roles in _PLANNED_ROWS:
         bq = _PLANNED_ROWS[given.roles]
