@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import gcd, prod
 
 from xdsl.dialects import scf
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
@@ -110,6 +110,15 @@ class _Pieces:
     loads_ahead: bool = False
     cut: set[Operation] = field(default_factory=set)
     made: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The first column of each part. Where parts do not divide the columns, the last one begins
+        inside of the one before, so that all are lines of one width.
+        """
+        return tuple(
+            min(first, self.columns - self.chunk) for first in range(0, self.columns, self.chunk)
+        )
 
 
 class ResultStores:
@@ -216,11 +225,12 @@ class ResultStores:
         for op in _in_order(pieces.cut):
             if isinstance(op, LoadOp):
                 self._prefetch(op, shape)
-        for first in range(0, shape[1], chunk):
+        places = pieces.places
+        for first, following in zip(places, (*places[1:], None), strict=True):
             self._load_columns(pieces, first)
-            if pieces.loads_ahead:
+            if pieces.loads_ahead and following is not None:
                 # What the next columns need is on its way while these are computed.
-                self._load_columns(pieces, first + chunk)
+                self._load_columns(pieces, following)
             for store in stores:
                 self._fill_stage(store, pieces, first)
             for store in stores:
@@ -241,7 +251,10 @@ class ResultStores:
         if self.binding.grid is not None:
             return self._vectors(ops, columns)
         bits = [_fragment(op.source).bits for op in ops]
-        chunk = columns_at_once(columns, *(bits_of_results(self.results, shape) or bits))
+        bits_at_once = bits_of_results(self.results, shape) or bits
+        # Where multiplies overlap, results leave once a tile, and lines would take much memory.
+        divides = self.binding.schedule.overlaps_multiplies or not _may_overlap(ops)
+        chunk = columns_at_once(columns, *bits_at_once, divides=divides)
         if self.binding.schedule.epilogue == "smem" and chunk % _LANES == 0:
             # Addresses of more columns of what is reordered would take registers, and save none.
             chunk = _LANES
@@ -251,6 +264,9 @@ class ResultStores:
             found = _Pieces(columns, chunk, ops[-1])
             if chunk < columns:
                 _find_cut(found, ops)
+            if not _has_places(found, ops):
+                chunk //= 2
+                continue
             found.loads_ahead = _registers(found, ops, self._kept_elsewhere()) <= room
             if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
@@ -392,10 +408,9 @@ class ResultStores:
         view.erase()
 
     def _load_columns(self, pieces: _Pieces, first: int) -> None:
-        if first < pieces.columns:
-            for op in _in_order(pieces.cut):
-                if isinstance(op, LoadOp):
-                    self._columns(pieces, op.result, first)
+        for op in _in_order(pieces.cut):
+            if isinstance(op, LoadOp):
+                self._columns(pieces, op.result, first)
 
     def _columns(self, pieces: _Pieces, value: SSAValue, first: int) -> SSAValue:
         """Some columns of a register tile: computed or loaded alone, or taken out of the whole."""
@@ -499,13 +514,38 @@ def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
         op = op.prev_op
 
 
+def _may_overlap(ops: Sequence[CopyOp]) -> bool:
+    """Whether columns may be stored twice, and are lines of memory."""
+    return all(
+        reduction_of(op) is None and contiguous_mode(op.destination.type) == 1  # pyright: ignore[reportArgumentType]
+        for op in ops
+    )
+
+
+def _has_places(pieces: _Pieces, ops: Sequence[CopyOp]) -> bool:
+    """Whether there are such parts. Those that do not divide the columns are computed twice in
+    part: none of it from a tile that is loaded, which may be the one that is stored, and every
+    thread has to hold as much of a part wherever it begins.
+    """
+    step = gcd(pieces.chunk, pieces.columns)
+    if step == pieces.chunk:
+        return True
+    values = [op.source for op in ops] + [op.results[0] for op in pieces.cut]
+    return all(_can_part(value, step) for value in values) and not any(
+        isinstance(op, LoadOp) and shape_of(op.result.type)[0] != 1 for op in pieces.cut
+    )
+
+
 def _registers(pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue]) -> int:
     """Registers of a thread that hold tiles while columns are stored: what they are taken from,
     what is loaded for two parts (and the addresses of its rows), and what is computed for one. Of
-    values that are kept `elsewhere` it is one part, too.
+    values that are kept `elsewhere` it is one part, too. What is only converted takes the place of
+    what it is made from.
     """
     whole = {op.source for op in ops if op.source.owner not in pieces.cut}
-    parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
+    parts = 0
+    if elsewhere or not all(map(_converts, pieces.cut)):
+        parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
     for op in pieces.cut:
         if isinstance(op, LoadOp):
             parts += 2 * _registers_of(op.result, pieces.chunk) + 2 * _rows_of(op.result)
@@ -516,6 +556,11 @@ def _registers(pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue])
     return parts + sum(
         _registers_of(each, pieces.chunk if each in elsewhere else pieces.columns) for each in whole
     )
+
+
+def _converts(op: Operation) -> bool:
+    """Whether an op gives the elements of one tile in another type."""
+    return isinstance(op, MapOp) and len(op.inputs) == 1 and len(op.body.block.ops) <= 2
 
 
 def _rows_of(value: SSAValue) -> int:

@@ -128,13 +128,16 @@ def with_order(layout: Layout, order: Layout) -> Layout:
     )
 
 
-def columns_at_once(columns: int, *bits: int) -> int:
+def columns_at_once(columns: int, *bits: int, divides: bool = True) -> int:
     """Columns of results that go through shared memory together, of which an element each has so
     many bits: all of them fill the widest line, or the half or quarter of it that divides them; all
-    columns where nothing does.
+    columns where nothing does. Where parts need not divide the columns, they fill it if there are
+    as many columns: to TMA a line of 128 bytes is as much work as one of 32.
 
     >>> columns_at_once(256, 16), columns_at_once(160, 16), columns_at_once(8, 16)
     (64, 32, 8)
+    >>> columns_at_once(160, 16, divides=False), columns_at_once(48, 16, divides=False)
+    (64, 32)
     >>> columns_at_once(256, 16, 32), columns_at_once(256, 32, 32, 8)
     (16, 16)
     """
@@ -144,6 +147,6 @@ def columns_at_once(columns: int, *bits: int) -> int:
     # TMA moves lines of 16 bytes or more; of one result alone, a sector of memory.
     least = max(1, (2 if len(bits) == 1 else 1) * _CHUNK * 8 // min(bits))
     chunk = max(chunk, least)
-    while columns % chunk:
+    while columns % chunk if divides else columns < chunk:
         chunk //= 2
     return chunk if chunk >= least else columns

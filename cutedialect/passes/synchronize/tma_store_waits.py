@@ -33,11 +33,12 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
     """Let what threads of a role write to shared memory, and TMA stores, be fenced, and waited for
     before it is written again.
 
-    Buffers that are filled one after the other and then stored take one step. Buffers of an even
-    number of steps have two stages that take turns: before the threads meet for a step, the storing
-    one waits until the step before has been read. Where multiplies overlap and hide what precedes
-    the first step, two steps become one that fills both stages, behind one wait. Elsewhere the
-    sooner the first of them leaves the better.
+    Buffers that are filled one after the other and then stored take one step. Buffers of several
+    steps have two stages that take turns: before the threads meet for a step, the storing one waits
+    until the step before has been read. Of an odd number of steps the last one has the stage of the
+    first, which therefore waits for it before it writes. Where multiplies overlap and hide what
+    precedes the first step, two steps become one that fills both stages, behind one wait. Elsewhere
+    the sooner the first of them leaves the better.
     """
     assert kernel.schedule is not None
     at_once = kernel.schedule.data.overlaps_multiplies
@@ -47,7 +48,11 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
         for writer in step.writers:
             assert isinstance(writer.destination.owner, AllocSmemOp)
             buffers.setdefault(writer.destination.owner, []).append(step)
-    take_turns = {alloc for alloc, used in buffers.items() if len(used) % 2 == 0}
+    take_turns = {
+        alloc
+        for alloc, used in buffers.items()
+        if len(used) % 2 == 0 or (len(used) > 1 and not at_once and used in blocks)
+    }
     for alloc in take_turns:
         copies = [
             (writer, store)
@@ -59,12 +64,17 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
     for steps in blocks:
         asked: set[int | None] = set()
         stored: set[AllocSmemOp] = set()
-        for step in _joined(steps, take_turns) if at_once else steps:
+        for number, step in enumerate(_joined(steps, take_turns) if at_once else steps):
             first, last, store = step.writers[0], step.writers[-1], step.stores[-1]
             warps = step.warps
             read = TmaStoreWaitOp(0, True, warps)
             if not at_once and step.buffers <= take_turns:
-                insert_after(last, ProxyFenceOp(), read, BarrierOp(warps))
+                is_odd = len(steps) % 2 == 1
+                if is_odd and number == 0:
+                    insert_before(first, TmaStoreWaitOp(0, True, warps), BarrierOp(warps))
+                follows_itself = is_odd and step is steps[-1]
+                waits = [] if follows_itself else [read]
+                insert_after(last, ProxyFenceOp(), *waits, BarrierOp(warps))
             else:
                 if not at_once or warps not in asked or step.buffers & stored:
                     insert_before(first, read, BarrierOp(warps))

@@ -330,15 +330,20 @@ def _tensor_grids(tile: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def _staged_result_bytes(kernel: KernelOp) -> int:
-    """Shared memory of results that TMA stores: the columns at once, twice where they are even."""
+    """Shared memory of results that TMA stores: the columns at once, twice where there are more."""
     total = 0
     stores = results_by_tma(kernel)
+    is_chained = _is_chained(list(ops_of(kernel, GemmOp)))
     for type_ in stores:
         rows, columns = type_.shape
         assert isinstance(rows, int)
         assert isinstance(columns, int)
-        chunk = columns_at_once(columns, *bits_of_results(stores, type_.shape))
-        turns = 2 if columns // chunk % 2 == 0 else 1
+        divides = is_chained or contiguous_mode(type_) != 1
+        chunk = columns_at_once(
+            columns, *bits_of_results(stores, type_.shape), divides=divides
+        )
+        steps = -(-columns // chunk)
+        turns = 2 if steps > 1 and not (is_chained and steps % 2) else 1
         total += turns * rows * chunk * type_.bits // 8
     return total
 
