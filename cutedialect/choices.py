@@ -17,7 +17,7 @@ Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
 
 Roles = Literal["uniform", "specialized", "alternate", "corrected", "split"]
-Scheduler = Literal["single", "persistent", "dynamic", "cancel", "stream"]
+Scheduler = Literal["single", "persistent", "dynamic", "cancel", "stream", "tail"]
 Reduction = Literal["ordered", "atomic", "cluster"]
 Order = Literal["columns", "snake", "hilbert", "sections"]
 Overlap = Literal["no", "yes", "turns"]

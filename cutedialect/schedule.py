@@ -79,8 +79,9 @@ class Schedule:
     scheduler: "single", a CTA for each tile, "persistent", CTAs that stay and walk over tiles,
         "dynamic", CTAs that stay and take the next tile whenever they are done with one, "cancel",
         the same of a grid with a CTA for each tile, whose launch is canceled if it has not begun
-        (from sm_100 on), or "stream", CTAs that stay and take equal shares of all steps along K of
-        all tiles; those that meet in a tile share it as with split_k.
+        (from sm_100 on), "stream", CTAs that stay and take equal shares of all steps along K of
+        all tiles; those that meet in a tile share it as with split_k, or "tail", as persistent, but
+        split_k CTAs share each of the tiles that do not fill the last round.
     raster: how many tiles (clusters) of M are walked before N advances (L2 reuse).
     order: how the bands of so many tiles are walked: "columns", all of them forward, "snake", every
         other one backward, or "hilbert", squares of the power of two in `raster` along Hilbert

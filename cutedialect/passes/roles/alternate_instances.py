@@ -44,10 +44,10 @@ def alternate_instances(kernel: KernelOp, role: RoleOp) -> None:
     body = role.body.block
     loops = [op for op in body.ops if isinstance(op, scf.ForOp)]
     scheduler = "none" if kernel.schedule is None else kernel.schedule.data.scheduler
-    if len(loops) != 1 or scheduler not in ("persistent", "stream"):
+    if len(loops) != 1 or scheduler not in ("persistent", "stream", "tail"):
         raise PassFailedException(
             kernel,
-            "expected one loop over work items (scheduler = persistent or stream) for instances "
+            "expected one loop over work items (scheduler = persistent, stream or tail) for instances "
             f"that alternate, got {len(loops)} loops of the scheduler {scheduler}",
         )
     loop = loops[0]

@@ -6,7 +6,8 @@ CTA the work item of its block index; `persistent` wraps the program into a loop
 many CTAs apart as the grid has, or over a list that the host made where the program says how much
 work tiles are; `dynamic` into one that claims them (`work_loops.py`); `cancel` gives every CTA the
 work item of its block index, and those that have begun cancel launches and take over their items.
-With `split_k` or the scheduler `stream`, CTAs share the reductions of tiles (`split_reduction.py`).
+With `split_k` or the scheduler `stream`, CTAs share the reductions of tiles (`split_reduction.py`),
+with `tail` those of the tiles that do not fill the last round.
 """
 
 from __future__ import annotations
@@ -115,9 +116,17 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
             )
         total = _product(build, blocks)
         build, item, share = _stream(kernel, index, build, total, reduction, item, rank, launched)
+    elif schedule.scheduler == "tail" and (schedule.split_k or 1) > 1:
+        if blocks is None or shares_in_cluster(schedule):
+            got = "a group of tensors" if blocks is None else "reduction = cluster"
+            raise PassFailedException(
+                index, f"expected one tensor and no cluster that shares its tiles, got {got}"
+            )
+        total, parts = _product(build, blocks), schedule.split_k or 1
+        build, item, share = _tail(index, build, total, parts, item, rank, launched)
     else:
         parts = schedule.split_k or 1
-        if schedule.scheduler in ("persistent", "dynamic", "cancel"):
+        if schedule.scheduler in ("persistent", "dynamic", "cancel", "tail"):
             total = _last(build, offsets) if blocks is None else _product(build, blocks)
             if parts > 1:
                 total = build.binary(arith.MuliOp, total, build.constant(parts))
@@ -170,7 +179,7 @@ def grid_size(
     elif schedule.scheduler != "stream" and (schedule.split_k or 1) > 1:
         total = build.binary(arith.MuliOp, total, build.constant(schedule.split_k or 1))
     size = build.constant(ctas) if ctas > 1 else None
-    if schedule.scheduler in ("persistent", "dynamic", "stream"):
+    if schedule.scheduler in ("persistent", "dynamic", "stream", "tail"):
         resident = build.insert(SmCountOp()).results[0]
         if size is not None:
             resident = build.binary(arith.DivSIOp, resident, size)
@@ -250,6 +259,53 @@ def _split(
 
     counter = _of_cta(build, tile, rank, launched.ctas)
     return tile, Share(part, count, counter, slot, trips, launched.tiles, slots)
+
+
+def _tail(
+    index: TileIndexOp,
+    build: ScalarBuilder,
+    tiles: SSAValue,
+    parts: int,
+    mine: SSAValue,
+    rank: SSAValue | None,
+    launched: _Launched,
+) -> tuple[ScalarBuilder, SSAValue, Share]:
+    """A loop over whole tiles in rounds, and then over parts of those tiles that do not fill a round.
+    Returns the tile's number and the item's share of it: all of it, or one of so many parts.
+    """
+    zero, one, several = (build.constant(each) for each in (0, 1, parts))
+    takers = _work_items(build, launched.ctas)
+    rest = build.binary(arith.RemSIOp, tiles, takers)
+    whole = build.binary(arith.SubiOp, tiles, rest)
+    total = build.binary(arith.AddiOp, whole, build.binary(arith.MuliOp, rest, several))
+    build, item = work_loop(index, build, mine, total, takers)
+    behind = build.binary(arith.SubiOp, item, whole)
+    is_part = build.insert(arith.CmpiOp(behind, zero, "sge")).results[0]
+
+    def either(part: SSAValue, other: SSAValue) -> SSAValue:
+        return build.insert(arith.SelectOp(is_part, part, other)).results[0]
+
+    behind = build.binary(arith.MaxSIOp, behind, zero)
+    shared = build.binary(arith.DivSIOp, behind, several)
+    part = either(build.binary(arith.RemSIOp, behind, several), zero)
+    count = either(several, one)
+    tile = either(build.binary(arith.AddiOp, whole, shared), item)
+
+    def trips(build: ScalarBuilder, total: SSAValue) -> tuple[SSAValue, SSAValue]:
+        return _equal_share(build, part, count, total)
+
+    def slot(build: ScalarBuilder, part: SSAValue) -> SSAValue:
+        first = build.binary(arith.MuliOp, shared, several)
+        return _of_cta(build, build.binary(arith.AddiOp, first, part), rank, launched.ctas)
+
+    def slots(build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
+        return build.binary(arith.MuliOp, launch.grid[0], build.constant(parts))
+
+    counter = _of_cta(build, shared, rank, launched.ctas)
+    share = Share(
+        part, count, counter, slot, trips, lambda _, launch: launch.grid[0], slots, always=False
+    )
+    return build, tile, share
 
 
 def _stream(
