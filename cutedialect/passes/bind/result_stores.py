@@ -76,6 +76,8 @@ _MIN_SECTOR_EFFICIENCY = 0.5
 # Registers of a thread that do not hold tiles: addresses, predicates, what an element's formula
 # needs. Bits of the shortest line that is stored, a sector of memory.
 _OTHER_REGISTERS = 60
+# Operations of a formula that needs no registers beside its operand and its result.
+_SHORT_FORMULA = 4
 _LEAST_LINE = 256
 _LANES = 32
 
@@ -539,12 +541,12 @@ def _has_places(pieces: _Pieces, ops: Sequence[CopyOp]) -> bool:
 def _registers(pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue]) -> int:
     """Registers of a thread that hold tiles while columns are stored: what they are taken from,
     what is loaded for two parts (and the addresses of its rows), and what is computed for one. Of
-    values that are kept `elsewhere` it is one part, too. What is only converted takes the place of
-    what it is made from.
+    values that are kept `elsewhere` it is one part, too. What is scaled or converted takes the place
+    of what it is made from.
     """
     whole = {op.source for op in ops if op.source.owner not in pieces.cut}
     parts = 0
-    if elsewhere or not all(map(_converts, pieces.cut)):
+    if elsewhere or not all(map(_is_short, pieces.cut)):
         parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
     for op in pieces.cut:
         if isinstance(op, LoadOp):
@@ -558,9 +560,11 @@ def _registers(pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue])
     )
 
 
-def _converts(op: Operation) -> bool:
-    """Whether an op gives the elements of one tile in another type."""
-    return isinstance(op, MapOp) and len(op.inputs) == 1 and len(op.body.block.ops) <= 2
+def _is_short(op: Operation) -> bool:
+    """Whether an op makes of each element of a tile another one, by few operations."""
+    if not isinstance(op, MapOp) or len(op.body.block.ops) > _SHORT_FORMULA:
+        return False
+    return sum(isinstance(each.type, FragmentType) for each in op.inputs) == 1
 
 
 def _rows_of(value: SSAValue) -> int:

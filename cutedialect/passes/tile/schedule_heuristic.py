@@ -339,9 +339,7 @@ def _staged_result_bytes(kernel: KernelOp) -> int:
         assert isinstance(rows, int)
         assert isinstance(columns, int)
         divides = is_chained or contiguous_mode(type_) != 1
-        chunk = columns_at_once(
-            columns, *bits_of_results(stores, type_.shape), divides=divides
-        )
+        chunk = columns_at_once(columns, *bits_of_results(stores, type_.shape), divides=divides)
         steps = -(-columns // chunk)
         turns = 2 if steps > 1 and not (is_chained and steps % 2) else 1
         total += turns * rows * chunk * type_.bits // 8
