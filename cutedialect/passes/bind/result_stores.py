@@ -541,8 +541,8 @@ def _has_places(pieces: _Pieces, ops: Sequence[CopyOp]) -> bool:
 def _registers(pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue]) -> int:
     """Registers of a thread that hold tiles while columns are stored: what they are taken from,
     what is loaded for two parts (and the addresses of its rows), and what is computed for one. Of
-    values that are kept `elsewhere` it is one part, too. What is scaled or converted takes the place
-    of what it is made from.
+    values that are kept `elsewhere` it is one part, too. What is scaled or converted takes the
+    place of what it is made from.
     """
     whole = {op.source for op in ops if op.source.owner not in pieces.cut}
     parts = 0

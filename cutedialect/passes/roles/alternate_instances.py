@@ -47,8 +47,8 @@ def alternate_instances(kernel: KernelOp, role: RoleOp) -> None:
     if len(loops) != 1 or scheduler not in ("persistent", "stream", "tail"):
         raise PassFailedException(
             kernel,
-            "expected one loop over work items (scheduler = persistent, stream or tail) for instances "
-            f"that alternate, got {len(loops)} loops of the scheduler {scheduler}",
+            "expected one loop over work items (scheduler = persistent, stream or tail) for "
+            f"instances that alternate, got {len(loops)} loops of the scheduler {scheduler}",
         )
     loop = loops[0]
     first = body.first_op

@@ -270,7 +270,7 @@ def _tail(
     rank: SSAValue | None,
     launched: _Launched,
 ) -> tuple[ScalarBuilder, SSAValue, Share]:
-    """A loop over whole tiles in rounds, and then over parts of those tiles that do not fill a round.
+    """A loop over whole tiles in rounds, and then over parts of those that do not fill a round.
     Returns the tile's number and the item's share of it: all of it, or one of so many parts.
     """
     zero, one, several = (build.constant(each) for each in (0, 1, parts))
