@@ -269,7 +269,8 @@ class ResultStores:
             if not _has_places(found, ops):
                 chunk //= 2
                 continue
-            found.loads_ahead = _registers(found, ops, self._kept_elsewhere()) <= room
+            beside = self.binding.schedule.epilogue != "tma"
+            found.loads_ahead = _registers(found, ops, self._kept_elsewhere(), beside) <= room
             if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
             chunk //= 2
@@ -538,15 +539,17 @@ def _has_places(pieces: _Pieces, ops: Sequence[CopyOp]) -> bool:
     )
 
 
-def _registers(pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue]) -> int:
+def _registers(
+    pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue], beside: bool
+) -> int:
     """Registers of a thread that hold tiles while columns are stored: what they are taken from,
     what is loaded for two parts (and the addresses of its rows), and what is computed for one. Of
     values that are kept `elsewhere` it is one part, too. What is scaled or converted takes the
-    place of what it is made from.
+    place of what it is made from, unless it waits `beside` that for addresses.
     """
     whole = {op.source for op in ops if op.source.owner not in pieces.cut}
     parts = 0
-    if elsewhere or not all(map(_is_short, pieces.cut)):
+    if beside or elsewhere or not all(map(_is_short, pieces.cut)):
         parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
     for op in pieces.cut:
         if isinstance(op, LoadOp):
