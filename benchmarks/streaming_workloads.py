@@ -64,26 +64,23 @@ def _rows(shape: Shape) -> dict[str, Any]:
     return {"tile": _example("rows").tile_for(shape[1])}
 
 
-def _normed_rows(shape: Shape) -> dict[str, Any]:
-    """Several rows share the scale and the bias that are loaded element by element."""
-    width = shape[1]
-    if width % 2 and width > 2048:
-        return {"tile": (max(1, min(4, 12288 // width)), width)}
-    return _rows(shape)
-
-
 def _lines(shape: Shape) -> dict[str, Any]:
-    """A warp stores short rows of bytes whole."""
+    """A warp stores short rows of bytes whole; more of them where their ends share sectors."""
     width = shape[1]
-    return {"tile": (4, max(64, 1 << (width - 1).bit_length()))} if width <= 512 else _rows(shape)
+    if width > 512:
+        return _rows(shape)
+    return {"tile": (8, width) if width % 8 else (4, max(64, 1 << (width - 1).bit_length()))}
 
 
 def _block(shape: Shape) -> dict[str, Any]:
     """A tile of 4,096 elements that rows of the width fill best. Rows that are not whole vectors
-    share sectors at the ends of tiles, which are the longer for it.
+    share sectors at the ends of tiles, which are the longer for it, up to whole rows.
     """
     if shape[1] % 8:
-        return {"tile": (2, 1024)}
+        short = shape[1] < 256
+        return {
+            "tile": (1 << (4096 // shape[1]).bit_length() - 1, shape[1]) if short else (2, 1024)
+        }
     columns = min((1024, 512, 256, 128), key=lambda each: -(-shape[1] // each) * each)
     return {"tile": (4096 // columns, columns)}
 
@@ -166,7 +163,7 @@ WORKLOADS: dict[str, Workload] = {
         _matrix(1),
         _layer_norm,
         _program("rows", "layer_norm"),
-        _normed_rows,
+        _rows,
         lambda shape: (EPS,),
     ),
     "RMSNorm": Workload(

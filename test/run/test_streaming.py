@@ -187,6 +187,61 @@ def test_fewer_ctas_where_registers_would_spill():
     assert 32 < kernel.resources.registers <= 64
 
 
+def test_work_items_follow_each_other_along_the_rows_that_they_store():
+    @cute.kernel
+    def transpose(X, Y, *, tile=(64, 64)):
+        i, j = cute.tile_index(X, tile)
+        x = cute.load(cute.local_tile(X, tile, (i, j)))
+        cute.copy(x.T, cute.local_tile(Y, tile, (j, i)))
+
+    @cute.kernel
+    def by_its_rows(X, Y, *, tile=(64, 64)):
+        j, i = cute.tile_index(Y, tile)
+        x = cute.load(cute.local_tile(X, tile, (i, j)))
+        cute.copy(x.T, cute.local_tile(Y, tile, (j, i)))
+
+    @cute.kernel
+    def copied_to_columns(X, Y, *, tile=(64, 64)):
+        at = cute.tile_index(X, tile)
+        cute.copy(cute.load(cute.local_tile(X, tile, at)), cute.local_tile(Y, tile, at))
+
+    rows, columns = bf16(None, None), cute.TensorSpec((None, None), cute.bf16, (1, None))
+    for program, args, is_tall in (
+        (transpose, (rows, rows), True),
+        (turned_sum, (rows, rows, rows), True),
+        (by_its_rows, (rows, rows), False),
+        (copied_to_columns, (rows, columns), True),
+        (copied_to_columns, (columns, rows), False),
+        (softmax, (rows, rows), False),
+        (swiglu, (rows, rows, rows), False),
+    ):
+        kernel = cute.compile(program, *args, arch="sm_90a")
+        assert ("order = tall" in str(kernel.schedule)) == is_tall
+
+
+def test_the_second_kernel_of_a_host_program_starts_early():
+    @cute.kernel
+    def doubled(X, Y, *, tile=(4, 256)):
+        at = cute.tile_index(X, tile)
+        x = cute.load(cute.local_tile(X, tile, at))
+        cute.copy(x + x, cute.local_tile(Y, tile, at))
+
+    @cute.host
+    def twice(X, Y, *, tile=(4, 256)):
+        between = cute.workspace((X.dim(0), X.dim(1)), cute.bf16)
+        cute.launch(doubled, X, between, tile=tile)
+        cute.launch(doubled, between, Y, tile=tile)
+
+    x = DRAW.integers(-3, 4, (9, 300)).astype(BF16)
+    for arch in ARCHS:
+        y = np.zeros_like(x)
+        kernel = run(twice, arch, x, y)
+        assert np.array_equal(y, x * BF16(4))
+        first, second = kernel.ptx.split(".visible .entry")[1:]
+        assert "griddepcontrol" not in first
+        assert ("griddepcontrol.wait" in second) == (arch == "sm_90a")
+
+
 def test_transposes_need_no_shared_memory():
     @cute.kernel
     def transpose(X, Y, *, tile=(64, 64)):

@@ -174,13 +174,15 @@ def _in_vectors(
         if loads:
             context.fill(units, 0)
         _predicated(context, access, units, guard, emit)
-        if loads and _cut_of_row(context, access, units):
-            return
         parts = units
         if access.unit > 1:
             parts = context.registers("b16", units.type.count * access.unit)  # type: ignore[union-attr]
-        cuts = builder.pure("not.pred", access.keeps_vectors())
-        context.when(cuts, lambda: _cut(context, access, each, units, parts, loads, guard, emit))
+
+        def cut() -> None:
+            if not (loads and _cut_of_row(context, access, units)):
+                _cut(context, access, each, units, parts, loads, guard, emit)
+
+        context.when(builder.pure("not.pred", access.keeps_vectors()), cut)
 
     _with_units(context, access, array, loads, run)
 

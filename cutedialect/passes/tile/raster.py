@@ -1,7 +1,8 @@
 """The order in which the blocks of a plane of tiles are walked: CTAs that run at one time are near
 each other in it, so that they share operands in L2.
 
-A band of `raster` rows of blocks is walked column by column, the next band behind it. `snake` walks
+A band of `raster` rows of blocks is walked column by column, the next band behind it; where the
+order is `tall`, all rows are one band. `snake` walks
 every other band backward: at the turn it goes on with the columns of B that were read last.
 `hilbert` does so too, and walks the squares of a band along Hilbert curves, whose every part is
 about as high as it is wide: it shares well however many CTAs run. The curves begin and end at the
@@ -26,6 +27,8 @@ def walk(
     the divisions become products.
     """
     rows, columns = counts
+    if schedule.order == "tall":
+        return build.binary(arith.RemSIOp, index, rows), build.binary(arith.DivSIOp, index, rows)
     height = schedule.raster or 1
     if schedule.order == "hilbert":
         height = 1 << height.bit_length() - 1

@@ -32,6 +32,7 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemRefType,
     ReduceOp,
+    TileIndexOp,
     TransposeOp,
 )
 from cutedialect.dialects.walks import ops_of, walk
@@ -62,6 +63,8 @@ _RESIDENT_BYTES = 64 << 10
 _WHOLE_ROW = 16384
 _PART_BYTES = 16 << 10
 _MOST_PARTS = 8
+# Threads of an SM that hide the arithmetic of what is not reduced.
+_BUSY_THREADS = 1024
 # The share of a tile's registers that is live where it is computed vector by vector.
 _PASSING = 0.25
 
@@ -143,6 +146,27 @@ def parts_for(row: int, bits: int) -> int:
     while row * bits > 8 * _PART_BYTES * parts and parts < _MOST_PARTS:
         parts *= 2
     return parts
+
+
+def stores_follow_rows(kernel: KernelOp) -> bool:
+    """Whether tiles that a kernel stores lie beside each other in memory along the last mode but
+    one of its work items, and none does along the last: those of a transpose.
+    """
+    index = next((op for op in kernel.walk() if isinstance(op, TileIndexOp)), None)
+    if index is None or len(index.results) < 2:
+        return False
+    along: set[SSAValue] = set()
+    for op in kernel.walk():
+        if isinstance(op, CopyOp | AtomicOp) and isinstance(op.destination.type, MemRefType):
+            view, mode = op.destination, contiguous_mode(op.destination.type)
+            while isinstance(view.owner, TransposeOp) and mode is not None:
+                view, mode = view.owner.source, 1 - mode
+            if isinstance(view.owner, LocalTileOp) and mode is not None:
+                # A work item's place in a tensor, without the modes of one element that it drops.
+                kept = [d for d, extent in enumerate(view.owner.tile.get_values()) if extent != 0]
+                if len(kept) > 1:
+                    along.add(view.owner.coords[kept[mode]])
+    return index.results[-2] in along and index.results[-1] not in along
 
 
 def traffic_of(kernel: KernelOp) -> Traffic | None:
@@ -242,6 +266,10 @@ def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
     chip = target(arch)
     held = min(chip.max_threads_per_sm // threads, chip.max_ctas_per_sm)
     wanted = min(-(-_RESIDENT_BYTES // loaded), held)
+    if not traffic.reduced and not traffic.block:
+        # What is computed of each element may take as long as its bytes: some CTAs compute while
+        # others wait, also where rows leave half of a tile empty.
+        wanted = min(max(wanted, _BUSY_THREADS // threads), held)
     # Elements that are loaded one by one have a register each at first.
     live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS

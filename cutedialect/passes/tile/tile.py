@@ -65,6 +65,8 @@ from cutedialect.passes.tile.tile_scheduler import grid_size, lower_tile_index, 
 from cutedialect.schedule import Schedule
 
 _VIEWS = (LocalTileOp, IndexedTileOp, SliceOp, TransposeOp, MemberOp)
+# The first target whose launches may begin before the one in front of them has ended.
+_EARLY_TARGET = 90
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class TilePass(ModulePass):
                 pad_tiles(kernel)
             mark_coordinates(kernel)
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
+            if hosts and kernel is not kernels[0] and _starts_early(kernel, self.arch):
+                given = Schedule(early_launch="yes").merged(given)
             _check_tile(kernel, given.merged(wanted))
             kernel.properties["schedule"] = ScheduleAttr(given.merged(wanted))
             instances = instances_of_rows(kernel)
@@ -125,6 +129,13 @@ def _with_shared_rows(kernel: KernelOp, asked: Schedule | None, arch: str) -> Sc
     if parts == 1:
         return asked
     return (asked or Schedule()).merged(Schedule(split_k=parts, reduction="cluster"))
+
+
+def _starts_early(kernel: KernelOp, arch: str) -> bool:
+    """Whether a launch behind another one of a host program may begin while that still ends: the
+    kernels of programs that wait for memory take some tens of microseconds, a launch one or two.
+    """
+    return is_streaming(kernel) and target(arch).number >= _EARLY_TARGET
 
 
 def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:

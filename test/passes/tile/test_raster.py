@@ -135,6 +135,13 @@ def test_hilbert_covers_any_plane(shape, raster):
     assert found == wanted
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_tall_band_has_all_rows(shape):
+    rows, columns = shape
+    found = path(rows, columns, "raster = 2, order = tall")
+    assert found == [(row, column) for column in range(columns) for row in range(rows)]
+
+
 def test_steps_inside_of_squares_are_to_neighbors():
     found = path(8, 40, "raster = 8, order = hilbert")
     assert all(
@@ -143,7 +150,7 @@ def test_steps_inside_of_squares_are_to_neighbors():
     )
 
 
-@pytest.mark.parametrize("order", ["columns", "snake", "hilbert"])
+@pytest.mark.parametrize("order", ["columns", "snake", "hilbert", "tall"])
 @pytest.mark.parametrize("shape", [(8, 8), (9, 5), (13, 17)])
 def test_persistent_ctas_take_every_tile_once(order, shape):
     rows, columns = shape
@@ -168,7 +175,8 @@ def test_an_unknown_order_names_the_near_one():
         cute.Schedule.parse("raster = 4, order = hilbert").text() == "raster = 4, order = hilbert"
     )
     with pytest.raises(
-        ValueError, match="columns, snake, hilbert, sections, got 'snakes'; did you mean 'snak"
+        ValueError,
+        match="columns, snake, hilbert, sections, tall, got 'snakes'; did you mean 'snak",
     ):
         cute.Schedule(order="snakes")
 
