@@ -207,6 +207,8 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
     Residence(warps=(1, 8), ctas=4)
     >>> residence_for(Traffic((24, 176), 1, 16, 16, 2.0, frozenset({1}), access=4)).warps
     (3, 1)
+    >>> residence_for(Traffic((20, 256), 1, 16, 16, 1.0, frozenset({1}))).warps
+    (5, 1)
     """
     mode = traffic.contiguous
     vector = max(1, _VECTOR_BITS // traffic.bits)
@@ -221,7 +223,11 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
     turns = max(1, across // rows_of_warp) if across % rows_of_warp == 0 else 1
     if traffic.reduced == {mode} and along <= _LANES * _ROW_VECTORS:
         # Rows of a warp each; more of them than warps follow each other in a thread.
-        on_rows = _divisor(turns, total, _MOST_WARPS)
+        share = _share(traffic, vector)
+        # As few as are enough, unless registers want more of them.
+        enough = [each for each in _divisors(turns) if share <= _MORE_WARPS * each]
+        is_free = enough and enough[0] <= total <= 2 * share
+        on_rows = enough[0] if is_free else _divisor(turns, total, _MOST_WARPS)
         on_line = max(1, total // on_rows)
         grid = (min(on_line, most, _power_of_two(along // _LANES)), on_rows)
     else:
@@ -232,11 +238,16 @@ def residence_for(traffic: Traffic, arch: str = "sm_90a") -> Residence:
     )
 
 
-def _warps(traffic: Traffic, vector: int) -> int:
-    """So few warps that a thread has some vectors, or more where registers want that."""
+def _share(traffic: Traffic, vector: int) -> float:
+    """Among how many warps a tile is shared when a thread has some vectors of it."""
     loads = max(1, -(-traffic.loaded_bits // traffic.bits))
     values = vector * max(1, min(_VECTORS, _MOST_LOADED // loads))
-    share = traffic.elements / (_LANES * max(values, traffic.block))
+    return traffic.elements / (_LANES * max(values, traffic.block))
+
+
+def _warps(traffic: Traffic, vector: int) -> int:
+    """So few warps that a thread has some vectors, or more where registers want that."""
+    share = _share(traffic, vector)
     warps = _power_of_two(int(share))
     if traffic.reduced and share > _MORE_WARPS * warps:
         warps *= 2
@@ -282,8 +293,12 @@ def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
 def _divisor(number: int, wanted: int, most: int) -> int:
     """The divisor of a number, up to `most`, that is nearest to what is wanted, by their ratio."""
     wanted = max(1, wanted)
-    divisors = [each for each in range(1, min(number, most) + 1) if number % each == 0]
+    divisors = [each for each in _divisors(number) if each <= most]
     return min(divisors, key=lambda each: max(each / wanted, wanted / each))
+
+
+def _divisors(number: int) -> list[int]:
+    return [each for each in range(1, number + 1) if number % each == 0]
 
 
 def _power_of_two(number: int) -> int:
