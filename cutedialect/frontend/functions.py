@@ -501,13 +501,17 @@ def reciprocal(value: object) -> Tile | Scalar:
     instruction, where a division takes a dozen. What is below 2^-126 counts as 0 (PTX ISA
     9.7.3.13, `rcp.approx.ftz`).
     """
+    return _inverse_by(value, FastMathFlag.APPROX_FUNC)
+
+
+def _inverse_by(value: object, *flags: FastMathFlag) -> Tile | Scalar:
+    """1 / x in f32, as flags allow."""
     source = _floats(value, 32)
 
     def body(element: SSAValue) -> SSAValue:
         wide = convert_value(element, source.dtype, f32)
         one = current().constant(1.0, f32_type)
-        flags = arith.FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
-        return current().insert(arith.DivfOp(one, wide, flags)).results[0]
+        return current().insert(arith.DivfOp(one, wide, arith.FastMathFlagsAttr(flags))).results[0]
 
     return _mapped(source, f32, body)
 
@@ -560,7 +564,7 @@ def relu(tile: Elements) -> Elements:
 
 def sigmoid(tile: Elements) -> Elements:
     """1 / (1 + exp(-x)). Relative error up to 2^-21 + |x| 2^-23; `cute.exact.sigmoid`: 2.5 ulp."""
-    return 1.0 / (1.0 + exp(-tile))
+    return _inverse(1.0 + exp(-tile))
 
 
 def silu(tile: Elements) -> Elements:
@@ -585,9 +589,12 @@ def erf(tile: Elements) -> Elements:
 
 
 def _inverse(value: Elements) -> Elements:
-    """1 / x of a normal number, by one instruction where there is one."""
+    """1 / x of a normal number, by one instruction where a kernel waits for memory, not for
+    registers.
+    """
+    flags = FastMathFlag.APPROX_FUNC, FastMathFlag.ALLOW_RECIP
     is_wide = isinstance(value, Tile | Scalar) and value.dtype.bits > 32
-    inverse = 1.0 / value if is_number(value) or is_wide else reciprocal(value)
+    inverse = 1.0 / value if is_number(value) or is_wide else _inverse_by(value, *flags)
     return cast("Elements", inverse)
 
 

@@ -17,7 +17,7 @@ from .addresses import Offset
 from .context import Context, array_class
 from .scalar_builder import Scalar
 from .tile_access import TileAccess, Vector
-from .views import View
+from .views import DynamicStride, View
 
 # With more distinct predicates than this, rows become branches and only columns are predicated.
 _MAX_PREDICATES = 12
@@ -369,8 +369,14 @@ def _predicated(
         return
     counts = {mode: len(set(at)) for mode, at in where.items()}
     row = min(where, key=counts.__getitem__)
-    if context.is_streaming and counts[row] <= _MAX_PREDICATES:
-        row = max(where, key=counts.__getitem__)
+    if context.is_streaming:
+        # The addresses of a branch then differ by constants.
+        strides = access.view.leaf_strides
+        steps = [mode for mode in where if isinstance(strides[access.leaf_of(mode)], DynamicStride)]
+        if len(steps) == 1 and all(
+            counts[mode] <= _MAX_PREDICATES for mode in where if mode not in steps
+        ):
+            (row,) = steps
     others = [mode for mode in where if mode != row]
     columns = [
         builder.both(*(access.holds(mode, *where[mode][i]) for mode in others))

@@ -216,13 +216,15 @@ def _float(
 
 def _single(context: Context, op: Operation, mnemonic: str, operands: list[Scalar]) -> Scalar:
     """One instruction, or a faster one where the flags of an f32 division allow it: `arcp` the one
-    of 2 ulp over the full range, `afn` a product with the reciprocal, normal numbers only.
+    of 2 ulp over the full range, `afn` a product with the reciprocal, normal numbers only; both
+    together that product, only in kernels without a multiply.
 
     Beside accumulators the exact quotient stays: `ptxas` computes many of the inline ones at once,
     for which it spills, and the exact one is a call.
     """
     builder = context.builder
-    if mnemonic == "div.rn.f32" and _allows(op, FastMathFlag.APPROX_FUNC):
+    allows_inverse = context.is_streaming or not _allows(op, FastMathFlag.ALLOW_RECIP)
+    if mnemonic == "div.rn.f32" and _allows(op, FastMathFlag.APPROX_FUNC) and allows_inverse:
         inverse = builder.pure("rcp.approx.ftz.f32", operands[1])
         return inverse if operands[0] == 1.0 else builder.pure("mul.f32", operands[0], inverse)
     inlines = _allows(op, FastMathFlag.ALLOW_RECIP) and context.is_streaming
