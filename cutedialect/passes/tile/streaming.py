@@ -152,12 +152,12 @@ def stores_follow_rows(kernel: KernelOp) -> bool:
     """Whether tiles that a kernel stores lie beside each other in memory along the last mode but
     one of its work items, and none does along the last: those of a transpose.
     """
-    index = next((op for op in kernel.walk() if isinstance(op, TileIndexOp)), None)
+    index = next(iter(ops_of(kernel, TileIndexOp)), None)
     if index is None or len(index.results) < 2:
         return False
     along: set[SSAValue] = set()
-    for op in kernel.walk():
-        if isinstance(op, CopyOp | AtomicOp) and isinstance(op.destination.type, MemRefType):
+    for op in ops_of(kernel, CopyOp, AtomicOp):
+        if isinstance(op.destination.type, MemRefType):
             view, mode = op.destination, contiguous_mode(op.destination.type)
             while isinstance(view.owner, TransposeOp) and mode is not None:
                 view, mode = view.owner.source, 1 - mode
