@@ -155,9 +155,9 @@ class Streaming(Case):
         options: dict[str, Any] = dict(self._of.options(self.whole))
         if arch is not None:
             options["arch"] = arch
-        return cute.compile(program, *self._specs(), schedule=schedule, **options)
+        return cute.compile(program, *self.specs(), schedule=schedule, **options)
 
-    def _specs(self) -> tuple[Any, ...]:
+    def specs(self) -> tuple[Any, ...]:
         """What `cute.compile` takes for the arguments: the shapes and strides of torch's tensors,
         made without memory.
         """

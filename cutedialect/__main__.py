@@ -1,6 +1,6 @@
 """`cutedialect <command>` or `python -m cutedialect <command>`: doctor, explain, cache, compile,
-schedules, timeline, tmem, tune. A command's module is imported when it is asked for; usage errors
-exit with 2, anything else that a user can mend with one line and 1, Ctrl-C with 130.
+model, schedules, timeline, tmem, tune. A command's module is imported when it is asked for; usage
+errors exit with 2, anything else that a user can mend with one line and 1, Ctrl-C with 130.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ COMMANDS = {
     "compile": (
         "cutedialect.tools.compile_command",
         "write a kernel's PTX, cubin, JSON description and stages",
+    ),
+    "model": (
+        "cutedialect.tools.model_command",
+        "predict the cycles of a launch from a kernel's IR, and where they go",
     ),
     "schedules": (
         "cutedialect.tools.schedules_command",

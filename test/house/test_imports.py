@@ -38,6 +38,7 @@ ALLOWED = {
         "environment", "choices", "notebook", "schedule", "remarks", "version", "numpy",
         "ml_dtypes",
     },
+    "model": {"model", "backend/runtime", "dialects", "dialects/ptx", "atoms", "xdsl"},
     "universe": {"dialects", "passes", "tools", "xdsl"},
 }  # fmt: skip
 EXTRAS = {"cupy", "torch", "jax", "matplotlib"}

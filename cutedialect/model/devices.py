@@ -1,0 +1,76 @@
+"""What the units of a multiprocessor do in a cycle, of the devices that the model knows.
+
+Where each figure comes from: [sheet] NVIDIA's data sheets of H100 SXM and B200; [guide] CUDA C++
+Programming Guide, throughput of native arithmetic instructions, compute capabilities 9.0 and 10.0;
+[tuning] Hopper Tuning Guide, 1.4.1 and 1.4.2; [assumed] as `frontend/library/
+tensor_memory_schedules.py` has it; [fit] fitted to the programs of seed 1 of
+`benchmarks.static_model` on an H100, and taken over for B200, where nothing was measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+def _heavy() -> dict[str, float]:
+    """Cycles that a unit of a quarter takes for an instruction of a warp: 32 results of f32 in a
+    cycle, 16 of integers, comparisons, minima and conversions to 16 bits, 8 of shuffles [guide]. A
+    special function would take 8 (4 results in a cycle); with what stands around it in attention
+    it takes 12 [fit].
+    """
+    return {"fma": 1.0, "alu": 2.0, "sfu": 12.0, "shuffle": 4.0}
+
+
+@dataclass(frozen=True)
+class Device:
+    """Figures of one multiprocessor (SM) and of its share of the device, in cycles at `clock` Hz
+    and bytes; a quarter of an SM issues one instruction of a warp in a cycle [tuning].
+
+    tensor: multiply-adds of 16-bit elements of an SM in a cycle [sheet]; 8-bit ones are twice as
+    many, 32-bit ones half as many. tensor_share: what a main loop reaches of it [fit].
+    memory_bytes: bytes a second of memory, what streams reach of the sheet's figure [fit].
+    heavy: cycles of a warp's instruction by unit. shared_bytes: what shared memory takes or gives
+    in a cycle [tuning]. l2_bytes, l2_port: what L2 gives an SM where all ask, and at most [fit].
+    cold: the part of what is loaded that no SM has loaded before, while there is such [fit]. pace:
+    cycles between a warp's instructions of arithmetic, which other warps can fill [fit].
+
+    Latencies, all [fit]: a launch; a multiply of the tensor core; an instruction's result; a phase
+    of an mbarrier until a warp sees it; shared memory; L2; memory; a store by TMA.
+    """
+
+    name: str
+    processors: int
+    clock: float
+    tensor: int
+    memory_bytes: float
+    l2_bytes: float = 80.0
+    l2_port: float = 80.0
+    heavy: dict[str, float] = field(default_factory=_heavy)
+    tensor_share: float = 0.94
+    shared_bytes: float = 128.0
+    cold: float = 0.3
+    pace: float = 3.0
+    launch: float = 2000.0
+    multiply_latency: float = 250.0
+    result: float = 5.0
+    phase: float = 80.0
+    shared: float = 30.0
+    l2: float = 500.0
+    memory: float = 800.0
+    store: float = 700.0
+
+
+# [sheet] 132 SMs, 989 TFLOP/s of bf16, 3.35 TB/s.
+H100 = Device("H100 SXM", processors=132, clock=1.755e9, tensor=2048, memory_bytes=3.0e12)
+# [sheet] 148 SMs, 2.25 PFLOP/s of bf16, 8 TB/s, of which the same share is taken; L2 [assumed].
+B200 = Device(
+    "B200",
+    processors=148,
+    clock=1.85e9,
+    tensor=4096,
+    memory_bytes=7.2e12,
+    l2_bytes=91.0,
+    l2_port=128.0,
+)
+DEVICES = {"sm_90a": H100, "sm_100a": B200, "sm_100f": B200, "sm_103a": B200}
+"""The device that the model takes for a target."""

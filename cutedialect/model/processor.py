@@ -1,0 +1,105 @@
+"""A multiprocessor in time: units that serve warps in turn, mbarriers and named barriers, and what
+each role has taken of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from .devices import Device
+
+QUARTERS = 4
+
+
+@dataclass
+class Mbarrier:
+    """Arrivals and bytes that the current phase waits for; when each past phase was complete, and
+    the time of the latest arrival of the current one.
+    """
+
+    count: int
+    woken: list[int]
+    arrived: float = 0.0
+    expected: float = 0.0
+    ends: list[float] = field(default_factory=list)
+    latest: float = 0.0
+    waiters: list[int] = field(default_factory=list)
+
+    def arrive(self, time: float, count: float = 1.0) -> None:
+        self.arrived += count
+        self.latest = max(self.latest, time)
+        self._test()
+
+    def expect(self, amount: float) -> None:
+        self.expected += amount
+
+    def receive(self, time: float, amount: float) -> None:
+        self.expected -= amount
+        self.latest = max(self.latest, time)
+        self._test()
+
+    def _test(self) -> None:
+        if self.arrived >= self.count and self.expected <= 0:
+            self.ends.append(self.latest)
+            self.arrived, self.expected, self.latest = 0.0, 0.0, 0.0
+            self.woken += self.waiters
+            self.waiters.clear()
+
+    def end_of(self, parity: int) -> float | None:
+        """When the phase of a parity was complete; None where it is not."""
+        phase = len(self.ends)
+        if phase & 1 == parity & 1:
+            return None
+        return self.ends[-1] if self.ends else 0.0
+
+
+@dataclass
+class Usage:
+    """Cycles in which a role has kept units busy, what it has moved (bytes), and for how long its
+    warps have waited, by what for.
+    """
+
+    busy: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    waited: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    bytes: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class Processor:
+    """The units of one SM of so many that run. `serve` books an amount of a unit's time; `woken`
+    has the warps whose barrier has completed a phase.
+    """
+
+    def __init__(self, device: Device, running: int, cold: float = 0.0) -> None:
+        self.device = device
+        self.cold = cold / running
+        self.memory_bytes = device.memory_bytes / device.clock / running
+        self.free: dict[tuple[str, int], float] = defaultdict(float)
+        self.woken: list[int] = []
+        # An SM reaches L2 through a port of its own, and shares what L2 gives in all.
+        share = device.l2_bytes * device.processors / running
+        self.l2_bytes = min(share, device.l2_port)
+
+    def arrives(self, usage: Usage, now: float, begin: float, amount: float) -> float:
+        """When bytes of a tensor reach the SM. A part of what it asks for is not in L2 yet, until
+        that is its share of all that is read.
+        """
+        cold = min(amount * self.device.cold, self.cold)
+        self.cold -= cold
+        usage.bytes["l2"] += amount
+        end = self.serve(usage, "l2", 0, now, begin, amount / self.l2_bytes)
+        if not cold:
+            return end + self.device.l2
+        late = self.serve(usage, "memory", 0, now, begin, cold / self.memory_bytes)
+        return max(end, late) + self.device.memory
+
+    def serve(
+        self, usage: Usage, unit: str, quarter: int, now: float, begin: float, amount: float
+    ) -> float:
+        """When a unit is done with work of so many cycles, booked now, that may begin at a later
+        time: until then the unit does what else it is given.
+        """
+        key = unit, quarter
+        self.free[key] = max(self.free[key], now) + amount
+        usage.busy[unit] += amount
+        return max(self.free[key], begin + amount)

@@ -1,0 +1,675 @@
+"""Warps of a CTA in time: each runs the structured code of `ptx.kernel` on what is known before a
+launch (extents, indices of tiles, stages and phases), books units of the SM for what it issues, and
+waits for mbarriers, groups and other warps as the code says. Numbers of tiles are never computed:
+a branch on one is not taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from cutedialect.dialects import ptx
+from cutedialect.dialects.ptx.mnemonics import tmem_registers, vector_length
+from cutedialect.dialects.ptx.scalar import ScalarOp
+from cutedialect.dialects.ptx.tables import entries
+
+from .instructions import work_of
+from .integers import Value, evaluate
+from .processor import QUARTERS, Mbarrier, Processor, Usage
+
+_LANES = 32
+_GROUP = 4
+# Columns of a swizzled line of K in bytes: the depth of one multiply of any type.
+_DEPTH_BYTES = 32
+# Bytes of the answer to an attempt to cancel a launch.
+_RESPONSE = 16.0
+Wait = tuple[Mbarrier, int, str]
+Run = Generator[Wait | None, None, None]
+
+
+@dataclass
+class Cta:
+    """A CTA of the launch: its index, and what its warps share."""
+
+    number: int
+    arguments: dict[SSAValue, Any]
+    special: dict[str, int]
+    warps: int
+    mbarriers: dict[int, Mbarrier] = field(default_factory=dict)
+    named: dict[int, Mbarrier] = field(default_factory=dict)
+    numbers: dict[int, Value] = field(default_factory=dict)
+    claims: int = 0
+
+
+class Warp:
+    """One warp, as lane 0 sees it: its time, what it knows, and what it has on its way."""
+
+    def __init__(self, processor: Processor, cta: Cta, index: int) -> None:
+        self.processor, self.cta, self.index = processor, cta, index
+        self.device = processor.device
+        self.usage = Usage()
+        self.quarter = index % QUARTERS
+        self.time = 0.0
+        self.known: dict[SSAValue, Value] = dict(cta.arguments)
+        self.arrays: dict[SSAValue, list[Value]] = {}
+        self.ready: dict[SSAValue, float] = {}
+        self.multiplies: list[float] = []
+        self.last_multiply = 0.0
+        self.copies: list[float] = []
+        self.last_copy = 0.0
+        self.stores: list[float] = []
+        self.last_store = 0.0
+        self.tensor_memory = 0.0
+
+    # Time
+
+    def issue(self, slots: float) -> None:
+        self.time = self.serve("issue", slots)
+
+    def serve(self, unit: str, amount: float, begin: float | None = None) -> float:
+        """The end of work of this warp on a unit of its quarter."""
+        start = self.time if begin is None else begin
+        return self.processor.serve(self.usage, unit, self.quarter, self.time, start, amount)
+
+    def shared(self, unit: str, amount: float, begin: float | None = None) -> float:
+        """The end of work on a unit of the whole SM."""
+        start = self.time if begin is None else begin
+        return self.processor.serve(self.usage, unit, 0, self.time, start, amount)
+
+    def until(self, time: float, why: str) -> None:
+        if time > self.time:
+            self.usage.waited[why] += time - self.time
+            self.time = time
+
+    def moved(self, where: str, amount: float, begin: float | None = None) -> float:
+        """The end of a transfer of bytes."""
+        rate = {
+            "shared": self.device.shared_bytes, "l2": self.processor.l2_bytes,
+            "l1": self.device.shared_bytes / 2,
+        }[where]  # fmt: skip
+        self.usage.bytes[where] += amount
+        return self.shared(where, amount / rate, begin)
+
+    def arrives(self, amount: float, begin: float | None = None) -> float:
+        """When bytes of a tensor reach the SM."""
+        start = self.time if begin is None else begin
+        return self.processor.arrives(self.usage, self.time, start, amount)
+
+    def wait_for(self, values: Any) -> None:
+        ready = self.ready
+        if ready:
+            late = max((ready.get(value, 0.0) for value in values), default=0.0)
+            self.until(late, "loads")
+
+    # Values
+
+    def value(self, value: SSAValue | None) -> Value:
+        return None if value is None else self.known.get(value)
+
+    def holds(self, pred: SSAValue | None) -> bool:
+        """Whether a predicated instruction runs; one on data does."""
+        return pred is None or self.known.get(pred) is not False
+
+    def barrier(self, addr: SSAValue, offset: IntegerAttr) -> Mbarrier | None:
+        at = self.known.get(addr)
+        if at is None:
+            return None
+        return self.cta.mbarriers.get(int(at) + offset.value.data)
+
+
+Step = Callable[[Warp], None]
+_CODE: dict[Block, list[tuple[int, Any]]] = {}
+_SCALAR, _DO, _WAIT, _FOR, _IF, _REPEAT = range(6)
+
+
+def run(warp: Warp, block: Block) -> Run:
+    """Run a block; yields a barrier to wait for, or None after work that takes time."""
+    for kind, step in _code(block):
+        if kind == _SCALAR:
+            step(warp)
+        elif kind == _DO:
+            step(warp)
+            yield None
+        elif kind == _WAIT:
+            yield step(warp)
+        elif kind == _IF:
+            taken = warp.known.get(step.pred)
+            inner = step.then.block if taken else step.otherwise.block
+            warp.issue(1)
+            if inner.first_op is not None:
+                yield from run(warp, inner)
+        elif kind == _FOR:
+            low, high = warp.known.get(step.low), warp.known.get(step.high)
+            by = step.step.value.data if step.by is None else warp.known.get(step.by)
+            if low is None or high is None or not by:
+                continue
+            body = step.body.block
+            for index in range(int(low), int(high), int(by)):
+                warp.known[body.args[0]] = index
+                warp.issue(3)
+                yield from run(warp, body)
+        else:
+            body = step.body.block
+            again = body.last_op
+            while True:
+                yield from run(warp, body)
+                warp.issue(2)
+                if not warp.known.get(again.pred):
+                    break
+
+
+def _code(block: Block) -> list[tuple[int, Any]]:
+    found = _CODE.get(block)
+    if found is None:
+        found = _CODE[block] = [step for op in block.ops if (step := _step(op)) is not None]
+    return found
+
+
+def forget() -> None:
+    """Drop what was prepared of kernels."""
+    _CODE.clear()
+    _WORK.clear()
+
+
+def _step(op: Operation) -> tuple[int, Any] | None:
+    if isinstance(op, ScalarOp):
+        return _SCALAR, _scalar(op)
+    if isinstance(op, ptx.ForOp):
+        return _FOR, op
+    if isinstance(op, ptx.IfOp):
+        return _IF, op
+    if isinstance(op, ptx.RepeatOp):
+        return _REPEAT, op
+    if isinstance(op, ptx.MbarrierWaitOp):
+        return _WAIT, lambda warp: _phase(warp, op)
+    if isinstance(op, ptx.BarSyncOp | ptx.BarAnyOp):
+        return _WAIT, lambda warp: _meet(warp, op)
+    handler = _HANDLERS.get(type(op))
+    if handler is None:
+        return None
+    kind = _SCALAR if type(op) in _PLAIN else _DO
+    return kind, lambda warp: handler(warp, op)
+
+
+def _scalar(op: ScalarOp) -> Step:
+    family, kind, args, results = op.family, op.modifiers.data, list(op.args), list(op.res)
+    result = results[0]
+
+    def step(warp: Warp) -> None:
+        known = warp.known
+        found = evaluate(family, kind, [known.get(each) for each in args])
+        known[result] = found
+        if len(results) > 1:
+            known[results[1]] = None if found is None else not found
+        warp.issue(1)
+
+    return step
+
+
+def _phase(warp: Warp, op: ptx.MbarrierWaitOp) -> Wait | None:
+    found, parity = warp.barrier(op.addr, op.offset), warp.value(op.parity)
+    warp.issue(4)
+    if found is None or parity is None:
+        return None
+    return found, int(parity), "phases"
+
+
+def _meet(warp: Warp, op: Any) -> Wait | None:
+    """Arrive at a named barrier, and wait for the others."""
+    warp.issue(2)
+    number = warp.value(op.register) if op.register is not None else op.id.value.data
+    if number is None:
+        return None
+    threads = getattr(op, "threads", None)
+    count = warp.cta.warps if threads is None else threads.value.data // _LANES
+    found = warp.cta.named.setdefault(int(number), Mbarrier(count, warp.processor.woken))
+    parity = len(found.ends) & 1
+    found.arrive(warp.time)
+    return found, parity, "barriers"
+
+
+# Instructions
+
+
+def _imm(warp: Warp, op: ptx.ImmOp) -> None:
+    value = op.value
+    warp.known[op.res] = None if isinstance(value, FloatAttr) else value.value.data  # pyright: ignore
+
+
+def _special(warp: Warp, op: ptx.SpecialOp) -> None:
+    name = op.register.data
+    values = {"tid.x": _LANES * warp.index, "laneid": 0, "warpid": warp.index}
+    warp.known[op.res] = values.get(name, warp.cta.special.get(name, 0))
+
+
+def _known_zero(warp: Warp, op: Operation) -> None:
+    warp.known[op.results[0]] = 0
+
+
+def _elect(warp: Warp, op: ptx.ElectOp) -> None:
+    warp.known[op.results[0]] = True
+    warp.issue(2)
+
+
+def _shuffle(warp: Warp, op: ptx.ShflOp) -> None:
+    warp.known[op.results[0]] = warp.value(op.value) if "idx" in op.modifiers.data else None
+    warp.time = max(warp.time, warp.serve("shuffle", warp.device.heavy["shuffle"])) + 20
+
+
+def _unknown(warp: Warp, op: Operation) -> None:
+    for result in op.results:
+        warp.known[result] = None
+    warp.issue(1)
+
+
+def _get(warp: Warp, op: ptx.GetOp) -> None:
+    held = warp.arrays.get(op.data)
+    warp.known[op.res] = None if held is None else held[op.index.value.data]
+
+
+def _set(warp: Warp, op: ptx.SetOp) -> None:
+    held = warp.arrays.setdefault(op.data, [None] * op.data.type.count)  # pyright: ignore
+    held[op.index.value.data] = warp.value(op.value)
+
+
+def _fill(warp: Warp, op: ptx.FillOp) -> None:
+    count = op.data.type.count  # pyright: ignore[reportAttributeAccessIssue]
+    warp.arrays[op.data] = [warp.value(op.value)] * count
+    warp.issue(count)
+
+
+def _foreach(warp: Warp, op: ptx.ForeachOp) -> None:
+    work = _WORK.get(op)
+    if work is None:
+        work = _WORK[op] = work_of(op.body.block, op.count.value.data, warp.device)
+    warp.wait_for(op.sources)
+    for target in op.targets:
+        warp.arrays.pop(target, None)
+    if not work.slots:
+        return
+    begin = warp.time
+    ends = [warp.serve(unit, amount, begin) for unit, amount in work.units]
+    ends.append(warp.serve("issue", work.slots, begin))
+    warp.time = max(*ends, begin + work.chain)
+
+
+_WORK: dict[Operation, Any] = {}
+
+
+def _init(warp: Warp, op: ptx.MbarrierInitOp) -> None:
+    at = warp.value(op.addr)
+    if at is not None:
+        place = int(at) + op.offset.value.data
+        warp.cta.mbarriers.setdefault(place, Mbarrier(op.count.value.data, warp.processor.woken))
+    warp.issue(2)
+
+
+def _arrive(warp: Warp, op: ptx.MbarrierArriveOp) -> None:
+    warp.issue(2)
+    found = warp.barrier(op.addr, op.offset)
+    if found is None or not warp.holds(op.pred):
+        return
+    count: float = op.count.value.data
+    if op.cluster is not None:
+        # Other CTAs arrive here as often as this one does there.
+        others = max(1, warp.cta.warps - _GROUP)
+        count = max(count, found.count / others)
+    found.arrive(warp.time, count)
+
+
+def _expect(warp: Warp, op: ptx.MbarrierExpectTxOp) -> None:
+    warp.issue(2)
+    found = warp.barrier(op.addr, op.offset)
+    if found is not None and warp.holds(op.pred):
+        found.expect(op.bytes.value.data)
+        found.arrive(warp.time)
+
+
+def _tma_load(warp: Warp, op: ptx.TmaLoadOp) -> None:
+    warp.issue(6)
+    box = warp.cta.arguments.get(op.map)
+    found = warp.barrier(op.barrier, op.barrier_offset)
+    if found is None or box is None or not warp.holds(op.pred):
+        return
+    copies = 1
+    if op.multicast is not None:
+        mask = warp.value(op.multicast)
+        copies = max(1, bin(int(mask or 1) & 0xFFFF).count("1"))
+    end = warp.moved("shared", box * copies, warp.arrives(box))
+    # The other CTA of a pair loads as much, and signals here too.
+    found.receive(end, box * copies * (2 if op.pair is not None else 1))
+
+
+def _bulk_load(warp: Warp, op: ptx.BulkLoadOp) -> None:
+    warp.issue(6)
+    found = warp.barrier(op.barrier, op.barrier_offset)
+    size = op.bytes.value.data if op.bytes is not None else warp.value(op.size)
+    if found is not None and size is not None and warp.holds(op.pred):
+        found.receive(warp.moved("shared", float(size), warp.arrives(float(size))), float(size))
+
+
+def _tma_store(warp: Warp, op: ptx.TmaStoreOp) -> None:
+    warp.issue(6)
+    box = warp.cta.arguments.get(op.map)
+    if box is not None and warp.holds(op.pred):
+        end = warp.moved("shared", box)
+        warp.last_store = max(warp.last_store, warp.moved("l2", box, end) + warp.device.store)
+
+
+def _bulk_store(warp: Warp, op: ptx.BulkStoreOp) -> None:
+    warp.issue(6)
+    size = op.bytes.value.data if op.bytes is not None else warp.value(op.size)
+    if size is not None and warp.holds(op.pred):
+        end = warp.moved("l2", float(size), warp.moved("shared", float(size)))
+        warp.last_store = max(warp.last_store, end + warp.device.store)
+
+
+def _bulk_commit(warp: Warp, op: Operation) -> None:
+    warp.issue(1)
+    warp.stores.append(warp.last_store)
+
+
+def _bulk_wait(warp: Warp, op: ptx.BulkWaitOp) -> None:
+    warp.issue(1)
+    keep = op.pending.value.data
+    done, warp.stores = (
+        warp.stores[: len(warp.stores) - keep],
+        warp.stores[-keep or len(warp.stores) :],
+    )
+    warp.until(max(done, default=0.0), "stores")
+
+
+def _wgmma(warp: Warp, op: ptx.WgmmaOp) -> None:
+    """Each of four warps has the tensor core of its quarter multiply 16 rows of 64."""
+    found = re.search(r"m64n(\d+)k(\d+)", op.modifiers.data)
+    assert found is not None
+    count, columns = op.count, int(found[1])
+    by_registers = not isinstance(op.lhs.type, ptx.RegType)
+    warp.issue(count * 2)
+    # A line of 32 bytes of depth is one multiply: 16 of 16 bits, 32 of 8 bits, 8 of 32.
+    cycles = 64 * columns * 16 / warp.device.tensor / warp.device.tensor_share * count
+    lines = columns + (0 if by_registers else 64)
+    begin = max(warp.time, warp.last_multiply)
+    shared = warp.moved("shared", lines * _DEPTH_BYTES * count / QUARTERS, begin)
+    end = warp.serve("tensor", cycles, begin)
+    warp.last_multiply = max(end, shared)
+
+
+def _wgmma_commit(warp: Warp, op: Operation) -> None:
+    warp.issue(1)
+    warp.multiplies.append(warp.last_multiply + warp.device.multiply_latency)
+
+
+def _wgmma_wait(warp: Warp, op: ptx.WgmmaWaitOp) -> None:
+    warp.issue(1)
+    keep = op.pending.value.data
+    at = max(0, len(warp.multiplies) - keep)
+    done, warp.multiplies = warp.multiplies[:at], warp.multiplies[at:]
+    warp.until(max(done, default=0.0), "multiplies")
+
+
+def _mma(warp: Warp, op: ptx.MmaOp) -> None:
+    found = re.search(r"m(\d+)n(\d+)k(\d+)", op.modifiers.data)
+    assert found is not None
+    m, n, k = map(int, found.groups())
+    count = len(entries(op.c))
+    bits = 8 if re.search(r"e4m3|e5m2|\bs8|\bu8", op.modifiers.data) else 16
+    bits = 32 if "tf32" in op.modifiers.data else 64 if "f64" in op.modifiers.data else bits
+    warp.wait_for((op.lhs, op.rhs))
+    warp.issue(count)
+    # `mma.sync` reaches some five eighths of the rate of a warpgroup's multiplies.
+    rate = warp.device.tensor / QUARTERS * 16 / bits * 0.62
+    end = warp.serve("tensor", m * n * k * count / rate)
+    warp.ready[op.acc] = end + 20
+    warp.time = max(warp.time, end - 64)
+
+
+def _tcgen05(warp: Warp, op: ptx.Tcgen05MmaOp) -> None:
+    descriptor = op.idesc.value.data
+    columns, rows = (descriptor >> 17 & 63) << 3, (descriptor >> 24 & 31) << 4
+    group = 2 if "cta_group::2" in op.modifiers.data else 1
+    count = len(entries(op.d))
+    warp.issue(2 * count)
+    cycles = max(128, rows // group) * columns * 16 / warp.device.tensor * count
+    lines = columns / group + (0 if op.lhs.type == ptx.reg("b32") else rows / group)
+    begin = max(warp.time, warp.last_multiply)
+    shared = warp.moved("shared", lines * _DEPTH_BYTES * count, begin)
+    warp.last_multiply = max(warp.shared("tensor", cycles, begin), shared)
+
+
+def _commit(warp: Warp, op: ptx.Tcgen05CommitOp) -> None:
+    warp.issue(2)
+    found = warp.barrier(op.addr, op.offset)
+    if found is not None and warp.holds(op.pred):
+        # All CTAs of a cluster that commit to it do so alike.
+        found.arrive(max(warp.time, warp.last_multiply) + warp.device.multiply_latency, found.count)
+
+
+def _tmem(warp: Warp, op: Any) -> None:
+    count = len(entries(op.registers)) * tmem_registers(op.modifiers.data)
+    warp.wait_for((op.array,))
+    warp.issue(len(entries(op.registers)))
+    warp.tensor_memory = warp.serve("tensor memory", float(count)) + warp.device.shared
+
+
+def _tmem_wait(warp: Warp, op: Operation) -> None:
+    warp.issue(1)
+    warp.until(warp.tensor_memory, "tensor memory")
+
+
+def _vector(op: Any) -> int:
+    """Bytes that a warp's instruction of a table op moves."""
+    modifiers = op.modifiers.data
+    length = vector_length(f"{op.name.removeprefix('ptx.')}.{modifiers}")
+    bits = re.search(r"[bfsu](8|16|32|64)(x2)?$", modifiers)
+    return _LANES * length * (int(bits[1]) // 8 if bits else 4)
+
+
+def _load(warp: Warp, op: ptx.LdOp) -> None:
+    count, size = op.count, _vector(op)
+    warp.issue(count)
+    if "global" in op.modifiers.data:
+        warp.ready[op.data] = warp.arrives(count * size, warp.moved("l1", count * size))
+    else:
+        warp.ready[op.data] = warp.moved("shared", count * size) + warp.device.shared
+
+
+def _store(warp: Warp, op: Any) -> None:
+    count, size = op.count, _vector(op)
+    warp.wait_for((op.data,))
+    warp.issue(count)
+    if "global" in op.modifiers.data:
+        warp.moved("l2", count * size, warp.moved("l1", count * size))
+    else:
+        warp.until(warp.moved("shared", count * size), "shared memory")
+
+
+def _matrix(warp: Warp, op: Any) -> None:
+    count = op.count
+    size = 128 * (4 if ".x4" in op.modifiers.data else 2 if ".x2" in op.modifiers.data else 1)
+    warp.wait_for((op.data,))
+    warp.issue(count)
+    end = warp.moved("shared", count * size)
+    if isinstance(op, ptx.LdMatrixOp):
+        warp.ready[op.data] = end + warp.device.shared
+
+
+def _copy_async(warp: Warp, op: ptx.CpAsyncOp) -> None:
+    count = len(entries(op.dst_base))
+    amount = float(count * op.bytes.value.data * _LANES)
+    warp.issue(count)
+    end = warp.moved("shared", amount, warp.arrives(amount, warp.moved("l1", amount)))
+    warp.last_copy = max(warp.last_copy, end)
+
+
+def _copy_commit(warp: Warp, op: Operation) -> None:
+    warp.issue(1)
+    warp.copies.append(warp.last_copy)
+
+
+def _copy_wait(warp: Warp, op: ptx.CpAsyncWaitOp) -> None:
+    warp.issue(1)
+    at = max(0, len(warp.copies) - op.pending.value.data)
+    done, warp.copies = warp.copies[:at], warp.copies[at:]
+    warp.until(max(done, default=0.0), "copies")
+
+
+def _copy_arrive(warp: Warp, op: ptx.CpAsyncMbarrierArriveOp) -> None:
+    warp.issue(1)
+    found = warp.barrier(op.addr, op.offset)
+    if found is not None:
+        found.arrive(max(warp.time, warp.last_copy), _LANES)
+
+
+def _scalar_load(warp: Warp, op: ptx.LdScalarOp) -> None:
+    """Of shared memory: the number that a role has left there, or where tensor memory begins."""
+    is_shared, base = "shared" in op.modifiers.data, warp.value(op.base)
+    found = None
+    if is_shared and base is not None:
+        found = warp.cta.numbers.get(int(base) + op.offset.value.data, 0)
+    warp.known[op.results[0]] = found
+    warp.issue(1)
+    warp.until(warp.time + (warp.device.shared if is_shared else warp.device.l2), "scalars")
+
+
+def _scalar_store(warp: Warp, op: ptx.StScalarOp) -> None:
+    base = warp.value(op.base)
+    if "shared" in op.modifiers.data and base is not None and warp.holds(op.pred):
+        warp.cta.numbers[int(base) + op.offset.value.data] = warp.value(op.value)
+    warp.issue(1)
+
+
+def _turn(warp: Warp, ctas: int, total: int | None) -> int:
+    """The work item that a CTA gets next: CTAs come in turns, forward and backward, as those that
+    are done first would; forward in a last one that is not for all.
+    """
+    turn, place = warp.cta.claims, warp.cta.special["ctaid.x"]
+    is_whole = total is None or (turn + 1) * ctas <= total
+    return turn * ctas + (ctas - 1 - place if turn % 2 and is_whole else place)
+
+
+def _atomic(warp: Warp, op: ptx.AtomOp) -> None:
+    """A claim of work. Of other atomics nothing is known."""
+    found = None
+    if ".inc" in op.modifiers.data and "global" in op.modifiers.data:
+        last = warp.value(op.values[0])
+        ctas = warp.cta.special["nctaid.x"]
+        found = _turn(warp, ctas, None if last is None else int(last) + 1 - ctas)
+        warp.cta.claims += 1
+    warp.known[op.res] = found
+    warp.issue(1)
+    warp.until(warp.time + warp.device.l2, "scalars")
+
+
+def _cancel(warp: Warp, op: ptx.TryCancelOp) -> None:
+    """The response names the next work item that no CTA has begun, of those that come in turns."""
+    warp.issue(4)
+    base, found = warp.value(op.addr), warp.barrier(op.barrier, op.barrier_offset)
+    if base is None or found is None:
+        return
+    warp.cta.claims += 1
+    total = warp.cta.special["nctaid.x"]
+    item = _turn(warp, warp.cta.special["begun"], total)
+    is_there = item < total
+    warp.cta.numbers[int(base) + op.offset.value.data] = item if is_there else None
+    found.receive(warp.time + warp.device.l2, _RESPONSE)
+
+
+def _response(warp: Warp, op: ptx.QueryCancelOp) -> None:
+    base = warp.value(op.addr)
+    found = None if base is None else warp.cta.numbers.get(int(base) + op.offset.value.data)
+    warp.known[op.res] = warp.value(op.otherwise) if found is None else found
+    warp.issue(2)
+    warp.until(warp.time + warp.device.shared, "scalars")
+
+
+def _fence(warp: Warp, op: ptx.FenceOp) -> None:
+    warp.issue(1)
+    is_far = any(each in op.modifiers.data for each in ("gpu", "sys"))
+    warp.until(warp.time + (warp.device.l2 if is_far else 15), "fences")
+
+
+def _cluster(warp: Warp, op: Operation) -> None:
+    warp.issue(1)
+    warp.until(warp.time + 150, "clusters")
+
+
+def _plain(warp: Warp, op: Operation) -> None:
+    warp.issue(1)
+
+
+def _mapa(warp: Warp, op: ptx.MapaOp) -> None:
+    """The address in another CTA: here the same one in this CTA, none of a CTA that is surely
+    another one.
+    """
+    rank = warp.value(op.rank)
+    own = warp.cta.special.get("cluster_ctarank", 0)
+    warp.known[op.results[0]] = warp.value(op.addr) if rank in (None, own) else None
+    warp.issue(1)
+
+
+_HANDLERS: dict[type[Operation], Any] = {
+    ptx.ImmOp: _imm,
+    ptx.SpecialOp: _special,
+    ptx.SmemBaseOp: _known_zero,
+    ptx.ElectOp: _elect,
+    ptx.ShflOp: _shuffle,
+    ptx.VoteOp: _unknown,
+    ptx.UnpackOp: _unknown,
+    ptx.PackOp: _unknown,
+    ptx.GetOp: _get,
+    ptx.SetOp: _set,
+    ptx.FillOp: _fill,
+    ptx.ForeachOp: _foreach,
+    ptx.MbarrierInitOp: _init,
+    ptx.MbarrierArriveOp: _arrive,
+    ptx.MbarrierExpectTxOp: _expect,
+    ptx.TmaLoadOp: _tma_load,
+    ptx.BulkLoadOp: _bulk_load,
+    ptx.TmaStoreOp: _tma_store,
+    ptx.BulkStoreOp: _bulk_store,
+    ptx.BulkCommitOp: _bulk_commit,
+    ptx.BulkWaitOp: _bulk_wait,
+    ptx.WgmmaOp: _wgmma,
+    ptx.WgmmaCommitOp: _wgmma_commit,
+    ptx.WgmmaWaitOp: _wgmma_wait,
+    ptx.WgmmaFenceOp: _plain,
+    ptx.MmaOp: _mma,
+    ptx.Tcgen05MmaOp: _tcgen05,
+    ptx.Tcgen05CommitOp: _commit,
+    ptx.TmemLdOp: _tmem,
+    ptx.TmemStOp: _tmem,
+    ptx.TmemWaitLdOp: _tmem_wait,
+    ptx.TmemWaitStOp: _tmem_wait,
+    ptx.LdOp: _load,
+    ptx.StOp: _store,
+    ptx.RedOp: _store,
+    ptx.LdMatrixOp: _matrix,
+    ptx.StMatrixOp: _matrix,
+    ptx.CpAsyncOp: _copy_async,
+    ptx.CpAsyncCommitOp: _copy_commit,
+    ptx.CpAsyncWaitOp: _copy_wait,
+    ptx.CpAsyncMbarrierArriveOp: _copy_arrive,
+    ptx.LdScalarOp: _scalar_load,
+    ptx.AtomOp: _atomic,
+    ptx.TryCancelOp: _cancel,
+    ptx.QueryCancelOp: _response,
+    ptx.FenceOp: _fence,
+    ptx.MapaOp: _mapa,
+    ptx.ClusterArriveOp: _plain,
+    ptx.ClusterWaitOp: _cluster,
+    ptx.BarWarpSyncOp: _plain,
+    ptx.BarArriveOp: lambda warp, op: _meet(warp, op),
+    ptx.SetMaxRegsOp: _plain,
+    ptx.StScalarOp: _scalar_store,
+}
+_PLAIN = {
+    ptx.ImmOp, ptx.SpecialOp, ptx.SmemBaseOp, ptx.GetOp, ptx.SetOp, ptx.ElectOp, ptx.VoteOp,
+    ptx.UnpackOp, ptx.PackOp, ptx.MapaOp, ptx.WgmmaFenceOp, ptx.BarWarpSyncOp, ptx.SetMaxRegsOp,
+}  # fmt: skip
