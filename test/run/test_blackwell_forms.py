@@ -184,9 +184,10 @@ def check(form: Form, seed: int) -> None:
         got, lse = got
         np.testing.assert_allclose(lse, logs, rtol=1e-4, atol=2e-5 if form.scales is None else 2e-3)
     error = np.abs(got.astype(np.float64) - exact)
-    limit = 2 * np.abs(same.astype(np.float64) - exact).max(initial=0) + 1e-7
+    # Few elements have no error as large as others may have: half a unit of the result more.
     unit = 2.0**-9 if got.dtype == BF16 else 2.0**-12
-    limit = max(limit, 1.5 * unit * np.abs(exact).max(initial=0))
+    limit = 2 * np.abs(same.astype(np.float64) - exact).max(initial=0) + 1e-7
+    limit += unit * np.abs(exact).max(initial=0)
     assert error.max(initial=0) <= limit, (error.max(), limit)
 
 
