@@ -89,7 +89,7 @@ class Schedule:
         section of heads of attention. "tall": one band of all of M, whatever `raster` says.
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
         later, while that is computed; with "turns" warpgroups also issue theirs one after the
-        other.
+        other, and roles that share the rows of a tile ("split") compute exponentials in turns.
     split_loops: "yes" makes loops of their own of the first or last trips of a loop of multiplies
         that take a branch, such as that around a mask.
     loads: "threads" lets a warpgroup bring operands to shared memory by asynchronous copies of 16

@@ -8,8 +8,12 @@ from itertools import pairwise
 import ml_dtypes
 import numpy as np
 import pytest
+from xdsl.context import Context
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
 
 import cutedialect as cute
+from cutedialect.dialects import all_dialects
 
 BF16 = ml_dtypes.bfloat16
 EMULATED = {"arch": "sm_100a", "backend": "emulator"}
@@ -110,6 +114,52 @@ def test_padded_and_paged_keys_by_two_halves():
         want = attended(q[b], k[b, :, :length], v[b, :, :length], False)
         assert np.abs(got[b] - want).max() < 2e-3
         assert np.abs(same[b] - want).max() < 2e-3
+
+
+TURN_VERBS = ("producer_acquire", "producer_commit", "consumer_wait", "consumer_release")
+
+
+def parsed(text):
+    context = Context()
+    for name, load in all_dialects().items():
+        context.register_dialect(name, load)
+    return Parser(context, text).parse_module()
+
+
+def test_exponentials_in_turns():
+    """A ring of one stage without a buffer lets one half compute its exponentials at a time."""
+    q, k, v = normal(1, 1, 256, 32, seed=1), *(normal(1, 1, 192, 32, seed=s) for s in (2, 3))
+    schedule = f"{SPLIT}, overlap = turns"
+    got = cute.attention(q, k, v, schedule=schedule, **EMULATED)
+    assert np.abs(got[0] - attended(q[0], k[0], v[0], False)).max() < 2e-3
+    texts = [
+        cute.compile(cute.attention, q, k, v, schedule=each, **EMULATED).stages["cute-synchronize"]
+        for each in (schedule, SPLIT)
+    ]
+    turns, free = (
+        [part.split("pipeline.role")[0] for part in text.split('pipeline.role "main')[1:]]
+        for text in texts
+    )
+    for before, behind, with_turn, without in zip(
+        ("producer_acquire", "consumer_wait"),
+        ("producer_commit", "consumer_release"),
+        turns,
+        free,
+        strict=True,
+    ):
+        assert with_turn.count(before) == without.count(before) + 1
+        assert with_turn.count(behind) == without.count(behind) + 1
+    lines = texts[0].splitlines()
+    (ring,) = {
+        line.split()[0]
+        for line in lines
+        if "pipeline.create" in line
+        and all(f"{verb} {line.split()[0]} " in "".join(turns) for verb in TURN_VERBS)
+    }
+    for verb in TURN_VERBS:
+        (at,) = (number for number, line in enumerate(lines) if f"{verb} {ring} " in line)
+        with pytest.raises(VerifyException):
+            parsed("\n".join(lines[:at] + lines[at + 1 :])).verify()
 
 
 def test_what_is_given_is_kept():

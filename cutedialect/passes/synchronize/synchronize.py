@@ -36,6 +36,7 @@ from cutedialect.passes.synchronize.in_place_rings import insert_in_place_rings
 from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
+from cutedialect.passes.synchronize.ordered_instances import order_instances
 from cutedialect.passes.synchronize.overlaid_rings import insert_overlaid_rings
 from cutedialect.passes.synchronize.overlay import overlay_buffers
 from cutedialect.passes.synchronize.shared_numbers import share_numbers
@@ -59,6 +60,7 @@ class SynchronizePass(ModulePass):
                 MemoryHazards(kernel.body.block).synchronize()
                 continue
             stages = kernel.schedule.data.stages if kernel.schedule is not None else None
+            order_instances(kernel, roles)
             insert_store_rings(kernel, roles)
             rings = plan_rings(kernel, stages or 2)
             columns = tensor_stages(kernel)
