@@ -53,6 +53,8 @@ _MORE_WARPS = 1.2
 _REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 _OTHER_REGISTERS = 24
+# Registers of a thread that computes anything.
+_LEAST_REGISTERS = 40
 # Beside tiles that fill the registers, what is loaded and computed for the next vectors.
 _SPARE_REGISTERS = 16
 # Bytes of an SM's tiles that keep its share of the memory's bandwidth busy for as long as a row
@@ -75,7 +77,8 @@ class Traffic:
     contiguous in memory, the widest element, the bits loaded for each element of the tile, the
     registers that an element takes where most are live, the modes that are reduced, the elements of
     a thread's block if the tile is contiguous along either mode somewhere, else 0, the registers of
-    an element that all work items load alike, and the elements of an access.
+    an element that all work items load alike, the elements of an access, and whether the tile is
+    the part of a row that the CTAs of a cluster share.
     """
 
     shape: tuple[int, int]
@@ -87,6 +90,7 @@ class Traffic:
     block: int = 0
     common: float = 0.0
     access: int = 0
+    is_part: bool = False
 
     @property
     def elements(self) -> int:
@@ -195,6 +199,7 @@ def traffic_of(kernel: KernelOp) -> Traffic | None:
             if _size(op.result) == size and is_common(op.source)
         ),
         min(vector_elements(type_, mode, widest) for type_ in whole),
+        bool(ops_of(kernel, ClusterRankOp)),
     )
 
 
@@ -285,6 +290,10 @@ def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
     live = max(traffic.live, 1.0) if traffic.access * traffic.bits in range(1, 32) else traffic.live
     registers = live * traffic.elements / threads + _OTHER_REGISTERS
     fit = int(_REGISTER_FILE // (threads * registers))
+    if traffic.is_part:
+        # The estimate is careful; CTAs that wait for others of their cluster want company, and the
+        # assembler takes back what would spill.
+        return max(1, min(wanted, held, _REGISTER_FILE // (threads * _LEAST_REGISTERS)))
     # Of two rows one is loaded while the other one is computed: worth a try, which the assembler
     # takes back where it would spill.
     return max(1, min(wanted, max(fit, 2 if traffic.reduced and held > 1 else 1)))
