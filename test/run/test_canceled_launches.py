@@ -103,7 +103,10 @@ def of_requests(op):
     return op.ring.owner.bytes is not None and op.ring.owner.bytes.value.data == 16
 
 
-def traced():
+CLUSTERS = (", cluster = (2,1)", ", cluster = (1,2)")
+
+
+def traced(more):
     """A product by a kernel that no call has compiled before, and what it should be."""
 
     @cute.kernel
@@ -117,11 +120,11 @@ def traced():
 
     a, b = integers(1280, 128), integers(128, 128)
     y = np.zeros((1280, 128), np.float32)
-    kernel(a, b, y, arch="sm_100a", schedule="scheduler = cancel", backend="emulator")
+    kernel(a, b, y, arch="sm_100a", schedule=f"scheduler = cancel{more}", backend="emulator")
     return y, a.astype(np.float64) @ b
 
 
-def without(number, monkeypatch):
+def without(number, more, monkeypatch):
     """The names of the ops, and the error of a product without one of them."""
     original, seen = SynchronizePass.apply, []
 
@@ -137,24 +140,27 @@ def without(number, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(SynchronizePass, "apply", apply)
         try:
-            got, wanted = traced()
+            got, wanted = traced(more)
         except EmulatorError as error:
             return seen, error
     assert np.array_equal(got, wanted) or number is not None
     return seen, None if np.array_equal(got, wanted) else "a wrong result"
 
 
-@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.long)])
-def test_each_op_around_a_request_is_needed(share, monkeypatch):
-    """Of the ops, each third one, or all."""
-    seen, error = without(None, monkeypatch)
+@pytest.mark.parametrize(
+    ("more", "share"),
+    [("", 3), *(pytest.param(each, 1, marks=pytest.mark.long) for each in ("", *CLUSTERS))],
+)
+def test_each_op_around_a_request_is_needed(more, share, monkeypatch):
+    """Of the ops, each third one, or all; in clusters, too, where the first CTA asks for all."""
+    seen, error = without(None, more, monkeypatch)
     assert error is None
     assert seen.count("pipeline.request") == 1
     assert seen.count("pipeline.consumer_wait") == seen.count("cute_nvgpu.fence_proxy_async") == 3
     missed = [
         (number, name)
         for number, name in enumerate(seen)
-        if number % share == 0 and without(number, monkeypatch)[1] is None
+        if number % share == 0 and without(number, more, monkeypatch)[1] is None
     ]
     assert not missed
 
