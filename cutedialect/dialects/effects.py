@@ -164,6 +164,11 @@ def space_of(value: SSAValue) -> str | None:
     return getattr(value.type, "space", None)
 
 
+def is_in_memory(value: SSAValue) -> bool:
+    """Whether a value is a tile in memory, rather than in registers or none."""
+    return space_of(value) not in (None, RMEM)
+
+
 def unit_of(atom: Attribute | None) -> Unit:
     """The unit that executes copies or multiplies of an atom: threads, if the atom names no other."""
     return getattr(atom, "unit", Unit.THREADS)

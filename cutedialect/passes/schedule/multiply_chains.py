@@ -43,7 +43,14 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     YieldOp,
 )
-from cutedialect.dialects.effects import is_pure, used_by, written, written_by
+from cutedialect.dialects.effects import (
+    is_in_memory,
+    is_pure,
+    space_of,
+    used_by,
+    written,
+    written_by,
+)
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.insertion import insert_after
@@ -57,7 +64,7 @@ from cutedialect.passes.schedule.trips import (
     trip_of,
     wrong_order,
 )
-from cutedialect.passes.synchronize.memory_views import root_of, space_of
+from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.multiply_groups import is_warpgroup_multiply
 
 TURNS = "turns"
@@ -181,7 +188,7 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
     if any(op in before for op in made):
         raise _DeclinedError(last, "its operands do not depend on the first multiply")
     rest = [op for op in body[at + 1 :] if op not in late]
-    stored = {root_of(each) for each in written_by(loop) if space_of(each) is not None}
+    stored = {root_of(each) for each in written_by(loop) if is_in_memory(each)}
     for op in (*rest, *tail):
         if not is_warpgroup_multiply(op) and not (is_plain(op) or _is_local(op, stored)):
             raise _DeclinedError(op, f"{op.name} is more than arithmetic on registers")
@@ -194,7 +201,7 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
             last, "it reads a tile with earlier ones, and one stage holds no trip but one"
         )
     # Buffers that the last multiplies read are written when these are done.
-    written_here = {root_of(each) for each in written_by(*rest) if space_of(each) is not None}
+    written_here = {root_of(each) for each in written_by(*rest) if is_in_memory(each)}
     changed = {acc, *written_by(*tail), *(_read(lasts) & written_here)}
     quick = [op for op in made if not _is_long(op)]
     behind_ = behind(rest, quick, changed)
@@ -216,12 +223,12 @@ def _chain(body: list[Operation], loop: scf.ForOp, stages: int) -> _Chain | None
 
 def _read(ops: Sequence[Operation]) -> set[SSAValue]:
     """The buffers and tensors that ops read."""
-    return {root_of(value) for value in used_by(*ops) if space_of(value) is not None}
+    return {root_of(value) for value in used_by(*ops) if is_in_memory(value)}
 
 
 def _filled(loop: scf.ForOp) -> set[SSAValue]:
     """The buffers that a trip fills."""
-    return {root_of(value) for value in written_by(loop) if space_of(value) is not None}
+    return {root_of(value) for value in written_by(loop) if is_in_memory(value)}
 
 
 def _operands(gemm: GemmOp, body: Sequence[Operation]) -> list[Operation]:

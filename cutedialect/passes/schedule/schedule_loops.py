@@ -34,7 +34,7 @@ from cutedialect.dialects.cute import (
     ReadOp,
     ScheduleAttr,
 )
-from cutedialect.dialects.effects import is_pure, written_by
+from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.cloning import cloned
@@ -50,7 +50,7 @@ from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains
 from cutedialect.passes.schedule.tensor_chains import schedule_tensor_chains
-from cutedialect.passes.synchronize.memory_views import root_of, space_of
+from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_buffers import ring_type, stage_of
 from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
 from cutedialect.schedule import Schedule, replace_set
@@ -163,9 +163,7 @@ def _movable(loop: scf.ForOp, writers: list[CopyOp]) -> list[CopyOp]:
         is_plain = all(
             each is writer or isinstance(each, LoadOp) or is_pure(each) for each in feeding
         )
-        if is_plain and not any(
-            root_of(each) in stored for each in reads if space_of(each) is not None
-        ):
+        if is_plain and not any(root_of(each) in stored for each in reads if is_in_memory(each)):
             found.append(writer)
     return found
 

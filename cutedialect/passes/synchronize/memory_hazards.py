@@ -39,7 +39,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreWaitOp,
     WgmmaFenceOp,
 )
-from cutedialect.dialects.effects import ALL, Unit, effects_of
+from cutedialect.dialects.effects import ALL, Unit, effects_of, is_in_memory, space_of
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Layout, flatten
@@ -47,7 +47,6 @@ from cutedialect.passes.synchronize.memory_views import (
     are_apart,
     expression_of,
     root_of,
-    space_of,
     varies,
 )
 from cutedialect.passes.synchronize.overlay import overlaps, shares_storage
@@ -130,9 +129,9 @@ class MemoryHazards:
             root
             for op in walk(block)
             for value in effects_of(op).writes
-            if (space := space_of(value)) is not None
+            if is_in_memory(value)
             and (not _is_scratch(root := root_of(value)) or shares_storage(root))
-            and (space in spaces or _is_operand(root))
+            and (space_of(value) in spaces or _is_operand(root))
         }
 
     def synchronize(self) -> None:
@@ -200,7 +199,7 @@ class MemoryHazards:
         found: list[Access] = []
         for values, writes in ((effects.reads, False), (effects.writes, True)):
             for value in values:
-                if space_of(value) is None:
+                if not is_in_memory(value):
                     continue
                 root = root_of(value)
                 if root in self.written:

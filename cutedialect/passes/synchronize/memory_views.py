@@ -25,11 +25,6 @@ def root_of(view: SSAValue) -> SSAValue:
     return view
 
 
-def space_of(view: SSAValue) -> str | None:
-    """`gmem` or `smem` for a tile in memory, None for one in registers."""
-    return view.type.space if isinstance(view.type, MemRefType) else None
-
-
 def expression_of(value: SSAValue) -> Expression:
     """What a view or number is made of: equal for two of them that are equal wherever the values
     from outside of pure code are.

@@ -23,12 +23,12 @@ from xdsl.traits import IsTerminator
 
 from cutedialect.dialects.cute import AllocSmemOp, CopyOp, FragmentType, GemmOp, MapOp
 from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
-from cutedialect.dialects.effects import Unit, effects_of, is_pure, written
+from cutedialect.dialects.effects import Unit, effects_of, is_in_memory, is_pure, written
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.insertion import insert_after, insert_before
 from cutedialect.passes.roles.resource_plan import Buffer
-from cutedialect.passes.synchronize.memory_views import root_of, space_of
+from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_edges import numbers_of
 
 # Groups at work when another one starts: each holds accumulators and A in registers, and one beside
@@ -221,10 +221,8 @@ def _needs(op: Operation, group: _Group) -> bool:
             continue
         if registers & set(inner.operands):
             return True
-        changed = {
-            root_of(value) for value in effects_of(inner).writes if space_of(value) is not None
-        }
-        if not changed.isdisjoint(root_of(value) for value in read if space_of(value) is not None):
+        changed = {root_of(value) for value in effects_of(inner).writes if is_in_memory(value)}
+        if not changed.isdisjoint(root_of(value) for value in read if is_in_memory(value)):
             return True
     return any(is_warpgroup_multiply(inner) for inner in walk(op) if inner is not op)
 

@@ -51,11 +51,11 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.cute.views import transposed_type
-from cutedialect.dialects.effects import is_pure, written_by
+from cutedialect.dialects.effects import is_pure, space_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
-from cutedialect.passes.synchronize.memory_views import expression_of, root_of, space_of
+from cutedialect.passes.synchronize.memory_views import expression_of, root_of
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.split_reduction import shares_in_cluster
 from cutedialect.passes.tile.streaming import parts_of_rows

@@ -12,9 +12,9 @@ from xdsl.dialects import scf
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import KernelOp
-from cutedialect.dialects.effects import effects_of
+from cutedialect.dialects.effects import effects_of, space_of
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.synchronize.memory_views import are_apart, root_of, space_of
+from cutedialect.passes.synchronize.memory_views import are_apart, root_of
 from cutedialect.passes.tile.work_loops import is_work_loop
 
 
