@@ -18,10 +18,11 @@ from .cases import described
 from .contenders import OURS
 from .kernels import Compilation
 from .progress import Progress
-from .report import HEADER, line_of, write_json
-from .rows import Row, row_of
+from .report import HEADER
+from .rows import Row
 from .supervisor import NoDeviceError, Supervisor, WorkerError
 from .telemetry import Telemetry, driver
+from .timed_rows import TimedRows
 from .timing import Plan
 
 _COMPILE_SECONDS = 120.0
@@ -76,21 +77,17 @@ class Drawn:
                 print(", ".join(f"{key} {value}" for key, value in machine.items() if value))
                 print(HEADER)
                 progress = Progress(len(cases))
+                table = TimedRows(worker, telemetry, progress, rows, machine, options.json)
                 for number, case in enumerate(cases):
                     progress.step(case.name)
                     left = options.budget - (time.monotonic() - begun)
                     plan = _plan(left / (len(cases) - number))
-                    row = _row(worker, case, plan, progress)
+                    ways = {OURS: None} | dict(case.rivals)
+                    row = table.timed(case, plan, ways, described(case))
                     if not self.reached(row, copied) and row.failure is None and row.ours_ms:
                         again = Plan(**asdict(plan) | {"rounds": _AGAIN * plan.rounds})
-                        row = _row(worker, case, again, progress)
-                    found = telemetry.between(row.started, row.stopped)
-                    row.mhz, row.watts = found or (None, None)
-                    rows[case.name] = row
-                    progress.clear()
-                    print(line_of(row), flush=True)
-                    if options.json:
-                        write_json(options.json, machine, asdict(plan), list(rows.values()))
+                        row = table.timed(case, again, ways, described(case))
+                    table.keep(row, plan)
         except (NoDeviceError, WorkerError) as error:
             print(f"benchmarks.{self.kind}: {error}", file=sys.stderr)
             return 2
@@ -157,17 +154,3 @@ def _plan(seconds: float) -> Plan:
 def _ways(case: Case) -> tuple[str | None, ...]:
     """The schedules that a case is computed under."""
     return (None, *case.rivals.values())
-
-
-def _row(worker: Supervisor, case: Case, plan: Plan, progress: Progress) -> Row:
-    request = {
-        "case": described(case),
-        "schedules": {OURS: None} | dict(case.rivals),
-        "peers": False,
-        "plan": asdict(plan),
-        "resources": True,
-    }
-    try:
-        return row_of(case, worker.ask(request, progress.note))
-    except WorkerError as error:
-        return Row(case, failure=str(error))

@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from .case import Case
 from .cases import select
 from .contenders import OURS
 from .kernels import Compilation
 from .plot import svg
 from .progress import Progress
-from .report import HEADER, line_of, summary, write_json
-from .rows import Row, row_of
+from .report import HEADER, summary
+from .rows import Row
 from .supervisor import NoDeviceError, Supervisor, WorkerError
 from .telemetry import Telemetry, driver
+from .timed_rows import TimedRows
 from .timing import Plan
 
 _COMPILE_SECONDS = 40.0
@@ -76,21 +76,11 @@ def run(
             print(", ".join(f"{key} {value}" for key, value in machine.items() if value))
             print(HEADER)
             progress = Progress(options.runs * len(cases))
-            for _ in range(options.runs):
-                for case in cases:
-                    progress.step(case.name)
-                    row = _row(worker, case, plan, options, progress)
-                    row.mhz, row.watts = telemetry.between(row.started, row.stopped) or (
-                        None,
-                        None,
-                    )
-                    if case.name in rows:
-                        row = rows[case.name].joined(row)
-                    rows[case.name] = row
-                    progress.clear()
-                    print(line_of(row), flush=True)
-                    if options.json:
-                        write_json(options.json, machine, asdict(plan), list(rows.values()))
+            table = TimedRows(worker, telemetry, progress, rows, machine, options.json)
+            peers, ways = getattr(options, "peers", False), {OURS: options.schedule}
+            for case in list(cases) * options.runs:
+                progress.step(case.name)
+                table.keep(table.timed(case, plan, ways, case.name, peers), plan)
     except (NoDeviceError, WorkerError) as error:
         print(f"benchmarks.{kind}: {error}", file=sys.stderr)
         return 2
@@ -103,22 +93,6 @@ def run(
     if interrupted:
         return 130
     return 1 if options.check and not all(row.passed for row in rows.values()) else 0
-
-
-def _row(
-    worker: Supervisor, case: Case, plan: Plan, options: argparse.Namespace, progress: Progress
-) -> Row:
-    request = {
-        "case": case.name,
-        "schedules": {OURS: options.schedule},
-        "peers": getattr(options, "peers", False),
-        "plan": asdict(plan),
-        "resources": True,
-    }
-    try:
-        return row_of(case, worker.ask(request, progress.note))
-    except WorkerError as error:
-        return Row(case, failure=str(error))
 
 
 def _count(text: str) -> int:
