@@ -261,6 +261,7 @@ class ResultStores:
             # Addresses of more columns of what is reordered would take registers, and save none.
             chunk = _LANES
         room = self._registers() - _OTHER_REGISTERS
+        kept = self._kept_elsewhere()
         found = _Pieces(columns, columns, ops[-1])
         while all(_part(op.source, chunk) is not None for op in ops):
             found = _Pieces(columns, chunk, ops[-1])
@@ -270,7 +271,7 @@ class ResultStores:
                 chunk //= 2
                 continue
             beside = self.binding.schedule.epilogue != "tma"
-            found.loads_ahead = _registers(found, ops, self._kept_elsewhere(), beside) <= room
+            found.loads_ahead = _registers(found, ops, kept, beside) <= room
             if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
             chunk //= 2
@@ -287,12 +288,13 @@ class ResultStores:
 
     def _kept_elsewhere(self) -> set[SSAValue]:
         """Accumulators that stay in tensor memory while their columns are read."""
+        registers = self._registers()
         return {
             op.acc
             for op, bound in self.binding.atoms.items()
             if isinstance(bound.atom, Tcgen05Atom)
             and (life := accumulation_of(op.acc)) is not None
-            and stays_in_tensor_memory(life, self._registers())
+            and stays_in_tensor_memory(life, registers)
         }
 
     def _vectors(self, ops: Sequence[CopyOp], columns: int) -> _Pieces:
