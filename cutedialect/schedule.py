@@ -86,7 +86,8 @@ class Schedule:
     order: how the bands of so many tiles are walked: "columns", all of them forward, "snake", every
         other one backward, or "hilbert", squares of the power of two in `raster` along Hilbert
         curves. "sections": rows are all modes but the last one that is tiled, so that a band is a
-        section of heads of attention. "tall": one band of all of M, whatever `raster` says.
+        section of heads of attention. "tall": one band of all of M, whatever `raster` says;
+        "short": all of M, or all of N, whichever is fewer tiles.
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
         later, while that is computed; with "turns" warpgroups also issue theirs one after the
         other, and roles that share the rows of a tile ("split") compute exponentials in turns.

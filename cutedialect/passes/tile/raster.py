@@ -2,7 +2,8 @@
 each other in it, so that they share operands in L2.
 
 A band of `raster` rows of blocks is walked column by column, the next band behind it; where the
-order is `tall`, all rows are one band. `snake` walks
+order is `tall`, all rows are one band; where it is `short`, all rows or all columns, whichever are
+fewer, follow each other. `snake` walks
 every other band backward: at the turn it goes on with the columns of B that were read last.
 `hilbert` does so too, and walks the squares of a band along Hilbert curves, whose every part is
 about as high as it is wide: it shares well however many CTAs run. The curves begin and end at the
@@ -27,8 +28,8 @@ def walk(
     the divisions become products.
     """
     rows, columns = counts
-    if schedule.order == "tall":
-        return build.binary(arith.RemSIOp, index, rows), build.binary(arith.DivSIOp, index, rows)
+    if schedule.order in ("tall", "short"):
+        return _along_a_side(build, index, counts, schedule.order == "tall")
     height = schedule.raster or 1
     if schedule.order == "hilbert":
         height = 1 << height.bit_length() - 1
@@ -55,6 +56,20 @@ def walk(
         backward = build.binary(arith.SubiOp, backward, column)
         column = _select(build, is_odd, backward, column)
     return build.binary(arith.AddiOp, first, row), column
+
+
+def _along_a_side(
+    build: ScalarBuilder, index: SSAValue, counts: tuple[SSAValue, SSAValue], is_tall: bool
+) -> tuple[SSAValue, SSAValue]:
+    """All rows of a column, then the next one; or that along the side with fewer blocks."""
+    rows, columns = counts
+    fewer = rows if is_tall else build.binary(arith.MinSIOp, rows, columns)
+    inner = build.binary(arith.RemSIOp, index, fewer)
+    outer = build.binary(arith.DivSIOp, index, fewer)
+    if is_tall:
+        return inner, outer
+    has_few_rows = build.insert(arith.CmpiOp(rows, columns, "sle")).results[0]
+    return _select(build, has_few_rows, inner, outer), _select(build, has_few_rows, outer, inner)
 
 
 def _select(build: ScalarBuilder, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:

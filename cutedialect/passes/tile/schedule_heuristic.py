@@ -42,7 +42,7 @@ from cutedialect.passes.bind.tensor_maps import (
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.tile.split_reduction import shares_in_cluster
-from cutedialect.passes.tile.streaming import is_common, residence_of, stores_follow_rows
+from cutedialect.passes.tile.streaming import is_common, order_of_stores, residence_of
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule, replace_set
 
@@ -130,11 +130,11 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
         if given.warps is None:
             choices["ctas"] = residence.ctas
         choices["stages"] = 2
-        # Tiles that follow each other write rows that lie together in memory: what two of them
-        # write of a sector meets in L2.
+        # Tiles of one row follow each other: their rows lie together in memory.
         choices["raster"] = 1
-        if stores_follow_rows(kernel):
-            choices["order"] = "tall"
+        order = order_of_stores(kernel)
+        if order is not None:
+            choices["order"] = order
     return replace_set(Schedule(), choices).merged(given)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
+from typing import Literal
 
 from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
@@ -152,13 +153,17 @@ def parts_for(row: int, bits: int) -> int:
     return parts
 
 
-def stores_follow_rows(kernel: KernelOp) -> bool:
-    """Whether tiles that a kernel stores lie beside each other in memory along the last mode but
-    one of its work items, and none does along the last: those of a transpose.
+def order_of_stores(kernel: KernelOp) -> Literal["tall", "short"] | None:
+    """How work items follow each other where the tiles that they store lie beside each other in
+    memory along the last mode but one, and none along the last: those of a transpose.
+
+    Along what is stored where vectors are whole both ways. Else, what two tiles write of a sector
+    meets in L2 in either order, and what is read and what is written lie together if the side with
+    fewer tiles comes first.
     """
     index = next(iter(ops_of(kernel, TileIndexOp)), None)
     if index is None or len(index.results) < 2:
-        return False
+        return None
     along: set[SSAValue] = set()
     for op in ops_of(kernel, CopyOp, AtomicOp):
         if isinstance(op.destination.type, MemRefType):
@@ -170,7 +175,10 @@ def stores_follow_rows(kernel: KernelOp) -> bool:
                 kept = [d for d, extent in enumerate(view.owner.tile.get_values()) if extent != 0]
                 if len(kept) > 1:
                     along.add(view.owner.coords[kept[mode]])
-    return index.results[-2] in along and index.results[-1] not in along
+    if index.results[-2] not in along or index.results[-1] in along:
+        return None
+    traffic = traffic_of(kernel)
+    return "tall" if traffic is not None and traffic.block else "short"
 
 
 def traffic_of(kernel: KernelOp) -> Traffic | None:

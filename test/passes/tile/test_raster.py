@@ -142,6 +142,14 @@ def test_a_tall_band_has_all_rows(shape):
     assert found == [(row, column) for column in range(columns) for row in range(rows)]
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_short_side_comes_first(shape):
+    rows, columns = shape
+    found = path(rows, columns, "raster = 2, order = short")
+    wanted = [(row, column) for column in range(columns) for row in range(rows)]
+    assert found == (wanted if rows <= columns else sorted(wanted))
+
+
 def test_steps_inside_of_squares_are_to_neighbors():
     found = path(8, 40, "raster = 8, order = hilbert")
     assert all(
@@ -150,7 +158,7 @@ def test_steps_inside_of_squares_are_to_neighbors():
     )
 
 
-@pytest.mark.parametrize("order", ["columns", "snake", "hilbert", "tall"])
+@pytest.mark.parametrize("order", ["columns", "snake", "hilbert", "tall", "short"])
 @pytest.mark.parametrize("shape", [(8, 8), (9, 5), (13, 17)])
 def test_persistent_ctas_take_every_tile_once(order, shape):
     rows, columns = shape
@@ -176,7 +184,7 @@ def test_an_unknown_order_names_the_near_one():
     )
     with pytest.raises(
         ValueError,
-        match="columns, snake, hilbert, sections, tall, got 'snakes'; did you mean 'snak",
+        match="columns, snake, hilbert, sections, tall, short, got 'snakes'; did you mean 'snak",
     ):
         cute.Schedule(order="snakes")
 
