@@ -130,7 +130,8 @@ def _heads(shape: Shape) -> tuple[int, int, int]:
 
 
 def _parts(shape: Shape) -> tuple[int]:
-    return (_example("sums").parts_for(shape),)
+    sums = _example("sums")
+    return (sums.parts_for(shape, sums.tile_for(shape)),)
 
 
 WORKLOADS: dict[str, Workload] = {
@@ -218,7 +219,10 @@ WORKLOADS: dict[str, Workload] = {
         lambda shape: [((1, shape[1]), "float32")],
         lambda torch, x: (x.sum(0, keepdim=True, dtype=_wide(torch, x)),),
         _program("sums", "column_sums"),
-        lambda shape: {"split": _parts(shape)[0] > 1},
+        lambda shape: {
+            "tile": _example("sums").tile_for(shape),
+            "split": _parts(shape)[0] > 1,
+        },
         _parts,
     ),
     "sum of all": Workload(

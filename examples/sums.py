@@ -61,6 +61,21 @@ def column_sums(X, S, parts, *, tile=(128, 128), split=True):
     cute.launch(sum_of_parts, between, S)
 
 
+def tile_for(shape, at_once=264):
+    """The tile of which whole waves of work items have the fewest columns to spare. Rows that are
+    loaded element by element share sectors at its ends, so that it has 128 of them.
+    """
+    _, columns = shape
+
+    def busy(width):
+        tiles = -(-columns // width)
+        items = tiles * max(1, at_once // tiles)
+        return columns / (tiles * width) * items / (-(-items // at_once) * at_once)
+
+    width = 128 if columns % 8 else max((128, 64, 256), key=busy)
+    return 16384 // width, width
+
+
 def parts_for(shape, tile=(128, 128), at_once=None):
     """In how many parts a device that has so many work items at work sums the columns: one for each
     of them, of whole tiles. An SM of 132 has two, or one that loads rows element by element.
