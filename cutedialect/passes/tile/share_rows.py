@@ -120,12 +120,15 @@ def _longest_row(kernel: KernelOp) -> int | None:
 
 
 def _part(row: int, parts: int) -> int:
-    """The elements of a part: as many as lanes share evenly, where the last part is not much
+    """The elements of a part: equal parts where there are such, so that no reduction has to look
+    for the end of the row; else as many as lanes share evenly, where the last part is not much
     shorter for it.
 
-    >>> [_part(32768, 4), _part(23416, 4), _part(27583, 4), _part(300, 4)]
-    [8192, 6144, 7168, 80]
+    >>> [_part(32768, 4), _part(18944, 4), _part(23416, 4), _part(27583, 4), _part(300, 4)]
+    [8192, 4736, 6144, 7168, 80]
     """
+    if row % (parts * _UNIT) == 0:
+        return row // parts
     unit = _MOST_UNIT
     while unit > _UNIT and -(-row // (parts * unit)) * parts * unit > _MORE * row:
         unit //= 2
