@@ -21,6 +21,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from typing import Any
 
 from cutedialect.model import H100, Device, Prediction, predict
@@ -219,7 +220,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     began = time.perf_counter()
     cases = drawn(options.seed, options.count, options.kind or KINDS)
-    with ProcessPoolExecutor(_WORKERS) as pool:
+    # Workers that are forked would take over a device that this process uses.
+    spawning = get_context("spawn")
+    with ProcessPoolExecutor(_WORKERS, spawning) as pool:
         failures = list(pool.map(_compiled, cases))
     print(f"compiled {len(cases)} kernels in {time.perf_counter() - began:.0f} s", flush=True)
     ticks, plan = Ticks(torch), Plan(batch_ms=8.0)
@@ -230,13 +233,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             if failure:
                 raise RuntimeError(failure)
-            cycles[number] = measured(torch, case, ticks, plan)
+            found = cycles[number] = measured(torch, case, ticks, plan)
+            print(f"{case.kind:10} {case.name:40} {found.cycles:10.0f} cycles", flush=True)
         except Exception as error:
             print(f"{case.name}: {error}", flush=True)
     print(f"measured {len(cycles)} in {time.perf_counter() - began:.0f} s", flush=True)
     tasks = [(cases[number], found.clock) for number, found in cycles.items()]
     errors: dict[str, list[float]] = {}
-    with ProcessPoolExecutor(_WORKERS) as pool:
+    with ProcessPoolExecutor(_WORKERS, spawning) as pool:
         for (number, found), said in zip(
             cycles.items(), pool.map(_predicted_cycles, tasks), strict=True
         ):
@@ -255,7 +259,8 @@ def _predicted_cycles(task: tuple[Case, float]) -> float:
     case, clock = task
     try:
         return predicted(case, replace(H100, clock=min(clock, _FASTEST))).cycles
-    except ValueError:
+    except Exception as error:
+        print(f"{case.name}: {type(error).__name__}: {error}", flush=True)
         return 0.0
 
 

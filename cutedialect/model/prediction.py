@@ -178,7 +178,7 @@ def _run(runs: Sequence[tuple[warps.Warp, warps.Run]], processor: Processor) -> 
     """Let warps run in the order of their times, until all have ended or wait for each other."""
     queue = [(0.0, number) for number in range(len(runs))]
     waiting: dict[int, warps.Wait] = {}
-    while queue:
+    while queue or _sent(runs, waiting, queue, processor):
         _, number = heapq.heappop(queue)
         warp, steps = runs[number]
         wait = next(steps, _ENDED)
@@ -189,14 +189,7 @@ def _run(runs: Sequence[tuple[warps.Warp, warps.Run]], processor: Processor) -> 
         else:
             waiting[number] = wait  # pyright: ignore[reportArgumentType]
             wait[0].waiters.append(number)  # pyright: ignore[reportIndexIssue]
-        while processor.woken:
-            number = processor.woken.pop()
-            warp = runs[number][0]
-            if _passed(warp, waiting[number]):
-                del waiting[number]
-                heapq.heappush(queue, (warp.time, number))
-            else:
-                waiting[number][0].waiters.append(number)
+        _wake(runs, waiting, queue, processor)
     if waiting:
         raise ValueError(
             f"expected all warps to end, got {len(waiting)} that wait for what only a run can tell"
@@ -205,6 +198,40 @@ def _run(runs: Sequence[tuple[warps.Warp, warps.Run]], processor: Processor) -> 
 
 
 _ENDED = object()
+
+
+def _wake(
+    runs: Sequence[tuple[warps.Warp, warps.Run]],
+    waiting: dict[int, warps.Wait],
+    queue: list[tuple[float, int]],
+    processor: Processor,
+) -> None:
+    """Queue the warps whose barriers have completed the phase that they wait for."""
+    while processor.woken:
+        number = processor.woken.pop()
+        warp = runs[number][0]
+        if _passed(warp, waiting[number]):
+            del waiting[number]
+            heapq.heappush(queue, (warp.time, number))
+        else:
+            waiting[number][0].waiters.append(number)
+
+
+def _sent(
+    runs: Sequence[tuple[warps.Warp, warps.Run]],
+    waiting: dict[int, warps.Wait],
+    queue: list[tuple[float, int]],
+    processor: Processor,
+) -> bool:
+    """Let what other CTAs of the cluster store here come when nothing else is left to do: they are
+    as far as this one. Whether some warp goes on.
+    """
+    for number, (barrier, *_) in list(waiting.items()):
+        if barrier.expected > 0 and barrier.arrived >= barrier.count:
+            now = runs[number][0].time + processor.device.l2
+            barrier.receive(now + barrier.expected / processor.l2_bytes, barrier.expected)
+    _wake(runs, waiting, queue, processor)
+    return bool(queue)
 
 
 def _passed(warp: warps.Warp, wait: warps.Wait) -> bool:

@@ -109,6 +109,15 @@ def test_drawn_schedules_have_an_end(seed):
     assert prediction.cycles > device.launch + m * n * k / device.processors / device.tensor
 
 
+@pytest.mark.parametrize("how", ["cluster", "ordered", "atomic"])
+def test_parts_of_a_product_that_meet(how):
+    """What other CTAs of a cluster send, and what they leave in memory, is there in time."""
+    schedule = f"tile = (128,64,64), split_k = 4, reduction = {how}"
+    parts, whole = (gemm(256, 256, 4096, "sm_90a", schedule=each)
+                    for each in (schedule, "tile = (128,64,64)"))  # fmt: skip
+    assert parts.cycles < whole.cycles
+
+
 def test_the_command(tmp_path, capsys):
     kernel = cute.compile(
         cute.gemm, *[cute.TensorSpec((None, None), "f16")] * 2, arch="sm_90a", schedule="stages = 3"
