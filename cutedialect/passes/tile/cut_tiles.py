@@ -18,12 +18,11 @@ from math import prod
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AtomicOp,
-    CoordOp,
     CopyOp,
     FillOp,
     FragmentType,
@@ -37,10 +36,16 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     YieldOp,
 )
-from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.tile.resized_tiles import (
+    coordinates_along,
+    count_from,
+    resize_fragment,
+    resize_transposed,
+    resize_view,
+)
 
 # Elements of a tile that the registers of a CTA hold: of 8 warps where rows are reduced, else of
 # 32.
@@ -154,47 +159,26 @@ class _Cut:
         before = build.binary(arith.DivSIOp, cut, count)
         inside = build.binary(arith.RemSIOp, cut, count)
         offset = build.binary(arith.MuliOp, inside, build.constant(self.part))
-        _give(cut, before, (before.owner, inside.owner))
+        own = before.owner, inside.owner
+        cut.replace_uses_with_if(before, lambda use: use.operation not in own)
         for op in list(walk(self.kernel.body.block)):
             match op:
                 case LocalTileOp() if places.get(op):
                     self._cut_view(op, places[op][0], cut)
                 case TransposeOp() if isinstance(op.source.type, MemRefType):
-                    type_ = transposed_type(op.source.type)
-                    if type_ != op.result.type:
-                        Rewriter.replace_value_with_new_type(op.result, type_)
+                    resize_transposed(op)
                 case _:
-                    for coordinate in self._coordinates(op):
-                        _move(coordinate, offset)
+                    asked = self._modes(_fragment_shape(op.result)) if isinstance(op, MapOp) else ()
+                    for coordinate in coordinates_along(op, asked):
+                        count_from(coordinate, offset)
                     for result in op.results:
-                        self._shorten(result)
+                        modes = self._modes(_fragment_shape(result))[:1]
+                        resize_fragment(result, dict.fromkeys(modes, self.part))
 
     def _cut_view(self, op: LocalTileOp, mode: int, coord: SSAValue) -> None:
         tile, coords = list(op.tile.get_values()), list(op.coords)
         tile[mode], coords[mode] = self.part, coord
-        again = LocalTileOp(op.memref, tile, coords)
-        again.attributes |= op.attributes
-        again.location = op.location
-        again.result.name_hint = op.result.name_hint
-        Rewriter.replace_op(op, again)
-
-    def _shorten(self, value: SSAValue) -> None:
-        type_ = value.type
-        if isinstance(type_, FragmentType) and (modes := self._modes(type_.shape)):
-            shape = list(type_.shape)
-            shape[modes[0]] = self.part
-            made = FragmentType.get(type_.element, tuple(shape))
-            Rewriter.replace_value_with_new_type(value, made)
-
-    def _coordinates(self, op: Operation) -> list[CoordOp]:
-        """The coordinates along the mode that a map asks for."""
-        if not isinstance(op, MapOp):
-            return []
-        type_ = op.result.type
-        assert isinstance(type_, FragmentType)
-        modes = self._modes(type_.shape)
-        found = [each for each in op.body.block.ops if isinstance(each, CoordOp)]
-        return [each for each in found if each.mode.value.data in modes]
+        resize_view(op, tile, coords)
 
 
 def _kept(op: LocalTileOp) -> list[int]:
@@ -206,17 +190,6 @@ def _shape(op: LocalTileOp) -> tuple[int, ...]:
     return tuple(op.tile.get_values()[mode] for mode in _kept(op))
 
 
-def _give(value: SSAValue, other: SSAValue, but: Iterable[object]) -> None:
-    """Let all users of a value but some use another one."""
-    for use in list(value.uses):
-        if use.operation not in but:
-            use.operation.operands[use.index] = other
-
-
-def _move(coordinate: CoordOp, offset: SSAValue) -> None:
-    """Let a coordinate count from the start of the tile that was cut."""
-    moved = arith.AddiOp(coordinate.result, offset)
-    moved.properties["overflowFlags"] = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
-    moved.location = coordinate.location
-    Rewriter.insert_op(moved, InsertPoint.after(coordinate))
-    _give(coordinate.result, moved.result, (moved,))
+def _fragment_shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    return type_.shape if isinstance(type_, FragmentType) else ()

@@ -18,7 +18,7 @@ from math import prod
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Operation, OpResult, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -38,10 +38,10 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
     TransposeOp,
 )
-from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.tile.resized_tiles import resize_fragment, resize_transposed, resize_view
 
 # A tile of fewer bytes is joined, to one of so many: four vectors of each lane of a warp.
 _LEAST_BYTES = 1024
@@ -136,9 +136,7 @@ class _Join:
                 if op.result in self.places:
                     self._join_view(op)
             elif isinstance(op, TransposeOp) and isinstance(op.source.type, MemRefType):
-                type_ = transposed_type(op.source.type)
-                if type_ != op.result.type:
-                    Rewriter.replace_value_with_new_type(op.result, type_)
+                resize_transposed(op)
             else:
                 for result in op.results:
                     self._lengthen(result)
@@ -326,19 +324,12 @@ class _Join:
             end = build.binary(arith.MuliOp, count, build.constant(self.part))
             cut = SliceOp(memref, self.longer[op], build.constant(0), end)
             memref = build.insert(cut).results[0]
-        again = LocalTileOp(memref, tile, list(op.coords))
-        again.attributes |= op.attributes
-        again.location = op.location
-        again.result.name_hint = op.result.name_hint
-        Rewriter.replace_op(op, again)
+        resize_view(op, tile, memref=memref)
 
     def _lengthen(self, value: SSAValue) -> None:
-        type_, place = value.type, self.places.get(value)
-        if isinstance(type_, FragmentType) and place is not None:
-            shape = list(type_.shape)
-            shape[place] *= self.parts
-            made = FragmentType.get(type_.element, tuple(shape))
-            Rewriter.replace_value_with_new_type(value, made)
+        place = self.places.get(value)
+        if place is not None and (extent := self._extent(value, place)) is not None:
+            resize_fragment(value, {place: extent * self.parts})
 
     def _extent(self, value: SSAValue, place: int) -> int | None:
         shape = _shape(value)

@@ -18,7 +18,6 @@ from math import prod
 
 from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Operation, SSAValue
-from xdsl.rewriter import Rewriter
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -36,10 +35,10 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     YieldOp,
 )
-from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Dyn
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
+from cutedialect.passes.tile.resized_tiles import resize_fragment, resize_transposed, resize_view
 
 _LANES = 32
 _MOST_LANES = 256
@@ -73,12 +72,10 @@ def pad_tiles(kernel: KernelOp) -> None:
             case LocalTileOp():
                 _pad_view(op, padded)
             case TransposeOp() if isinstance(op.source.type, MemRefType):
-                type_ = transposed_type(op.source.type)
-                if type_ != op.result.type:
-                    Rewriter.replace_value_with_new_type(op.result, type_)
+                resize_transposed(op)
             case _:
                 for result in op.results:
-                    _pad_fragment(result, padded)
+                    resize_fragment(result, _padded_modes(result, padded))
     for op in list(walk(kernel.body.block)):
         if isinstance(op, ReduceOp):
             _hide_from_reduction(op, padded)
@@ -223,20 +220,15 @@ def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
 def _pad_view(op: LocalTileOp, padded: dict[int, int]) -> None:
     tile = [int(extent) for extent in op.tile.get_values()]  # pyright: ignore
     wide = [padded.get(extent, extent) for extent in tile]
-    if wide == tile:
-        return
-    again = LocalTileOp(op.memref, wide, list(op.coords), tile)
-    again.attributes |= op.attributes
-    again.location = op.location
-    again.result.name_hint = op.result.name_hint
-    Rewriter.replace_op(op, again)
+    if wide != tile:
+        resize_view(op, wide, of=tile)
 
 
-def _pad_fragment(value: SSAValue, padded: dict[int, int]) -> None:
+def _padded_modes(value: SSAValue, padded: dict[int, int]) -> dict[int, int]:
+    """The modes of a register tile that are padded, with their new extents."""
     type_ = value.type
-    if isinstance(type_, FragmentType) and any(extent in padded for extent in type_.shape):
-        shape = tuple(padded.get(extent, extent) for extent in type_.shape)
-        Rewriter.replace_value_with_new_type(value, FragmentType.get(type_.element, shape))
+    shape = type_.shape if isinstance(type_, FragmentType) else ()
+    return {mode: padded[extent] for mode, extent in enumerate(shape) if extent in padded}
 
 
 def _hide_from_reduction(op: ReduceOp, padded: dict[int, int]) -> None:

@@ -21,7 +21,7 @@ from math import prod
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
@@ -50,13 +50,19 @@ from cutedialect.dialects.cute import (
     element_bits,
 )
 from cutedialect.dialects.cute.reductions import combined_type
-from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.dialects.effects import is_pure, space_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.synchronize.memory_views import expression_of, root_of
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
+from cutedialect.passes.tile.resized_tiles import (
+    coordinates_along,
+    count_from,
+    resize_fragment,
+    resize_transposed,
+    resize_view,
+)
 from cutedialect.passes.tile.split_reduction import shares_in_cluster
 from cutedialect.passes.tile.streaming import parts_of_rows
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
@@ -221,18 +227,11 @@ class _Share:
             if isinstance(op, LocalTileOp):
                 self._share_view(op, rank)
             elif isinstance(op, TransposeOp) and isinstance(op.source.type, MemRefType):
-                type_ = transposed_type(op.source.type)
-                if type_ != op.result.type:
-                    Rewriter.replace_value_with_new_type(op.result, type_)
+                resize_transposed(op)
         for coordinate in coordinates:
-            _move(coordinate, start)
+            count_from(coordinate, start)
         for value, (mode,) in values:
-            type_ = value.type
-            assert isinstance(type_, FragmentType)
-            shape = list(type_.shape)
-            shape[mode] = self.part
-            made = FragmentType.get(type_.element, tuple(shape))
-            Rewriter.replace_value_with_new_type(value, made)
+            resize_fragment(value, {mode: self.part})
         for op in reduced:
             if not self._divides:
                 mode, element = op.mode.value.data, op.source.type.element  # pyright: ignore
@@ -277,19 +276,13 @@ class _Share:
         else:
             before = build.binary(arith.MuliOp, coords[mode], build.constant(self.parts))
             coords[mode] = build.binary(arith.AddiOp, before, rank)
-        again = LocalTileOp(memref, tile, coords)
-        again.attributes |= op.attributes
-        again.location = op.location
-        again.result.name_hint = op.result.name_hint
-        Rewriter.replace_op(op, again)
+        resize_view(op, tile, coords, memref)
 
     def _coordinates(self, op: Operation) -> list[CoordOp]:
         """The coordinates along the row that a map asks for."""
-        if not isinstance(op, MapOp):
-            return []
-        modes = self._modes(_shape(op.result))
-        found = [each for each in op.body.block.ops if isinstance(each, CoordOp)]
-        return [each for each in found if each.mode.value.data in modes]
+        return coordinates_along(
+            op, self._modes(_shape(op.result)) if isinstance(op, MapOp) else ()
+        )
 
 
 def _stays_apart(loaded: SSAValue, stored: Sequence[SSAValue]) -> bool:
@@ -327,12 +320,3 @@ def _as(build: ScalarBuilder, tile: SSAValue, element: Attribute, kind: type) ->
 def _is_zero(value: SSAValue) -> bool:
     op = value.owner
     return isinstance(op, arith.ConstantOp) and op.value == IntegerAttr(0, i32)
-
-
-def _move(coordinate: CoordOp, start: SSAValue) -> None:
-    """Let a coordinate count from where the row begins."""
-    moved = arith.AddiOp(coordinate.result, start)
-    moved.properties["overflowFlags"] = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
-    moved.location = coordinate.location
-    Rewriter.insert_op(moved, InsertPoint.after(coordinate))
-    coordinate.result.replace_uses_with_if(moved.result, lambda use: use.operation is not moved)

@@ -1,0 +1,70 @@
+"""Tiles with other extents, for the steps of `cute-tile` that pad, cut, join and share them: views
+of tensors, what is transposed of them, register tiles, and the coordinates that maps ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cutedialect.dialects.cute import (
+    CoordOp,
+    FragmentType,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    TransposeOp,
+)
+from cutedialect.dialects.cute.views import transposed_type
+
+
+def resize_view(
+    op: LocalTileOp,
+    tile: Sequence[int],
+    coords: Sequence[SSAValue] | None = None,
+    memref: SSAValue | None = None,
+    of: Sequence[int] | None = None,
+) -> None:
+    """Replace a view by one of other extents, also of another tensor or at other coordinates."""
+    coords = list(op.coords) if coords is None else coords
+    again = LocalTileOp(op.memref if memref is None else memref, tile, coords, of)
+    again.attributes |= op.attributes
+    again.location = op.location
+    again.result.name_hint = op.result.name_hint
+    Rewriter.replace_op(op, again)
+
+
+def resize_transposed(op: TransposeOp) -> None:
+    """Let a transposed view have the extents of its source."""
+    type_ = transposed_type(op.source.type)
+    if isinstance(op.source.type, MemRefType) and type_ != op.result.type:
+        Rewriter.replace_value_with_new_type(op.result, type_)
+
+
+def resize_fragment(value: SSAValue, extents: Mapping[int, int]) -> None:
+    """Give a register tile other extents by its modes; anything else stays."""
+    type_ = value.type
+    if isinstance(type_, FragmentType) and extents:
+        shape = tuple(extents.get(mode, extent) for mode, extent in enumerate(type_.shape))
+        Rewriter.replace_value_with_new_type(value, FragmentType.get(type_.element, shape))
+
+
+def coordinates_along(op: Operation, modes: Iterable[int]) -> list[CoordOp]:
+    """The coordinates along some modes that a map asks for."""
+    if not isinstance(op, MapOp):
+        return []
+    wanted = {*modes}
+    found = [each for each in op.body.block.ops if isinstance(each, CoordOp)]
+    return [each for each in found if each.mode.value.data in wanted]
+
+
+def count_from(coordinate: CoordOp, start: SSAValue) -> None:
+    """Let a coordinate count from an element of a longer tile, or of a row."""
+    moved = arith.AddiOp(coordinate.result, start)
+    moved.properties["overflowFlags"] = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
+    moved.location = coordinate.location
+    Rewriter.insert_op(moved, InsertPoint.after(coordinate))
+    coordinate.result.replace_uses_with_if(moved.result, lambda use: use.operation is not moved)
