@@ -63,6 +63,8 @@ _MOST_RING = 8
 _BARRIER_BYTES = 1024
 # Buffers of what a role computes for the one that multiplies.
 _COMPUTED_STAGES = 2
+# Vectors of a number for each row, in two stages each, that a plan of several computing roles has.
+_VECTORS = 8
 # Bits of elements that threads write to tensor memory as an operand.
 _HALF = 16
 # Where threads meet between chained multiplies: reductions, columns that change their layout.
@@ -189,6 +191,9 @@ def _multiplying(
         meeting += ((given.split_k or 1) - 1) * prod(acc.shape) * acc.bits // 8
     if is_tensor:
         meeting += _computed_bytes(gemms)
+    if is_tensor and given.roles not in (None, "specialized"):
+        # Vectors of rows that cross roles, and through which layouts are exchanged.
+        meeting += _VECTORS * acc.shape[0] * acc.bits // 8  # pyright: ignore[reportOperatorIssue]
     # Two buffers of what stays while a loop runs, unless the loop is left with one stage.
     plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
     if plan["stages"] == 1:
