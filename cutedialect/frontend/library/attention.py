@@ -253,13 +253,13 @@ def attention(
     # The logarithms are those of sums before rounding.
     plain = cute.zeros((bq,)) if sums_rounded and lse is not None else total
 
-    def sums(p: Tile, rounded: Tile, local: bool = False) -> Tile:
+    def sums(p: Tile, rounded: Tile | None, local: bool = False) -> Tile:
         """Of each row's exponentials: what the products with V are divided by."""
-        if sums_rounded:
+        if sums_rounded and rounded is not None:
             return cute.row_sum(rounded, local=local, packed=packed)
         return cute.row_sum(p, local=local)
 
-    def add_up(p: Tile, rounded: Tile, r: Tile | None = None) -> None:
+    def add_up(p: Tile, rounded: Tile | None, r: Tile | None = None) -> None:
         """Add a block's exponentials to their sums, which are multiplied by `r` before."""
         total.assign((total if r is None else total * r) + sums(p, rounded))
         if plain is not total:
@@ -294,11 +294,12 @@ def attention(
             r.assign(cute.where(grown, cute.exp2(m - new), 1.0))
             m.assign(cute.where(grown, new, m))
         p = exponentials(s, cute.where(m == -cute.inf, 0.0, m))
-        rounded = p.to(p_type)
+        # What no sum takes is rounded behind the scaling, which waits for the multiply before.
+        rounded = p.to(p_type) if sums_rounded else None
         add_up(p, rounded, r)
         with when(some):
             o.assign(o * r)
-        return rounded
+        return p.to(p_type) if rounded is None else rounded
 
     def settle(s: Tile, new: Tile, rounded: Tile, r: Tile) -> None:
         """Let `m` be `new`: the exponentials that count from it, their sums, and `r`, by which what

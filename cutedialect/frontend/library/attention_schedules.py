@@ -54,6 +54,8 @@ WIDE, _WIDE_STAGES = 256, 4
 _WIDE_BYTES = 2048
 # Blocks between those that tiles of a window begin with.
 _MEETING_BLOCKS = 8
+# Above this dimension unmasked rows have too few registers for guesses: the assembler spills some.
+_WIDEST_UNMASKED = 192
 # Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
 # beside accumulators and operands, without and with more than a causal mask's bounds. A lone one
 # has 248, but 160 keys of heads of 192 spilled where all of these were counted on.
@@ -239,7 +241,9 @@ def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
     for a larger one only where they add up to too much: where warpgroups multiply meanwhile, and
     registers hold the scores until that is known, beside what is made of them.
     """
-    if not chosen.overlaps_multiplies or chosen.tile is None or max(work.dims) > 192:
+    if not chosen.overlaps_multiplies or chosen.tile is None or max(work.dims) > WIDE:
+        return False
+    if max(work.dims) > _WIDEST_UNMASKED and (work.spills or not work.is_uneven):
         return False
     if not _is_plain(work) or work.is_paged:
         return False
