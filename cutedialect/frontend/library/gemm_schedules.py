@@ -4,7 +4,9 @@ The list is short enough to compile whole (`python -m cutedialect schedules` pri
 entry the estimate chooses into how many parts the depth of a tile is split (`split_k`, added in
 order), and whether the CTAs that share it are a cluster. It counts cycles: of a step of the main
 loop, of what a tile does besides, of the waves of tiles, and of memory; its constants are a fit to
-timings of random problems on an H100 (benchmarks/NOTES.md).
+13,300 timings of 980 random problems on H100s (benchmarks/NOTES.md). On problems that a fit did not
+see what it chooses takes 1.026 of the best time of those that were timed in the geometric mean:
+layers of language models 1.017, other majors and odd sizes 1.04, 1.5 at worst.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import gcd
 
 from cutedialect.choices import Reduction, Switch
 from cutedialect.schedule import Schedule
@@ -31,6 +34,7 @@ _TILES = {
     (128, 128): ((1, 1), (1, 2)),
     (128, 96): ((1, 2), (1, 1)),
     (128, 80): ((1, 1),),
+    (64, 192): ((2, 1),),
     (64, 160): ((2, 1),),
     (128, 64): ((1, 1), (1, 2)),
     (64, 128): ((1, 1), (2, 1)),
@@ -42,7 +46,17 @@ _TILES = {
 # Two warpgroups that take tiles in turns: one stores its results while the other multiplies.
 _ALTERNATE = ((128, 128), (64, 256), (64, 128), (64, 64))
 # Tiles of two lines: half as many waits on barriers, but fewer stages.
-_DEEP = ((64, 160), (64, 128), (64, 112), (64, 96), (64, 80), (64, 64), (64, 48), (64, 16))
+_DEEP = (
+    (64, 160),
+    (64, 128),
+    (64, 112),
+    (64, 96),
+    (64, 80),
+    (64, 64),
+    (64, 48),
+    (64, 32),
+    (64, 16),
+)
 # Tiles of the transposed product, whose columns are the few rows of A, of one line and of two.
 _SWAPPED = (
     (128, 208), (128, 192), (128, 176), (128, 160), (128, 144), (128, 128), (128, 96), (128, 64),
@@ -56,9 +70,10 @@ _MOST_SWAPPED = 512
 _PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 _LEAST_STEPS = 2
 _MOST_SHARES = 2
-# The same where they are a cluster, and how many CTAs of such run at one time, in GPCs of 16 or 18
-# multiprocessors. The first CTA has room for the parts of the others beside so many stages.
-_CLUSTER_PARTS = {2: 132, 3: 126, 4: 128, 6: 108, 8: 128}
+# The same where they are a cluster, and how many CTAs of such run at one time in GPCs of 14, 16 or
+# 18 multiprocessors, of which no two devices have alike many. The first CTA has room for the parts
+# of the others beside so many stages.
+_CLUSTER_PARTS = {2: 132, 3: 120, 4: 120, 6: 102, 8: 96}
 _LEAST_STAGES = 3
 # Fields with which the CTAs of a cluster may not be able to share tiles.
 _BESIDE_CLUSTERS = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
@@ -67,57 +82,70 @@ _LINE = 128
 _PROCESSORS = 132
 # Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, and at least. Shared
 # memory meanwhile reads the rows, so many cycles, and takes what is loaded, so many bytes in one.
-_COLUMN, _MULTIPLY = 0.385, 16.0
-_ROWS_READ, _SHARED_BYTES = 13.3, 128
+_COLUMN, _MULTIPLY = 0.167, 6.1
+_ROWS_READ, _SHARED_BYTES = 6.7, 128
 # Bytes in a cycle that one multiprocessor gets from L2, and all of them. Rows that begin at
 # multiples of no more than so many bytes take that many times as long; operands that are contiguous
 # across the depth take so many cycles more for each step.
-_L2_BYTES, _L2_ALL = 109.5, 13874.7
-_PITCHES = {128: 1.0, 64: 1.62, 32: 1.87, 16: 2.99}
-_ACROSS_STEP = 11.4
+_L2_BYTES, _L2_ALL = 194.3, 19081.6
+_PITCHES = {128: 1.0, 64: 2.1, 32: 2.77, 16: 4.87}
+_ACROSS_STEP = 36.7
+# What a box of an operand across the depth takes more that is half as wide as a line of 128 bytes.
+_NARROW_BOX = 0.36
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
-_COPIES = {16: (0.0, 0.0), 8: (0.0624, 0.0), 4: (0.0421, 913.0), 2: (0.145, 1030.0)}
+_COPIES = {
+    16: (0.0, 0.0),
+    8: (0.0753, 0.0),
+    4: (0.0864, 1211.0),
+    2: (0.1806, 1559.0),
+}
 # The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
 # and memory, add up.
-_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 8.04, 10.0, 1.51
+_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 2.21, 10.0, 0.96
 # Cycles that a step of a lone warpgroup waits, half as many where two take turns; that it waits for
 # the other CTAs of a cluster, alone or beside others; a ring of few stages waits longer.
-_WAIT = 34.6
-_CLUSTER_WAITS = (106.1, 135.9)
-_CLUSTER = 1.007
-_FEW_STAGES, _SHORT_RING = 4, 1.022
+_WAIT = 48.6
+_CLUSTER_WAITS = (83.7, 87.3)
+_CLUSTER = 1.023
+_FEW_STAGES, _SHORT_RING = 4, 1.112
 # Cycles of a tile besides its steps: at least, for each accumulator of a thread, and for each where
 # rows of the output are aligned to less than 16 bytes, or to less than 4: through shared memory in
 # the order of memory, or one by one.
-_TILE, _VALUE = 40.1, 38.8
-_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 34.7, 27.8, 118.7
+_TILE, _VALUE = 2.8, 20.9
+_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 50.7, 2.0, 48.5
+# Cycles of each line of 128 bytes, or less, that TMA stores, and of each time that it is told to;
+# of a value of the transposed product so many times as much.
+_LINE_STORED, _STORE, _SWAPPED_VALUE = 1.64, 48.9, 0.98
 # And where CTAs share the tile: in all, for each accumulator, and for each of each part.
-_SHARE, _SHARE_VALUE, _PART_VALUE = 3249.9, 26.7, 23.2
+_SHARE, _SHARE_VALUE, _PART_VALUE = 2806.8, 33.4, 37.1
 # The same of a cluster.
-_SUM, _SUM_VALUE, _SUM_PART_VALUE = 958.1, 8.5, 19.5
+_SUM, _SUM_VALUE, _SUM_PART_VALUE = 337.4, 16.7, 16.9
 # What an estimate with shared tiles has to be better by: it is less certain.
 _SHARED_MARGIN = 1.03
 # The last tile's stores, for each accumulator, where multiplies hide those of the others.
-_LAST_VALUE = 14.0
+_LAST_VALUE = 11.0
 # What of a last wave that is not full is not felt, since CTAs are not in step.
-_STRAGGLERS = 0.094
-# Cycles up to which CTAs start while the launch in front of theirs ends: that saves some 900, and
-# makes longer launches slower as often as faster.
-_EARLY = 16000.0
+_STRAGGLERS = 0.173
+# Cycles up to which CTAs start while the launch in front of theirs ends: of 121 pairs below that
+# the early launch takes 0.89 of the time, 1.14 at worst, of those up to twice as much 0.98, 1.34.
+_EARLY = 29000.0
 # Cycles of a launch; bytes from memory in one.
-_LAUNCH, _MEMORY_BYTES = 4453.2, 1824.8
+_LAUNCH, _MEMORY_BYTES = 3978.2, 1286.6
 # What is left of the fit for a tile: its steps and ends take so many times as long; the same where
 # two take turns.
 _FACTORS = {
-    (64, 8): 0.969, (64, 16): 0.846, (64, 32): 0.783, (64, 48): 0.845, (64, 64): 0.769,
-    (64, 80): 0.87, (64, 96): 0.812, (64, 112): 0.855, (64, 128): 0.778, (64, 160): 0.846,
-    (128, 32): 1.1, (128, 48): 1.099, (128, 64): 0.884, (128, 80): 0.939, (128, 96): 0.942,
-    (128, 128): 0.999, (128, 144): 1.049, (128, 160): 1.045, (128, 176): 1.116, (128, 192): 1.05,
-    (128, 208): 1.142, (128, 224): 1.107, (128, 256): 1.124, (192, 128): 1.108, (192, 160): 1.179,
-    (192, 176): 1.221, (192, 192): 1.232, (256, 128): 1.178,
+    (64, 8): 0.755, (64, 16): 0.733, (64, 24): 0.758, (64, 32): 0.738, (64, 48): 0.762,
+    (64, 64): 0.758, (64, 80): 0.818, (64, 96): 0.791, (64, 112): 0.844, (64, 128): 0.808,
+    (64, 160): 0.838, (64, 192): 0.838, (64, 256): 0.861, (128, 32): 0.969, (128, 48): 0.983,
+    (128, 64): 0.974, (128, 80): 0.939, (128, 96): 1.022, (128, 112): 1.055, (128, 128): 1.055,
+    (128, 144): 1.039, (128, 160): 1.09, (128, 176): 1.116, (128, 192): 1.122, (128, 208): 1.153,
+    (128, 224): 1.169, (128, 256): 1.23, (192, 64): 1.122, (192, 96): 1.093, (192, 128): 1.182,
+    (192, 160): 1.243, (192, 176): 1.186, (192, 192): 1.202, (256, 64): 1.099, (256, 96): 1.116,
+    (256, 128): 1.182,
 }  # fmt: skip
 _ALTERNATE_FACTORS = {
-    (64, 64): 0.889, (64, 128): 0.864, (64, 256): 1.032, (128, 128): 1.004,
+    (64, 64): 0.899, (64, 96): 0.844, (64, 128): 0.91, (64, 160): 1.018, (64, 192): 1.054,
+    (64, 256): 1.046, (128, 96): 1.112, (128, 128): 1.051,
 }  # fmt: skip
 # Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
 _RING = 226 * 1024
@@ -418,6 +446,9 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
     pitches = problem.pitches[::-1] if schedule.swap_ab == "yes" else problem.pitches
     is_across = problem.across[::-1] if schedule.swap_ab == "yes" else problem.across
     a, b = (_PITCHES[max(16, min(128, pitch))] for pitch in pitches)
+    width = _LINE * 8 // problem.bits
+    if is_across[1]:
+        b *= 1 + _NARROW_BOX * (width / max(8, gcd(columns, width)) - 1)
     read = (rows * a / along + columns * b / across) * line
     each, step = _COPIES[max(2, min(16, problem.align))]
     found = _norm(
@@ -448,12 +479,21 @@ def _stages(schedule: Schedule, problem: Problem, others: int = 0) -> int:
 
 def _end_cycles(schedule: Schedule, problem: Problem) -> float:
     """Cycles of a tile besides its steps."""
-    each = _VALUE
+    assert schedule.tile is not None
+    rows, columns, _ = schedule.tile
+    values, swapped = _values(schedule), schedule.swap_ab == "yes"
+    each = _VALUE * (_SWAPPED_VALUE if swapped else 1.0)
     if _reorders(schedule, problem):
-        each += _REORDERED_VALUE
-    elif problem.out_align < 16:
-        each += _NARROW_VALUE if problem.out_align >= _WORD else _SINGLE_VALUE
-    return _TILE + each * _values(schedule)
+        return _TILE + (each + _VALUE + _REORDERED_VALUE) * values
+    if problem.out_align < 16:
+        beside = _NARROW_VALUE if problem.out_align >= _WORD else _SINGLE_VALUE
+        return _TILE + (each + _VALUE + beside) * values
+    chunk = _LINE * 8 // problem.out_bits
+    while columns % chunk if swapped else columns < chunk:
+        chunk //= 2
+    steps = _ceil(columns, chunk)
+    lines = steps * chunk * max(1, rows // 64) if swapped else steps * rows
+    return _TILE + each * values + _LINE_STORED * lines + _STORE * steps
 
 
 def _reorders(schedule: Schedule, problem: Problem) -> bool:
