@@ -94,7 +94,7 @@ def test_streams_take_as_long_as_memory():
     assert prediction.kernels[0].bound.startswith("memory")
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_drawn_schedules_have_an_end(seed):
     """Whatever the stages, tiles and clusters: each wait of a warp ends in the model too."""

@@ -158,7 +158,7 @@ def waits(names):
 @pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("cluster", ["(1,1)", "(2,1)", "(4,2)"])
 @pytest.mark.parametrize("kind", MULTIPLIES)
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 def test_main_loops_wait_for_stages_alone(kind, cluster, release, monkeypatch, tmp_path):
     """A trip that multiplies waits for the stage that it reads, once, then issues its multiplies
     and the commit with nothing between that waits; one that loads waits for the stage it fills.

@@ -183,7 +183,7 @@ SHARED = {
 }  # fmt: skip
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", SHARED)
 def test_wide_tiles_that_ctas_share(name):
     """Sums come back from memory to tensor memory, in as many columns as threads have registers
@@ -201,7 +201,7 @@ def test_wide_tiles_that_ctas_share(name):
         assert kernel.resources.spills == 0
 
 
-@pytest.mark.some(3)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_drawn_tiles_that_ctas_share(seed):
     rng = np.random.default_rng(seed + 50)
