@@ -214,7 +214,15 @@ def test_masked_tiles_of_what_tma_does_not_store_have_two_warpgroups_at_most(mor
 
 @pytest.mark.parametrize(
     "more",
-    [{}, {"dims": (96, 96)}, {"dims": (64, 128)}, {"group": 4}, {"is_packed": True}, {"rows": 128}],
+    [
+        {},
+        {"dims": (96, 96)},
+        {"dims": (64, 128)},
+        {"dims": (64, 64)},
+        {"group": 4},
+        {"is_packed": True},
+        {"rows": 128},
+    ],
 )
 def test_tiles_of_a_window_begin_with_the_same_keys(more):
     schedule = choose_schedule(replace(WINDOW, **more), "sm_90a")
@@ -222,11 +230,16 @@ def test_tiles_of_a_window_begin_with_the_same_keys(more):
     assert meets_at(replace(WINDOW, **more), schedule) == 8
 
 
+@pytest.mark.parametrize(("more", "loads"), [({}, "no"), ({"is_paged": True}, None)])
+def test_one_thread_loads_for_windows_of_narrow_heads(more, loads):
+    work = replace(WINDOW, dims=(64, 64), **more)
+    assert choose_schedule(work, "sm_90a").split_loads == loads
+
+
 @pytest.mark.parametrize(
     ("more", "given"),
     [
         ({"has_window": False}, None),
-        ({"dims": (64, 64)}, None),
         ({"dims": (192, 128)}, None),
         ({"rows": 64}, None),
         ({"bits": 8, "bits_q": 8}, None),

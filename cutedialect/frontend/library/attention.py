@@ -38,12 +38,11 @@ _MOST = {"f16": 2.0**15, "bf16": 2.0**80}
 _MOST_SMALL = 448.0
 # Blocks from one whose largest scores are looked for to the next: f16 has room for few of them.
 _LOOKS = 4
-# Elements of a thread that the sums of rounded exponentials add in 16 bits first; more of them up
-# to a head dimension where arithmetic takes longer than the multiplies.
-_PACKED, _MORE_PACKED, _NARROW = 4, 8, 64
-# Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding;
-# none from a head dimension on where multiplies take longer than arithmetic.
-_LESS_PACKED, _UNPACKED = 2, 192
+# Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
+# heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
+_PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
+# Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding.
+_LESS_PACKED = 2
 # In the place of a largest score of -inf: what any score exceeds by too much, and -inf does not.
 _LOWEST = -3.4028234663852886e38
 _LEAST = 1e-30
@@ -245,10 +244,9 @@ def attention(
 
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
-    is_narrow = max(dims) <= _NARROW and p_type != f16
-    packed = _MORE_PACKED if is_narrow else _PACKED
+    packed = next((each for most, each in _PACKED.items() if max(dims) <= most), 1)
     if p_type == f16:
-        packed = _LESS_PACKED if max(dims) < _UNPACKED else 1
+        packed = min(packed, _LESS_PACKED)
     sums_rounded = maxima != "exact" and p_type.bits == 16
     # The logarithms are those of sums before rounding.
     plain = cute.zeros((bq,)) if sums_rounded and lse is not None else total

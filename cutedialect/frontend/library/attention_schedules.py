@@ -154,7 +154,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     is_default = given is None or given.tile in (None, (bq, keys))
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
-    is_short = is_short and not work.has_window
+    is_short = is_short and not (work.has_window and work.is_paged)
     if bq == 2 * _GROUP_ROWS and work.is_paged:
         # Threads that load a box for each page need more, one that loads all of them most.
         registers = (104, 200) if is_short else (72, 216)
@@ -299,8 +299,7 @@ def _begin_together(work: AttentionWork, bq: int) -> bool:
     if work.is_paged or (work.is_packed and work.group != 1):
         # Pages, or sequences and shared heads together, leave too few registers.
         return False
-    is_wide = 64 < max(work.dims) <= 128
-    return work.has_window and is_wide and bq == 2 * _GROUP_ROWS and _is_plain(work)
+    return work.has_window and max(work.dims) <= 128 and bq == 2 * _GROUP_ROWS and _is_plain(work)
 
 
 def _order(work: AttentionWork, bq: int) -> Schedule:
