@@ -132,15 +132,19 @@ def columns_at_once(columns: int, *bits: int, divides: bool = True) -> int:
     """Columns of results that go through shared memory together, of which an element each has so
     many bits: all of them fill the widest line, or the half or quarter of it that divides them; all
     columns where nothing does. Where parts need not divide the columns, they fill it if there are
-    as many columns: to TMA a line of 128 bytes is as much work as one of 32.
+    as many columns (to TMA a line of 128 bytes is as much work as one of 32), and if tiles, and so
+    the last parts of them, begin at multiples of 16 bytes, as TMA wants them.
 
     >>> columns_at_once(256, 16), columns_at_once(160, 16), columns_at_once(8, 16)
     (64, 32, 8)
     >>> columns_at_once(160, 16, divides=False), columns_at_once(48, 16, divides=False)
     (64, 32)
+    >>> columns_at_once(48, 8, divides=False), columns_at_once(24, 8, divides=False)
+    (32, 24)
     >>> columns_at_once(256, 16, 32), columns_at_once(256, 32, 32, 8)
     (16, 16)
     """
+    divides = divides or columns * min(bits) % (8 * _CHUNK) != 0
     chunk = 1
     while 2 * chunk * sum(bits) <= _SPAN * 8:
         chunk *= 2

@@ -93,7 +93,7 @@ def test_doctor_names_what_is_broken(
 def test_doctor_sees_a_wrong_result(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    change_self_check(monkeypatch, "%f1, %f0, %f11;", "%f1, %f0, %f1;")
+    change_self_check(monkeypatch, "%f1, %f0, %f19;", "%f1, %f0, %f1;")
     assert main(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["emulator"]["detail"] == "self-check: wrong result"
 
