@@ -254,7 +254,7 @@ def test_assembly(schedule):
         ),
         (
             "tile = (64,64,64), roles = alternate, scheduler = single",
-            "expected one loop over work items .scheduler = persistent, stream or tail. for instances",
+            "expected one loop over work items .scheduler = persistent, stream or tail. for",
         ),
         (
             "tile = (64,64,64), registers = (56,248), ctas = 2",

@@ -116,7 +116,8 @@ def parts_of_attention(**masks):
     [
         ({}, [False, True]),
         ({"causal": True}, [False, True]),
-        ({"window": (100, 5)}, [True, False, True]),
+        # Where tiles are claimed, those of a window begin with one block and keep one loop.
+        ({"window": (100, 5), "schedule": "scheduler = persistent"}, [True, False, True]),
     ],
 )
 def test_blocks_that_all_rows_see_have_a_loop_without_mask(masks, expected):
