@@ -21,6 +21,7 @@ when it begins an item, the response comes to a slot, and each role reads it at 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -132,6 +133,9 @@ def share_numbers(kernel: KernelOp) -> None:
     _share_responses(kernel)
 
 
+_Asking = TypeVar("_Asking", ClaimOp, CancelLaunchOp)
+
+
 def _roles(kernel: KernelOp) -> list[RoleOp]:
     return [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
 
@@ -169,13 +173,7 @@ def _share_claims(kernel: KernelOp) -> None:
     claims = [(role, op) for role in roles for op in ops_of(role, ClaimOp)]
     if not claims:
         return
-    loading = [each for each in claims if each[0].elect is not None]
-    if not loading or any(role.teams > 1 for role in roles):
-        raise PassFailedException(
-            claims[0][1],
-            "expected the scheduler dynamic for roles of which one thread loads every tile and one "
-            "team computes, got others; take persistent",
-        )
+    loading = _of_loading_roles(roles, claims, "dynamic")
     teller, claim = loading[0]
     others = [each for each in claims if each[1] is not claim]
     alone = len(loading) == 1
@@ -191,6 +189,22 @@ def _share_claims(kernel: KernelOp) -> None:
         other.erase()
 
 
+def _of_loading_roles(
+    roles: Sequence[RoleOp], asked: Sequence[tuple[RoleOp, _Asking]], scheduler: str
+) -> list[tuple[RoleOp, _Asking]]:
+    """Of the ops that ask for work items those of roles of which one thread loads; an error where
+    there is none, or several teams compute.
+    """
+    found = [each for each in asked if each[0].elect is not None]
+    if not found or any(role.teams > 1 for role in roles):
+        raise PassFailedException(
+            asked[0][1],
+            f"expected the scheduler {scheduler} for roles of which one thread loads every tile "
+            "and one team computes, got others; take persistent",
+        )
+    return found
+
+
 def _share_responses(kernel: KernelOp) -> None:
     """Let the first role of which one thread loads cancel launches, and all roles, which each have
     the loop, read what came of it.
@@ -199,14 +213,7 @@ def _share_responses(kernel: KernelOp) -> None:
     asked = [(role, op) for role in roles for op in ops_of(role, CancelLaunchOp)]
     if not asked:
         return
-    asking = [each for each in asked if each[0].elect is not None]
-    if not asking or any(role.teams > 1 for role in roles):
-        raise PassFailedException(
-            asked[0][1],
-            "expected the scheduler cancel for roles of which one thread loads every tile and one "
-            "team computes, got others; take persistent",
-        )
-    asker, request = asking[0]
+    asker, request = _of_loading_roles(roles, asked, "cancel")[0]
     readers = list(dict.fromkeys(role for role, _ in asked))
     ctas = 1 if kernel.cluster is None else kernel.cluster.value.data
     arrivals = {role: 1 if role.elect is not None else len(role.warp_range) for role in readers}
