@@ -6,31 +6,9 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from .instead import METHODS
 from .trace import error
 
-_INSTEAD = {
-    "sum": "cute.row_sum(tile), cute.column_sum(tile) or cute.reduce",
-    "max": "cute.row_max(tile), cute.column_max(tile) or cute.reduce",
-    "min": "cute.reduce(tile, mode, cute.minimum)",
-    "mean": "cute.row_sum(tile) divided by the extent",
-    "astype": ".to(dtype)",
-    "cast": ".to(dtype)",
-    "float": ".to(cute.f32)",
-    "half": ".to(cute.f16)",
-    "reshape": "another tile extent in cute.local_tile",
-    "view": "another tile extent in cute.local_tile",
-    "transpose": ".T",
-    "store": "cute.copy(tile, view)",
-    "copy_": "cute.copy(tile, view)",
-    "write": "cute.copy(tile, view)",
-    "item": "an element of a tensor of i32 or f32, X[i, j]",
-    "ndim": "len(x.shape)",
-    "size": ".shape",
-    "any": "cute.any(condition)",
-    "all": "~cute.any(~condition)",
-    "clip": "cute.minimum(cute.maximum(x, low), high)",
-    "clamp": "cute.minimum(cute.maximum(x, low), high)",
-}
 _FUNCTIONS = ("abs", "exp", "exp2", "log", "log2", "relu", "rsqrt", "sqrt", "tanh")
 
 
@@ -39,7 +17,7 @@ class Hinted:
 
     def __getattr__(self, name: str) -> NoReturn:
         kind = type(self).__name__
-        instead = f"cute.{name}(x)" if name in _FUNCTIONS else _INSTEAD.get(name)
+        instead = f"cute.{name}(x)" if name in _FUNCTIONS else METHODS.get(name)
         if name.startswith("_") or instead is None:
             raise AttributeError(f"'{kind}' object has no attribute '{name}'")
         # An AttributeError, so that `hasattr` and `getattr` with a default go on working.

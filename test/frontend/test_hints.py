@@ -1,12 +1,14 @@
 """Names and operators of NumPy in a kernel: the message says what to write instead."""
 
 import linecache
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.frontend.instead import FUNCTIONS, METHODS
 
 
 @pytest.mark.parametrize(
@@ -21,6 +23,9 @@ import cutedialect as cute
             "another tile extent in cute.local_tile, got .reshape of a Tensor",
         ),
         ("x.nonsense", r"'Tile' object has no attribute 'nonsense'"),
+        ("cute.concat([x, x])", r"expected a cute.copy to each part of the result, .* cute.con"),
+        ("cute.sort(x)", r"expected cute.top_k\(tile, k\), .*, got cute.sort"),
+        ("cute.rwo_sum(x)", r"no attribute 'rwo_sum'; did you mean row_sum\?"),
         ("x @ x", r"CD-P11.*expected cute.gemm\(a, b, acc\) .* got a @ b"),
         ("x[0]", r"expected a Tile as a whole, got \[...\] on it; take a smaller tile"),
         (
@@ -55,3 +60,30 @@ def test_probing_for_attributes_goes_on_working():
 
     x = np.ones((16, 16), np.float32)
     kernel(x, x.copy(), arch="sm_80", backend="emulator")
+
+
+def test_what_is_named_instead_is_there():
+    for name, text in (*METHODS.items(), *FUNCTIONS.items()):
+        for named in re.findall(r"\bcute\.(\w+)", text):
+            assert hasattr(cute, named), (name, named)
+    assert not any(hasattr(cute, name) for name in FUNCTIONS)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_cumulative_sums_as_they_are_named(arch):
+    @cute.kernel
+    def cumulated(X, Y, *, n=64):
+        i, _ = cute.tile_index(Y, (16, None))
+        xs, ys = (cute.local_tile(v, (16, n), (i, None)) for v in (X, Y))
+        carry, ones = cute.zeros((16, 1)), cute.zeros((n, n))
+        for j in cute.range(xs.tiles):
+            acc = cute.zeros((16, n))
+            upper = cute.where(cute.coord(ones, 0) <= cute.coord(ones, 1), 1.0, 0.0)
+            cute.gemm(xs[j].load(), upper.to(X.dtype), acc)
+            cute.copy(acc + carry, ys[j])
+            carry.assign(carry + cute.row_sum(xs[j].to(cute.f32)))
+
+    x = np.random.default_rng(0).integers(-4, 5, (20, 150)).astype(np.float16)
+    y = np.zeros((20, 150), np.float32)
+    cumulated(x, y, arch=arch, backend="emulator")
+    assert np.array_equal(y, np.cumsum(x.astype(np.float32), 1))

@@ -1,0 +1,85 @@
+"""What to write in the place of names that other libraries have: of methods of tiles, views and
+tensors, and of functions of the module. Data alone, so that a misspelled name imports nothing.
+"""
+
+from __future__ import annotations
+
+_LARGEST = "cute.row_max(tile), cute.column_max(tile) or cute.reduce"
+_LEAST = "cute.reduce(tile, mode, cute.minimum)"
+_SUMS = "cute.row_sum(tile), cute.column_sum(tile) or cute.reduce"
+_WITHIN = "cute.minimum(cute.maximum(x, low), high)"
+_PARTS = "a cute.copy to each part of the result, cute.local_tile(Y.slice(mode, first, end), ...)"
+_WHOLE = "x.to(cute.i32), which rounds toward zero, of "
+
+METHODS = {
+    "sum": _SUMS,
+    "max": _LARGEST,
+    "min": _LEAST,
+    "mean": "cute.row_sum(tile) divided by the extent",
+    "astype": ".to(dtype)",
+    "cast": ".to(dtype)",
+    "float": ".to(cute.f32)",
+    "half": ".to(cute.f16)",
+    "reshape": "another tile extent in cute.local_tile",
+    "view": "another tile extent in cute.local_tile",
+    "transpose": ".T",
+    "store": "cute.copy(tile, view)",
+    "copy_": "cute.copy(tile, view)",
+    "write": "cute.copy(tile, view)",
+    "item": "an element of a tensor of i32 or f32, X[i, j]",
+    "ndim": "len(x.shape)",
+    "size": ".shape",
+    "any": "cute.any(condition)",
+    "all": "~cute.any(~condition)",
+    "clip": _WITHIN,
+    "clamp": _WITHIN,
+}
+FUNCTIONS = {
+    "sum": _SUMS,
+    "max": _LARGEST,
+    "amax": _LARGEST,
+    "min": _LEAST,
+    "amin": _LEAST,
+    "mean": METHODS["mean"],
+    "var": "cute.row_sum(d * d) divided by the extent, where d = x - mean",
+    "softmax": "e / cute.row_sum(e), where e = cute.exp(x - cute.row_max(x))",
+    "logsumexp": "m + cute.log(cute.row_sum(cute.exp(x - m))), where m = cute.row_max(x)",
+    "cumsum": (
+        "cute.gemm(x, cute.where(cute.coord(ones, 0) <= cute.coord(ones, 1), 1.0, 0.0), acc) with "
+        "ones = cute.zeros((n, n)) for n columns at a time, and a carry of cute.row_sum(x)"
+    ),
+    "argmin": "cute.argmax(-x)",
+    "topk": "cute.top_k(tile, k)",
+    "sort": "cute.top_k(tile, k), which gives the k largest of each row in falling order",
+    "argsort": "cute.top_k(tile, k), whose second result are places",
+    "round": _WHOLE + "cute.where(x < 0.0, x - 0.5, x + 0.5)",
+    "floor": _WHOLE + "x, less 1 where that is above x",
+    "ceil": _WHOLE + "x, and 1 more where that is below x",
+    "clip": _WITHIN,
+    "clamp": _WITHIN,
+    "cat": _PARTS,
+    "concat": _PARTS,
+    "concatenate": _PARTS,
+    "stack": _PARTS,
+    "split": "cute.local_tile(X.slice(mode, first, end), ...) for each part",
+    "chunk": "cute.local_tile(X.slice(mode, first, end), ...) for each part",
+    "all": METHODS["all"],
+    "arange": "cute.coord(tile, mode)",
+    "ones": "cute.full(shape, 1.0)",
+    "empty": "cute.zeros(shape)",
+    "dot": "cute.gemm(a, b, acc)",
+    "matmul": "cute.gemm(a, b, acc)",
+    "mma": "cute.gemm(a, b, acc)",
+    "transpose": "tile.T",
+    "reshape": METHODS["reshape"],
+    "store": METHODS["store"],
+    "program_id": "cute.tile_index(Y, tile)",
+    "cdiv": "-(-a // b)",
+    "pow": "x ** y",
+    "square": "x * x",
+    "isnan": "x != x",
+    "log1p": "cute.log(1.0 + x)",
+    "expm1": "cute.exp(x) - 1.0",
+    "atomic_max": "one work item for each result, or a second kernel on a cute.workspace",
+    "atomic_min": "one work item for each result, or a second kernel on a cute.workspace",
+}
