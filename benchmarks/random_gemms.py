@@ -2,20 +2,24 @@
 schedules; run in the emulator, compared with NumPy, and assembled.
 
     python -m benchmarks.random_gemms [--count N] [--seed S] [--only NUMBER] [--target NAME]
-                                      [--assemble] [--budget SECONDS]
+                                      [--assemble] [--ptxas PATH] [--dry] [--budget SECONDS]
 
 Operands are small integers, so that a result is right bit by bit or wrong. `--assemble` also asks
-the newest ptxas of each CUDA that is found (put that of 12.9 first in PATH for its answer too): a
-warning or a loss of speed (C75xx) is wrong; spills, which `cute.compile` refuses, are counted by
-themselves. The exit status is 1 where a problem is wrong or ends in another error than a refusal.
+the newest ptxas of each CUDA from 12.9 on that is found, and those that `--ptxas` names: a warning
+or a loss of speed (C75xx) is wrong; a kernel that spills, which `cute.compile` refuses, is counted
+by itself, with the nearest schedule that fits. A table in the end has a row for each release.
+`--dry` compiles and assembles, and runs nothing. For the ptxas of CUDA 12.9 beside another one:
+
+    pip install --target build/cuda-12.9 nvidia-cuda-nvcc-cu12==12.9.86
+    python -m benchmarks.random_gemms --ptxas build/cuda-12.9/nvidia/cuda_nvcc/bin/ptxas
+
+The exit status is 1 where a problem is wrong or ends in another error than a refusal.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -31,6 +35,8 @@ import numpy as np
 import cutedialect as cute
 from cutedialect.backend.emulator import EmulatorError
 from cutedialect.backend.runtime import ptxas
+from cutedialect.backend.runtime.errors import SPILL
+from cutedialect.backend.runtime.program import assembled
 
 from .random_programs import Outcome
 
@@ -151,7 +157,9 @@ def _schedule(one: Any, chance: Any, depth: int) -> str:
     return ", ".join(f"{name} = {value}" for name, value in choices.items())
 
 
-def outcome(problem: Problem, assemblers: Sequence[Path] = ()) -> tuple[Outcome, str]:
+def outcome(
+    problem: Problem, releases: Sequence[Release] = (), runs: bool = True
+) -> tuple[Outcome, str]:
     """What became of a problem, and with which instruction it multiplies."""
     rng = np.random.default_rng(problem.number)
     operands = [_operands(problem, size, rng) for size in problem.sizes]
@@ -165,7 +173,7 @@ def outcome(problem: Problem, assemblers: Sequence[Path] = ()) -> tuple[Outcome,
     where = (left, right) if is_grouped else (left[0], right[0])
     try:
         function = cute.grouped_gemm if is_grouped else cute.gemm
-        got = function(*where, **given, **extra)
+        got = function(*where, **given, **extra) if runs else None
         kernel = cute.compile(function, *where, **given, **extra)
     except (cute.CompileError, ValueError) as error:
         if isinstance(error, EmulatorError):
@@ -175,14 +183,16 @@ def outcome(problem: Problem, assemblers: Sequence[Path] = ()) -> tuple[Outcome,
         return Outcome("broken", f"{type(error).__name__}: {error}"), ""
     unit = "tcgen05" if "tcgen05.mma" in kernel.ptx else "mma.sync"
     unit += " pair" if "cta_group::2" in kernel.ptx else ""
-    for result, (a, b), bias in zip(
-        got if is_grouped else [got], operands, _each(problem, extra), strict=True
-    ):
-        if why := _difference(problem, result, a, b, bias, extra):
-            return Outcome("wrong", why), unit
-    for path in assemblers:
-        if why := _assembled(kernel.ptx, problem.target, path):
-            return Outcome("spills" if "CD-SPILL" in why else "wrong", f"{path}: {why}"), unit
+    if got is not None:
+        results = got if is_grouped else [got]
+        for result, (a, b), bias in zip(results, operands, _each(problem, extra), strict=True):
+            if why := _difference(problem, result, a, b, bias, extra):
+                return Outcome("wrong", why), unit
+    said = [(release, *_assembled(kernel, release)) for release in releases]
+    for kind in ("wrong", "spills"):
+        for release, found, why in said:
+            if found == kind:
+                return Outcome(kind, f"ptxas {release.number}: {why}"), unit
     return Outcome("right", "; ".join(each.message for each in kernel.remarks)), unit
 
 
@@ -247,25 +257,48 @@ def _difference(
     return ""
 
 
-def assemblers() -> list[Path]:
-    """The newest ptxas of each CUDA from 12.9 on."""
-    newest: dict[int, tuple[tuple[int, int], Path]] = {}
+@dataclass
+class Release:
+    """An assembler, and how many kernels came out of it clean, spilled, or with a message."""
+
+    number: str
+    path: Path
+    said: Counter[str] = field(default_factory=Counter)
+
+
+def releases(named: Sequence[Path] = ()) -> list[Release]:
+    """The assemblers that are named, and the newest of each CUDA from 12.9 on that is found."""
+    newest: dict[int, tuple[tuple[int, ...], Path]] = {}
     for path in ptxas.candidates():
-        told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True)
-        major, minor = map(int, re.findall(r"release (\d+)\.(\d+)", told.stdout)[0])
-        if (major, minor) >= (12, 9):
-            newest[major] = max(newest.get(major, ((0, 0), path)), ((major, minor), path))
-    return [path for _, path in sorted(newest.values())]
+        number = tuple(map(int, ptxas.version(path).split(".")))
+        if number >= (12, 9):
+            newest[number[0]] = max(newest.get(number[0], ((), path)), (number, path))
+    paths = dict.fromkeys([*named, *(path for _, path in newest.values())])
+    made = {ptxas.version(path): path for path in reversed(paths)}
+    return [Release(number, path) for number, path in sorted(made.items())]
 
 
-def _assembled(text: str, target: str, path: Path) -> str:
-    """What an assembler has against a kernel; empty for nothing."""
-    with mock.patch.dict(os.environ, {"CUTEDIALECT_PTXAS": str(path)}):
+def _assembled(kernel: cute.Kernel, release: Release) -> tuple[str, str]:
+    """Whether a kernel is "clean", "spills", or is "wrong" to an assembler, and what that says."""
+    with mock.patch.dict(os.environ, {"CUTEDIALECT_PTXAS": str(release.path)}):
         try:
-            assembly = ptxas.assemble(text, target, strict=True)
+            messages = assembled(kernel.ptx, kernel.arch).messages
+            found, why = ("wrong" if messages else "clean"), "; ".join(m.text for m in messages)
         except cute.CompileError as error:
-            return str(error)
-    return "; ".join(each.text for each in assembly.messages)
+            found, why = ("spills" if error.code == SPILL else "wrong"), str(error)
+        if found == "spills":
+            why += f"\n    {_advice(kernel)}"
+    release.said[found] += 1
+    return found, why
+
+
+def _advice(kernel: cute.Kernel) -> str:
+    """What the error of a kernel that spills says first."""
+    try:
+        _ = kernel.assembly
+    except cute.CompileError as error:
+        return error.notes[0]
+    return "no spill in another run"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -278,19 +311,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="which ones")
     parser.add_argument("--only", metavar="NUMBER", type=int, help="this problem of the seed")
     parser.add_argument("--target", metavar="NAME", action="append", help=", ".join(TARGETS))
-    parser.add_argument("--assemble", action="store_true", help="by each ptxas, too")
+    parser.add_argument("--assemble", action="store_true", help="by each ptxas that is found, too")
+    parser.add_argument("--ptxas", metavar="PATH", type=Path, action="append", help="by this, too")
+    parser.add_argument("--dry", action="store_true", help="compile, and run nothing")
     parser.add_argument("--budget", metavar="SECONDS", type=float, help="stop drawing after")
     options = parser.parse_args(arguments)
-    tools = assemblers() if options.assemble else []
-    if options.assemble:
-        print("assemblers:", *tools)
+    tools = releases(options.ptxas or ()) if options.assemble or options.ptxas else []
     began, kinds = time.perf_counter(), Counter[str]()
     units, reasons = Counter[str](), Counter[str]()
     for number in range(options.count) if options.only is None else [options.only]:
         if options.budget is not None and time.perf_counter() - began > options.budget:
             break
         problem = draw(options.seed, number, options.target or TARGETS)
-        found, unit = outcome(problem, tools)
+        found, unit = outcome(problem, tools, not options.dry)
         kinds[found.kind] += 1
         units[unit] += found.kind == "right"
         if found.kind == "right":
@@ -303,6 +336,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{sum(kinds.values())} problems in {time.perf_counter() - began:.0f} s")
     print(", ".join(f"{kinds[kind]} {kind}" for kind in KINDS))
     print(", ".join(f"{count} by {unit}" for unit, count in units.items() if unit))
+    for release in tools:
+        clean, spills, wrong = (release.said[kind] for kind in ("clean", "spills", "wrong"))
+        told = f"{clean} clean, {spills} with spills, {wrong} with warnings or C75xx"
+        print(f"ptxas {release.number}: {told} ({release.path})")
     for reason, count in reasons.most_common():
         print(f"  {count:4} {reason}")
     return 1 if kinds["wrong"] or kinds["broken"] else 0

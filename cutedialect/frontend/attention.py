@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, overload
 
-from cutedialect.backend.runtime.errors import SPILL, CompileError
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
@@ -34,6 +33,7 @@ from .attention_views import (
     follow_each_other,
 )
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32
+from .fitting import fitting_default
 from .gemm_operands import Operand, as_operand, check_types, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
@@ -216,37 +216,30 @@ def attention(
             break
     ready = _calls.known(key)
     values = v if columns is None else columns
-    spills = 0
-    while True:
-        if ready is None:
-            given = {
-                "q": q, "k": k, "v": values, "out": out, "lengths": lengths,
-                "cu_seqlens": cu_seqlens, "block_table": block_table, "scale_q": scale_q,
-                "scale_k": scale_k, "scale_v": scale_v,
+    if ready is None:
+        given = {
+            "q": q, "k": k, "v": values, "out": out, "lengths": lengths,
+            "cu_seqlens": cu_seqlens, "block_table": block_table, "scale_q": scale_q,
+            "scale_k": scale_k, "scale_v": scale_v,
+        }  # fmt: skip
+        if uses_jax(given.values()):
+            options = {
+                "causal": causal, "scale": scale, "window": window, "softcap": softcap,
+                "return_lse": return_lse, "out_dtype": out_dtype, "arch": arch,
+                "schedule": schedule, "backend": backend,
             }  # fmt: skip
-            if uses_jax(given.values()):
-                options = {
-                    "causal": causal, "scale": scale, "window": window, "softcap": softcap,
-                    "return_lse": return_lse, "out_dtype": out_dtype, "arch": arch,
-                    "schedule": schedule, "backend": backend,
-                }  # fmt: skip
-                return call_on_views(partial(attention, **options), given, stream)
-            with explained():
-                call = _Call(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
-                with on_device_of((q,)):
-                    ready = call.prepare(out, arch, schedule, backend, spills)
-            if key is not None:
-                _calls.keep(key, ready)
-        try:
-            keys = lengths, block_table
-            return ready.run((q, k, v, out), arrays, keys, offsets, stream, addresses)
-        except CompileError as error:
-            # Before the first launch: some assemblers need more registers than others.
-            if error.code != SPILL or schedule is not None or spills + 1 == _ATTEMPTS:
-                raise concise(error)  # noqa: B904
-            ready, spills = None, spills + 1
-        except Exception as error:
-            raise concise(error)  # noqa: B904
+            return call_on_views(partial(attention, **options), given, stream)
+        with explained():
+            call = _Call(q, k, values, *scores, *where, scales, return_lse, out, out_dtype)
+            with on_device_of((q,)):
+                ready = call.prepare(out, arch, schedule, backend)
+        if key is not None:
+            _calls.keep(key, ready)
+    try:
+        keys = lengths, block_table
+        return ready.run((q, k, v, out), arrays, keys, offsets, stream, addresses)
+    except Exception as error:
+        raise concise(error)  # noqa: B904
 
 
 def compile_attention(
@@ -287,8 +280,6 @@ def compile_attention(
 attention.compile = compile_attention  # type: ignore[attr-defined]
 
 
-# How often a default schedule is chosen for the same call, with fewer keys each time.
-_ATTEMPTS = 4
 # Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
 _calls: Kept[tuple[object, ...], ReadyAttention] = Kept(_CALLS_KEPT)
@@ -398,16 +389,27 @@ class _Call:
         arch: str | None,
         schedule: Schedule | str | None,
         backend: str,
-        spills: int = 0,
     ) -> ReadyAttention:
-        """Compile (or find) the kernel; an empty output has none. `spills` is how many defaults
-        the assembler has refused.
+        """Compile (or find) the kernel; an empty output has none. Of a call without a schedule, one
+        that spills gives way to one with fewer keys in a block.
         """
         target = arch or default_arch(backend)
         check_arch(target)
         check_types(self.q, self.q, target)
-        dims = self.dims()
         given = as_schedule(schedule)
+        if given is not None:
+            return self._prepared_with(out, target, given, backend)
+        return fitting_default(
+            lambda spills: self._prepared_with(out, target, None, backend, spills), backend
+        )
+
+    def _prepared_with(
+        self, out: Any, target: str, given: Schedule | None, backend: str, spills: int = 0
+    ) -> ReadyAttention:
+        """The call with a schedule, or with a default although so many others had too few
+        registers.
+        """
+        dims = self.dims()
         if given is not None and given.tile is not None and len(given.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
         heads = self.heads or 1

@@ -24,6 +24,7 @@ from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.schedule import Schedule
 
 from .captured import exact
+from .fitting import fitting_default
 from .gemm import GemmCall
 from .gemm_operands import as_operand, check_types
 from .gemm_scales import fold_numbers
@@ -258,7 +259,29 @@ def _prepare(
     schedule: Schedule | str | None,
     backend: str,
 ) -> _ReadyGroup:
-    """Compile (or find) the kernel; problems without an output take no part."""
+    """Compile (or find) the kernel; problems without an output take no part. Without a schedule,
+    one that spills gives way to one with fewer accumulators in a thread.
+    """
+    given = as_schedule(schedule)
+    if given is not None:
+        return _prepared_with(calls, alpha, beta, arch, given, backend)
+
+    def prepared(spills: int) -> _ReadyGroup:
+        for call in calls:
+            call.spills = spills
+        return _prepared_with(calls, alpha, beta, arch, None, backend)
+
+    return fitting_default(prepared, backend)
+
+
+def _prepared_with(
+    calls: Sequence[GemmCall],
+    alpha: float,
+    beta: float,
+    arch: str | None,
+    chosen: Schedule | None,
+    backend: str,
+) -> _ReadyGroup:
     # The longest first: what is left at the end is then short.
     parts = [number for number, call in enumerate(calls) if 0 not in call.out_shape]
     parts.sort(key=lambda number: -(calls[number].k or 0))
@@ -270,7 +293,6 @@ def _prepare(
     first = taking[0]
     check_types(first.a, first.b, target)
     specs = [_member([call.a.value for call in taking]), _member([call.b.value for call in taking])]
-    chosen = as_schedule(schedule)
     if first.takes_wgmma(target, specs) and not (
         chosen is not None and (chosen.tile is not None or chosen.roles == "uniform")
     ):

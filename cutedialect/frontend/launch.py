@@ -25,6 +25,7 @@ from cutedialect.schedule import Schedule
 
 from .captured import exact, version
 from .dtypes import DType, as_dtype, memory_dtype
+from .fitting import nearest_schedule
 from .gemm_operands import refuse_traced
 from .kernel import (
     OPTIONS,
@@ -116,7 +117,7 @@ def _kernel(program: KernelFunction, specs: Sequence[Spec], options: Mapping[str
     found = None if known is None else _kernels.get(known)
     if found is None:
         check_arch(arch)
-        found = _compile(program, specs, constants, schedule, arch, backend, keys, spills)
+        found = _compile(program, specs, constants, schedule, options, arch, backend, keys, spills)
         if known is not None:
             _kernels[known] = found
     return found
@@ -127,6 +128,7 @@ def _compile(
     specs: Sequence[Spec],
     constants: Mapping[str, object],
     schedule: Schedule | None,
+    options: Mapping[str, Any],
     arch: str,
     backend: str,
     keys: tuple[object, ...],
@@ -151,7 +153,22 @@ def _compile(
         return kept
 
     compiled = cached_program(key, make)
-    kernel = Kernel(compiled, stages, backend=backend, trace=trace)  # type: ignore[arg-type]
+    kept = {name: value for name, value in options.items() if name != "stream"}
+
+    def nearest() -> str | None:
+        done = Schedule.parse(compiled.schedule)
+
+        def compiled_with(other: Schedule) -> Kernel:
+            changed = {**kept, "schedule": other}
+            # The tile of a program that takes it as a compile-time value.
+            if done.tile is not None and constants.get("tile") == done.tile != other.tile:
+                changed["tile"] = other.tile or done.tile
+            return _kernel(program, specs, changed)
+
+        found = nearest_schedule(schedule or Schedule(), done, compiled_with)
+        return None if found is None else found.text()
+
+    kernel = Kernel(compiled, stages, backend=backend, trace=trace, nearest=nearest)  # type: ignore[arg-type]
     folder = environment.dump_dir()
     if folder is not None:
         dump(kernel, folder)

@@ -20,6 +20,36 @@ def test_the_command_tells_what_it_drew(capsys):
     assert "2 problems in" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(not random_gemms.releases(), reason="no ptxas")
+def test_each_release_is_told_of(capsys, tmp_path):
+    """An assembler that is named takes its turn beside those that are found."""
+    (found, *_) = random_gemms.releases()
+    named = tmp_path / "ptxas"
+    named.write_text(f'#!/bin/sh\nexec "{found.path}" "$@"\n')
+    named.chmod(0o755)
+    command = ["--count", "2", "--seed", "3", "--dry", "--target", "sm_100a", "--ptxas", str(named)]
+    assert random_gemms.main(command) == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ptxas ")]
+    assert (
+        f"ptxas {found.number}: 2 clean, 0 with spills, 0 with warnings or C75xx ({named})" in told
+    )
+
+
+def test_a_kernel_that_spills_comes_with_the_nearest_schedule_that_fits():
+    """256 accumulators in each of 128 threads."""
+    half = np.float16
+    given = "tile = (128,256,32), warps = (4,1), roles = uniform"
+    sizes = ((200, 256, 64),)
+    problem = random_gemms.Problem(0, "sm_100a", (half, half), "f16", sizes, "TN", given)
+    tools = random_gemms.releases()
+    if not tools:
+        pytest.skip("no ptxas")
+    found, unit = random_gemms.outcome(problem, tools, runs=False)
+    assert (found.kind, unit) == ("spills", "mma.sync")
+    assert "warps = (4,2), roles = uniform'" in found.reason
+    assert [release.said["spills"] for release in tools] == [1] * len(tools)
+
+
 def test_a_kernel_that_stores_nothing_is_not_right(monkeypatch):
     original = emulator.launch
 

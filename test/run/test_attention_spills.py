@@ -2,57 +2,78 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.backend.runtime.errors import SPILL, CompileError
-from cutedialect.backend.runtime.kept import Kept
+from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.frontend import attention as frontend
+from cutedialect.frontend import fitting
+from cutedialect.frontend.fitting import schedules_near
 
 
 def operands(rows, keys, d):
-    generator = np.random.default_rng(0)
-    return [generator.standard_normal((1, 1, n, d)).astype(np.float16) for n in (rows, keys, keys)]
+    return [cute.TensorSpec((1, 1, n, d), "f16") for n in (rows, keys, keys)]
 
 
-class Refusing:
-    """Launches of kernels whose blocks have more than some keys fail like those that spill."""
-
-    def __init__(self, most, monkeypatch):
-        self.most, self.tried = most, []
-        monkeypatch.setattr(frontend, "_calls", Kept(8))
-        launch = Kernel.launch
-
-        def launched(kernel, *args, **options):
-            keys = cute.Schedule.parse(kernel.schedule).tile[1]
-            self.tried.append(keys)
-            if keys > self.most:
-                raise CompileError("expected no spills", code=SPILL)
-            return launch(kernel, *args, **options)
-
-        monkeypatch.setattr(Kernel, "launch", launched)
+def keys_of(kernel):
+    tile = cute.Schedule.parse(kernel.schedule).tile
+    assert tile is not None
+    return tile[1]
 
 
-def test_a_default_that_spills_gives_way_to_fewer_keys(monkeypatch):
-    refusing = Refusing(100, monkeypatch)
-    arrays = operands(70, 400, 128)
-    options = {"arch": "sm_90a", "backend": "emulator"}
-    found = [cute.attention(*arrays, **options) for _ in range(2)]
-    assert refusing.tried == [128, 112, 96, 96]
-    refusing.most = 128
-    given = cute.attention(*arrays, schedule="tile = (64,96)", **options)
-    for each in found:
-        np.testing.assert_array_equal(each, given)
+@pytest.fixture
+def refusing(monkeypatch):
+    """Machine code of kernels whose blocks have more than some keys spills."""
+    tried = []
+
+    def install(most):
+        monkeypatch.setattr(fitting, "gpu_available", lambda: True)
+
+        def fits(kernel):
+            tried.append(keys_of(kernel))
+            return tried[-1] <= most
+
+        monkeypatch.setattr(Kernel, "fits", property(fits))
+        return tried
+
+    return install
 
 
-@pytest.mark.parametrize(
-    ("most", "schedule", "tried"), [(0, None, [128, 112, 96, 80]), (100, "tile = (128,128)", [128])]
-)
-def test_spills_of_all_defaults_or_of_what_is_given_are_told(most, schedule, tried, monkeypatch):
-    refusing = Refusing(most, monkeypatch)
-    options = {"arch": "sm_90a", "backend": "emulator", "schedule": schedule}
-    with pytest.raises(CompileError, match="expected no spills"):
-        cute.attention(*operands(70, 400, 128), **options)
-    assert refusing.tried == tried
+def test_a_default_that_spills_gives_way_to_fewer_keys(refusing):
+    tried = refusing(100)
+    kernel = cute.compile(cute.attention, *operands(70, 400, 128), arch="sm_90a")
+    assert tried == [128, 112, 96]
+    assert keys_of(kernel) == 96
+
+
+def test_attempts_end(refusing):
+    tried = refusing(0)
+    cute.compile(cute.attention, *operands(70, 400, 128), arch="sm_90a")
+    assert tried == [128, 112, 96, 80]
+
+
+@pytest.mark.parametrize("options", [{"schedule": "tile = (128,128)"}, {"backend": "emulator"}])
+def test_what_is_given_and_what_no_gpu_runs_is_not_assembled(options, refusing):
+    tried = refusing(0)
+    kernel = cute.compile(cute.attention, *operands(70, 400, 128), arch="sm_90a", **options)
+    assert (tried, keys_of(kernel)) == ([], 128)
+
+
+@pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+def test_the_error_names_the_nearest_schedule_that_fits():
+    """128 scores, and as many columns of the output, of 32 rows in each warp."""
+    arrays = operands(256, 512, 128)
+    given = "tile = (128,128), warps = (4,1)"
+    with pytest.raises(cute.CompileError, match="no spills in kernel 'attention'") as caught:
+        cute.compile(cute.attention, *arrays, arch="sm_80", schedule=given).cubin  # noqa: B018
+    named = "tile = (128,128), warps = (8,1)"
+    advice = f"the nearest schedule that fits the registers: schedule='{named}'"
+    assert caught.value.notes[0] == advice
+    assert cute.compile(cute.attention, *arrays, arch="sm_80", schedule=named).cubin
+
+
+def test_blocks_have_fewer_keys_nearby():
+    given = cute.Schedule(tile=(64, 256))
+    assert [each.tile for each in schedules_near(given, given)][:5] == [
+        (64, 224), (64, 192), (64, 160), (64, 128), (64, 208),
+    ]  # fmt: skip

@@ -36,7 +36,8 @@ from cutedialect.backend.runtime.packets import (
     Pointers,
     Template,
 )
-from cutedialect.backend.runtime.program import CompiledProgram, assembled
+from cutedialect.backend.runtime.program import CompiledProgram
+from cutedialect.backend.runtime.ptxas import Assembly
 from cutedialect.backend.runtime.signature import ScalarParameter
 from cutedialect.backend.runtime.staging import staged
 from cutedialect.backend.runtime.streams import current_stream, stream_handle, wait_for
@@ -84,12 +85,15 @@ class PreparedCall:
 
 
 class CudaLauncher:
-    """Runs a program on CUDA devices, each of which gets its own module."""
+    """Runs a program on CUDA devices, each of which gets its own module: what `assembled` makes of
+    its PTX text for the device's target.
+    """
 
     name = "cuda"
 
-    def __init__(self, program: CompiledProgram) -> None:
+    def __init__(self, program: CompiledProgram, assembled: Callable[[str], Assembly]) -> None:
         self._program = program
+        self._assembled = assembled
         self._devices: dict[int, _Loaded] = {}
         self._packers: dict[str, tuple[Packer, ...]] = {
             kernel: packers(types, program.entries[kernel].sizes)
@@ -223,9 +227,7 @@ class CudaLauncher:
             described = f"device {device} ({found.device_name(device)})"
             raise RuntimeError(misfit(program.name, program.arch, described, capability))
         try:
-            image = assembled(
-                program.ptx, arch, spills=program.spills, remarks=program.remarks
-            ).cubin
+            image = self._assembled(arch).cubin
         except PtxasNotFoundError:
             # The driver assembles PTX too; it only does not tell what it dropped.
             image = program.ptx.encode() + b"\0"

@@ -5,8 +5,10 @@ expected and what came; the location is the user's Python line where PTX text or
 
 from __future__ import annotations
 
-# The code of a kernel whose values do not fit the registers.
+# The code of a kernel whose values do not fit the registers, and of one whose `wgmma` the assembler
+# serializes for that reason.
 SPILL = "CD-SPILL"
+LACKS_REGISTERS = (SPILL, "C7512")
 
 
 class CompileError(Exception):

@@ -22,7 +22,7 @@ from cutedialect.backend.runtime.cuda import CudaLauncher, PreparedCall
 from cutedialect.backend.runtime.devices import device_name
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.emulated import EmulatedLauncher
-from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.errors import LACKS_REGISTERS, CompileError
 from cutedialect.backend.runtime.fallback import announce
 from cutedialect.backend.runtime.interpreted import InterpretedLauncher
 from cutedialect.backend.runtime.kept import Kept
@@ -77,7 +77,8 @@ class _Warm(NamedTuple):
 
 class Kernel:
     """A compiled kernel. `stages` gives the IR after each pass and is called at most once, `trace`
-    makes the module before the first.
+    makes the module before the first. `nearest` looks for the text of a schedule that fits the
+    registers, where that of this one does not.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Kernel:
         *,
         backend: Backend = "auto",
         trace: Callable[[], Any] | None = None,
+        nearest: Callable[[], str | None] | None = None,
     ) -> None:
         self.program = program
         self.backend: Backend = checked_backend(backend)
@@ -104,6 +106,7 @@ class Kernel:
         self._look: LaunchLook = lambda values: NotImplemented
         self._asks_addresses = self._alignment > _LOOKED_AT
         self._trace = trace
+        self._nearest = nearest
         self._emulated: EmulatedLauncher | None = None
         self._interpreted: InterpretedLauncher | None = None
         self._cuda: CudaLauncher | None = None
@@ -164,8 +167,35 @@ class Kernel:
     @cached_property
     def assembly(self) -> Assembly:
         """What ptxas made of the PTX text."""
+        return self._assembled(self.arch)
+
+    @property
+    def fits(self) -> bool:
+        """Whether ptxas finds registers for it, or spills do not matter."""
         program = self.program
-        return assembled(self.ptx, self.arch, spills=program.spills, remarks=program.remarks)
+        try:
+            assembled(self.ptx, self.arch, spills=program.spills)
+        except CompileError as error:
+            return error.code not in LACKS_REGISTERS
+        return True
+
+    def _assembled(self, arch: str) -> Assembly:
+        """The machine code for a target; an error about registers names a schedule
+        that fits them.
+        """
+        program = self.program
+        try:
+            return assembled(self.ptx, arch, spills=program.spills, remarks=program.remarks)
+        except CompileError as error:
+            if error.code in LACKS_REGISTERS and self._nearest is not None:
+                found = self._nearest()
+                advice = (
+                    "no schedule near this one fits the registers either"
+                    if found is None
+                    else f"the nearest schedule that fits the registers: schedule='{found}'"
+                )
+                error.notes = (advice, *error.notes)
+            raise
 
     @cached_property
     def stages(self) -> dict[str, str]:
@@ -372,7 +402,7 @@ class Kernel:
 
     def _on_cuda(self) -> CudaLauncher:
         if self._cuda is None:
-            self._cuda = CudaLauncher(self.program)
+            self._cuda = CudaLauncher(self.program, self._assembled)
         return self._cuda
 
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from cutedialect.backend.runtime import cuda as launcher
-from cutedialect.backend.runtime import driver, tensor_maps
+from cutedialect.backend.runtime import driver, kernel, tensor_maps
 from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.program import CompiledProgram
 from cutedialect.backend.runtime.ptx_text import entries
@@ -390,7 +389,7 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeLibrary) -> Iterator[Fake
 
     cupy_cuda = SimpleNamespace(get_current_stream=lambda: SimpleNamespace(ptr=fake.stream))
     monkeypatch.setitem(sys.modules, "cupy.cuda", cupy_cuda)  # type: ignore[arg-type]
-    monkeypatch.setattr(launcher, "assembled", assembled)
+    monkeypatch.setattr(kernel, "assembled", assembled)
     monkeypatch.setattr(tensor_maps, "_encoded", Kept(4096))
     driver.use_library(fake)
     yield fake

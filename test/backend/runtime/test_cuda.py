@@ -17,6 +17,7 @@ import pytest
 
 from cutedialect.backend import emulator
 from cutedialect.backend.runtime import cuda as launcher
+from cutedialect.backend.runtime import kernel as kernel_module
 from cutedialect.backend.runtime import ptxas, tensor_maps
 from cutedialect.backend.runtime.errors import KernelAssertionError, PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
@@ -276,7 +277,7 @@ def test_the_device_gets_what_it_can_run(
     for _ in machine(capability):
         asked: list[str] = []
         monkeypatch.setattr(
-            launcher,
+            kernel_module,
             "assembled",
             lambda ptx, arch, asked=asked, **_: asked.append(arch) or SimpleNamespace(cubin=b"ELF"),
         )
@@ -319,7 +320,7 @@ def test_without_ptxas_the_driver_assembles(
     def missing(ptx: str, arch: str, **told: object) -> None:
         raise PtxasNotFoundError("none")
 
-    monkeypatch.setattr(launcher, "assembled", missing)
+    monkeypatch.setattr(kernel_module, "assembled", missing)
     Kernel(scale).warmup()
     assert cuda.calls == [("load", 0, b".ver")]
 

@@ -1,0 +1,165 @@
+"""Schedules for which a thread has the registers, as the assembler says. Where one has not, the
+first of a row of others that has is looked for: of a call without a schedule the next choices, of
+which the call takes that; of a schedule that was given those near it, and the error names that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from math import prod
+from typing import Any, Protocol, TypeVar
+
+from cutedialect import environment
+from cutedialect.backend.runtime.driver import gpu_available
+from cutedialect.backend.runtime.errors import CompileError
+from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.schedule import Schedule, ScheduleError, replace_set
+
+# How often a schedule is chosen for the same call.
+_ATTEMPTS = 4
+# Schedules that are tried near one that spills, and the least extents of a tile among them.
+_MOST_TRIED = 24
+_LEAST_ROWS, _LEAST_COLUMNS, _LEAST_DEPTH = 64, 16, 16
+# Keys of attention are a multiple of so many, and are halved in so many steps at most.
+_KEYS, _KEY_STEPS = 16, 8
+# Warps up to which a thread has as many registers as an instruction can name.
+_FREE_WARPS = 8
+_EPILOGUES = ("direct", "smem", "tma")
+
+
+class Ready(Protocol):
+    """A call after its checks; one without results has no kernel."""
+
+    @property
+    def kernel(self) -> Kernel | None: ...
+
+
+_Ready = TypeVar("_Ready", bound=Ready)
+
+
+def fitting_default(prepared: Callable[[int], _Ready], backend: str) -> _Ready:
+    """What `prepared` makes of a call that names no schedule. `prepared(n)` chooses one although n
+    choices before it had too few registers.
+
+    Where a GPU will run it, it is assembled at once; of the last choice, and of whatever else the
+    assembler says, the launch tells.
+    """
+    asked = environment.backend() if backend == "auto" else backend
+    if asked in ("emulator", "interpreter") or not gpu_available():
+        return prepared(0)
+    made = [prepared(0)]
+
+    def choices() -> Iterator[_Ready]:
+        yield made[0]
+        for number in range(1, _ATTEMPTS):
+            made[0] = prepared(number)
+            yield made[0]
+
+    found = _first_that_fits(choices(), lambda ready: ready.kernel)
+    return made[0] if found is None else found
+
+
+def nearest_schedule(
+    given: Schedule, done: Schedule, compiled: Callable[[Schedule], Kernel]
+) -> Schedule | None:
+    """The first schedule near `given` whose kernel has no spill, None where no such was found;
+    `done` is what the passes made of it.
+    """
+    tried = islice(schedules_near(given, done), _MOST_TRIED)
+    kernels = ((each, found) for each in tried if (found := _kernel(each, compiled)) is not None)
+    first = _first_that_fits(kernels, lambda pair: pair[1])
+    return None if first is None else first[0]
+
+
+def schedules_near(given: Schedule, done: Schedule) -> Iterator[Schedule]:
+    """`given` with one change, then with two: fewer CTAs on an SM, registers as the compiler shares
+    them out, another number of warps, another epilogue, half of the tile's columns, depth or rows.
+
+    >>> given = Schedule(tile=(128, 64, 64), warps=(8, 1), epilogue="direct")
+    >>> for each in list(schedules_near(given, given))[:3]:
+    ...     print(each.text())
+    tile = (128,64,64), warps = (4,1), epilogue = direct
+    tile = (128,64,64), warps = (16,1), epilogue = direct
+    tile = (128,64,64), warps = (8,2), epilogue = direct
+    """
+    ones = list(_changes(given, done))
+    seen: set[Schedule] = {given}
+    twos = (
+        one | two
+        for one in ones
+        for two in _changes(replace_set(given, one), replace_set(done, one))
+    )
+    for changes in (*ones, *twos):
+        try:
+            near = replace_set(given, changes)
+        except ScheduleError:
+            continue
+        if near not in seen:
+            seen.add(near)
+            yield near
+
+
+def _changes(given: Schedule, done: Schedule) -> Iterator[dict[str, Any]]:
+    """Fields with other values, one change at a time; None leaves a field to the compiler."""
+    if done.ctas is not None and done.ctas > 1:
+        yield {"ctas": done.ctas // 2}
+    if given.registers is not None:
+        yield {"registers": None}
+    if done.warps is not None:
+        yield from ({"warps": warps} for warps in _other_warps(done.warps, done.has_load_role))
+    if done.epilogue is not None:
+        yield from ({"epilogue": each} for each in _EPILOGUES if each != done.epilogue)
+    yield from ({"tile": tile} for tile in _smaller_tiles(done.tile or ()))
+
+
+def _other_warps(warps: tuple[int, int], shares_file: bool) -> Iterator[tuple[int, int]]:
+    """Half of the warps, each with twice the values and up to twice the registers, or twice as
+    many: those first that leave a thread more room.
+    """
+    rows, columns = warps
+    fewer = [
+        *([(rows, columns // 2)] if columns % 2 == 0 else []),
+        *([(rows // 2, columns)] if rows % 2 == 0 else []),
+    ]
+    more = [(2 * rows, columns), (rows, 2 * columns)]
+    has_room = prod(warps) < _FREE_WARPS and not shares_file
+    yield from (*more, *fewer) if has_room else (*fewer, *more)
+
+
+def _smaller_tiles(tile: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Of a multiply half of the columns, of the depth, or of the rows; of attention fewer keys."""
+    if len(tile) == 3:
+        rows, columns, depth = tile
+        if columns % (2 * _LEAST_COLUMNS) == 0:
+            yield rows, columns // 2, depth
+        if depth % (2 * _LEAST_DEPTH) == 0:
+            yield rows, columns, depth // 2
+        if rows % (2 * _LEAST_ROWS) == 0:
+            yield rows // 2, columns, depth
+    elif len(tile) == 2:
+        rows, keys = tile
+        step = max(1, keys // (_KEY_STEPS * _KEYS)) * _KEYS
+        yield from ((rows, fewer) for fewer in range(keys - step, keys // 2 - 1, -step) if fewer)
+
+
+def _kernel(schedule: Schedule, compiled: Callable[[Schedule], Kernel]) -> Kernel | None:
+    """The kernel of a schedule, None of one that no pass takes."""
+    try:
+        return compiled(schedule)
+    except (CompileError, ValueError):
+        return None
+
+
+_Choice = TypeVar("_Choice")
+
+
+def _first_that_fits(
+    choices: Iterable[_Choice], kernel_of: Callable[[_Choice], Kernel | None]
+) -> _Choice | None:
+    """The first choice whose machine code has no spill, each compiled when it is its turn."""
+    for each in choices:
+        kernel = kernel_of(each)
+        if kernel is None or kernel.fits:
+            return each
+    return None
