@@ -79,6 +79,7 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.kernel import kernel as kernel
     from cutedialect.frontend.launch import compile as compile
     from cutedialect.frontend.launch import dump as dump
+    from cutedialect.frontend.local_tiles import local_tile as local_tile
     from cutedialect.frontend.loops import otherwise as otherwise
     from cutedialect.frontend.loops import range_ as range
     from cutedialect.frontend.loops import when as when
@@ -96,11 +97,11 @@ if TYPE_CHECKING:  # the same names for type checkers; a test compares the three
     from cutedialect.frontend.tile import Tile as Tile
     from cutedialect.frontend.tile import View as View
     from cutedialect.frontend.tile import Views as Views
-    from cutedialect.frontend.tile import local_tile as local_tile
     from cutedialect.layout import ComposedLayout as ComposedLayout
     from cutedialect.layout import Layout as Layout
     from cutedialect.layout import LayoutError as LayoutError
     from cutedialect.layout import Swizzle as Swizzle
+    from cutedialect.layout import TiledCopy as TiledCopy
     from cutedialect.remarks import Remark as Remark
     from cutedialect.schedule import Schedule as Schedule
     from cutedialect.schedule import ScheduleError as ScheduleError
@@ -131,6 +132,7 @@ __all__ = [
     "Tensor",
     "TensorSpec",
     "Tile",
+    "TiledCopy",
     "View",
     "Views",
     "abs",
@@ -298,6 +300,7 @@ _PUBLIC = {
         "row_max",
         "row_sum",
     ),
+    "cutedialect.frontend.local_tiles": ("local_tile",),
     "cutedialect.frontend.scalar": ("Scalar",),
     "cutedialect.frontend.selection": (
         "argmax",
@@ -308,13 +311,13 @@ _PUBLIC = {
         "Tile",
         "View",
         "Views",
-        "local_tile",
     ),
     "cutedialect.layout": (
         "ComposedLayout",
         "Layout",
         "LayoutError",
         "Swizzle",
+        "TiledCopy",
     ),
     "cutedialect.remarks": ("Remark",),
     "cutedialect.schedule": (

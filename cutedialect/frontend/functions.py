@@ -39,6 +39,7 @@ from .arithmetic import Number, convert_value, is_number, joined, literal, promo
 from .dtypes import DType, as_dtype, f32
 from .dtypes import i32 as i32_dtype
 from .group import Group
+from .local_tiles import as_extent, local_tile
 from .reductions import any_, column_max, column_sum, row_max, row_sum
 from .scalar import Scalar, as_i32
 from .tile import (
@@ -46,13 +47,11 @@ from .tile import (
     Tile,
     View,
     Views,
-    as_extent,
     as_matrix,
     as_value,
     binary,
     broadcast_shape,
     elementwise,
-    local_tile,
 )
 from .trace import current, error
 

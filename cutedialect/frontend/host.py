@@ -133,8 +133,9 @@ def workspace(shape: Sequence[int | Scalar], dtype: object) -> Tensor:
     """
     from cutedialect.dialects.cute import MemRefType, WorkspaceOp
 
+    from .local_tiles import as_extent
     from .scalar import Scalar, as_i32
-    from .tile import Tensor, as_extent
+    from .tile import Tensor
     from .trace import current, error
 
     trace = current()

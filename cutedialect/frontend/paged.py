@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects.cute import ConcatOp, LocalTileOp
+from cutedialect.layout import TiledCopy
 
 from .dtypes import i32, i64
 from .functions import maximum, minimum
@@ -122,8 +123,15 @@ class PagedTensor(Tensor):
             f"expected tiles of the paged {self.name}, got single elements of it", code="CD-P14"
         )
 
-    def view(self, tile: Sequence[int], coords: Sequence[SSAValue]) -> View:
+    def view(
+        self, tile: Sequence[int], coords: Sequence[SSAValue], copy: TiledCopy | None = None
+    ) -> View:
         """The tile at tile coordinates: a part of a page, or pages one after the other."""
+        if copy is not None:
+            raise error(
+                f"expected no tiled copy for a tile of the paged {self.name}, got one",
+                code="CD-P14",
+            )
         rows, size = max(1, tile[self.mode]), self.through.size
         if rows % size and size % rows:
             raise error(

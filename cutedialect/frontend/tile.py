@@ -6,9 +6,8 @@ one mode, and a `Tile` a register tile.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, NoReturn, overload
+from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerType
@@ -24,9 +23,11 @@ from cutedialect.dialects.cute import (
     MemRefType,
     ReadOp,
     SliceOp,
+    TiledCopyAttr,
     TransposeOp,
     YieldOp,
 )
+from cutedialect.layout import TiledCopy
 
 from .arithmetic import (
     Number,
@@ -112,11 +113,15 @@ class Tensor(Hinted):
 
         return paged(self, mode, table, page_size)
 
-    def view(self, tile: Sequence[int], coords: Sequence[SSAValue]) -> View:
+    def view(
+        self, tile: Sequence[int], coords: Sequence[SSAValue], copy: TiledCopy | None = None
+    ) -> View:
         """The tile at tile coordinates; extent 0 indexes and drops a mode, -1 keeps it whole."""
         trace, tile = current(), as_matrix_extents(tile)
-        value = trace.insert(LocalTileOp(self.value, list(tile), list(coords)), self.name)
-        return View(value.results[0], self, tile_origins(tile, coords))
+        op = LocalTileOp(self.value, list(tile), list(coords))
+        if copy is not None:
+            op.attributes["tiled"] = TiledCopyAttr(copy)
+        return View(trace.insert(op, self.name).results[0], self, tile_origins(tile, coords))
 
     __setitem__ = refuse_stores
 
@@ -195,12 +200,18 @@ class Views:
     """The tiles of a tensor along one mode, indexed by a run-time tile number."""
 
     def __init__(
-        self, tensor: Tensor, tile: Sequence[int], coords: Sequence[SSAValue | None], mode: int
+        self,
+        tensor: Tensor,
+        tile: Sequence[int],
+        coords: Sequence[SSAValue | None],
+        mode: int,
+        copy: TiledCopy | None = None,
     ) -> None:
         self.tensor = tensor
         self.tile: tuple[int, ...] = tuple(tile)
         self.coords: tuple[SSAValue | None, ...] = tuple(coords)
         self.mode = mode
+        self.copy = copy
         self.scope: Scope = current().scope
 
     @property
@@ -230,7 +241,7 @@ class Views:
 
     def view(self, coords: Sequence[SSAValue]) -> View:
         """The tile at tile coordinates."""
-        return self.tensor.view(self.tile, coords)
+        return self.tensor.view(self.tile, coords, self.copy)
 
     def __iter__(self) -> NoReturn:
         raise error(
@@ -265,91 +276,6 @@ def tile_origins(tile: Sequence[int], coords: Sequence[SSAValue]) -> dict[int, S
         step = trace.constant(extent, _i32())
         origins[mode] = Scalar(trace.insert(arith.MuliOp(coord, step)).results[0])
     return origins
-
-
-@overload
-def local_tile(
-    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[int | Scalar | Tile | View]
-) -> View: ...
-
-
-@overload
-def local_tile(
-    tensor: Tensor, tile: Sequence[int | None], coord: Sequence[int | Scalar | Tile | View | None]
-) -> Views: ...
-
-
-def local_tile(tensor: Tensor, tile: Sequence[int | None], coord: Sequence[object]) -> View | Views:
-    """The tile at `coord`, in tiles; a coordinate of None leaves the run of tiles along that mode.
-
-    `tile` speaks of the last modes of the tensor; earlier (batch) modes take one coordinate each
-    and are not modes of the tile. A tile extent of None is the whole mode, which must be static,
-    and takes no coordinate. Where a tile has more than two modes, those of extent 1 are none of it.
-
-    The coordinate of the tile's rows, its first mode, may be a tile (or a view of a tensor) of as
-    many row numbers, i32 or i64: loads then gather these rows of the tensor, and `cute.copy` and
-    `cute.atomic_add` scatter to them. Rows that the tensor does not have, and what a view has
-    behind the end of its own tensor, read 0 and are not written; of equal numbers any may be
-    written last.
-    """
-    if not isinstance(tensor, Tensor):
-        raise error(f"expected a tensor to tile, got {type(tensor).__name__}")
-    tile, coord = tuple(tile), tuple(coord)
-    if not 0 < len(tile) <= tensor.rank:
-        raise error(
-            f"expected a tile of 1 to {tensor.rank} modes for {tensor.name}, got {len(tile)}",
-            code="CD-P2",
-        )
-    batch = tensor.rank - len(tile)
-    extents: list[int] = [0] * batch
-    for position, extent in enumerate(tile):
-        if extent is None and not isinstance(tensor.memref.shape[batch + position], int):
-            raise error(
-                f"expected a static extent of mode {batch + position} of {tensor.name} for a tile "
-                "extent of None, got a run-time one; give the extent",
-                code="CD-P4",
-            )
-        extents.append(-1 if extent is None else as_extent(extent))
-    wanted = sum(extent >= 0 for extent in extents)
-    if len(coord) != wanted:
-        raise error(
-            f"expected {wanted} coordinates for {tensor.name}, got {len(coord)}", code="CD-P2"
-        )
-    values: list[SSAValue | None] = []
-    open_mode: int | None = None
-    rows: tuple[int, Tile | View] | None = None
-    given = iter(coord)
-    for mode, extent in enumerate(extents):
-        at = 0 if extent < 0 else next(given)
-        if at is None:
-            if open_mode is not None:
-                raise error("expected at most one coordinate of None", code="CD-P4")
-            open_mode = mode
-            values.append(None)
-        elif isinstance(at, Tile | View):
-            if rows is not None:
-                raise error("expected at most one tile of row numbers", code="CD-P4")
-            rows = mode, at
-            values.append(current().constant(0, _i32()))
-        else:
-            values.append(as_i32(at, "a tile coordinate"))
-    if rows is not None:
-        from .indexed_rows import indexed_view
-
-        return indexed_view(tensor, extents, values, *rows)
-    if open_mode is not None:
-        return Views(tensor, extents, values, open_mode)
-    return tensor.view(extents, [value for value in values if value is not None])
-
-
-def as_extent(extent: object) -> int:
-    """A tile extent that a program gives, checked."""
-    if isinstance(extent, bool | Scalar) or not hasattr(extent, "__index__"):
-        raise error(f"expected tile extents to be ints or None, got {type(extent).__name__}")
-    number = operator.index(extent)  # pyright: ignore[reportArgumentType]
-    if number <= 0:
-        raise error(f"expected positive tile extents, got {number}", code="CD-P4")
-    return number
 
 
 class Tile(Hinted):

@@ -8,7 +8,7 @@ n + N*k, of C m + M*n.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 from .algebra import coalesce, composition, left_inverse, right_inverse
@@ -74,17 +74,27 @@ def make_tiled_copy_tv(threads: Layout, values: Layout) -> tuple[tuple[Any, ...]
 
 @dataclass(frozen=True)
 class TiledCopy:
-    """A copy of a tile: `tv` maps (thread, value) to the column-major coordinate of `tiler`.
+    """A copy of a tile: `tv` maps (thread, value) to the column-major coordinate of `tiler`, which
+    repeats over larger tiles: along the modes as `order` lists them, the first one fastest, or in
+    their own order. A thread mode of stride 0 are replicas, which copy the same elements.
 
     >>> copy = TiledCopy.of(Layout((4, 8), (8, 1)), Layout((1, 4)))
     >>> print(copy.tiler, copy.threads, copy.values, copy.tv_layout((8, 32)))
     (4, 32) 32 4 ((8,4),(4,2)):((32,1),(8,4))
+    >>> print(TiledCopy(copy.tv, copy.tiler, order=(1, 0)).tv_layout((8, 64)))
+    ((8,4),(4,2,2)):((32,1),(8,256,4))
     """
 
     tv: Layout
     tiler: tuple[int, ...]
+    order: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
+        if self.order is not None and sorted(self.order) != list(range(len(self.tiler))):
+            raise LayoutError(
+                f"expected an order of the {len(self.tiler)} modes of the tiler "
+                f"{to_text(self.tiler)}, got {to_text(self.order)}"
+            )
         if len(self.tv) != 2:
             raise LayoutError(f"expected a (thread, value) layout of rank 2, got {self.tv}")
         if self.tv.cosize() > extent(self.tiler):
@@ -94,10 +104,10 @@ class TiledCopy:
             )
 
     @staticmethod
-    def of(threads: Layout, values: Layout) -> TiledCopy:
+    def of(threads: Layout, values: Layout, order: tuple[int, ...] | None = None) -> TiledCopy:
         """From a layout of threads and one of values, as `make_tiled_copy_tv`."""
         tiler, tv = make_tiled_copy_tv(threads, values)
-        return TiledCopy(tv, tiler)
+        return TiledCopy(tv, tiler, order)
 
     @property
     def threads(self) -> int:
@@ -111,7 +121,21 @@ class TiledCopy:
 
     def tv_layout(self, tile: tuple[int, ...]) -> Layout:
         """(thread, (value, rest...)) of a tile that `tiler` divides."""
-        return _over(Layout(tile), self.tiler, self.tv)
+        return _over(tile, self)
+
+    def transposed(self) -> TiledCopy:
+        """The copy of the transpose of a tile; one of rank 1 counts as a column.
+
+        >>> copy = TiledCopy.of(Layout((4, 8), (8, 1)), Layout((1, 4)))
+        >>> print(copy.transposed().tiler, copy.transposed().tv_layout((32, 8)))
+        (32, 4) ((8,4),(4,2)):((4,32),(1,128))
+        """
+        if len(self.tiler) > 2:
+            raise LayoutError(f"expected a copy of tiles of rank 1 or 2, got {to_text(self.tiler)}")
+        rows, columns = (*self.tiler, 1)[:2]
+        turned = composition(Layout((rows, columns), (columns, 1)), self.tv)
+        order = (1, 0) if self.order in (None, (0,)) else tuple(1 - mode for mode in self.order)
+        return TiledCopy(turned, (columns, rows), None if order == (0, 1) else order)
 
     def partition(self, layout: Layout, thread: int) -> tuple[Layout, int]:
         """(layout of the elements of one thread, offset of the first) in a tensor's layout."""
@@ -128,16 +152,21 @@ def _extents(layout: Layout) -> tuple[int, ...]:
     return tuple(extent(mode.shape) for mode in layout)
 
 
-def _over(tile: Layout, tiler: tuple[int, ...], tv: Layout) -> Layout:
-    """A TV layout of `tiler` repeated over a tile, into the coordinates of `tile`."""
-    for size, part in zip(_extents(tile), tiler, strict=True):
-        if size % part:
-            raise LayoutError(
-                f"expected a tile that {to_text(tiler)} divides, got {to_text(tile.shape)}"
-            )
+@lru_cache(maxsize=1024)
+def _over(shape: tuple[int, ...], copy: TiledCopy) -> Layout:
+    """The TV layout of a copy repeated over a tile, into the coordinates of the tile."""
+    tile, tiler = Layout(shape), copy.tiler
+    extents = _extents(tile)
+    if len(extents) != len(tiler) or any(
+        size % part for size, part in zip(extents, tiler, strict=True)
+    ):
+        raise LayoutError(
+            f"expected a tile that {to_text(tiler)} divides, got {to_text(tile.shape)}"
+        )
     divided = zipped_divide(tile, tiler)
-    whole = composition(divided[0], tv)
-    rest = [mode for mode in divided[1] if mode.size() != 1]
+    whole = composition(divided[0], copy.tv)
+    repeats = [divided[1][mode] for mode in copy.order or range(len(tiler))]
+    rest = [mode for mode in repeats if mode.size() != 1]
     return make_layout(whole[0], make_layout(whole[1], *rest) if rest else whole[1])
 
 

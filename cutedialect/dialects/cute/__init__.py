@@ -2,8 +2,8 @@
 
 `attributes.py`, `layout_types.py` and `types.py` hold what is written in types, `kernel_ops.py` the
 kernel, `host_ops.py` its host part, `groups.py` tables of tensors, `slices.py` parts of tensors,
-`joins.py` tiles of several parts, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles and
-storage, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `reductions.py` what
+`joins.py` tiles of several parts, `indexed_tiles.py` tiles of numbered rows, `views.py` tiles,
+`storage.py` where they lie, `fragment_ops.py` register tiles, `tile_ops.py` what computes, `reductions.py` what
 combines the elements of a tile.
 """
 
@@ -13,7 +13,13 @@ from xdsl.ir import Dialect
 
 from cutedialect.dialects.effects import declared
 
-from .attributes import ComposedLayoutAttr, LayoutAttr, ScheduleAttr, SwizzleAttr
+from .attributes import (
+    ComposedLayoutAttr,
+    LayoutAttr,
+    ScheduleAttr,
+    SwizzleAttr,
+    TiledCopyAttr,
+)
 from .cooperation import (
     CancelLaunchOp,
     ClaimOp,
@@ -40,6 +46,7 @@ from .kernel_ops import (
 from .layout_types import ComposedLayoutType, LayoutType, SwizzleType
 from .reductions import ReduceOp
 from .slices import ReadOp, SearchOp, SliceOp, slice_type
+from .storage import AllocFragmentOp, AllocSmemOp, AllocTmemOp, StageOp
 from .tile_ops import (
     AtomicOp,
     BarrierOp,
@@ -53,16 +60,13 @@ from .tile_ops import (
 )
 from .types import FragmentType, MemRefType, element_bits, threads_along
 from .views import (
-    AllocFragmentOp,
-    AllocSmemOp,
-    AllocTmemOp,
     LocalTileOp,
-    StageOp,
     SubviewOp,
     TransposeOp,
     element_of,
     has_part,
     local_tile_type,
+    named_copy,
     shape_of,
     transposed_tv,
     transposed_type,
@@ -126,6 +130,7 @@ Cute = Dialect(
         LayoutAttr,
         ComposedLayoutAttr,
         SwizzleAttr,
+        TiledCopyAttr,
         ScheduleAttr,
         LayoutType,
         ComposedLayoutType,
@@ -193,6 +198,7 @@ __all__ = [
     "TileIndexOp",
     "TileOffsetsOp",
     "TileSharesOp",
+    "TiledCopyAttr",
     "TransposeOp",
     "WorkspaceOp",
     "YieldOp",
@@ -202,6 +208,7 @@ __all__ = [
     "has_part",
     "indexed_tile",
     "local_tile_type",
+    "named_copy",
     "shape_of",
     "slice_type",
     "tensor_type",

@@ -15,7 +15,15 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from cutedialect.layout import ComposedLayout, Layout, LayoutError, LayoutSyntaxError, Swizzle
+from cutedialect.layout import (
+    ComposedLayout,
+    Layout,
+    LayoutError,
+    LayoutSyntaxError,
+    Swizzle,
+    TiledCopy,
+    to_text,
+)
 from cutedialect.layout import text as layout_text
 from cutedialect.schedule import Schedule, ScheduleError
 
@@ -75,6 +83,51 @@ class SwizzleAttr(QuotedData[Swizzle]):
 
     name = "cute.swizzle"
     read = staticmethod(layout_text.parse_swizzle)
+
+
+@irdl_attr_definition
+class TiledCopyAttr(Data[TiledCopy]):
+    """Which thread copies which elements of a tile, beside the atom that says by what instruction:
+    `#cute.tiled_copy<"((8,4),4):((16,1),4)", tiler = "(4,32)">` maps (thread, value) to a part of
+    the tile, which repeats over it in the order of the modes, or in that of `order = "(1,0)"`.
+    """
+
+    name = "cute.tiled_copy"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> TiledCopy:
+        with parser.in_angle_brackets():
+            start = parser.pos
+            tv = parse_quoted(parser, layout_text.parse_layout)
+            parser.parse_punctuation(",")
+            parser.parse_keyword("tiler")
+            parser.parse_punctuation("=")
+            tiler = parse_quoted(parser, layout_text.parse_int_tuple)
+            order = None
+            if parser.parse_optional_punctuation(","):
+                parser.parse_keyword("order")
+                parser.parse_punctuation("=")
+                order = parse_quoted(parser, layout_text.parse_int_tuple)
+            try:
+                return TiledCopy(tv, _numbers(tiler), None if order is None else _numbers(order))
+            except LayoutError as error:
+                parser.raise_error(str(error), start, parser.pos)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(str(self.data.tv))
+            printer.print_string(", tiler = ")
+            printer.print_string_literal(to_text(self.data.tiler))
+            if self.data.order is not None:
+                printer.print_string(", order = ")
+                printer.print_string_literal(to_text(self.data.order))
+
+
+def _numbers(read: object) -> tuple[int, ...]:
+    found = read if isinstance(read, tuple) else (read,)
+    if not all(isinstance(each, int) for each in found):
+        raise LayoutError(f"expected a number for each mode, got {to_text(read)}")
+    return cast(tuple[int, ...], found)
 
 
 @irdl_attr_definition

@@ -53,8 +53,9 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import ALL, Effects, space_of, team_of, unit_of
+from cutedialect.layout import LayoutError, coalesce
 
-from .attributes import LayoutAttr, check, with_attributes
+from .attributes import TiledCopyAttr, check, with_attributes
 from .types import FragmentType, MemRefType
 from .views import element_of, same_element, same_tile, shape_of
 
@@ -65,24 +66,36 @@ ATOMICS = ("add", "max", "min")
 class LoadOp(IRDLOperation):
     """Read a tile of memory into a new register tile; what lies outside the tensor reads as 0.
 
+    `tiled` is the tiled copy that `cute-partition` gave the register tile its layout from; none
+    where that is the layout of another op, such as a multiply's.
+
     Example:
 
         cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
           %x = cute.load %a : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)">
+          %y = cute.load %a {tiled = #cute.tiled_copy<"((8,4),4):((16,1),4)", tiler = "(4,32)">} :
+            !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)", "((8,4),(4,16)):((256,1),(64,4))">
         }
     """
 
     name = "cute.load"
     source = operand_def(MemRefType)
+    tiled = opt_prop_def(TiledCopyAttr)
     result = result_def(FragmentType)
     traits = traits_def(MemoryReadEffect())
+    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
-    def __init__(self, source: SSAValue, result: FragmentType | None = None) -> None:
+    def __init__(
+        self,
+        source: SSAValue,
+        result: FragmentType | None = None,
+        tiled: TiledCopyAttr | None = None,
+    ) -> None:
         type_ = source.type
         assert isinstance(type_, MemRefType)
         result = result or FragmentType.get(type_.element, type_.shape)
-        super().__init__(operands=[source], result_types=[result])
+        super().__init__(operands=[source], result_types=[result], properties={"tiled": tiled})
 
     def effects(self) -> Effects:
         return Effects(reads=(self.source,))
@@ -90,14 +103,15 @@ class LoadOp(IRDLOperation):
     def verify_(self) -> None:
         same_tile(self.source.type, self.result.type)
         same_element(self.source.type, self.result.type)
+        _check_tiled(self.tiled, self.source, self.result)
 
 
 @irdl_op_definition
 class CopyOp(IRDLOperation):
     """Copy a tile between memories, or between memory and registers.
 
-    `atom` names the instruction it is made of; `tv` says which thread copies which elements when
-    neither side is a fragment. With `if %p` nothing is copied unless the (CTA-uniform) condition
+    `atom` names the instruction it is made of, and `tiled` the tiled copy: which thread copies which
+    elements, needed where neither side is a fragment, whose type says so. With `if %p` nothing is copied unless the (CTA-uniform) condition
     holds; with `mask %c`, a tile of conditions, threads store the elements for which it holds. A TMA
     copy names its tensor map (`tma`), and a TMA load the barrier that it signals.
 
@@ -105,7 +119,7 @@ class CopyOp(IRDLOperation):
 
         cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
           %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
-          cute.copy %a, %s {tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+          cute.copy %a, %s {tiled = #cute.tiled_copy<"((8,16),4):((64,1),16)", tiler = "(16,32)">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
         }
     """
 
@@ -117,7 +131,7 @@ class CopyOp(IRDLOperation):
     descriptor = opt_operand_def(TmaDescriptorType)
     barrier = opt_operand_def()
     atom = opt_prop_def()
-    tv = opt_prop_def(LayoutAttr)
+    tiled = opt_prop_def(TiledCopyAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
@@ -133,14 +147,14 @@ class CopyOp(IRDLOperation):
         destination: SSAValue,
         pred: SSAValue | None = None,
         atom: Attribute | None = None,
-        tv: LayoutAttr | None = None,
+        tiled: TiledCopyAttr | None = None,
         descriptor: SSAValue | None = None,
         barrier: SSAValue | None = None,
         mask: SSAValue | None = None,
     ) -> None:
         super().__init__(
             operands=[source, destination, pred, mask, descriptor, barrier],
-            properties={"atom": atom, "tv": tv},
+            properties={"atom": atom, "tiled": tiled},
         )
 
     def effects(self) -> Effects:
@@ -182,6 +196,7 @@ class CopyOp(IRDLOperation):
                 "expected no tensor map with a bulk copy (TMA atoms take one), got one",
             )
             self.atom.check_tiles(self.source.type, self.destination.type)
+        _check_tiled(self.tiled, self.source, self.destination)
 
     def _check_half(self) -> None:
         """Each CTA of a pair keeps half of the rows; before the roles part it has both."""
@@ -324,6 +339,30 @@ class GemmOp(IRDLOperation):
         """Whether a CTA of a pair holds its half of B's rows, and the other CTA the other."""
         is_paired = isinstance(self.atom, Sm100MmaType) and self.atom.cta_group == 2
         return is_paired and isinstance(mine, int) and 2 * mine == whole
+
+
+def _check_tiled(tiled: TiledCopyAttr | None, *sides: SSAValue) -> None:
+    """A tiled copy moves the register tile of a copy as the tile's own layout has it, and whole
+    parts of a tile between memories (a tile of several parts part by part).
+    """
+    if tiled is None:
+        return
+    held = next((each.type for each in sides if isinstance(each.type, FragmentType)), None)
+    shape = shape_of(sides[0].type)
+    check(
+        len(shape) == len(tiled.data.tiler),
+        f"expected a tiler of rank {len(shape)}, got {tiled.data.tiler}",
+    )
+    if held is None or held.tv is None:
+        return
+    try:
+        mine = tiled.data.tv_layout(shape)
+    except LayoutError as error:
+        raise VerifyException(str(error)) from error
+    check(
+        all(coalesce(a) == coalesce(b) for a, b in zip(mine, held.tv, strict=True)),
+        f"expected a tiled copy that moves the register tile as {held.tv}, got {mine}",
+    )
 
 
 def _names(elements: Sequence[Attribute]) -> str:

@@ -19,10 +19,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
-    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -36,11 +34,16 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, LANES
-from cutedialect.dialects.effects import ALLOCATES, Effects
-from cutedialect.layout import Dyn, Layout, LayoutError, composition, flatten, unflatten
+from cutedialect.layout import (
+    Dyn,
+    Layout,
+    LayoutError,
+    TiledCopy,
+    composition,
+    flatten,
+)
 
-from .attributes import check
+from .attributes import TiledCopyAttr, check
 from .kernel_ops import parse_tile, print_tile
 from .types import FragmentType, MemRefType
 
@@ -137,6 +140,8 @@ class LocalTileOp(IRDLOperation):
     `of` is what coordinates count where the tile is padded: a tile of these extents is there, and
     what lies behind it in the view is as if outside of the tensor.
 
+    A program may name by `tiled` the tiled copy by which threads are to load and store the tile.
+
     `cute-tile` lists as `guard` the modes whose coordinate may be negative, or lie behind the end of
     a mode that is dropped; a tile outside of its tensor reads 0 and is not stored.
 
@@ -144,6 +149,7 @@ class LocalTileOp(IRDLOperation):
 
         cute.kernel @k(%a: !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)">, %b: i32, %m: i32, %k: i32) {
           %t = cute.local_tile %a, [*, 128, 32], (%b, %m, %k) : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
+          %q = cute.local_tile %a, [*, 128, 32], (%b, %m, %k) {tiled = #cute.tiled_copy<"((4,32),8):((256,1),32)", tiler = "(32,32)">} : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(128,32):(?{i64 div=8},1)">
           %p = cute.local_tile %a, [*, 4, 320], (%b, %m, %k) of [*, 4, 264] : !cute.memref<f16, gmem, align<16>, "(?,?,?):(?{i64 div=8},?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(4,320):(?{i64 div=8},1)">
         }
     """
@@ -249,11 +255,26 @@ class LocalTileOp(IRDLOperation):
                 extent < 0 or not isinstance(leaves, tuple),
                 f"expected '_' for the nested mode {leaves} of {type_.layout}, got {extent or '*'}",
             )
+        tiled = self.attributes.get("tiled")
+        check(
+            tiled is None or isinstance(tiled, TiledCopyAttr),
+            f"expected a #cute.tiled_copy as 'tiled', got {tiled}",
+        )
         expected = local_tile_type(type_, tile, None if self.of is None else of, self.coords)
         check(
             self.result.type == expected,
             f"expected the tile's type {expected}, got {self.result.type}",
         )
+
+
+def named_copy(view: SSAValue) -> TiledCopy | None:
+    """The tiled copy that a program names for a tile in memory."""
+    op = view.owner
+    if isinstance(op, TransposeOp):
+        found = named_copy(op.source)
+        return None if found is None else found.transposed()
+    named = op.attributes.get("tiled") if isinstance(op, LocalTileOp) else None
+    return named.data if isinstance(named, TiledCopyAttr) else None
 
 
 @irdl_op_definition
@@ -319,181 +340,6 @@ def transposed_tv(tv: Layout, shape: tuple[int, ...]) -> Layout:
         return stride // rows if stride % rows == 0 else stride * columns
 
     return Layout(tv.shape, swap(tv.shape, tv.stride))
-
-
-@irdl_op_definition
-class AllocFragmentOp(IRDLOperation):
-    """A mutable register tile; its elements are undefined until written.
-
-    Example:
-
-        cute.kernel @k() {
-          %acc = cute.alloc_fragment : !cute.fragment<f32, "(128,128)">
-        }
-    """
-
-    name = "cute.alloc_fragment"
-    result = result_def(FragmentType)
-    assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self, type_: FragmentType) -> None:
-        super().__init__(result_types=[type_])
-
-    def effects(self) -> Effects:
-        return ALLOCATES
-
-
-@irdl_op_definition
-class AllocSmemOp(IRDLOperation):
-    """A buffer in shared memory that lives as long as the CTA.
-
-    Buffers with an `offset` lie so many bytes behind the start of one area, where they may share
-    storage: what is written to one is lost in those that it overlaps.
-
-    Example:
-
-        cute.kernel @k() {
-          %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(128,32,3):(32,1,4096)">
-          %a = cute.alloc_smem {offset = 0 : i64} : !cute.memref<f16, smem, align<128>, "(64,32):(32,1)">
-          %b = cute.alloc_smem {offset = 0 : i64} : !cute.memref<f32, smem, align<128>, "(64,32):(32,1)">
-        }
-    """
-
-    name = "cute.alloc_smem"
-    offset = opt_prop_def(IntegerAttr)
-    result = result_def(MemRefType)
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "attr-dict `:` type($result)"
-
-    def __init__(self, type_: MemRefType) -> None:
-        super().__init__(result_types=[type_])
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes it takes, from its first element to its last one."""
-        type_ = self.result.type
-        assert isinstance(type_, MemRefType)
-        return -(-type_.layout.cosize() * type_.bits // 8)
-
-    @property
-    def place(self) -> range | None:
-        """The bytes that it takes of the area of those that share storage; None beside it."""
-        if self.offset is None:
-            return None
-        return range(self.offset.value.data, self.offset.value.data + self.bytes)
-
-    def effects(self) -> Effects:
-        return ALLOCATES
-
-    def verify_(self) -> None:
-        type_ = self.result.type
-        assert isinstance(type_, MemRefType)
-        check(type_.space == "smem", f"expected an smem memref, got {type_.space}")
-        if self.offset is not None:
-            offset = self.offset.value.data
-            check(
-                offset >= 0 and offset % type_.alignment == 0,
-                f"expected an offset that is a multiple of the alignment ({type_.alignment} "
-                f"bytes), got {offset}",
-            )
-        swizzle = type_.swizzle
-        if swizzle is not None:
-            repeat = 1 << (swizzle.bits + swizzle.base + abs(swizzle.shift))
-            check(
-                type_.alignment >= min(repeat, 1024),
-                f"expected an alignment of the swizzle's repeat ({repeat} bytes), "
-                f"got {type_.alignment}",
-            )
-
-
-@irdl_op_definition
-class AllocTmemOp(IRDLOperation):
-    """A buffer in tensor memory that lives as long as the CTA.
-
-    Its layout counts elements as addresses count words of 32 bits (PTX ISA 9.7.16.1.1): a lane is
-    65536 words, a column one, which holds two elements of 16 bits. A ring has one more mode, as in
-    shared memory. `over` another buffer it has the first columns of that one.
-
-    Example:
-
-        cute.kernel @k() {
-          %t = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)">
-          %a = cute.alloc_tmem : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
-          %p = cute.alloc_tmem over %t : !cute.memref<f32, tmem, align<4>, "(128,256):(65536,1)"> : !cute.memref<f16, tmem, align<4>, "(128,64):(131072,1)">
-        }
-    """
-
-    name = "cute.alloc_tmem"
-    over = opt_operand_def(MemRefType)
-    result = result_def(MemRefType)
-    assembly_format = "(`over` $over^ `:` type($over))? attr-dict `:` type($result)"
-
-    def __init__(self, type_: MemRefType, over: SSAValue | None = None) -> None:
-        super().__init__(operands=[over], result_types=[type_])
-
-    @property
-    def lanes(self) -> int:
-        """Lanes from the first to the last that it uses."""
-        return 1 + self._last // (LANE * self.packed)
-
-    @property
-    def columns(self) -> int:
-        """Columns from the first to the last that it uses."""
-        return 1 + self._last % (LANE * self.packed) // self.packed
-
-    @property
-    def packed(self) -> int:
-        """Elements in a word."""
-        type_ = self.result.type
-        assert isinstance(type_, MemRefType)
-        return 32 // type_.bits
-
-    @property
-    def _last(self) -> int:
-        """The largest address in the buffer."""
-        type_ = self.result.type
-        assert isinstance(type_, MemRefType)
-        return type_.layout.cosize() - 1
-
-    @property
-    def dense_layout(self) -> Layout:
-        """The layout with lanes next to each other, in a buffer of nothing but tensor memory."""
-        type_ = self.result.type
-        assert isinstance(type_, MemRefType)
-        layout = type_.layout
-        lane, columns = LANE * self.packed, COLUMNS * self.packed
-        dense = (at // lane * columns + at % lane for at in flatten(layout.stride))
-        return Layout(layout.shape, unflatten(dense, layout.shape))
-
-    def effects(self) -> Effects:
-        return ALLOCATES
-
-    def verify_(self) -> None:
-        type_ = self.result.type
-        assert isinstance(type_, MemRefType)
-        check(type_.space == "tmem", f"expected a tmem memref, got {type_.space}")
-        check(
-            type_.bits in (8, 16, 32),
-            f"expected elements of 8, 16 or 32 bits in tensor memory, got {type_.bits}",
-        )
-        check(
-            self.columns <= COLUMNS,
-            f"expected at most {COLUMNS} columns of tensor memory, got {self.columns}",
-        )
-        check(
-            self.lanes <= LANES,
-            f"expected at most {LANES} lanes of tensor memory, got {self.lanes}",
-        )
-        if self.over is None:
-            return
-        under = self.over.owner
-        if not isinstance(under, AllocTmemOp) or under.over is not None:
-            raise VerifyException("expected another buffer with columns of its own under this one")
-        check(
-            self.columns <= under.columns,
-            f"expected at most the {under.columns} columns of the buffer under this one, got "
-            f"{self.columns}",
-        )
 
 
 @irdl_op_definition
@@ -572,57 +418,6 @@ class SubviewOp(IRDLOperation):
             )
 
 
-@irdl_op_definition
-class StageOp(IRDLOperation):
-    """One stage of a ring in shared memory: its last mode at a run-time index.
-
-    Example:
-
-        cute.kernel @k(%i: i32) {
-          %s = cute.alloc_smem : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)">
-          %v = cute.stage %s[%i] : !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32,3):(32,1,2048)"> -> !cute.memref<f16, smem, align<1024>, S<2,4,3>, "(64,32):(32,1)">
-        }
-    """
-
-    name = "cute.stage"
-    source = operand_def(MemRefType)
-    index = operand_def(i32)
-    result = result_def(MemRefType)
-    traits = traits_def(Pure())
-
-    def __init__(self, source: SSAValue, index: SSAValue) -> None:
-        super().__init__(operands=[source, index], result_types=[stage_type(source.type)])
-
-    @classmethod
-    def parse(cls, parser: Parser) -> StageOp:
-        unresolved = parser.parse_unresolved_operand()
-        with parser.in_square_brackets():
-            index = parser.parse_unresolved_operand()
-        attributes, source, result = parse_types(parser)
-        return cls.create(
-            operands=[
-                parser.resolve_operand(unresolved, source),
-                parser.resolve_operand(index, i32),
-            ],
-            attributes=attributes,
-            result_types=[result],
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_ssa_value(self.source)
-        with printer.in_square_brackets():
-            printer.print_ssa_value(self.index)
-        print_types(printer, self, self.source)
-
-    def verify_(self) -> None:
-        expected = stage_type(self.source.type)
-        check(
-            self.result.type == expected,
-            f"expected the stage's type {expected}, got {self.result.type}",
-        )
-
-
 def subview_type(type_: MemRefType, shape: Sequence[int]) -> MemRefType:
     """Type of a smaller tile of the same strides; of a nested mode whole, inside of its first
     factor, or whole factors and a part of the next.
@@ -686,13 +481,3 @@ def _starts_a_part(mode: tuple[object, ...], stride: object, extent: int, at: in
     return (
         at % unit == 0 and at // unit % sizes[len(taken) - 1] + taken[-1] <= sizes[len(taken) - 1]
     )
-
-
-def stage_type(type_: Attribute) -> MemRefType:
-    """Type of one stage of a ring."""
-    check(
-        isinstance(type_, MemRefType) and type_.rank >= 2,
-        f"expected a ring of rank 2 or more, got {type_}",
-    )
-    assert isinstance(type_, MemRefType)
-    return type_.with_layout(Layout(type_.modes[:-1], type_.stride[:-1]))

@@ -104,8 +104,8 @@ def attention(
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.dtypes import e4m3, f16, f32
     from cutedialect.frontend.dtypes import i32 as cute_i32
+    from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
-    from cutedialect.frontend.tile import local_tile
 
     bq, bk = tile
     width = 16

@@ -49,8 +49,8 @@ def program_for(activation: str | Activation | None) -> KernelFunction:
         # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
         from cutedialect.frontend import functions as cute
         from cutedialect.frontend.group import Group
+        from cutedialect.frontend.local_tiles import local_tile
         from cutedialect.frontend.loops import range_
-        from cutedialect.frontend.tile import local_tile
 
         bm, bn, bk = tile
         *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn), work=(A, -1))
@@ -105,7 +105,7 @@ def finish(
 ) -> None:
     """What follows the product of a tile at a place (batch..., row, column), up to its store."""
     from cutedialect.frontend import functions as cute
-    from cutedialect.frontend.tile import local_tile
+    from cutedialect.frontend.local_tiles import local_tile
 
     (bm, bn), (*_, m, n) = out.shape, place
     if alpha is not None:
@@ -148,7 +148,7 @@ def scale_tile(
     tile's number and its extent, which divides a span of more than 1.
     """
     from cutedialect.frontend.functions import column_vector, row_vector
-    from cutedialect.frontend.tile import local_tile
+    from cutedialect.frontend.local_tiles import local_tile
 
     shape: list[int] = []
     coords: list[int | Scalar] = []

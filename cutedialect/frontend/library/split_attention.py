@@ -30,7 +30,7 @@ def gather(rows: Tensor, out: Tensor, *, width: int = 64) -> None:
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
-    from cutedialect.frontend.tile import local_tile
+    from cutedialect.frontend.local_tiles import local_tile
 
     b, head, member, i = cute.tile_index(rows, (1, 1, 1, _ROWS))
     count = rows.dim(3)
@@ -49,8 +49,8 @@ def combine(
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.dtypes import f32, i32
+    from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import range_
-    from cutedialect.frontend.tile import local_tile
 
     *batch, i = cute.tile_index(out, (1,) * (out.rank - 2) + (_ROWS,))
     count = parts.dim(parts.rank - 3)

@@ -40,7 +40,7 @@ def split(X: Tensor, high: Tensor, low: Tensor) -> None:
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
-    from cutedialect.frontend.tile import local_tile
+    from cutedialect.frontend.local_tiles import local_tile
 
     *batch, panel, row = cute.tile_index(high, (1,) * (high.rank - 2) + (_ROWS, DEPTH))[:-1]
     x = local_tile(X, (_ROWS, DEPTH), (*batch, row, panel)).load()
@@ -78,8 +78,8 @@ def split_program_for(activation: str | Activation | None) -> HostFunction:
     ) -> None:
         """`gemm` of the panels of A and of B^T."""
         from cutedialect.frontend import functions as cute
+        from cutedialect.frontend.local_tiles import local_tile
         from cutedialect.frontend.loops import range_
-        from cutedialect.frontend.tile import local_tile
 
         bm, bn, _ = tile
         *batch, m, n = cute.tile_index(D, (1,) * (D.rank - 2) + (bm, bn))

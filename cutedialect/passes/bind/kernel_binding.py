@@ -30,7 +30,7 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.bind.exchanges import exchange_layout
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.mma_choice import BoundMma
@@ -83,6 +83,8 @@ class KernelBinding:
         self.warps = kernel.schedule.data.warps
         self.threads = kernel.threads.value.data
         self.atoms: dict[GemmOp, BoundMma] = {}
+        # The tiled copies that register tiles have their layouts from.
+        self.copies: dict[SSAValue, TiledCopy] = {}
         # Operands in shared memory, by the expression of their tile in memory.
         self.staged: dict[Expression, Staged] = {}
         # Operands in tensor memory: the rows that one warp of a multiply holds together.

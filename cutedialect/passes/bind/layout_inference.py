@@ -30,8 +30,9 @@ from cutedialect.dialects.cute import (
     transposed_tv,
 )
 from cutedialect.dialects.walks import walk
-from cutedialect.layout import Layout
-from cutedialect.passes.bind.thread_layouts import blocked, coalesced, project
+from cutedialect.layout import Layout, TiledCopy
+from cutedialect.passes.bind.named_copies import named_layout
+from cutedialect.passes.bind.thread_layouts import blocked, coalesced, copied, project
 
 # The shortest side of a thread's block of a tile: 4 lanes beside each other write two sectors, and
 # rows that are aligned to less share sectors with their neighbors at both ends.
@@ -98,8 +99,8 @@ def coalesced_for(
     threads: int,
     grid: tuple[int, int] | None = None,
     most: int | None = None,
-) -> Layout:
-    """Coalesced layout of the copy of one tile in global memory. A grid of warps over the tile says
+) -> TiledCopy:
+    """The coalesced copy of one tile in global memory. A grid of warps over the tile says
     how many of the threads are along its contiguous mode, or its last one; a thread's vectors have
     no more than `most` elements.
     """
@@ -124,6 +125,8 @@ class LayoutInference:
         # Of a program without a multiply: the warps over its tiles.
         self.grid = grid
         self.layouts: dict[SSAValue, Layout] = {}
+        # The tiled copies that these come from, by the register tile that is loaded or stored.
+        self.copies: dict[SSAValue, TiledCopy] = {}
         # By the shape of tiles and the mode of their lines: the elements of the narrowest access of
         # a thread to any of the tensors, so that neighboring lanes access neighbors of all.
         self._narrowest: dict[tuple[tuple[int, ...], int], int] = {}
@@ -142,44 +145,33 @@ class LayoutInference:
         self.layouts.setdefault(value, layout)
 
     def run(self) -> dict[SSAValue, Layout]:
-        """Spread from the anchors set so far, then from loads and stores, then by default."""
+        """Spread from the anchors set so far, then from the tiled copies that the program names,
+        from loads and stores, then by default.
+        """
+        for op in self._ops:
+            for memory, tile in _moved(op):
+                named = named_layout(op, memory, self.threads)
+                if named is not None:
+                    self.anchor(tile, named)
         self._spread()
         # What rows are numbered by has the layout of these rows.
         for op in sorted(self._ops, key=lambda op: not _is_indexed(op)):
-            for value, layout in self._memory_anchor(op):
-                if value not in self.layouts:
-                    self.layouts[value] = layout
+            for memory, tile in _moved(op):
+                if tile not in self.layouts:
+                    copy = self._coalesced(tile, memory.type)  # pyright: ignore[reportArgumentType]
+                    self.copies[tile] = copy
+                    self.layouts[tile] = copied(copy, shape_of(tile.type))
                     self._spread()
         for op in self._ops:
             for value in _fragments(op):
                 if value not in self.layouts:
                     shape = shape_of(value.type)
-                    self.layouts[value] = coalesced(shape, len(shape) - 1, 4, self.threads)
+                    copy = coalesced(shape, len(shape) - 1, 4, self.threads)
+                    self.layouts[value] = copied(copy, shape)
                     self._spread()
         return self.layouts
 
-    def _memory_anchor(self, op: Operation) -> Iterator[tuple[SSAValue, Layout]]:
-        match op:
-            case LoadOp():
-                type_ = op.source.type
-                assert isinstance(type_, MemRefType)
-                yield op.result, self._coalesced(op.result, type_)
-            case CopyOp() if isinstance(op.source.type, FragmentType) and isinstance(
-                op.destination.type, MemRefType
-            ):
-                yield op.source, self._coalesced(op.source, op.destination.type)
-            case CopyOp() if isinstance(op.destination.type, FragmentType) and isinstance(
-                op.source.type, MemRefType
-            ):
-                yield op.destination, self._coalesced(op.destination, op.source.type)
-            case AtomicOp():
-                type_ = op.destination.type
-                assert isinstance(type_, MemRefType)
-                yield op.source, self._coalesced(op.source, type_)
-            case _:
-                return
-
-    def _coalesced(self, value: SSAValue, type_: MemRefType) -> Layout:
+    def _coalesced(self, value: SSAValue, type_: MemRefType) -> TiledCopy:
         if self.grid is None:
             return coalesced_for(type_, self.threads)
         mode = _line_mode(type_)
@@ -358,6 +350,20 @@ class MemoryVectors:
         (first, a), (second, b) = self._root(one), self._root(other)
         if first is not second:
             self._parents[first] = second, a ^ b ^ turned
+
+
+def _moved(op: Operation) -> Iterator[tuple[SSAValue, SSAValue]]:
+    """The tile in memory and the register tile of an op that copies between them."""
+    match op:
+        case LoadOp():
+            yield op.source, op.result
+        case CopyOp() | AtomicOp():
+            sides = op.source, op.destination
+            for memory, tile in (sides, sides[::-1]):
+                if isinstance(memory.type, MemRefType) and isinstance(tile.type, FragmentType):
+                    yield memory, tile
+        case _:
+            return
 
 
 def _fragments(op: Operation) -> Iterator[SSAValue]:

@@ -35,9 +35,11 @@ from cutedialect.dialects.cute import (
     ReadOp,
     ReduceOp,
     SubviewOp,
+    TiledCopyAttr,
     TransposeOp,
     element_of,
     indexed_tile,
+    named_copy,
     shape_of,
     transposed_tv,
 )
@@ -76,6 +78,7 @@ from cutedialect.passes.bind.mma_choice import (
 from cutedialect.passes.bind.multiply_pairs import (
     pair_multiplies,
 )
+from cutedialect.passes.bind.named_copies import named_layout, tiled_copy_of
 from cutedialect.passes.bind.register_sums import sum_in_registers
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.staged_operands import StagedOperands
@@ -86,6 +89,7 @@ from cutedialect.passes.bind.tensor_maps import (
 from cutedialect.passes.bind.tensor_reductions import as_store, reduces_by_tma
 from cutedialect.passes.bind.thread_layouts import (
     accumulator_order,
+    copied,
     mma_operand,
     project,
     reordered,
@@ -149,7 +153,9 @@ class _Partition(StagedOperands):
         layouts = inference.run()
         for value, layout in layouts.items():
             assert isinstance(value.type, FragmentType)
-            Rewriter.replace_value_with_new_type(value, value.type.with_tv(layout))
+            tile = Rewriter.replace_value_with_new_type(value, value.type.with_tv(layout))
+            if value in inference.copies:
+                self.copies[tile] = inference.copies[value]
         stores: list[CopyOp] = []
         for op in list(walk(self.kernel.body.block)):
             match op:
@@ -417,7 +423,10 @@ class _Partition(StagedOperands):
         assert isinstance(source, MemRefType)
         is_stored = self.dependences.reads_stored(op, op.source)
         is_indexed = indexed_tile(op.source) is not None
-        takes_copies = not (is_stored or is_indexed) and takes_async_copy(source, self.arch)
+        named = named_layout(op, op.source, self.threads)
+        takes_copies = (
+            not (is_stored or is_indexed) and named is None and takes_async_copy(source, self.arch)
+        )
         if self.is_specialized and not self.atoms and takes_copies and not is_common(op.source):
             # Where no operands want the shared memory, tiles come through it ahead of their use.
             buffer = self.new_buffer(source, contiguous_mode(source), op)
@@ -432,9 +441,11 @@ class _Partition(StagedOperands):
         type_ = op.result.type
         assert isinstance(type_, FragmentType)
         assert type_.tv is not None
-        natural = self.in_vectors(type_, source)
+        natural = self.in_vectors(type_, source) if named is None else named
+        copy = self.copies.get(op.result) if named is None else named_copy(op.source)
         if natural != type_.tv:
             self._settle(op, op.result, natural)
+        op.tiled = tiled_copy_of(copy, op.result.type)
         self.meet_rows(op)
 
     def _waits_in_smem(self, op: LoadOp) -> bool:
@@ -481,9 +492,12 @@ class _Partition(StagedOperands):
         _check_whole(op)
         op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
         if isinstance(destination, MemRefType):
-            tv = coalesced_for(source, self.threads, self.grid)
-            fragment = FragmentType.get(source.element, source.shape, tv)
-            loaded = self.insert(LoadOp(op.source, fragment), op)
+            named = named_copy(op.source) or named_copy(op.destination)
+            copy = named or coalesced_for(source, self.threads, self.grid)
+            for side in (op.source, op.destination):
+                named_layout(op, side, self.threads)
+            fragment = FragmentType.get(source.element, source.shape, copied(copy, source.shape))
+            loaded = self.insert(LoadOp(op.source, fragment, TiledCopyAttr(copy)), op)
             loaded.attributes["atom"] = op.properties["atom"]
             op.operands[0] = loaded.results[0]
 

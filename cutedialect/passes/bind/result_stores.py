@@ -39,6 +39,7 @@ from cutedialect.dialects.cute import (
     SubviewOp,
     TransposeOp,
     indexed_tile,
+    named_copy,
     shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import (
@@ -52,12 +53,14 @@ from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout, flatten
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_mode, vector_bytes
+from cutedialect.passes.bind.named_copies import named_layout, tiled_copy_of
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory
 from cutedialect.passes.bind.tensor_maps import is_exception
 from cutedialect.passes.bind.tensor_reductions import reduction_of
 from cutedialect.passes.bind.thread_layouts import (
     columns_of,
+    copied,
     divides_rows,
     modes_of,
     sector_efficiency,
@@ -147,7 +150,12 @@ class ResultStores:
             schedule.epilogue in ("direct", "smem")
             and (self.binding.is_specialized or self._follows_reduction(ops))
         )
-        is_plain = all(op.mask is None and indexed_tile(op.destination) is None for op in ops)
+        is_plain = all(
+            op.mask is None
+            and indexed_tile(op.destination) is None
+            and named_copy(op.destination) is None
+            for op in ops
+        )
         if in_columns and is_plain and self._store_in_columns(ops):
             return
         if schedule.epilogue == "tma":
@@ -178,7 +186,9 @@ class ResultStores:
         source, destination = op.source.type, op.destination.type
         assert isinstance(source, FragmentType)
         assert isinstance(destination, MemRefType)
+        copy = named_copy(op.destination) or self.binding.copies.get(op.source)
         op.operands[0] = self._store_layout(op, source, destination)
+        op.tiled = tiled_copy_of(copy, op.source.type)
         self.binding.meet_rows(op)
         if op.mask is not None:
             stored = op.source.type
@@ -191,11 +201,15 @@ class ResultStores:
     def _store_layout(self, op: CopyOp, source: FragmentType, destination: MemRefType) -> SSAValue:
         """Store directly where that fills sectors well enough, else in a coalesced layout."""
         binding = self.binding
+        named = named_layout(op, op.destination, binding.threads)
+        if named is not None:
+            return binding.converted(op.source, named, op, is_stored=True)
         share = _share(source, source.tv, destination)
         direct = binding.schedule.epilogue != "smem" and share >= _MIN_SECTOR_EFFICIENCY
         if destination.space != "gmem" or direct:
             return binding.converted(op.source, binding.in_vectors(source, destination), op)
-        wanted = coalesced_for(destination, binding.threads, binding.grid)
+        copy = coalesced_for(destination, binding.threads, binding.grid)
+        wanted = copied(copy, destination.shape)
         have = _share(source, wanted, destination)
         if have <= share and binding.schedule.epilogue != "smem":
             return op.source
@@ -373,7 +387,8 @@ class ResultStores:
         to = self._destination(store, pieces, first)
         assert isinstance(to.type, MemRefType)
         if store.is_reordered:
-            wanted = coalesced_for(to.type, self.binding.threads, self.binding.grid)
+            copy = coalesced_for(to.type, self.binding.threads, self.binding.grid)
+            wanted = copied(copy, to.type.shape)
             piece = self.binding.converted(piece, wanted, pieces.before, is_stored=True)
         atom = UniversalCopyType.get(store.type.element, vector_bytes(to.type) * 8)
         self._insert(pieces, CopyOp(piece, to, atom=atom))

@@ -6,6 +6,7 @@ may be A in tensor memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from xdsl.dialects.builtin import Float32Type, FloatTF32Type, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -20,15 +21,16 @@ from cutedialect.dialects.cute import (
     CopyOp,
     FragmentType,
     GemmOp,
-    LayoutAttr,
     LoadOp,
     MapOp,
     MemRefType,
     SubviewOp,
+    TiledCopyAttr,
     TransposeOp,
     element_bits,
     element_of,
     has_part,
+    named_copy,
     shape_of,
     transposed_tv,
 )
@@ -40,7 +42,7 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
     WidenCopyType,
 )
-from cutedialect.layout import Layout
+from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.layout_inference import (
     coalesced_for,
@@ -61,6 +63,7 @@ from cutedialect.passes.bind.multiply_pairs import (
     is_paired,
     paired_type,
 )
+from cutedialect.passes.bind.named_copies import named_layout
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.bind.smem_layouts import operand_layout, staging_layout, with_order
 from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout
@@ -69,9 +72,7 @@ from cutedialect.passes.bind.tensor_maps import (
     part_of,
     sharing,
 )
-from cutedialect.passes.bind.thread_layouts import (
-    mma_operand,
-)
+from cutedialect.passes.bind.thread_layouts import copied, mma_operand, modes_of
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.role_plan import PREPARING_WARPS
 from cutedialect.passes.roles.tensor_columns import columns_too_many
@@ -281,8 +282,9 @@ class StagedOperands(KernelBinding):
             copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
         else:
             buffer = self.new_buffer(type_, operand_major(type_), op, element=element)
-            tv = LayoutAttr(coalesced_for(staged.type, 32 * PREPARING_WARPS))  # pyright: ignore[reportArgumentType]
-            copy = CopyOp(staged, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
+            tiled = coalesced_for(staged.type, 32 * PREPARING_WARPS)  # pyright: ignore[reportArgumentType]
+            atom = WidenCopyType.get(type_.element, element)
+            copy = CopyOp(staged, buffer, atom=atom, tiled=TiledCopyAttr(tiled))
         buffer.name_hint = f"{'t' if transposes else 'w'}{value.name_hint or ''}"
         self.insert(copy, _once(value, op))
         self.prepared[value, element, order] = buffer
@@ -301,8 +303,8 @@ class StagedOperands(KernelBinding):
         tvs = self._readers(*untransposed(value))
         buffer = self.new_buffer(type_, contiguous_mode(type_), op, element=element, tvs=tvs)
         buffer.name_hint = f"s{value.name_hint or ''}"
-        tv = LayoutAttr(coalesced_for(part_of(value), self.threads))
-        copy = CopyOp(value, buffer, atom=WidenCopyType.get(type_.element, element), tv=tv)
+        tiled = TiledCopyAttr(self._tiled_copy(value, op, self.threads))
+        copy = CopyOp(value, buffer, atom=WidenCopyType.get(type_.element, element), tiled=tiled)
         self.insert(copy, op if is_stored else _once(value, op))
         if not is_stored:
             self.prepared[value, element, None] = buffer
@@ -339,24 +341,34 @@ class StagedOperands(KernelBinding):
         rounded = None
         if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
             rounded = FloatTF32Type()
-        if self.is_specialized and self.load_by_tma(source, buffer, before, rounded):
+        takes_tma = self.is_specialized and named_copy(source) is None
+        if takes_tma and self.load_by_tma(source, buffer, before, rounded):
             return
         # A warpgroup loads beside those that multiply, or the whole CTA.
-        tv = coalesced_for(type_, self._loading_threads() if self.is_specialized else self.threads)
-        width = vector_bytes(type_)
-        if takes_async_copy(type_, self.arch) and rounded is None:
+        threads = self._loading_threads() if self.is_specialized else self.threads
+        copy = self._tiled_copy(source, before, threads)
+        tiled = TiledCopyAttr(copy)
+        width = min(vector_bytes(type_), _run(copy, contiguous_mode(type_)) * type_.bits // 8)
+        if takes_async_copy(type_, self.arch) and rounded is None and width >= 4:
             cache = "global" if width == 16 else "always"
             atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
-            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
+            self.insert(CopyOp(source, buffer, atom=atom, tiled=tiled), before)
             return
         atom = UniversalCopyType.get(rounded or type_.element, width * 8)
         is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
         if self.is_specialized or is_joined(source) or is_plain_target:
-            self.insert(CopyOp(source, buffer, atom=atom, tv=LayoutAttr(tv)), before)
+            self.insert(CopyOp(source, buffer, atom=atom, tiled=tiled), before)
             return
-        fragment = FragmentType.get(type_.element, type_.shape, tv)
-        loaded = self.insert(LoadOp(source, fragment), before).results[0]
+        fragment = FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
+        loaded = self.insert(LoadOp(source, fragment, tiled), before).results[0]
         self.insert(CopyOp(loaded, buffer, atom=atom), before)
+
+    def _tiled_copy(self, source: SSAValue, op: Operation, threads: int) -> TiledCopy:
+        """The copy of an operand, or each part of it, by so many threads: the one that the program
+        names, or a coalesced one.
+        """
+        named_layout(op, source, threads)
+        return named_copy(source) or coalesced_for(part_of(source), threads)
 
     def _loading_threads(self) -> int:
         """Those of a warpgroup, some of whose warps may have to transpose or convert operands."""
@@ -401,6 +413,13 @@ class StagedOperands(KernelBinding):
         atom = TmaLoadType.get(element_of(source.type), group)
         self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
         return True
+
+
+def _run(copy: TiledCopy, contiguous: int | None) -> int:
+    """Neighbors along a mode that a thread copies from its first element on: a power of two."""
+    step = prod(copy.tiler[: contiguous or 0])
+    run = next((extent for extent, stride in modes_of(copy.tv[1]) if stride == step), 1)
+    return run & -run
 
 
 def _once(tile: SSAValue, reader: Operation) -> Operation:

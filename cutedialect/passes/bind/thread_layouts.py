@@ -12,7 +12,7 @@ from math import gcd, prod
 
 from cutedialect.atoms import MmaAtom
 from cutedialect.dialects.cute import threads_along
-from cutedialect.layout import Layout, TiledMMA, coalesce, flatten, product
+from cutedialect.layout import Layout, TiledCopy, TiledMMA, coalesce, flatten, product
 
 Modes = tuple[tuple[int, int], ...]
 Parts = tuple[tuple[int, ...], frozenset[int]]
@@ -155,37 +155,66 @@ def _drop1(modes: Modes) -> Modes:
     return tuple((extent, stride) for extent, stride in modes if extent != 1)
 
 
+@lru_cache(maxsize=1024)
+def copied(copy: TiledCopy, shape: tuple[int, ...]) -> Layout:
+    """The layout of a register tile that a tiled copy moves: one thread mode and one value mode,
+    whose own modes lie along rows or along columns where they can be parted so.
+
+    >>> copy = TiledCopy.of(Layout((4, 8), (8, 1)), Layout((1, 4)))
+    >>> print(copied(copy, (8, 64)))
+    ((8,4),(4,2,2)):((32,1),(8,4,256))
+    >>> print(copied(TiledCopy.of(Layout((32, 4)), Layout((2, 1))), (64, 64)))
+    ((32,4),(2,16)):((2,64),(1,256))
+    """
+    tv = copy.tv_layout(shape)
+    return _layout(*(_parted(modes_of(part), shape[0]) for part in tv))
+
+
+def _parted(modes: Modes, rows: int) -> Modes:
+    """Modes that go down a column and on in the next one as two."""
+    parted: list[tuple[int, int]] = []
+    for extent, stride in modes:
+        down = rows // stride if 0 < stride < rows and rows % stride == 0 else extent
+        if down < extent and extent % down == 0:
+            parted += [(down, stride), (extent // down, rows)]
+        else:
+            parted.append((extent, stride))
+    return tuple(parted)
+
+
+@lru_cache(maxsize=1024)
 def coalesced(
     shape: tuple[int, ...],
     contiguous: int,
     vector: int,
     threads: int,
     most_along: int | None = None,
-) -> Layout:
+) -> TiledCopy:
     """Neighboring threads on neighboring vectors of the mode that is contiguous in memory, at most
-    `most_along` of them.
+    `most_along` of them; what they copy at once repeats along that mode first.
 
     Threads that find no element of their own repeat another's (stride 0).
+
+    >>> copy = coalesced((64, 64), 1, 8, 128)
+    >>> print(copy.tv, copy.tiler, copied(copy, (64, 64)))
+    ((8,16),8):((128,1),16) (16, 64) ((8,16),(8,4)):((512,1),(64,16))
     """
     extents = shape + (1,) * (2 - len(shape))
-    steps = (1, extents[0])
     other = 1 - contiguous
     vector = gcd(vector, extents[contiguous])
-    step, cross = vector * steps[contiguous], steps[other]
     left = [extents[contiguous] // vector, extents[other]]
-    strides, most = [step, cross], threads if most_along is None else most_along
-    modes: list[tuple[int, int]] = []
-    along: list[int] = []
+    given, most = [1, 1], threads if most_along is None else most_along
+    # (threads, the mode along which they are: the contiguous one, the other or none, their step).
+    modes: list[tuple[int, int, int]] = []
 
-    def give(count: int, at: int, stride: int) -> None:
+    def give(count: int, at: int) -> None:
         """Threads along a mode of the tile (-1: none), beside those in front of them."""
         if count == 1:
             return
-        if along and along[-1] == at and _is_power_of_two(whole := modes[-1][0] * count):
-            modes[-1] = whole, modes[-1][1]
-            return
-        modes.append((count, stride))
-        along.append(at)
+        if modes and modes[-1][1] == at and _is_power_of_two(whole := modes[-1][0] * count):
+            modes[-1] = whole, at, modes[-1][2]
+        else:
+            modes.append((count, at, given[at] if at >= 0 else 0))
 
     # Lanes by powers of two, so that reductions meet in shuffles; then warps, of any number.
     lanes = gcd(threads, _LANES)
@@ -193,28 +222,35 @@ def coalesced(
         spare = room
         for at in (0, 1):
             count = gcd(left[at], gcd(spare, most) if at == 0 else spare)
-            give(count, at, strides[at])
+            give(count, at)
             left[at] //= count
-            strides[at] *= count
+            given[at] *= count
             spare //= count
             if at == 0:
                 most //= count
-        give(spare, -1, 0)
-    values = (
-        (vector, steps[contiguous]),
-        (left[0], strides[0]),
-        (left[1], strides[1]),
-    )
-    return _layout(_drop1(tuple(modes)), _drop1(values))
+        give(spare, -1)
+    covered = {contiguous: vector * given[0], other: given[1]}
+    steps = (1, covered[0])
+    step = {0: vector * steps[contiguous], 1: steps[other], -1: 0}
+    of_threads = tuple((count, stride * step[at]) for count, at, stride in modes)
+    tv = _layout(of_threads, _drop1(((vector, steps[contiguous]),)))
+    return _copy(tv, covered, len(shape), (contiguous, other))
+
+
+def _copy(tv: Layout, covered: dict[int, int], rank: int, order: tuple[int, int]) -> TiledCopy:
+    """A copy of what threads cover at once of either mode, of tiles of rank 1 or 2."""
+    tiler = tuple(covered[mode] for mode in range(rank))
+    return TiledCopy(tv, tiler, order if rank == 2 and order != (0, 1) else None)
 
 
 def _is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
 
 
+@lru_cache(maxsize=256)
 def blocked(
     shape: tuple[int, ...], contiguous: int, vectors: tuple[int, int], threads: int
-) -> Layout:
+) -> TiledCopy:
     """Blocks of elements for each thread, a vector along either mode: both a tile that is
     contiguous along one mode and its transpose, contiguous along the other, move in vectors.
 
@@ -222,27 +258,26 @@ def blocked(
     one side, half ones on the other. Where there are fewer blocks than threads, vectors are
     shorter; threads that find no block of their own even so repeat another's.
 
-    >>> print(blocked((64, 64), 1, (8, 8), 64))
+    >>> print(blocked((64, 64), 1, (8, 8), 64).tv)
     ((8,4,2),(8,8)):((512,8,32),(64,1))
-    >>> print(blocked((16, 48), 1, (8, 8), 32))
+    >>> print(copied(blocked((16, 48), 1, (8, 8), 32), (16, 48)))
     ((4,8),(4,2,3)):((64,2),(16,1,256))
     """
     other = 1 - contiguous
     sizes = gcd(vectors[contiguous], shape[contiguous]), gcd(vectors[other], shape[other])
     while True:
-        layout, spare = _in_blocks(shape, contiguous, sizes, threads)
+        copy, spare = _in_blocks(shape, contiguous, sizes, threads)
         if spare == 1 or sizes == (1, 1):
-            return layout
+            return copy
         one, two = sizes
         sizes = (one // 2, two) if one > two else (one, two // 2)
 
 
 def _in_blocks(
     shape: tuple[int, ...], contiguous: int, sizes: tuple[int, int], threads: int
-) -> tuple[Layout, int]:
+) -> tuple[TiledCopy, int]:
     """A tile in blocks of these sizes, and how many threads hold the same."""
     other = 1 - contiguous
-    steps = (1, shape[0])
     blocks = shape[contiguous] // sizes[0], shape[other] // sizes[1]
     lanes = gcd(blocks[0], 8), gcd(blocks[1], 4)
     if lanes[0] < 8:
@@ -250,6 +285,11 @@ def _in_blocks(
     warps = threads // (lanes[0] * lanes[1])
     down = gcd(blocks[1] // lanes[1], warps)
     right = gcd(blocks[0] // lanes[0], warps // down)
+    covered = {
+        contiguous: sizes[0] * lanes[0] * right,
+        other: sizes[1] * lanes[1] * down,
+    }
+    steps = (1, covered[0])
     step, cross = steps[contiguous], steps[other]
     along, across = sizes[0] * step, sizes[1] * cross
     spare = warps // (down * right)
@@ -260,13 +300,8 @@ def _in_blocks(
         (right, lanes[0] * along),
         (spare, 0),
     )
-    values = (
-        (sizes[0], step),
-        (sizes[1], cross),
-        (blocks[1] // (lanes[1] * down), lanes[1] * down * across),
-        (blocks[0] // (lanes[0] * right), lanes[0] * right * along),
-    )
-    return _layout(_drop1(thread_modes), _drop1(values)), spare
+    tv = _layout(_drop1(thread_modes), _drop1(((sizes[0], step), (sizes[1], cross))))
+    return _copy(tv, covered, 2, (other, contiguous)), spare
 
 
 def in_vectors(tv: Layout, shape: tuple[int, ...], mode: int) -> Layout:

@@ -4,6 +4,8 @@ sides have become.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
 
@@ -21,6 +23,8 @@ from cutedialect.dialects.cute_nvgpu import (
     UniversalCopyType,
     WidenCopyType,
 )
+from cutedialect.layout import Layout, LayoutError
+from cutedialect.passes.bind.thread_layouts import copied
 
 from . import tensor_memory
 from .async_copies import copy_async
@@ -38,6 +42,7 @@ from .register_copies import copy_tile
 from .scalar_builder import Scalar
 from .tma import tensor_copy
 from .transposing_copies import transpose_copy
+from .views import View
 from .widening_copies import widen_copy
 
 
@@ -45,10 +50,8 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
     predicate: Scalar = True if op.pred is None else self.scalars[op.pred]
     atom = op.atom
     if isinstance(atom, SimtAsyncCopyType):
-        if op.tv is None:
-            raise fail(op, "expected the attribute tv (thread-value layout) with cp.async")
-        for source, target in pieces(self, op, op.source, op.destination):
-            copy_async(self.context, op, source, target, op.tv.data, atom, predicate)
+        for source, target, tv in _tiled_pieces(self, op, "with cp.async"):
+            copy_async(self.context, op, source, target, tv, atom, predicate)
         return
     if isinstance(atom, TmemLoadType):
         tensor_memory.load(self, op)
@@ -69,16 +72,12 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
     if isinstance(atom, TransposeCopyType):
         transpose_copy(self.context, op, self.view(op, source), self.view(op, target_))
     elif isinstance(atom, WidenCopyType):
-        if op.tv is None:
-            raise fail(op, "expected the attribute tv (thread-value layout) with a widening copy")
-        for sides in pieces(self, op, source, target_):
-            widen_copy(self.context, *sides, op.tv.data)
+        for piece in _tiled_pieces(self, op, "with a widening copy"):
+            widen_copy(self.context, *piece)
     elif (source in self.views or source in self.joined) and target_ in self.views:
-        if op.tv is None:
-            raise fail(op, "expected the attribute tv (thread-value layout) between memories")
         is_tf32 = isinstance(atom, UniversalCopyType) and isinstance(atom.element, FloatTF32Type)
-        for sides in pieces(self, op, source, target_):
-            copy_tile(self.context, *sides, op.tv.data, limit, is_tf32)
+        for piece in _tiled_pieces(self, op, "between memories"):
+            copy_tile(self.context, *piece, limit, is_tf32)
     elif target_ in self.indexed:
         mask = None if op.mask is None else self.fragment(op, op.mask).array
         store_rows(self.context, self.indexed[target_], self.fragment(op, source), limit, mask)
@@ -99,6 +98,20 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
             store_tile(self.context, view, fragment.array, fragment.tv, limit, mask)
     else:
         _move(self, op, self.fragment(op, source), self.fragment(op, target_))
+
+
+def _tiled_pieces(
+    self: KernelLowering, op: cute.CopyOp, where: str
+) -> Iterator[tuple[View, View, Layout]]:
+    """(tile, place, thread-value layout) of each part of a copy between memories."""
+    if op.tiled is None:
+        raise fail(op, f"expected the attribute tiled (a tiled copy) {where}")
+    for source, target_ in pieces(self, op, op.source, op.destination):
+        try:
+            tv = copied(op.tiled.data, source.shape)
+        except LayoutError as error:
+            raise fail(op, str(error)) from error
+        yield source, target_, tv
 
 
 def _move(self: KernelLowering, op: cute.CopyOp, source: Fragment, target_: Fragment) -> None:

@@ -118,7 +118,7 @@ def _load(
         assert isinstance(sub, SubviewOp)
         view = cloned(sub, {sub.source: stages[sub.source].result})  # pyright: ignore[reportArgumentType]
         build.insert(view)
-        again = CopyOp(view.results[0], copy.destination, atom=copy.atom, tv=copy.tv)
+        again = CopyOp(view.results[0], copy.destination, atom=copy.atom, tiled=copy.tiled)
         again.attributes.update(copy.attributes)
         build.insert(again)
 

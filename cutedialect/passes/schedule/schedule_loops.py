@@ -264,7 +264,7 @@ def _produce(
         if isinstance(op, CopyOp) and op in rings:
             stage = stage_of(build, rings[op], slot, ahead)
             source = values.get(op.source, op.source)
-            copy = CopyOp(source, stage.result, inside, op.atom, op.tv)
+            copy = CopyOp(source, stage.result, inside, op.atom, op.tiled)
             copy.attributes.update(op.attributes)
             build.insert(copy).location = op.location
             continue

@@ -286,7 +286,7 @@ def _load(
             writer.source,
             stage.result,
             atom=writer.atom,
-            tv=writer.tv,
+            tiled=writer.tiled,
             descriptor=writer.descriptor,
             barrier=full.barrier if isinstance(writer.atom, TmaLoadType) else None,
         )

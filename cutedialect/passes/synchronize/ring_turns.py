@@ -102,7 +102,7 @@ def _look(edge: Edge) -> object:
         edge.producer,
         edge.consumer,
         [alloc.result.type for alloc in edge.buffers],
-        [(writer.atom, writer.tv) for writer in edge.writers],
+        [(writer.atom, writer.tiled) for writer in edge.writers],
         {is_read_by_multiplies([reader]) for reader in edge.readers},
     )
 

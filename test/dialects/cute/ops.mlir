@@ -247,11 +247,11 @@ cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
 // cute.copy
 // CHECK: cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
 // CHECK-NEXT:   %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
-// CHECK-NEXT:   cute.copy %a, %s {tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+// CHECK-NEXT:   cute.copy %a, %s {tiled = #cute.tiled_copy<"((8,16),(4,4)):((256,1),(64,16))", tiler = "(64,32)">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
 // CHECK-NEXT: }
 cute.kernel @k(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
   %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
-  cute.copy %a, %s {tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+  cute.copy %a, %s {tiled = #cute.tiled_copy<"((8,16),(4,4)):((256,1),(64,16))", tiler = "(64,32)">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
 }
 
 // -----

@@ -54,7 +54,7 @@ module attributes {cute.arch = "sm_75"} {
   cute.kernel @cp_async_too_new(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
     %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
     // expected-error @+1 {{expected a copy from gmem to smem that sm_75 has (ld and st), got cp_async_cg_128, which needs sm_80+}}
-    cute.copy %a, %s {atom = !cute_nvgpu.atom.simt_async_copy<f32, cache = global, 128 b>, tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+    cute.copy %a, %s {atom = !cute_nvgpu.atom.simt_async_copy<f32, cache = global, 128 b>, tiled = #cute.tiled_copy<"((8,16),(4,4)):((256,1),(64,16))", tiler = "(64,32)">} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
   }
 }
 
@@ -75,7 +75,7 @@ module attributes {cute.arch = "sm_80"} {
 cute.kernel @backwards(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
   %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
   // expected-error @+1 {{expected a copy from gmem to smem with cute_nvgpu.atom.simt_async_copy, got one from smem to gmem}}
-  cute.copy %s, %a {atom = !cute_nvgpu.atom.simt_async_copy<f32, cache = global, 128 b>, tv = #cute.layout<"((8,16),(4,4)):((256,1),(64,16))">} : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">
+  cute.copy %s, %a {atom = !cute_nvgpu.atom.simt_async_copy<f32, cache = global, 128 b>, tiled = #cute.tiled_copy<"((8,16),(4,4)):((256,1),(64,16))", tiler = "(64,32)">} : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">
 }
 
 // -----

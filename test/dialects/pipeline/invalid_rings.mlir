@@ -136,7 +136,7 @@ cute.kernel @copy_of_another_kind(%a: !cute.memref<f16, gmem, align<16>, "(64,64
     %i = pipeline.index %p : !pipeline.state<2>
     %d = cute.stage %s[%i] : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64,2):(64,1,4096)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
     pipeline.producer_acquire %q at %p : !pipeline.ring<2>, !pipeline.state<2>
-    cute.copy %a, %d {atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tv = #cute.layout<"((8,4),(8,16)):((512,1),(64,4))">} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
+    cute.copy %a, %d {atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tiled = #cute.tiled_copy<"((8,4),(8,16)):((512,1),(64,4))", tiler = "(64,64)">} : !cute.memref<f16, gmem, align<16>, "(64,64):(64,1)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,64):(64,1)">
     pipeline.producer_commit %q at %p : !pipeline.ring<2>, !pipeline.state<2>
     pipeline.advance %p : !pipeline.state<2>
   }

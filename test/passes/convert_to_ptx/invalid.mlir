@@ -30,7 +30,7 @@ cute.kernel @too_many_threads() attributes {threads = 32 : i32} {
 cute.kernel @not_together(%a: !cute.memref<f16, gmem, align<16>, "(32,32):(1,32)">) attributes {threads = 128 : i32} {
   %s = cute.alloc_smem : !cute.memref<f16, smem, align<16>, "(32,32):(32,1)">
   // expected-error @+1 {{expected 8 values in a row of the source to lie together and be aligned to 16 bytes for cp.async of 16 bytes, got 1}}
-  cute.copy %a, %s {atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tv = #cute.layout<"((4,32),(8,1)):((256,1),(32,0))">} : !cute.memref<f16, gmem, align<16>, "(32,32):(1,32)"> -> !cute.memref<f16, smem, align<16>, "(32,32):(32,1)">
+  cute.copy %a, %s {atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tiled = #cute.tiled_copy<"((4,32),(8,1)):((256,1),(32,0))", tiler = "(32,32)">} : !cute.memref<f16, gmem, align<16>, "(32,32):(1,32)"> -> !cute.memref<f16, smem, align<16>, "(32,32):(32,1)">
 }
 
 // -----

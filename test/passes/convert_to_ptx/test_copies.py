@@ -115,7 +115,7 @@ def test_cp_async_zero_fills_exactly(run_kernel, element, bits, extents) -> None
     tile = f'!cute.memref<{element}, gmem, align<16>, "(32,64):(?{{i64 div=16}},1)">'
     smem = f'!cute.memref<{element}, smem, align<1024>, S<2,4,3>, "(32,64):(64,1)">'
     out = f'!cute.memref<{element}, gmem, align<16>, "(32,64):(64,1)">'
-    back = '#cute.layout<"((16,8),(4,4)):((128,1),(32,8))">'
+    back = '#cute.tiled_copy<"((16,8),4):((32,1),8)", tiler = "(8,64)", order = "(1,0)">'
     cache = "global" if bits == 128 else "always"
     text = f"""
 cute.kernel @k(%a: {gmem}, %c: {out}) attributes {{threads = 128 : i32}} {{
@@ -125,11 +125,11 @@ cute.kernel @k(%a: {gmem}, %c: {out}) attributes {{threads = 128 : i32}} {{
   %t = cute.local_tile %a, [32, 64], (%z, %z) : {gmem} -> {tile}
   cute.copy %t, %s if %yes {{
     atom = !cute_nvgpu.atom.simt_async_copy<{element}, cache = {cache}, {bits} b>,
-    tv = #cute.layout<"{tv}">}} : {tile} -> {smem}
+    tiled = #cute.tiled_copy<"{tv}", tiler = "(32,64)">}} : {tile} -> {smem}
   cute_nvgpu.cp_async_commit
   cute_nvgpu.cp_async_wait {{pending = 0 : i32}}
   cute.barrier
-  cute.copy %s, %c {{tv = {back}}} : {smem} -> {out}
+  cute.copy %s, %c {{tiled = {back}}} : {smem} -> {out}
 }}"""
     m, n = extents
     a, c = numbers((m, 64), dtype), np.full((32, 64), 77, dtype)
@@ -150,10 +150,10 @@ def test_transpose_through_shared_memory(run_kernel, element, swizzle) -> None:
     text = f"""
 cute.kernel @k(%a: {gmem}, %c: {gmem}) attributes {{threads = 128 : i32}} {{
   %s = cute.alloc_smem : {smem}
-  cute.copy %a, %s {{tv = #cute.layout<"{ROW8}">}} : {gmem} -> {smem}
+  cute.copy %a, %s {{tiled = #cute.tiled_copy<"{ROW8}", tiler = "(32,32)">}} : {gmem} -> {smem}
   cute.barrier
   %t = cute.transpose %s : {smem} -> {turned}
-  cute.copy %t, %c {{tv = #cute.layout<"{ROW8}">}} : {turned} -> {gmem}
+  cute.copy %t, %c {{tiled = #cute.tiled_copy<"{ROW8}", tiler = "(32,32)">}} : {turned} -> {gmem}
 }}"""
     a, c = numbers((32, 32), dtype), np.zeros((32, 32), dtype)
     run_kernel(text, 1, [a, c], smem=1024 * size)

@@ -89,8 +89,8 @@ def kernel(case: Case) -> str:
     step = smem(f"{TILE},{depth}", f"{block},1")
     lanes = block // case.vector
     rows = THREADS // lanes
-    tv = f"(({lanes},{rows}),({case.vector},{TILE // rows})):"
-    tv += f"(({case.vector * TILE},1),({TILE},{rows}))"
+    tv = f"(({lanes},{rows}),{case.vector}):(({case.vector * rows},1),{rows})"
+    tiled = f'#cute.tiled_copy<"{tv}", tiler = "({rows},{block})">'
     fa = f'!cute.fragment<{e}, "({TILE},{depth})", "{case.a}">'
     fb = f'!cute.fragment<{e}, "({TILE},{depth})", "{case.b}">'
     fc = f'!cute.fragment<{case.accumulator}, "({TILE},{TILE})", "{case.c}">'
@@ -110,7 +110,7 @@ def kernel(case: Case) -> str:
                 f": {whole} -> {part}",
                 f"{s} = cute.stage %s{name}[{slot}] : {ring} -> {stage}",
                 f"cute.copy {g}, {s} if {condition} "
-                f'{{atom = {copy}, tv = #cute.layout<"{tv}">}} : {part} -> {stage}',
+                f"{{atom = {copy}, tiled = {tiled}}} : {part} -> {stage}",
             ]
         return "\n".join([*lines, "cute_nvgpu.cp_async_commit"])
 
@@ -233,13 +233,14 @@ def matrix_kernel(element: str, tv: str, shape: tuple[int, int], atom: str, stri
     """c = a through smem and one matrix load, stored by the fragment's layout."""
     rows, columns = shape
     by_eights = f"((8,4),({rows // 8},{columns // 4})):((1,{rows}),(8,{4 * rows}))"
+    tiled = f'#cute.tiled_copy<"{by_eights}", tiler = "({rows},{columns})">'
     gmem = f'!cute.memref<{element}, gmem, align<16>, "({rows},{columns}):{strides}">'
     smem = f'!cute.memref<{element}, smem, align<1024>, S<2,4,3>, "({rows},{columns}):{strides}">'
     fragment = f'!cute.fragment<{element}, "({rows},{columns})", "{tv}">'
     return f"""
 cute.kernel @k(%a: {gmem}, %c: {gmem}) attributes {{threads = 32 : i32}} {{
   %s = cute.alloc_smem : {smem}
-  cute.copy %a, %s {{tv = #cute.layout<"{by_eights}">}} : {gmem} -> {smem}
+  cute.copy %a, %s {{tiled = {tiled}}} : {gmem} -> {smem}
   cute.barrier
   %f = cute.alloc_fragment : {fragment}
   cute.copy %s, %f {{atom = {atom}}} : {smem} -> {fragment}

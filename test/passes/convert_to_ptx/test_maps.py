@@ -551,7 +551,7 @@ def test_tiles_that_do_not_fill_a_register(run_kernel, element, values) -> None:
     text = f"""
 cute.kernel @k(%a: {m}, %c: {m}) attributes {{threads = 32 : i32}} {{
   %s = cute.alloc_smem : {s}
-  cute.copy %a, %s {{tv = #cute.layout<{tv}>}} : {m} -> {s}
+  cute.copy %a, %s {{tiled = #cute.tiled_copy<{tv}, tiler = "(32,{values})">}} : {m} -> {s}
   cute.barrier
   %x = cute.load %s : {s} -> {f}
   %y = cute.map (%v = %x : {f}, %w = %x : {f}) -> {f} {{

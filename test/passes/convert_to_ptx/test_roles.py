@@ -83,8 +83,9 @@ def test_a_in_registers(compile_ptx, depth) -> None:
     a_mem, b_mem = gmem.format(64), gmem.format(32)
     smem = '!cute.memref<f16, smem, align<1024>, S<2,4,3>, "(32,32):(32,1)">'
     atom = "!cute_nvgpu.sm90.mma<64x32x16, elem_type = (f16, f16, f32), a = rmem>"
+    tiled = '#cute.tiled_copy<"((4,32),8):((256,1),32)", tiler = "(32,32)">'
     body = f"""%fa = cute.load %a : {a_mem} -> {LEFT}
-    cute.copy %b, %sb {{tv = #cute.layout<"((4,32),8):((256,1),32)">}} : {b_mem} -> {smem}
+    cute.copy %b, %sb {{tiled = {tiled}}} : {b_mem} -> {smem}
     cute_nvgpu.fence_proxy_async
     cute.barrier
     %acc = cute.alloc_fragment : {SUMS}

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import PassFailedException, VerifyException
 from cutedialect.atoms.wgmma_atoms import find_wgmma, wgmma
 from cutedialect.backend.emulator import launch
 from cutedialect.dialects import all_dialects
-from cutedialect.dialects.cute import FragmentType, LayoutAttr, MemRefType
+from cutedialect.dialects.cute import FragmentType, MemRefType, TiledCopyAttr
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType, UniversalCopyType
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.layout_inference import coalesced_for
@@ -111,9 +111,9 @@ cute.kernel @k(%A: {a}, %B: {b}, %D: {d}) attributes {{threads = 128 : i32}} {{
 
 
 def copy(source, target, from_, to):
-    tv = LayoutAttr(coalesced_for(from_, 128))
+    tiled = TiledCopyAttr(coalesced_for(from_, 128))
     atom = UniversalCopyType.get(from_.element, 8)
-    return f"cute.copy {source}, {target} {{atom = {atom}, tv = {tv}}} : {from_} -> {to}"
+    return f"cute.copy {source}, {target} {{atom = {atom}, tiled = {tiled}}} : {from_} -> {to}"
 
 
 def values(name, shape, major, seed):

@@ -5,7 +5,7 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.layout import size
-from cutedialect.passes.bind.thread_layouts import blocked
+from cutedialect.passes.bind.thread_layouts import blocked, copied
 
 
 @pytest.mark.parametrize("threads", [32, 128, 256])
@@ -16,11 +16,12 @@ def test_threads_share_blocks_before_they_repeat_them(threads):
         shape = tuple(int(n) for n in rng.choice([2, 4, 6, 8, 16, 24, 32, 48, 64], 2))
         one, two = rng.choice([1, 2, 4, 8], 2)
         mode = int(rng.integers(2))
-        layout = blocked(shape, mode, (int(one), int(two)), threads)
+        layout = copied(blocked(shape, mode, (int(one), int(two)), threads), shape)
         assert size(layout.shape[0]) == threads
         held = {layout(i) for i in range(size(layout))}
         assert sorted(held) == list(range(shape[0] * shape[1]))
-        assert size(layout) in (len(held), size(blocked(shape, mode, (1, 1), threads)))
+        single = copied(blocked(shape, mode, (1, 1), threads), shape)
+        assert size(layout) in (len(held), size(single))
 
 
 def test_a_small_tile_that_is_turned_is_shared_by_all_threads():

@@ -43,9 +43,9 @@
 // CHECK-NEXT:       %B_1 = cute.local_tile %B, [32, 64], (%29, %17) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)">
 // CHECK-NEXT:       %31 = cute.transpose %B_1 : !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})">
 // CHECK-NEXT:       %32 = cute.stage %sA[%28] {ahead = 0 : i32} : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32,3):(32,1,2048)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
-// CHECK-NEXT:       cute.copy %A_1, %32 if %30 {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tv = #cute.layout<"((4,32),(8,2)):((512,1),(64,32))">} : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
+// CHECK-NEXT:       cute.copy %A_1, %32 if %30 {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tiled = #cute.tiled_copy<"((4,32),(8,2)):((512,1),(64,32))", tiler = "(64,32)">} : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
 // CHECK-NEXT:       %33 = cute.stage %s[%28] {ahead = 0 : i32} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32,3):(1,64,2048)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
-// CHECK-NEXT:       cute.copy %31, %33 if %30 {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tv = #cute.layout<"((8,16),(8,2)):((8,64),(1,1024))">} : !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
+// CHECK-NEXT:       cute.copy %31, %33 if %30 {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tiled = #cute.tiled_copy<"((8,16),(8,2)):((8,64),(1,1024))", tiler = "(64,32)">} : !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
 // CHECK-NEXT:     }
 // CHECK-NEXT:     %34 = cute.alloc_fragment {role = "main"} : !cute.fragment<f16, "(64,16)", "((4,8,2,2),((2,2,2),2,1)):((128,1,32,0),((64,8,512),16,1024))">
 // CHECK-NEXT:     %35 = cute.alloc_fragment {role = "main"} : !cute.fragment<f16, "(64,16)", "((4,8,2,2),((2,2),4,1)):((128,1,0,32),((64,512),8,1024))">
@@ -75,9 +75,9 @@
 // CHECK-NEXT:       %B_2 = cute.local_tile %B, [32, 64], (%48, %17) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)">
 // CHECK-NEXT:       %53 = cute.transpose %B_2 : !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})">
 // CHECK-NEXT:       %54 = cute.stage %sA[%51] {ahead = 2 : i32} : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32,3):(32,1,2048)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
-// CHECK-NEXT:       cute.copy %A_2, %54 if %52 {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tv = #cute.layout<"((4,32),(8,2)):((512,1),(64,32))">} : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
+// CHECK-NEXT:       cute.copy %A_2, %54 if %52 {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tiled = #cute.tiled_copy<"((4,32),(8,2)):((512,1),(64,32))", tiler = "(64,32)">} : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
 // CHECK-NEXT:       %55 = cute.stage %s[%51] {ahead = 2 : i32} : !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32,3):(1,64,2048)"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
-// CHECK-NEXT:       cute.copy %53, %55 if %52 {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tv = #cute.layout<"((8,16),(8,2)):((8,64),(1,1024))">} : !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
+// CHECK-NEXT:       cute.copy %53, %55 if %52 {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tiled = #cute.tiled_copy<"((8,16),(8,2)):((8,64),(1,1024))", tiler = "(64,32)">} : !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
 // CHECK-NEXT:       %56 = arith.constant 64 : i32
 // CHECK-NEXT:       %57 = arith.muli %16, %56 : i32
 // CHECK-NEXT:       %58 = arith.constant 32 : i32
@@ -172,8 +172,8 @@ cute.kernel @gemm(%A: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)
     %32 = arith.constant 64 : i32
     %33 = arith.muli %17, %32 : i32
     %34 = cute.transpose %B_1 : !cute.memref<f16, gmem, align<16>, "(32,64):(?{i64 div=8},1)"> -> !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})">
-    cute.copy %A_1, %sA {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tv = #cute.layout<"((4,32),(8,2)):((512,1),(64,32))">} : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
-    cute.copy %34, %s {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tv = #cute.layout<"((8,16),(8,2)):((8,64),(1,1024))">} : !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
+    cute.copy %A_1, %sA {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tiled = #cute.tiled_copy<"((4,32),(8,2)):((512,1),(64,32))", tiler = "(64,32)">} : !cute.memref<f16, gmem, align<16>, "(64,32):(?{i64 div=8},1)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)">
+    cute.copy %34, %s {role = "main", atom = !cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>, tiled = #cute.tiled_copy<"((8,16),(8,2)):((8,64),(1,1024))", tiler = "(64,32)">} : !cute.memref<f16, gmem, align<16>, "(64,32):(1,?{i64 div=8})"> -> !cute.memref<f16, smem, align<1024>, S<3,4,3>, "(64,32):(1,64)">
     %35 = cute.subview %sA, (0, 0) : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,32):(32,1)"> -> !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,16):(32,1)">
     %36 = cute.alloc_fragment {role = "main"} : !cute.fragment<f16, "(64,16)", "((4,8,2,2),((2,2,2),2,1)):((128,1,32,0),((64,8,512),16,1024))">
     cute.copy %35, %36 {role = "main", atom = !cute_nvgpu.atom.ldsm<val_type = f16, num_matrices = 4, n>} : !cute.memref<f16, smem, align<512>, S<2,4,3>, "(64,16):(32,1)"> -> !cute.fragment<f16, "(64,16)", "((4,8,2,2),((2,2,2),2,1)):((128,1,32,0),((64,8,512),16,1024))">
