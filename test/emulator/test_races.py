@@ -26,6 +26,7 @@ ld.param.u64 %rd0, [p0]; mov.u32 %r0, %tid.x; mov.u32 %r1, sm; mov.u32 %r2, bar;
 shl.b32 %r3, %r0, 2; add.u32 %r4, %r1, %r3; mul.wide.u32 %rd1, %r0, 4; add.s64 %rd1, %rd0, %rd1;
 xor.b32 %r5, %r3, 128; add.u32 %r6, %r1, %r5; cvt.u64.u32 %rd2, %r5; add.s64 %rd2, %rd0, %rd2;
 shr.u32 %r7, %r0, 5; setp.eq.u32 %p0, %r7, 0; setp.eq.u32 %p1, %r0, 0; mov.u32 %r8, 0;
+setp.eq.u32 %p5, %r0, 32; setp.eq.u32 %p6, %r7, 1;
 @%p1 mbarrier.init.shared.b64 [%r2], 128;
 bar.sync 0;
 BODY
@@ -40,6 +41,10 @@ MEET = """mbarrier.arrive.shared.b64 %rd3, [%r2];
 W: mbarrier.try_wait.parity.shared.b64 %p2, [%r2], 0; @!%p2 bra W;"""
 ASYNC = "cp.async.ca.shared.global [%r4], [%rd1], 4; cp.async.commit_group;"
 LANDED = "cp.async.wait_group 0;"
+# One thread copies what all have written to global memory, and waits until that has been read.
+STORE = "cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], 512;"
+STORED = f"""fence.proxy.async.shared::cta; bar.sync 0; @%p1 {STORE}
+@%p1 cp.async.bulk.commit_group; @%p1 cp.async.bulk.wait_group.read 0;"""
 MATRIX = "and.b32 %r10, %r5, 0x3f0; add.u32 %r10, %r10, %r1;"
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r9}, [%r10];"
 
@@ -68,6 +73,12 @@ TWINS = {
         SYNC,
         "and.b32 %r9, %r5, 0x3f0; cvt.u64.u32 %rd4, %r9; add.s64 %rd4, %rd0, %rd4;"
         "cp.async.cg.shared.global [%r10], [%rd4], 16; cp.async.commit_group;" + LANDED,
+    ),
+    "a bulk copy has read": (WRITE + STORED, SYNC, WRITE),
+    "bulk copies of two warps have read": (
+        WRITE + STORED + STORED.partition("bar.sync 0;")[2].replace("%p1", "%p5"),
+        SYNC,
+        "@%p6 " + WRITE,
     ),
     "ldmatrix": (WRITE + MATRIX, SYNC, LDMATRIX),
     "writes of two warps": (WRITE, SYNC, "st.shared.b32 [%r6], %r0;"),
@@ -180,7 +191,6 @@ def product(X, Y):
 # The barrier in front of the first write of a buffer waits for readers that there are in later
 # trips or work items alone.
 FIRST_WRITES = {("column_softmax", at): 0 for at in ("sm_75", "sm_80", "sm_90a")}
-FIRST_WRITES["product", "sm_90a"] = 1
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a"])

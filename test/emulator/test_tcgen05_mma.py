@@ -474,6 +474,29 @@ def test_instructions_of_one_thread_follow_each_other() -> None:
         np.testing.assert_array_equal(out[:, :64].view(np.float32), expected)
 
 
+OWN = """.shared .align 8 .b64 own; mbarrier.init.shared.b64 [own], 1;
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [own];
+OWN: mbarrier.try_wait.parity.shared.b64 %p2, [own], 0; @!%p2 bra OWN;
+"""
+
+
+@pytest.mark.parametrize("place", ["%at", "%d16"])
+def test_only_multiplies_into_one_accumulator_need_no_wait(place: str) -> None:
+    """PTX ISA 9.7.16.6.2.1: another one may begin before this one has read A, or written D."""
+    case = Case("f16", "f16", "f16", "f32", 128, 32, a_tmem=True)
+    image = np.zeros(65536, np.uint8)
+    b = integers(np.random.default_rng(6), (32, 16), "f16")
+    case.b_at.put(image, bytes_of(b, "f16", False), 2)
+    again = f"""setp.ne.u32 %p1, 0, 0; add.u32 %d16, %d, 16;
+    tcgen05.mma.cta_group::1.kind::f16 [{place}], %da, %db, %idesc, %p1;"""
+    tin = np.zeros((128, 128), np.uint32)
+    for seed in (0, 1):
+        run(case, image, tin, accumulate=False, body=".reg .b32 %d16;" + OWN + again, seed=seed)
+    with pytest.raises(EmulatorError, match=r"tcgen05\.commit to an mbarrier") as error:
+        run(case, image, tin, accumulate=False, body=".reg .b32 %d16;" + again)
+    assert error.value.code == "CD-D5"
+
+
 @pytest.mark.parametrize(("bits", "text"), [
     (lambda d: d | 1 << 2, "sparsity"), (lambda d: d & ~(63 << 17), "m128n0"),
     (lambda d: d & ~(31 << 24), "m0n64"), (lambda d: d | 2 << 4, "type of D"),

@@ -7,9 +7,10 @@ it since, as stamps of their warps' clocks. A reader has to know of the write, a
 and of the readers. Accesses of different clusters are not compared, atomics and flags not with each
 other; two warps may write the same value.
 
-What a bulk copy has brought to shared memory is known to who has seen its mbarrier's phase: others
-may not read it with ordinary loads. And what they have read of a response to `try_cancel` they have
-to fence before the next one, which comes through the async proxy (PTX ISA 9.7.13.17.1).
+Who writes what a bulk copy to global memory has read knows that its issuing thread has waited for
+it. What a bulk copy has brought to shared memory is known to who has seen its mbarrier's phase:
+others may not read it with ordinary loads. And what they have read of a response to `try_cancel`
+they have to fence before the next one, which comes through the async proxy (PTX ISA 9.7.13.17.1).
 """
 
 from __future__ import annotations
@@ -84,6 +85,8 @@ class Races:
         self._global_granule = granule(opcodes, "global")
         count = len(machine.shared.data) // self._shared_granule
         self._shared = _Cells(count) if count <= _MOST_ENTRIES else None
+        # By chunk of 16 bytes: the last two who have learned that a bulk copy has read it.
+        self._copied: tuple[Array, Array] | None = None
         self._global: dict[int, tuple[Allocation, _Cells]] = {}
         self._cluster = (np.arange(len(ordering.state)) // ordering.per_cluster + 1).astype(
             np.uint64
@@ -135,6 +138,22 @@ class Races:
             self._shared.landed[places] = (
                 (self._cluster[warp] << _CLUSTER) | np.uint64(stamp) | line
             )
+
+    def read_by_copy(self, ins: Instruction, warp: int, chunks: Array) -> None:
+        """A thread of a warp has waited until a bulk copy had read chunks: who writes them later
+        has to know of that.
+        """
+        if self._shared is None or not len(chunks):
+            return
+        if self._copied is None:
+            count = len(self._machine.shared.data) // 16
+            self._copied = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+        warps = np.full(len(chunks), warp)
+        first, second = self._copied
+        before = first[chunks]
+        kept = self._unordered(warps, before)
+        second[chunks[kept]] = before[kept]
+        first[chunks] = self._entries(ins.line, warps, False, chunks)
 
     def request(self, ins: Instruction, warp: int, chunks: Array) -> None:
         """A thread of a warp asks for responses to come to chunks, each of which may hold one that
@@ -315,6 +334,13 @@ class Races:
         for readers in cells.readers:
             read = readers[places]
             if read.any():
+                bad = self._unordered(warps, read)
+                if bad.any():
+                    self._refuse(ins, "writes", warps, places, read, bad, "read", allocation)
+        if cells is self._shared and self._copied is not None:
+            chunks = places // (16 // self._shared_granule)
+            for readers in self._copied:
+                read = readers[chunks]
                 bad = self._unordered(warps, read)
                 if bad.any():
                     self._refuse(ins, "writes", warps, places, read, bad, "read", allocation)

@@ -178,10 +178,17 @@ class TensorMemory:
         assert ordering is not None
         own = ordering.per_cluster + int(ordering.column[warp])
         known = np.maximum(ordering.known[warp], ordering.ordered[warp])
-        known[own] = _PENDING - 1  # one warp's instructions execute in the order of their issue
+        index = region.index
+        over = int(known[own])
+        known[own] = _PENDING - 1
+        self._demand_pipelined(ins, warp, number, over, self._agent[index], self._time[index],
+                               self._pc[index], "touches")  # fmt: skip
+        if writes:
+            self._demand_pipelined(ins, warp, number, over, self._reader[index],
+                                   self._read_time[index], self._read_pc[index],
+                                   "overwrites")  # fmt: skip
         for other, reached in self._machine.pipes.issued_before(warp).items():
             known[other] = max(known[other], reached)
-        index = region.index
         agent, time = self._agent[index], self._time[index]
         wrong = known[agent] < time
         if wrong.any():
@@ -208,6 +215,25 @@ class TensorMemory:
         self._reader[index] = own
         self._read_time[index] = number
         self._read_pc[index] = ins.pc
+
+    def _demand_pipelined(
+        self, ins: Instruction, warp: int, number: int, over: int, agent: Array, time: Array,
+        pc: Array, verb: str,
+    ) -> None:  # fmt: skip
+        """Of the warp's own instructions, the first ``over`` of which are known to be over, those
+        that used the cells last are pipelined with this one.
+        """
+        ordering = self._machine.ordering
+        assert ordering is not None
+        own = ordering.per_cluster + int(ordering.column[warp])
+        flying = (agent == own) & (time > over) & (time < number)
+        if not flying.any():
+            return
+        pipes = self._machine.pipes
+        for before in np.unique(time[flying]).tolist():
+            if not pipes.are_pipelined(warp, before, number):
+                at = tuple(int(x) for x in np.argwhere(flying & (time == before))[0])
+                self._refuse(ins, warp, own, before, int(pc[at]), verb)
 
     def _check_loads_of_region(
         self, ins: Instruction, warp: int, known: Array, region: Region

@@ -1,7 +1,9 @@
 """What the tensor core has in flight: tcgen05.mma, cp and shift, and the commits that track them
-(PTX ISA 9.7.16.6.2). The instructions of one thread execute in the order of their issue, so their
-results are formed at the issue; until a commit behind them has signaled its mbarrier, nobody may
-use the results, nor write what they read. A commit signals as late as the kernel allows.
+(PTX ISA 9.7.16.6.2). Their results are formed at the issue; until a commit behind them has signaled
+its mbarrier, nobody may use the results, nor write what they read. That goes for later instructions
+of the same thread, too, but for multiplies of one shape into one accumulator, and for pairs that
+are not two multiplies: these execute in the order of their issue (9.7.16.6.2.1). A commit signals
+as late as the kernel allows.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class TensorPipes:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._clocks: dict[int, list[int]] = {}
+        # What each multiply of a warp accumulates into, by its number: where, and the shape.
+        self._accumulators: dict[int, dict[int, object]] = {}
         self._flying: dict[int, list[_Operation]] = {}
         self._commits: dict[int, list[_Commit]] = {}
         self._committed: dict[int, int] = {}
@@ -66,6 +70,16 @@ class TensorPipes:
                 reached = max(ordering.known[warp, column], ordering.ordered[warp, column])
                 found[ordering.per_cluster + column] = bisect.bisect_right(clocks, int(reached))
         return found
+
+    def accumulate(self, warp: int, number: int, accumulator: object) -> None:
+        """The ``number``-th instruction of a warp is a multiply into an accumulator."""
+        self._accumulators.setdefault(warp, {})[number] = accumulator
+
+    def are_pipelined(self, warp: int, before: int, after: int) -> bool:
+        """Whether two instructions of a warp execute in their order without a wait."""
+        known = self._accumulators.get(warp, {})
+        first, second = known.get(before), known.get(after)
+        return first is None or second is None or first == second
 
     def next_number(self, warp: int) -> int:
         """The number of the instruction that ``warp`` issues next, counted from 1."""

@@ -44,7 +44,8 @@ class Load:
 @dataclass(eq=False)
 class Store:
     """A copy out of shared memory. ``write`` puts the data in global memory; ``chunks`` may not be
-    overwritten until the group has been read."""
+    overwritten until the thread that issued it knows that the group has been read, which it learns
+    from a wait alone."""
 
     ins: Instruction
     lane: int
@@ -52,6 +53,7 @@ class Store:
     chunks: Array
     write: Callable[[], None]
     read: bool = False
+    written: bool = False
 
 
 class Transfers:
@@ -153,8 +155,7 @@ class Transfers:
         if self._stores and self._random.random() < 0.06:
             store = self._random.choice(self._stores)
             if store.group < self._committed[store.lane]:
-                self._stores.remove(store)
-                self._finish(store)
+                self._write(store)
 
     # Stores.
 
@@ -188,9 +189,17 @@ class Transfers:
         if not store.read:
             store.read = True
             self._machine.shared.end_read(store.chunks)
+            if self._machine.races is not None:
+                self._machine.races.read_by_copy(store.ins, store.lane >> 5, store.chunks)
 
     def _finish(self, store: Store) -> None:
         self._end_read(store)
+        self._write(store)
+
+    def _write(self, store: Store) -> None:
+        if store.written:
+            return
+        store.written = True
         try:
             store.write()
         except EmulatorError as error:

@@ -387,6 +387,7 @@ class _Mma:
             raise self.ins.error("CD-D9", "expected M = 128 or 256 with .ashift, got 64")
         self.machine.tensor.make()
         issue = _Issue(self, lane, shape)
+        self.machine.pipes.accumulate(issue.warp, issue.number, (form.group, shape.m, shape.n, d))
         if self.a_in_tensor:
             if shape.transposed[0]:
                 raise self.ins.error("CD-D9", "expected a K-major A in tensor memory")
