@@ -219,7 +219,9 @@ def _placed(
         narrow = wide = 0
     counts = {row: row.teams * (row.warps or computing) for row in rows}
     small = [
-        row for row in rows if counts[row] < _GROUP and row.warps is not None and ops[row.name]
+        row
+        for row in rows
+        if counts[row] < _GROUP and row.warps is not None and (ops[row.name] or row.fills)
     ]
     free = [True] * _GROUP
     roles: dict[str, Role] = {}

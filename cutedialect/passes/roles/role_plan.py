@@ -51,15 +51,17 @@ PLANS = {
     "specialized": _BUILT_IN,
     # The same with teams of warps that take work items in turns.
     "alternate": _BUILT_IN.replace(f"{MAIN} *", f"{MAIN} 2x*"),
-    # The first with a warpgroup that corrects, in tensor memory, accumulators that change between
-    # multiplies, and stores them (of attention, O).
-    "corrected": _BUILT_IN.replace(f"{MAIN} *", f"correction 4: corrects; {MAIN} *"),
+    # The second with a warpgroup that corrects, in tensor memory, accumulators that change between
+    # multiplies (of attention, O), and a warp that stores them, where TMA does.
+    "corrected": _BUILT_IN.replace(
+        f"{MAIN} *", f"epilogue 1: stores; correction 4: corrects; {MAIN} *"
+    ),
     # Sixteen warps: two warpgroups each compute half of a tile's rows, a third corrects both, and
     # of the first one a warp each loads, multiplies and stores; the last one is empty. What they
     # have of the register file is all of it.
     "split": (
         "load 1 @32: loads; mma 1 @32: tensor_multiplies; epilogue 1 @32: stores; "
-        "correction 4 @96: corrects; "
+        "empty 1 @32: nothing; correction 4 @96: corrects; "
         f"{MAIN} 2/* @192: rest"
     ),
 }
@@ -155,6 +157,7 @@ KINDS: dict[str, Callable[[Operation], bool]] = {
         effects_of(op).unit is Unit.TMA_STORE
         and getattr(getattr(op, "atom", None), "warps", None) is None
     ),
+    "nothing": lambda op: False,
     "rest": lambda op: True,
 }
 """What a row may take, told op by op."""
@@ -182,6 +185,11 @@ class RoleRow:
     def accepts(self, op: Operation, slices: Taken) -> bool:
         """Whether the row takes an op; `slices` are the ops of each kind that its kernel has."""
         return any(KINDS[kind](op) if kind in KINDS else op in slices[kind] for kind in self.takes)
+
+    @property
+    def fills(self) -> bool:
+        """Whether the row's warps are there to fill up a warpgroup alone."""
+        return self.takes == ("nothing",)
 
     @property
     def takes_rest(self) -> bool:
