@@ -74,7 +74,8 @@ class Schedule:
         or a plan of its own, "(load 1: loads; mma 4 @152: multiplies; main 4 @216: rest)".
     instances: how many teams alternate.
     ctas: how many CTAs an SM is to hold at a time: threads get no more registers than that allows,
-        unless some of them would have to live in memory.
+        unless some of them would have to live in memory, and stages no more shared memory. Those
+        that stay (`scheduler`) are as many on each SM, unless they wait for others' sums.
     registers: for each thread of (the loading warpgroup, the computing ones).
     scheduler: "single", a CTA for each tile, "persistent", CTAs that stay and walk over tiles,
         "dynamic", CTAs that stay and take the next tile whenever they are done with one, "cancel",

@@ -72,6 +72,14 @@ class Target:
         """Bytes of `smem_per_sm` that the system takes for each resident CTA."""
         return KIB if self.number >= 80 else 0
 
+    def smem_of(self, ctas: int) -> int:
+        """Bytes of shared memory of each CTA where an SM holds so many of them.
+
+        >>> [target("sm_90a").smem_of(ctas) for ctas in (1, 2)]
+        [232448, 115712]
+        """
+        return min(self.smem_per_cta, self.smem_per_sm // ctas - self.reserved_smem_per_cta)
+
     def has(self, requirement: str) -> bool:
         """Whether any word of `requirement` (`"sm_90a sm_100f"`, `"sm_80+"`) covers this target.
 

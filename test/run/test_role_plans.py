@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.atoms import target
 from cutedialect.backend import emulator
 from cutedialect.backend.runtime import ptxas
 
@@ -272,7 +273,46 @@ def test_impossible_plans_are_refused(schedule, message):
 
 
 def test_ctas_that_share_an_sm_change_no_registers():
-    """`setmaxnreg` would wait for registers that the other CTA has."""
+    """Unless a schedule says which: all that they start with may be in use."""
     kernel = compiled("tile = (64,64,64), ctas = 2")
     assert "pipeline.role" in kernel.stages["cute-synchronize"]
     assert "setmaxnreg" not in kernel.ptx
+
+
+def test_ctas_that_share_an_sm_pass_on_their_own_registers():
+    """Of 85 registers of a thread, ptxas gives 80: 240 of three warpgroups."""
+    kernel = compiled("tile = (128,64,64), ctas = 2, registers = (24,104)")
+    found = re.findall(r"setmaxnreg.(dec|inc).sync.aligned.u32 (\d+)", kernel.ptx)
+    assert found == [("dec", "24"), ("inc", "104")]
+    assert ".reqntid 384, 1, 1\n.minnctapersm 2" in kernel.ptx
+    with pytest.raises(cute.CompileError, match=r"at most the 30720 registers .* holds 2 of them"):
+        compiled("tile = (128,64,64), ctas = 2, registers = (32,112)")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "each"),
+    [
+        ("scheduler = persistent, ctas = 3", 3),
+        ("scheduler = dynamic, ctas = 2", 2),
+        # Those that wait for others' sums have to run at a time.
+        ("scheduler = stream, ctas = 2", 1),
+        ("scheduler = persistent, split_k = 2, ctas = 2", 1),
+    ],
+)
+def test_as_many_ctas_stay_as_all_sms_hold(schedule, each, monkeypatch):
+    launch, grids = emulator.launch, []
+
+    def counting(ptx, entry, grid, *arguments):
+        grids.append(grid[0])
+        return launch(ptx, entry, grid, *arguments)
+
+    monkeypatch.setattr(emulator, "launch", counting)
+    check(256, 256, 64, f"tile = (64,64,32), {schedule}")
+    assert max(grids) == CTAS * each
+
+
+def test_stages_are_as_many_as_the_share_of_shared_memory_holds():
+    for ctas in (1, 2):
+        kernel = compiled(f"tile = (128,64,64), ctas = {ctas}", k=4096)
+        share = target("sm_90a").smem_of(ctas)
+        assert 0.7 * share < kernel.program.dynamic_smem <= share

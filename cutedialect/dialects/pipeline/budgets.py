@@ -44,7 +44,10 @@ def _verify_registers(role: RoleOp, roles: list[RoleOp], threads: int) -> None:
     """What warpgroups ask for is what others gave back (PTX ISA 9.7.19.5)."""
     if role.registers is None:
         return
-    entry = min(_MOST_REGISTERS, _REGISTER_FILE // threads) // 8 * 8
+    kernel = role.parent_op()
+    assert isinstance(kernel, KernelOp)
+    ctas = 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
+    entry = min(_MOST_REGISTERS, _REGISTER_FILE // (threads * ctas)) // 8 * 8
     groups = [entry] * -(-threads // (_GROUP * _WARP))
     for each in roles:
         span = each.warp_range

@@ -114,6 +114,8 @@ class Context:
     turns: int | None = None
     # Whether the launch in front of this one may still be at work.
     is_early: bool = False
+    # CTAs that an SM is to hold at a time.
+    resident: int = 1
 
     def wait_for_launch(self) -> None:
         """Wait, once, for the launch in front of this one, in front of all that it may have

@@ -75,6 +75,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     threads = op.threads.value.data
     context = Context(ScalarBuilder(entry, target(arch)), threads, arch, is_streaming(op))
     schedule = None if op.schedule is None else op.schedule.data
+    context.resident = 1 if schedule is None else schedule.ctas or 1
     context.is_early = schedule is not None and schedule.early_launch == "yes"
     if context.is_early and target(arch).number < 90:
         raise fail(op, f"expected a target from sm_90 on with early_launch = yes, got {arch}")
@@ -99,8 +100,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
     kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
     # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
-    ctas = None if schedule is None else schedule.ctas
-    kernel.properties["min_ctas"] = IntegerAttr(ctas or 1, i32)
+    kernel.properties["min_ctas"] = IntegerAttr(context.resident, i32)
     kernel.location = op.location
     return kernel
 

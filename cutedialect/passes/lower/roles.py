@@ -22,7 +22,7 @@ def lower_roles(context: Context, roles: Sequence[RoleOp], body: Callable[[RoleO
     """Branch to each role on the warp's number; warpgroups change their registers before."""
     threads = context.threads
     # What ptxas gives a kernel of this block size to start with (PTX ISA 9.7.19.5).
-    entry = min(255, _REGISTER_FILE // threads) // 8 * 8
+    entry = min(255, _REGISTER_FILE // (threads * context.resident)) // 8 * 8
     groups: dict[tuple[int, int], list[RoleOp]] = {}
     wanted: list[int] = []
     for role in sorted(roles, key=lambda each: each.warp_range.start):

@@ -73,7 +73,8 @@ def room(
         if isinstance(op, AllocSmemOp)
     )
     used += sum(op.bytes for op in ops_of(kernel, ClusterSumOp))
-    return target(arch.data).smem_per_cta - reserved - used
+    ctas = 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
+    return target(arch.data).smem_of(ctas) - reserved - used
 
 
 def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:

@@ -280,7 +280,7 @@ def _plan(
     """What the plans with a loading warp share: as many stages as shared memory holds, beside
     `once` bytes of tiles that stay while a loop runs.
     """
-    free = target(arch).smem_per_cta - _BARRIER_BYTES - once
+    free = target(arch).smem_of(given.ctas or 1) - _BARRIER_BYTES - once
     epilogue = given.epilogue or "tma"
     if epilogue == "tma":
         free -= _teams(given) * _staged_result_bytes(kernel)

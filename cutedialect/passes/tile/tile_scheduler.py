@@ -181,6 +181,10 @@ def grid_size(
     size = build.constant(ctas) if ctas > 1 else None
     if schedule.scheduler in ("persistent", "dynamic", "stream", "tail"):
         resident = build.insert(SmCountOp()).results[0]
+        waits = schedule.scheduler in ("stream", "tail") or (schedule.split_k or 1) > 1
+        if (schedule.ctas or 1) > 1 and not waits:
+            # Those that wait for others' sums may be no more than surely run at a time.
+            resident = build.binary(arith.MuliOp, resident, build.constant(schedule.ctas or 1))
         if size is not None:
             resident = build.binary(arith.DivSIOp, resident, size)
             resident = build.binary(arith.MaxSIOp, resident, build.constant(1))
