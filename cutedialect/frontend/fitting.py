@@ -73,8 +73,9 @@ def nearest_schedule(
 
 
 def schedules_near(given: Schedule, done: Schedule) -> Iterator[Schedule]:
-    """`given` with one change, then with two: fewer CTAs on an SM, registers as the compiler shares
-    them out, another number of warps, another epilogue, half of the tile's columns, depth or rows.
+    """`given` with one change, then with two (those of the tile first): fewer CTAs on an SM,
+    registers as the compiler shares them out, another number of warps, another epilogue, half of
+    the tile's columns, depth or rows.
 
     >>> given = Schedule(tile=(128, 64, 64), warps=(8, 1), epilogue="direct")
     >>> for each in list(schedules_near(given, given))[:3]:
@@ -85,11 +86,14 @@ def schedules_near(given: Schedule, done: Schedule) -> Iterator[Schedule]:
     """
     ones = list(_changes(given, done))
     seen: set[Schedule] = {given}
-    twos = (
-        one | two
+    pairs = [
+        (one, two)
         for one in ones
         for two in _changes(replace_set(given, one), replace_set(done, one))
-    )
+    ]
+    # What a smaller tile leaves undone a still smaller one does most likely.
+    pairs.sort(key=lambda pair: -sum("tile" in each for each in pair))
+    twos = (one | two for one, two in pairs)
     for changes in (*ones, *twos):
         try:
             near = replace_set(given, changes)

@@ -5,6 +5,7 @@ another default, and of a schedule that is given it names the nearest one that f
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,8 @@ def test_changes_come_before_pairs_of_changes():
     assert near[0].ctas == 2
     # Warps: (8,1), (4,2), (16,2) and (8,4); the tile: half of its columns, depth and rows.
     assert all(len(each) == 1 for each in changed[:8])
-    assert changed[9] == ["warps", "ctas"]
+    assert changed[8] == ["tile"]
+    assert ["warps", "ctas"] in changed[9:]
 
 
 needs_ptxas = pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
@@ -119,3 +121,44 @@ def test_the_error_says_where_no_schedule_near_fits(monkeypatch):
     with pytest.raises(cute.CompileError) as caught:
         kernel.cubin  # noqa: B018
     assert caught.value.notes[0] == "no schedule near this one fits the registers either"
+
+
+# Of schedules that a user gives: (target, element, sizes, majors, of the result, schedule).
+FITTING: dict[str, Any] = {
+    "warpgroups that share rows": (
+        "sm_103a", "f16", (384, 288, 64), "TN", "f32",
+        "tile = (128,256,32), cluster = (4,2), warps = (8,2)",
+    ),
+    "two results by threads": (
+        "sm_100a", "i8", (312, 206, 155), "NN", "i32",
+        "tile = (128,192,128), warps = (8,1)",
+    ),
+    "operands byte by byte": (
+        "sm_100f", "u8", (165, 165, 215), "NT", "i32",
+        "tile = (256,16,128), cluster = (4,2)",
+    ),
+    "operands by halves": (
+        "sm_80", "f16", (131, 139, 237), "NN", "f16",
+        "tile = (128,128,64), warps = (4,2), roles = uniform",
+    ),
+    "more CTAs than registers": (
+        "sm_100a", "u8", (179, 291, 118), "NT", "i32",
+        "tile = (256,192,128), split_k = 4, ctas = 2",
+    ),
+}  # fmt: skip
+
+
+@needs_ptxas
+@pytest.mark.parametrize("name", FITTING)
+def test_results_and_operands_take_the_registers_that_there_are(name):
+    arch, kind, (m, n, k), majors, out, schedule = FITTING[name]
+    spec, align = cute.TensorSpec, 1 if kind.endswith("8") else 2
+    a = spec((m, k), kind, (k, 1) if majors[0] == "T" else (1, m), align)
+    b = spec((k, n), kind, (n, 1) if majors[1] == "T" else (1, k), align)
+    given = {"bias": spec((n,), out), "aux": spec((m, n), out, align=4)}
+    if out == "f32":
+        given |= {"c": spec((m, n), out), "beta": -2.0}
+    kernel = cute.compile(
+        cute.gemm, a, b, arch=arch, schedule=schedule, out_dtype=out, backend="emulator", **given
+    )
+    assert kernel.fits

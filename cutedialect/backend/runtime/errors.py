@@ -5,10 +5,10 @@ expected and what came; the location is the user's Python line where PTX text or
 
 from __future__ import annotations
 
-# The code of a kernel whose values do not fit the registers, and of one whose `wgmma` the assembler
-# serializes for that reason.
+# The code of a kernel whose values do not fit the registers; of one whose `wgmma` the assembler
+# serializes for that reason, and of one with an instruction that takes more than there are.
 SPILL = "CD-SPILL"
-LACKS_REGISTERS = (SPILL, "C7512")
+LACKS_REGISTERS = (SPILL, "C7512", "C7602")
 
 
 class CompileError(Exception):

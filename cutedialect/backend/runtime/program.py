@@ -18,7 +18,11 @@ from typing import Any
 from cutedialect import environment
 from cutedialect.backend.runtime import cache, ptxas
 from cutedialect.backend.runtime.assertions import Assertions, assertions_of
-from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
+from cutedialect.backend.runtime.errors import (
+    LACKS_REGISTERS,
+    CompileError,
+    PtxasNotFoundError,
+)
 from cutedialect.backend.runtime.fingerprint import FingerprintError, fingerprint
 from cutedialect.backend.runtime.host import (
     POINTER,
@@ -248,16 +252,28 @@ def losses(program: CompiledProgram) -> tuple[Remark, ...]:
 
 
 def _with_registers(ptx: str, arch: str, options: Sequence[str]) -> ptxas.Assembly:
-    """`ptx` assembled for fewer CTAs on an SM than it asks for, where registers would spill."""
-    assembly = ptxas.assemble(ptx, arch, options=options)
-    # Registers that warpgroups pass on are counted for as many CTAs as the kernel says.
-    while assembly.spill_stores + assembly.spill_loads and "setmaxnreg" not in ptx:
-        fewer = _MIN_CTAS.sub(_with_more_registers, ptx)
+    """`ptx` assembled for fewer CTAs on an SM than it asks for, where registers would spill, or
+    would not hold what one instruction takes.
+    """
+    while True:
+        failure = assembly = None
+        try:
+            assembly = ptxas.assemble(ptx, arch, options=options)
+        except CompileError as error:
+            if error.code not in LACKS_REGISTERS:
+                raise
+            failure = error
+        if assembly is not None and not assembly.spill_stores + assembly.spill_loads:
+            return assembly
+        # Registers that warpgroups pass on are counted for as many CTAs as the kernel says.
+        is_fixed = "setmaxnreg" in ptx
+        fewer = ptx if is_fixed else _MIN_CTAS.sub(_with_more_registers, ptx)
         if fewer == ptx:
-            break
+            if assembly is None:
+                assert failure is not None
+                raise failure
+            return assembly
         ptx = fewer
-        assembly = ptxas.assemble(ptx, arch, options=options)
-    return assembly
 
 
 def _with_more_registers(found: re.Match[str]) -> str:

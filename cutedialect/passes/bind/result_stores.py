@@ -56,7 +56,7 @@ from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_m
 from cutedialect.passes.bind.named_copies import named_layout, tiled_copy_of
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory
-from cutedialect.passes.bind.tensor_maps import is_exception
+from cutedialect.passes.bind.tensor_maps import is_exception, why_no_map
 from cutedialect.passes.bind.tensor_reductions import reduction_of
 from cutedialect.passes.bind.thread_layouts import (
     columns_of,
@@ -274,6 +274,9 @@ class ResultStores:
         if self.binding.schedule.epilogue == "smem" and chunk % _LANES == 0:
             # Addresses of more columns of what is reordered would take registers, and save none.
             chunk = _LANES
+        while 2 * chunk <= columns and any(_part(op.source, chunk) is None for op in ops):
+            # Warpgroups that share rows have none of so few.
+            chunk *= 2
         room = self._registers() - _OTHER_REGISTERS
         kept = self._kept_elsewhere()
         found = _Pieces(columns, columns, ops[-1])
@@ -285,7 +288,12 @@ class ResultStores:
                 chunk //= 2
                 continue
             beside = self.binding.schedule.epilogue != "tma"
-            found.loads_ahead = _registers(found, ops, kept, beside) <= room
+            # Where there is no map, threads store, each to addresses of its own.
+            maps = {op: why_no_map(op.destination.type) for op in ops if self._is_tensor()}  # pyright: ignore[reportArgumentType]
+            by_threads = [op for op, why in maps.items() if why]
+            taken = _registers(found, ops, kept, beside or bool(by_threads))
+            taken += sum(2 * _rows_of(op.source) for op in by_threads)
+            found.loads_ahead = taken <= room
             if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
             chunk //= 2

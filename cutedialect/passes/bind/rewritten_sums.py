@@ -67,10 +67,10 @@ def rewrites_of(
     if type_.values <= most:  # pyright: ignore[reportOperatorIssue]
         return None
     parts = [part for columns in _COLUMNS if (part := _part(type_, columns)) is not None]
-    narrow = [part for part in parts if part.values <= most]  # pyright: ignore[reportOperatorIssue]
-    if not narrow:
+    if not parts:
         return None
-    columns = narrow[0].shape[1]
+    narrow = [part for part in parts if part.values <= most]  # pyright: ignore[reportOperatorIssue]
+    columns = (narrow or parts[-1:])[0].shape[1]
     assert isinstance(columns, int)
     writers = {_in_loops(op, block) for op in readers if accumulator in written(op)}
     runs: list[tuple[Operation, ...]] = []

@@ -74,13 +74,17 @@ from cutedialect.passes.bind.tensor_maps import (
 )
 from cutedialect.passes.bind.thread_layouts import copied, mma_operand, modes_of
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.resource_plan import registers_at_start
 from cutedialect.passes.roles.role_plan import PREPARING_WARPS
 from cutedialect.passes.roles.tensor_columns import columns_too_many
 from cutedialect.passes.synchronize.memory_hazards import OPERAND
 from cutedialect.passes.synchronize.memory_views import expression_of, place_in
 
-# Warps of a warpgroup.
+# Warps of a warpgroup; bytes of a register.
 _GROUP = 4
+_WORD = 4
+# The share of a thread's registers, and how many less, for accumulators and what is loaded.
+_HELD, _OTHERS = 0.75, 30
 
 
 class StagedOperands(KernelBinding):
@@ -356,7 +360,12 @@ class StagedOperands(KernelBinding):
             return
         atom = UniversalCopyType.get(rounded or type_.element, width * 8)
         is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
-        if self.is_specialized or is_joined(source) or is_plain_target:
+        if (
+            self.is_specialized
+            or is_joined(source)
+            or is_plain_target
+            or not self._holds_what_is_loaded()
+        ):
             self.insert(CopyOp(source, buffer, atom=atom, tiled=tiled), before)
             return
         fragment = FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
@@ -369,6 +378,28 @@ class StagedOperands(KernelBinding):
         """
         named_layout(op, source, threads)
         return named_copy(source) or coalesced_for(part_of(source), threads)
+
+    def _holds_what_is_loaded(self) -> bool:
+        """Whether threads that compute have registers for the operands of a trip, too, which they
+        load while they compute on another one's; each load with its address. Those that have not
+        bring some of it at a time.
+        """
+        tiles = {
+            expression_of(tile): part_of(tile)
+            for op in self.atoms
+            for tile in (untransposed(op.a)[0], untransposed(op.b)[0])
+            if isinstance(tile.type, MemRefType) and tile.type.space == "gmem"
+        }
+        bits = sum(
+            prod(type_.shape) * type_.bits * _WORD // min(_WORD, vector_bytes(type_))  # pyright: ignore[reportArgumentType]
+            for type_ in tiles.values()
+            if not takes_async_copy(type_, self.arch)
+        )
+        held = {op.acc: op.acc.type for op in self.atoms}.values()
+        summed = sum(prod(shape_of(type_)) * element_bits(element_of(type_)) for type_ in held)  # pyright: ignore[reportArgumentType]
+        registers = registers_at_start(self.threads // 32 * (self.schedule.ctas or 1))
+        room = (_HELD * registers - _OTHERS) * self.threads
+        return summed + 2 * bits <= 8 * _WORD * room
 
     def _loading_threads(self) -> int:
         """Those of a warpgroup, some of whose warps may have to transpose or convert operands."""

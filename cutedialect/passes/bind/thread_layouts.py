@@ -18,6 +18,8 @@ Modes = tuple[tuple[int, int], ...]
 Parts = tuple[tuple[int, ...], frozenset[int]]
 GROUP_WARPS = 4
 _LANES = 32
+# Columns of a product, and those after which it is the turn of the same warpgroup again.
+_COLUMNS, _TURNS = 8, 32
 _GROUP = 32 * GROUP_WARPS
 
 
@@ -91,15 +93,22 @@ def tensor_accumulator(tile: tuple[int, int], warps: tuple[int, int]) -> Layout:
     """An accumulator of a tile (M,N) as warps load it from tensor memory: warp w of a warpgroup
     reaches the lanes from 32 w on, which hold rows from 32 w on, or from 16 w on where M is 64. A
     thread gets what it holds of an `mma.sync` accumulator, for every 16 rows and 8 columns.
+    Warpgroups that share rows take columns in turns, so that all of them have some of each part.
 
     >>> print(tensor_accumulator((128, 64), (4, 1)))
     ((4,8,4),(2,2,8,2)):((256,1,32),(128,8,1024,16))
+    >>> print(tensor_accumulator((128, 64), (4, 2)))
+    ((4,8,4,2),(2,2,2,2,2)):((256,1,32,2048),(128,8,1024,4096,16))
     """
     (m, n), (wm, wn) = tile, warps
     rows = min(m, 128)
     groups = wm // GROUP_WARPS
-    warp = ((GROUP_WARPS, rows // GROUP_WARPS), (groups, m // groups), (wn, n // wn * m))
-    values = ((2, m), (2, 8), (n // wn // 8, 8 * m), (rows // 64, 16), (m // groups // rows, rows))
+    turn = n // wn
+    if wn > 1 and n % (wn * (least := max(_COLUMNS, _TURNS // wn // _COLUMNS * _COLUMNS))) == 0:
+        turn = least
+    warp = ((GROUP_WARPS, rows // GROUP_WARPS), (groups, m // groups), (wn, turn * m))
+    columns = (turn // _COLUMNS, _COLUMNS * m), (n // (wn * turn), wn * turn * m)
+    values = ((2, m), (2, 8), *columns, (rows // 64, 16), (m // groups // rows, rows))
     return _layout(_drop1(((4, 2 * m), (8, 1), *warp)), _drop1(values))
 
 

@@ -259,3 +259,39 @@ def test_origin_stops_at_the_function(scale_ptx: str) -> None:
     came_from = origin("\n".join(lines), lines.index(".visible .entry other()") + 3)
     assert came_from.location is None
     assert came_from.ir is None
+
+
+def bounded(threads: int, ctas: int) -> str:
+    return f".visible .entry k()\n.reqntid {threads}, 1, 1\n.minnctapersm {ctas}\n{{ ret; }}\n"
+
+
+def test_instructions_that_lack_registers_get_those_of_fewer_ctas(monkeypatch) -> None:
+    """Like spills: an instruction that takes more registers than a thread has is an error."""
+    tried: list[str] = []
+
+    def assemble(text: str, arch: str, **options: object) -> ptxas.Assembly:
+        del arch, options
+        tried.append(text)
+        if ".minnctapersm 1" not in text:
+            raise CompileError("ptxas: Insufficient registers (72)", code="C7602")
+        return ptxas.Assembly(b"ELF")
+
+    monkeypatch.setattr(ptxas, "assemble", assemble)
+    monkeypatch.setattr(ptxas, "version", lambda path: "13.0.0")
+    monkeypatch.setattr(ptxas, "find", lambda arch: Path("ptxas"))
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    assert assembled(bounded(416, 2), "sm_100a").cubin == b"ELF"
+    assert tried == [bounded(416, 2), bounded(416, 1)]
+
+
+def test_instructions_that_lack_registers_of_one_cta_are_an_error(monkeypatch) -> None:
+    def assemble(text: str, arch: str, **options: object) -> ptxas.Assembly:
+        raise CompileError("ptxas: Insufficient registers (72)", code="C7602")
+
+    monkeypatch.setattr(ptxas, "assemble", assemble)
+    monkeypatch.setattr(ptxas, "version", lambda path: "13.0.0")
+    monkeypatch.setattr(ptxas, "find", lambda arch: Path("ptxas"))
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    with pytest.raises(CompileError) as caught:
+        assembled(bounded(416, 2), "sm_100a")
+    assert caught.value.code == "C7602"
