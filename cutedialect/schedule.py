@@ -109,8 +109,9 @@ class Schedule:
         adds the parts and goes on with the sum.
     reduction: how the parts of a shared tile are added: "ordered", one after the other, so that
         equal calls give equal bits, "atomic", as they come, or "cluster", in order, too: the CTAs
-        that share a tile are a cluster, and send their parts to the shared memory of the first. In
-        a program without a multiply the CTAs of a "cluster" share the rows that are reduced.
+        that share a tile are a cluster, send each other their sums through shared memory, and go on
+        with a part of the columns each. In a program without a multiply the CTAs of a "cluster"
+        share the rows that are reduced.
     epilogue: "direct" stores from the accumulator's layout, "smem" through shared memory, "tma"
         through shared memory by TMA.
     early_launch: "yes" lets CTAs start while the launch in front of theirs still ends: they make
@@ -234,7 +235,7 @@ SHARES = 16
 DEGREES = (3, 4, 5)
 """The degrees of `polynomials`."""
 _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
-_COUNTS = {"stages": 12, "instances": 3, "ctas": 32, "raster": 64, "split_k": 256}
+_COUNTS = {"stages": 16, "instances": 3, "ctas": 32, "raster": 64, "split_k": 256}
 _WORDS = {
     "roles": get_args(Roles),
     "scheduler": get_args(Scheduler),

@@ -1,5 +1,6 @@
 """Tiles that the CTAs of a cluster share along K, in distributed shared memory: exact on integers,
-with as many tiles for each cluster as come, and refused where a schedule has no room for it.
+with as many tiles for each cluster as come, and refused where a schedule has no room for it. Each
+CTA stores a part of the columns where these are whole columns of atoms and go their own ways.
 """
 
 from functools import partial
@@ -58,7 +59,9 @@ def test_sums_are_exact_for_any_number_of_steps(steps, backend):
         pytest.param("(64,8,128)", 8, "swap_ab = yes", marks=pytest.mark.long),
         pytest.param("(128,96,64)", 2, "scheduler = single", marks=pytest.mark.long),
         pytest.param("(192,64,64)", 3, "early_launch = yes", marks=pytest.mark.long),
+        ("(64,64,64)", 4, "swap_ab = yes"),
         pytest.param("(128,128,64)", 4, "epilogue = direct", marks=pytest.mark.long),
+        pytest.param("(64,256,64)", 16, "epilogue = smem", marks=pytest.mark.long),
     ],
 )
 def test_tiles_and_what_follows_the_product(tile, parts, more):
@@ -73,6 +76,38 @@ def test_tiles_and_what_follows_the_product(tile, parts, more):
     wanted = 2 * product(a, b) - c + bias
     np.testing.assert_array_equal(aux, wanted)
     np.testing.assert_array_equal(made, np.maximum(wanted, 0))
+
+
+@pytest.mark.parametrize(
+    ("columns", "parts", "op"),
+    [(64, 4, "scatter"), (64, 8, "scatter"), (64, 3, "sum"), (24, 2, "sum"), (16, 2, "scatter")],
+)
+def test_each_cta_goes_on_with_whole_columns_of_atoms(columns, parts, op):
+    a, b = operands(64, columns, 640)
+    schedule = f"tile = (64,{columns},64), split_k = {parts}, {SHARED}"
+    kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=schedule)
+    assert f"cute.cluster_{op} " in kernel.stages["cute-tile"]
+
+
+def test_what_reduces_the_columns_goes_on_with_all_of_them():
+    @cute.kernel
+    def row_sums(A: cute.Tensor, B: cute.Tensor, D: cute.Tensor):
+        m, n = cute.tile_index(D, (64, 1))
+        acc = cute.zeros((64, 64), cute.f32)
+        a, b = cute.local_tile(A, (64, 64), (m, None)), cute.local_tile(B, (64, 64), (None, n))
+        for k in cute.range(a.tiles):
+            cute.gemm(a[k], b[k], acc)
+        cute.copy(cute.row_sum(acc), cute.local_tile(D, (64, 1), (m, n)))
+
+    a, b = operands(64, 64, 256)
+    made = np.zeros((64, 1), np.float32)
+    launch = cute.compile(
+        row_sums, a, b, made, arch="sm_90a", backend="emulator",
+        schedule=f"split_k = 4, {SHARED}",
+    )  # fmt: skip
+    assert "cute.cluster_sum " in launch.stages["cute-tile"]
+    launch.launch(a, b, made)
+    np.testing.assert_array_equal(made, product(a, b).sum(1, keepdims=True))
 
 
 @pytest.mark.long
@@ -118,9 +153,18 @@ def test_other_schedules_are_refused(schedule, message):
         gemm(a, b, f"tile = (64,64,64), {schedule}, reduction = cluster")
 
 
-def test_stages_leave_room_for_the_parts_of_the_others():
+@pytest.mark.parametrize(
+    ("tile", "parts", "stages"),
+    [
+        # A part of a tile from each: the room is a tile's, 64 of 227 KB, and a stage takes 32.
+        ("(128,128,64)", 8, 5),
+        # Tiles from seven others of 20 KB each, and a stage takes 18.
+        ("(64,80,64)", 8, 4),
+    ],
+)
+def test_stages_leave_room_for_the_parts_of_the_others(tile, parts, stages):
     """Beside what is reordered through shared memory, which takes none where TMA stores."""
     a, b = operands(105, 331, 1563)
-    schedule = f"tile = (64,64,64), split_k = 8, epilogue = smem, {SHARED}"
+    schedule = f"tile = {tile}, split_k = {parts}, epilogue = smem, {SHARED}"
     kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=schedule)
-    assert "stages = 7" in kernel.schedule
+    assert f"stages = {stages}" in kernel.schedule

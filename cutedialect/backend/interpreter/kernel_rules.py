@@ -214,6 +214,32 @@ def _cluster_sum(op: cute.ClusterSumOp) -> Step:
     return step
 
 
+@rule(cute.ClusterScatterOp)
+def _cluster_scatter(op: cute.ClusterScatterOp) -> Step:
+    acc, count, result = slot(op.acc), op.count.value.data, slot(op.result)
+    # By the cluster and how often it came here: the tiles of the CTAs that are there.
+    sent: dict[tuple[Any, ...], dict[int, np.ndarray]] = {}
+    visits: dict[tuple[int, ...], int] = {}
+
+    def step(cta: Cta) -> Iterator[None]:
+        number = cta.index[0]
+        rank = number % count
+        visits[cta.index] = visit = visits.get(cta.index, 0) + 1
+        parts = sent.setdefault((number // count, visit), {})
+        parts[rank] = np.array(cta.values[acc].read())
+        while len(parts) < count:
+            yield
+        width = parts[0].shape[1] // count
+        mine = slice(rank * width, (rank + 1) * width)
+        total = parts[0][:, mine]
+        for other in range(1, count):
+            total = total + parts[other][:, mine]
+        sent.pop((number // count, visit), None)
+        cta.values[result] = Fragment(total, total.shape)
+
+    return step
+
+
 @rule(cute.ClusterRankOp)
 def _cluster_rank(op: cute.ClusterRankOp) -> Step:
     count, result = op.count.value.data, slot(op.result)
@@ -276,4 +302,10 @@ def _cancel_launch(op: cute.CancelLaunchOp) -> Step:
 
 
 # Where another CTA may go on.
-MEETINGS = (cute.LastArrivalOp, cute.ClusterSumOp, cute.ClusterReduceOp, cute.ClaimOp)
+MEETINGS = (
+    cute.LastArrivalOp,
+    cute.ClusterSumOp,
+    cute.ClusterScatterOp,
+    cute.ClusterReduceOp,
+    cute.ClaimOp,
+)

@@ -25,6 +25,7 @@ from .cooperation import (
     ClaimOp,
     ClusterRankOp,
     ClusterReduceOp,
+    ClusterScatterOp,
     ClusterSumOp,
     LastArrivalOp,
 )
@@ -118,6 +119,7 @@ Cute = Dialect(
             AtomicOp,
             LastArrivalOp,
             ClusterSumOp,
+            ClusterScatterOp,
             ClusterRankOp,
             ClusterReduceOp,
             ClaimOp,
@@ -154,6 +156,7 @@ __all__ = [
     "ClaimOp",
     "ClusterRankOp",
     "ClusterReduceOp",
+    "ClusterScatterOp",
     "ClusterSumOp",
     "ComposedLayoutAttr",
     "ComposedLayoutType",

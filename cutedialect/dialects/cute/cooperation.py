@@ -116,6 +116,69 @@ class ClusterSumOp(IRDLOperation):
 
 
 @irdl_op_definition
+class ClusterScatterOp(IRDLOperation):
+    """Add up the register tiles of `count` CTAs, which are the cluster, in the order of their ranks,
+    and leave each CTA its part of the sum: of as many equal parts of the columns the one with the
+    number of its rank.
+
+    Every CTA of the cluster comes here equally often. The parts travel through distributed shared
+    memory (`st.async`, PTX ISA 9.7.9.12), of which each CTA has room for a tile.
+
+    Example:
+
+        cute.kernel @k() {
+          %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
+          %part = cute.cluster_scatter %acc of 2 : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,16)">
+        }
+    """
+
+    name = "cute.cluster_scatter"
+    acc = operand_def(FragmentType)
+    count = prop_def(IntegerAttr[I64])
+    result = result_def(FragmentType)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$acc `of` $count attr-dict `:` type($acc) `->` type($result)"
+
+    def __init__(self, acc: SSAValue, count: int) -> None:
+        type_ = acc.type
+        assert isinstance(type_, FragmentType)
+        rows, columns = type_.shape
+        super().__init__(
+            operands=[acc],
+            result_types=[FragmentType.get(type_.element, (rows, columns // count))],
+            properties={"count": IntegerAttr(count, 64)},
+        )
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of shared memory in which a CTA gets its part from all."""
+        type_ = self.acc.type
+        assert isinstance(type_, FragmentType)
+        return prod(type_.shape) * type_.bits // 8
+
+    def effects(self) -> Effects:
+        return Effects(reads=(self.acc,), meets=ALL, orders=True)
+
+    def verify_(self) -> None:
+        type_, made = self.acc.type, self.result.type
+        assert isinstance(type_, FragmentType)
+        assert isinstance(made, FragmentType)
+        check(
+            type_.bits == 32 and len(type_.shape) == 2,
+            f"expected a tile of rank 2 with elements of 32 bits, got {type_}",
+        )
+        count = self.count.value.data
+        check(count >= 2, f"expected a count of 2 or more, got {count}")
+        rows, columns = type_.shape
+        wanted = rows, columns // count
+        check(
+            columns % count == 0 and (made.element, made.shape) == (type_.element, wanted),
+            f"expected a result with one of {count} equal parts of the columns of {type_}, got "
+            f"{made}",
+        )
+
+
+@irdl_op_definition
 class ClusterRankOp(IRDLOperation):
     """The place of this CTA among the `count` neighbors that are its cluster.
 

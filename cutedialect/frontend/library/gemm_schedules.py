@@ -71,8 +71,8 @@ _PARTS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16)
 _LEAST_STEPS = 2
 _MOST_SHARES = 2
 # The same where they are a cluster, and how many CTAs of such run at one time in GPCs of 14, 16 or
-# 18 multiprocessors, of which no two devices have alike many. The first CTA has room for the parts
-# of the others beside so many stages.
+# 18 multiprocessors, of which no two devices have alike many. Each CTA has room for a tile beside
+# so many stages, or the first has for those of the others, where parts are no columns of an atom.
 _CLUSTER_PARTS = {2: 132, 3: 120, 4: 120, 6: 102, 8: 96}
 _LEAST_STAGES = 3
 # Fields with which the CTAs of a cluster may not be able to share tiles.
@@ -120,6 +120,8 @@ _LINE_STORED, _STORE, _SWAPPED_VALUE = 1.64, 48.9, 0.98
 _SHARE, _SHARE_VALUE, _PART_VALUE = 2806.8, 33.4, 37.1
 # The same of a cluster.
 _SUM, _SUM_VALUE, _SUM_PART_VALUE = 337.4, 16.7, 16.9
+_SCATTER, _SCATTER_VALUE = 700.0, 70.0
+_ATOM_COLUMNS = 8
 # What an estimate with shared tiles has to be better by: it is less certain.
 _SHARED_MARGIN = 1.03
 # The last tile's stores, for each accumulator, where multiplies hide those of the others.
@@ -333,9 +335,16 @@ def _parts(
     if not problem.takes_clusters or schedule.cluster != (1, 1):
         return
     for parts, resident in _CLUSTER_PARTS.items():
-        fits = _stages(schedule, problem, parts - 1) >= _LEAST_STAGES
+        tiles_sent = 1 if _scatters(schedule, parts) else parts - 1
+        fits = _stages(schedule, problem, tiles_sent) >= _LEAST_STAGES
         if fits and parts * _LEAST_STEPS <= steps and parts * tiles <= resident:
             yield parts, "cluster"
+
+
+def _scatters(schedule: Schedule, parts: int) -> bool:
+    """Whether each of the CTAs that share a tile of a cluster goes on with columns of their own."""
+    assert schedule.tile is not None
+    return schedule.tile[1] % (_ATOM_COLUMNS * parts) == 0
 
 
 def cycles(schedule: Schedule, *problems: Problem) -> float:
@@ -362,7 +371,9 @@ def _estimate(
         work = sum(count * each for count, each in zip(items, tiles, strict=True))
         walk = work / resident + max(tiles) / 2
     values = _values(schedule)
-    if parts > 1 and reduction == "cluster":
+    if parts > 1 and reduction == "cluster" and _scatters(schedule, parts):
+        walk += waves * (_SCATTER + _SCATTER_VALUE * values)
+    elif parts > 1 and reduction == "cluster":
         walk += waves * (_SUM + (_SUM_VALUE + _SUM_PART_VALUE * parts) * values)
     elif parts > 1:
         walk += waves * (_SHARE + (_SHARE_VALUE + _PART_VALUE * parts) * values)

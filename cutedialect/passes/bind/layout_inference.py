@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
 from cutedialect.dialects.cute import (
     AtomicOp,
+    ClusterScatterOp,
     CopyOp,
     FillOp,
     FragmentType,
@@ -32,12 +34,18 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.bind.named_copies import named_layout
-from cutedialect.passes.bind.thread_layouts import blocked, coalesced, copied, project
+from cutedialect.passes.bind.thread_layouts import (
+    blocked,
+    coalesced,
+    columns_of,
+    copied,
+    project,
+)
 
 # The shortest side of a thread's block of a tile: 4 lanes beside each other write two sectors, and
 # rows that are aligned to less share sectors with their neighbors at both ends.
 _BLOCK_BITS = 128
-_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp, IndexedTileOp)
+_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp, IndexedTileOp, ClusterScatterOp)
 
 
 def contiguous_mode(type_: MemRefType) -> int | None:
@@ -208,6 +216,8 @@ class LayoutInference:
                     )
                     return self._set(op.result, layout)
                 return False
+            case ClusterScatterOp():
+                return self._through_scattered(op)
             case IndexedTileOp():
                 return self._through_rows(op)
             case TransposeOp() if isinstance(op.source.type, FragmentType):
@@ -249,6 +259,19 @@ class LayoutInference:
                 layout = transposed_tv(layout, shape_of(op.result.type))
             return self._set(op.source, layout)
         return False
+
+    def _through_scattered(self, op: ClusterScatterOp) -> bool:
+        if op.acc not in self.layouts:
+            return False
+        rows, columns = shape_of(op.result.type)
+        layout = columns_of(self.layouts[op.acc], rows, columns)
+        if layout is None:
+            raise PassFailedException(
+                op,
+                "expected a multiply whose threads have values in all parts of the columns that a "
+                f"cluster shares, {columns} each, got other warps; take reduction = ordered",
+            )
+        return self._set(op.result, layout)
 
     def _through_rows(self, op: IndexedTileOp) -> bool:
         for use in op.result.uses:

@@ -290,9 +290,6 @@ def box_of(
             if part % 2:
                 return None
             part //= 2
-        # A slice starts on the swizzle's repeat of 8 rows.
-        if share > 1 and part % 8:
-            return None
         box[mode] = part
     if len(shape) == 1 and share > 1:
         return None

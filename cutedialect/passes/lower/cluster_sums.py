@@ -1,26 +1,32 @@
-"""Sums over the CTAs of a cluster. The others send their tiles to the first CTA, whose barrier
-counts the bytes as they land; it adds them in the order of the ranks, and tells each that its room
-is free.
+"""Sums over the CTAs of a cluster, added in the order of the ranks. Where each CTA keeps a part of
+the sum, all send all of them the parts of theirs, and a barrier of each counts the bytes as they
+land:
+
+    wait for `empty`; part i of the tile: st.async -> room of our rank in CTA i, counted at `full`
+    expect the bytes of all at `full`, wait, add room by room; arrive at `empty` of all
+
+A CTA ends when all have read what it sent, and sends again only then. Where the first CTA gets the
+whole sum, it alone has room:
 
     rank > 0: st.async tile -> room of rank - 1 in CTA 0, counted at `full`; wait for `empty`
     rank = 0: expect the bytes of all at `full`, wait, add room by room; arrive at all `empty`
-
-A CTA leaves its sum when the first one has read its part, so that the memory of either outlives
-what others do in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.dialects.walks import ops_of
 
-from .context import Context
+from .context import Context, array_class
+from .elementwise import Fragment, extract
 from .lowering import Handler, KernelLowering
+from .scalar_builder import Scalar
 
 _BARRIER_BYTES = 8
 _VECTOR = 4
@@ -29,46 +35,102 @@ _WORD = 4
 _AT_ONCE = 32
 
 
+SumOp = cute.ClusterSumOp | cute.ClusterScatterOp
+
+
 @dataclass(frozen=True)
 class ClusterSum:
-    """The offsets of a sum's two barriers, and the register with the parity of their phase."""
+    """The offsets of a sum's two barriers, the CTAs that arrive at the second one, and the register
+    with the parity of their phase.
+    """
 
     full: int
     empty: int
+    readers: int
     phase: SSAValue
 
 
-def prepare(context: Context, kernel: Operation) -> dict[cute.ClusterSumOp, ClusterSum]:
+def prepare(context: Context, kernel: Operation) -> dict[SumOp, ClusterSum]:
     """Take memory for the barriers of every sum of a kernel."""
-    found: dict[cute.ClusterSumOp, ClusterSum] = {}
-    for op in walk(kernel):
-        if isinstance(op, cute.ClusterSumOp):
-            full = context.smem.take(2 * _BARRIER_BYTES, _BARRIER_BYTES)
-            phase = context.registers("b32", 1)
-            context.fill(phase, 0)
-            found[op] = ClusterSum(full, full + _BARRIER_BYTES, phase)
+    found: dict[SumOp, ClusterSum] = {}
+    for op in ops_of(kernel, cute.ClusterSumOp, cute.ClusterScatterOp):
+        full = context.smem.take(2 * _BARRIER_BYTES, _BARRIER_BYTES)
+        phase = context.registers("b32", 1)
+        context.fill(phase, 0)
+        readers = op.count.value.data if isinstance(op, cute.ClusterScatterOp) else 1
+        found[op] = ClusterSum(full, full + _BARRIER_BYTES, readers, phase)
     return found
 
 
-def barriers(sums: dict[cute.ClusterSumOp, ClusterSum]) -> Iterator[int]:
-    """The offsets of the barriers of some sums, each of which one thread arrives at."""
+def barriers(sums: dict[SumOp, ClusterSum]) -> Iterator[tuple[int, int]]:
+    """The offsets of the barriers of some sums, with how many threads arrive at each."""
     for each in sums.values():
-        yield from (each.full, each.empty)
+        yield from ((each.full, 1), (each.empty, each.readers))
+
+
+def leave(self: KernelLowering, role: RoleOp) -> None:
+    """At a role's end: the others have read what was sent, and arrive here no more."""
+    for op in ops_of(role, cute.ClusterScatterOp):
+        self.builder.at(op)
+        _wait_until_read(self, self.sums[op])
+
+
+def _wait_until_read(self: KernelLowering, made: ClusterSum) -> None:
+    """All have read what was sent the last time, if anything was."""
+    builder = self.builder
+    phase = builder.emit(ptx.GetOp(made.phase, 0)).results[0]
+    before = builder.value(builder.pure("xor.b32", phase, 1), "b32")
+    builder.emit(ptx.MbarrierWaitOp(builder.smem_base(), before, made.empty))
+
+
+def _cluster_scatter(self: KernelLowering, op: cute.ClusterScatterOp) -> None:
+    builder, context, made = self.builder, self.context, self.sums[op]
+    tile, type_ = self.fragment(op, op.acc), op.result.type
+    assert isinstance(type_, cute.FragmentType)
+    count, (_, columns) = op.count.value.data, type_.shape
+    base, rank = builder.smem_base(), builder.special("cluster_ctarank")
+    stride = _VECTOR * _WORD * context.threads
+    _wait_until_read(self, made)
+    parts = [extract(context, op, tile, type_, (0, part * columns)).array for part in range(count)]
+    values = _values(parts[0])
+    size = stride * (values // _VECTOR)
+    room = context.smem.take(count * size, 128)
+    context.by_one_thread(
+        lambda: builder.emit(ptx.MbarrierExpectTxOp(base, count * size, made.full)) and None
+    )
+    mine = builder.pure("mul.lo.s32", builder.thread_index(), _VECTOR * _WORD)
+    place = builder.total([builder.pure("mul.lo.s32", rank, size), mine])
+    for other, part in enumerate(parts):
+        there = builder.mapped(base, other)
+        at = builder.value(builder.total([there, place]), "b32")
+        builder.emit(ptx.StAsyncOp(part, at, there, room, made.full, stride))
+    phase = builder.emit(ptx.GetOp(made.phase, 0)).results[0]
+    builder.emit(ptx.MbarrierWaitOp(base, phase, made.full))
+    total = context.registers(array_class(parts[0]), values)
+    at = builder.value(builder.total([base, mine]), "b32")
+    rooms = [room + other * size for other in range(count)]
+    _add_parts(self, total, at, rooms, stride, keeps=False)
+    # All have read their parts.
+    context.barrier()
+
+    def tell() -> None:
+        # Threads beyond the others tell nobody, but have an address.
+        other = builder.pure("min.s32", builder.thread_index(), count - 1)
+        there = builder.mapped(base, other)
+        builder.emit(ptx.MbarrierArriveOp(there, made.empty, cluster=True))
+
+    context.when(builder.pure("setp.lt.u32", builder.thread_index(), count), tell)
+    turned = builder.value(builder.pure("xor.b32", phase, 1), "b32")
+    builder.emit(ptx.SetOp(made.phase, 0, turned))
+    self.fragments[op.result] = Fragment(type_, total)
 
 
 def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
     builder, context, made = self.builder, self.context, self.sums[op]
     tile = self.fragment(op, op.acc)
-    type_ = tile.array.type
-    assert isinstance(type_, ptx.RegsType)
-    if type_.count % _VECTOR:
-        raise ValueError(
-            f"expected a tile of which each thread holds a multiple of {_VECTOR} elements, got "
-            f"{type_.count}"
-        )
     others = op.count.value.data - 1
     stride = _VECTOR * _WORD * context.threads
-    size = stride * (type_.count // _VECTOR)
+    size = stride * (_values(tile.array) // _VECTOR)
     room = context.smem.take(others * size, 128)
     base = builder.smem_base()
     rank = builder.special("cluster_ctarank")
@@ -91,7 +153,7 @@ def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
         builder.emit(ptx.MbarrierWaitOp(base, phase, made.full))
         at = builder.value(builder.total([base, mine]), "b32")
         for part in range(others):
-            _add_part(self, tile.array, type_, at, room + part * size, stride)
+            _add_parts(self, tile.array, at, [room + part * size], stride)
         # All have read their parts.
         context.barrier()
         context.when(builder.pure("setp.lt.u32", builder.thread_index(), others), tell)
@@ -109,32 +171,59 @@ def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
     self.scalars[op.result] = is_first
 
 
-def _add_part(
-    self: KernelLowering, array: SSAValue, type_: ptx.RegsType, at: SSAValue, room: int, stride: int
+def _add_parts(
+    self: KernelLowering,
+    array: SSAValue,
+    at: SSAValue,
+    rooms: Sequence[int],
+    stride: int,
+    keeps: bool = True,
 ) -> None:
-    """Add what lies in a room of shared memory to the registers, some at a time."""
-    builder, context = self.builder, self.context
-    count = min(type_.count, _AT_ONCE)
-    part = context.registers(type_.cls, count)
-    add = "add.f32" if type_.cls == "f32" else "add.s32"
-    for first in range(0, type_.count, count):
-        size = min(count, type_.count - first)
+    """Add what lies in rooms of shared memory to the registers, or to nothing, some at a time."""
+    builder, context, values, cls = self.builder, self.context, _values(array), array_class(array)
+    count = min(values, max(_VECTOR, _AT_ONCE // len(rooms) // _VECTOR * _VECTOR))
+    part = context.registers(cls, count * len(rooms))
+    add = "add.f32" if cls == "f32" else "add.s32"
+    for first in range(0, values, count):
+        size = min(count, values - first)
         vectors = range(first // _VECTOR, (first + size) // _VECTOR)
+        offsets = [room + each * stride for room in rooms for each in vectors]
         builder.emit(
             ptx.LdOp(
-                f"shared.v{_VECTOR}.{type_.cls}",
+                f"shared.v{_VECTOR}.{cls}",
                 part,
                 [at],
-                [0] * len(vectors),
-                [room + each * stride for each in vectors],
-                range(size),
+                [0] * len(offsets),
+                offsets,
+                range(size * len(rooms)),
             )
         )
         for each in range(size):
-            old = builder.emit(ptx.GetOp(array, first + each)).results[0]
-            new = builder.emit(ptx.GetOp(part, each)).results[0]
-            total = builder.value(builder.pure(add, old, new), type_.cls)
-            builder.emit(ptx.SetOp(array, first + each, total))
+            found = [
+                builder.emit(ptx.GetOp(part, number * size + each)).results[0]
+                for number in range(len(rooms))
+            ]
+            if keeps:
+                found.insert(0, builder.emit(ptx.GetOp(array, first + each)).results[0])
+            total: Scalar = found[0]
+            for other in found[1:]:
+                total = builder.pure(add, total, other)
+            builder.emit(ptx.SetOp(array, first + each, builder.value(total, cls)))
 
 
-HANDLERS: dict[type[Operation], Handler] = {cute.ClusterSumOp: _cluster_sum}
+def _values(array: SSAValue) -> int:
+    """Registers of an array, which are stored four at a time."""
+    type_ = array.type
+    assert isinstance(type_, ptx.RegsType)
+    if type_.count % _VECTOR:
+        raise ValueError(
+            f"expected a tile of which each thread holds a multiple of {_VECTOR} elements, got "
+            f"{type_.count}"
+        )
+    return type_.count
+
+
+HANDLERS: dict[type[Operation], Handler] = {
+    cute.ClusterSumOp: _cluster_sum,
+    cute.ClusterScatterOp: _cluster_scatter,
+}

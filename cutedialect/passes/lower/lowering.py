@@ -40,7 +40,7 @@ from .views import View, memref_view
 
 if TYPE_CHECKING:
     from .cluster_reductions import ClusterReductions
-    from .cluster_sums import ClusterSum
+    from .cluster_sums import ClusterSum, SumOp
     from .indexed_tiles import IndexedTile
     from .joined_tiles import JoinedTile
 
@@ -90,7 +90,7 @@ class KernelLowering:
         self.rings: dict[SSAValue, Ring] = {}
         self.states: dict[SSAValue, State] = {}
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
-        self.sums: dict[cute.ClusterSumOp, ClusterSum] = {}
+        self.sums: dict[SumOp, ClusterSum] = {}
         self.reductions: ClusterReductions | None = None
         # Tensor memory: the first column of each buffer, counted from the kernel's own.
         self.tensor = TensorPlan()

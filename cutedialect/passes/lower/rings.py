@@ -52,10 +52,13 @@ def make_ring(context: Context, op: CreateOp) -> Ring:
 
 
 def initialize(
-    context: Context, rings: Sequence[Ring], maps: Sequence[SSAValue], others: Sequence[int] = ()
+    context: Context,
+    rings: Sequence[Ring],
+    maps: Sequence[SSAValue],
+    others: Sequence[tuple[int, int]] = (),
 ) -> None:
-    """One thread makes all barriers, then every thread that may use them knows. At the `others`, by
-    their offsets, one thread arrives, maybe of another CTA.
+    """One thread makes all barriers, then every thread that may use them knows. The `others` are
+    offsets, each with how many threads arrive there, maybe of other CTAs.
     """
     builder = context.builder
 
@@ -70,8 +73,8 @@ def initialize(
             ):
                 for stage in range(ring.stages if count else 0):
                     builder.emit(ptx.MbarrierInitOp(base, count, first + _BARRIER_BYTES * stage))
-        for offset in others:
-            builder.emit(ptx.MbarrierInitOp(base, 1, offset))
+        for offset, count in others:
+            builder.emit(ptx.MbarrierInitOp(base, count, offset))
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     context.by_one_thread(make)

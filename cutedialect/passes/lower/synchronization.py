@@ -71,6 +71,7 @@ def _run_role(self: KernelLowering, role: pipeline.RoleOp) -> None:
     block = role.body.block
     sink_past_loops(block)
     self.run(block)
+    cluster_sums.leave(self, role)
     for op in block.ops:
         if isinstance(op, pipeline.StateOp) and op.side.data == "producer":
             self.builder.at(op)

@@ -17,6 +17,7 @@ from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocSmemOp,
     AllocTmemOp,
+    ClusterScatterOp,
     ClusterSumOp,
     CopyOp,
     FragmentType,
@@ -72,7 +73,7 @@ def room(
         for op in kernel.body.block.ops
         if isinstance(op, AllocSmemOp)
     )
-    used += sum(op.bytes for op in ops_of(kernel, ClusterSumOp))
+    used += sum(op.bytes for op in ops_of(kernel, ClusterSumOp, ClusterScatterOp))
     ctas = 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
     return target(arch.data).smem_of(ctas) - reserved - used
 

@@ -41,7 +41,7 @@ from cutedialect.passes.bind.tensor_maps import (
 )
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.tile.split_reduction import shares_in_cluster
+from cutedialect.passes.tile.split_reduction import shares_in_cluster, summed_bytes
 from cutedialect.passes.tile.streaming import is_common, order_of_stores, residence_of
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule, replace_set
@@ -59,7 +59,7 @@ _MOST_STAGES = 4
 # A warpgroup multiplies blocks of 64 rows; more stages than this hide no more latency.
 _GROUP_ROWS = 64
 _GROUP_WARPS = 4
-_MOST_RING = 8
+_MOST_RING = 16
 _BARRIER_BYTES = 1024
 # Buffers of what a role computes for the one that multiplies.
 _COMPUTED_STAGES = 2
@@ -187,8 +187,7 @@ def _multiplying(
     )
     meeting = _MEETING_BYTES if _is_chained(gemms) else 0
     if shares_in_cluster(given):
-        # What the other CTAs send.
-        meeting += ((given.split_k or 1) - 1) * prod(acc.shape) * acc.bits // 8
+        meeting += summed_bytes(kernel, given, warps)
     if is_tensor:
         meeting += _computed_bytes(gemms)
     if is_tensor and given.roles not in (None, "specialized"):

@@ -10,14 +10,17 @@ order of the parts, and goes on with what follows the loop. No CTA waits for ano
     if last arrival { acc = 0; for j in 0..parts { acc += partials[slot(j)] }; use acc }
 
 With the reduction `atomic` the parts are added in memory as they come, and the last CTA takes the
-sum from there and leaves zeros. With `cluster` the CTAs that share a tile are a cluster, the first
-of which gets the parts of the others in its shared memory (`cute.cluster_sum`) and goes on.
+sum from there and leaves zeros. With `cluster` the CTAs that share a tile are a cluster, and send
+each other their sums through shared memory: each goes on with its part of the columns of the sum
+(`cute.cluster_scatter`, `scattered_tiles.py`), or the first with all of it (`cute.cluster_sum`),
+where what follows takes whole tiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i32
@@ -48,6 +51,7 @@ from cutedialect.layout import Dyn, Layout
 from cutedialect.passes.cloning import cloned
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument
+from cutedialect.passes.tile.scattered_tiles import cut_columns, is_cut
 from cutedialect.schedule import Schedule
 
 _ALIGNMENT = 16
@@ -209,6 +213,30 @@ def hoisted(build: ScalarBuilder, value: SSAValue, before: Operation) -> SSAValu
     return build.insert(clone).results[0]
 
 
+def is_scattered(
+    reduction: Reduction, schedule: Schedule, warps: tuple[int, int] | None = None
+) -> bool:
+    """Whether each CTA of a cluster that shares tiles goes on with a part of their columns."""
+    warps = warps or schedule.warps
+    # Warps side by side have columns of their own.
+    return (
+        warps is not None
+        and warps[1] == 1
+        and len(reduction.accumulators) == 1
+        and is_cut(_following(reduction.loop), reduction.accumulators[0], schedule.split_k or 1)
+    )
+
+
+def summed_bytes(kernel: KernelOp, schedule: Schedule, warps: tuple[int, int]) -> int:
+    """Bytes of shared memory in which the CTAs of a cluster send each other parts of a tile."""
+    reduction = reduction_of(kernel)
+    if not reduction.accumulators:
+        return 0
+    acc = reduction.accumulators[0]
+    tiles = 1 if is_scattered(reduction, schedule, warps) else (schedule.split_k or 1) - 1
+    return tiles * prod(_shape(acc)) * _bits(acc) // 8
+
+
 def share_reduction(
     kernel: KernelOp, reduction: Reduction, share: Share, schedule: Schedule
 ) -> None:
@@ -216,15 +244,16 @@ def share_reduction(
     atomic = schedule.reduction == "atomic"
     loop = reduction.loop
     _cut(loop, share)
-    following: list[Operation] = []
-    op = loop.next_op
-    while op is not None and not isinstance(op, scf.YieldOp):
-        following.append(op)
-        op = op.next_op
+    following = _following(loop)
     if shares_in_cluster(schedule):
+        _check_cluster_sum(reduction)
+        acc, parts = reduction.accumulators[0], schedule.split_k or 1
         build = ScalarBuilder(InsertPoint.after(loop), loop)
-        body = _when(build, _cluster_sum(build, reduction, schedule), loop, lambda _: None)
-        _move_into(body, following)
+        if is_scattered(reduction, schedule):
+            cut_columns(build, following, acc, parts, share.part)
+            return
+        first = build.insert(ClusterSumOp(acc, parts)).results[0]
+        _move_into(_when(build, first, loop, lambda _: None), following)
         return
     counters = add_argument(
         kernel,
@@ -265,16 +294,23 @@ def share_reduction(
     _move_into(_when(build, last, loop, finish), following)
 
 
-def _cluster_sum(build: ScalarBuilder, reduction: Reduction, schedule: Schedule) -> SSAValue:
-    """The sums of the cluster; whether this CTA has them."""
+def _following(loop: scf.ForOp) -> list[Operation]:
+    """The ops behind a loop, up to the end of its block."""
+    found: list[Operation] = []
+    op = loop.next_op
+    while op is not None and not isinstance(op, scf.YieldOp):
+        found.append(op)
+        op = op.next_op
+    return found
+
+
+def _check_cluster_sum(reduction: Reduction) -> None:
     if len(reduction.accumulators) != 1 or _bits(reduction.accumulators[0]) != _SUMMED_BITS:
         raise PassFailedException(
             reduction.loop,
             f"expected one accumulator with elements of {_SUMMED_BITS} bits with reduction = "
             "cluster, got others; take ordered",
         )
-    parts = schedule.split_k or 1
-    return build.insert(ClusterSumOp(reduction.accumulators[0], parts)).results[0]
 
 
 def _move_into(body: Block, following: Sequence[Operation]) -> None:

@@ -23,6 +23,18 @@ cute.kernel @k() {
 
 // -----
 
+// cute.cluster_scatter
+// CHECK: cute.kernel @k() {
+// CHECK-NEXT:   %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
+// CHECK-NEXT:   %part = cute.cluster_scatter %acc of 4 : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,8)">
+// CHECK-NEXT: }
+cute.kernel @k() {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,32)">
+  %part = cute.cluster_scatter %acc of 4 : !cute.fragment<f32, "(64,32)"> -> !cute.fragment<f32, "(64,8)">
+}
+
+// -----
+
 // cute.workspace
 // CHECK: func.func @launch(%n: i32) {
 // CHECK-NEXT:   %w = cute.workspace(%n) : !cute.memref<f32, gmem, align<16>, "(?,64,64):(4096,64,1)">

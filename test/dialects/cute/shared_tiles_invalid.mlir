@@ -23,6 +23,30 @@ cute.kernel @a_sum_of_one() {
 
 // -----
 
+cute.kernel @parts_of_halves() {
+  %acc = cute.alloc_fragment : !cute.fragment<f16, "(64,16)">
+  // expected-error @+1 {{expected a tile of rank 2 with elements of 32 bits, got !cute.fragment<f16}}
+  %part = cute.cluster_scatter %acc of 2 : !cute.fragment<f16, "(64,16)"> -> !cute.fragment<f16, "(64,8)">
+}
+
+// -----
+
+cute.kernel @a_part_of_one() {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,16)">
+  // expected-error @+1 {{expected a count of 2 or more, got 1}}
+  %part = cute.cluster_scatter %acc of 1 : !cute.fragment<f32, "(64,16)"> -> !cute.fragment<f32, "(64,16)">
+}
+
+// -----
+
+cute.kernel @a_part_of_the_rows() {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,16)">
+  // expected-error @+1 {{expected a result with one of 2 equal parts of the columns of !cute.fragment<f32, "(64,16)">, got !cute.fragment<f32, "(32,16)">}}
+  %part = cute.cluster_scatter %acc of 2 : !cute.fragment<f32, "(64,16)"> -> !cute.fragment<f32, "(32,16)">
+}
+
+// -----
+
 func.func @workspace_of_a_number(%n: i32) {
   // expected-error @+1 {{expected a memref, got i32}}
   %w = cute.workspace(%n) : i32

@@ -45,7 +45,7 @@ def test_the_program_compiles():
         (
             TILED + ",cute-schedule-loops{stages=0}",
             "<passes>:1:73",
-            "stages to be an int in 1..12, got 0",
+            "stages to be an int in 1..16, got 0",
         ),
         (
             TILED + ",cute-schedule-loops{stages=many}",

@@ -1,0 +1,143 @@
+"""What follows a product of which each CTA of a cluster has a part of the columns: its tiles get
+the columns of that part.
+
+    y = map acc                                  part = cluster_scatter acc of 4
+    d = local_tile(D, [64, 64], (m, n))    =>    y = map part
+    copy y, d                                    d = local_tile(D, [64, 16], (m, 4 n + rank))
+                                                 copy y, d
+
+That is done where each element of the product goes its own way: through maps, from and to tiles of
+tensors that have the columns too, or one that all columns have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from xdsl.dialects import arith
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from cutedialect.dialects.cute import (
+    ClusterScatterOp,
+    CopyOp,
+    FragmentType,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    TransposeOp,
+    YieldOp,
+    shape_of,
+)
+from cutedialect.dialects.walks import walk
+from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.tile.resized_tiles import (
+    coordinates_along,
+    count_from,
+    resize_fragment,
+    resize_transposed,
+    resize_view,
+)
+
+# A thread has two neighboring columns of eight in the layouts of MMA atoms.
+_COLUMNS = 8
+
+
+def is_cut(following: Sequence[Operation], acc: SSAValue, parts: int) -> bool:
+    """Whether ops that follow the sum of a register tile can have a part of its columns each."""
+    columns = shape_of(acc.type)[1]
+    inside = set(_all(following))
+    return columns % (_COLUMNS * parts) == 0 and all(_allows(op, columns, inside) for op in inside)
+
+
+def cut_columns(
+    build: ScalarBuilder,
+    following: Sequence[Operation],
+    acc: SSAValue,
+    parts: int,
+    rank: SSAValue,
+) -> None:
+    """Add up a register tile over the cluster, and leave the ops that follow the part of `rank`."""
+    columns = shape_of(acc.type)[1]
+    width = columns // parts
+    ops = list(_all(following))
+    inside = set(ops)
+    count = build.constant(parts)
+    start = build.binary(arith.MuliOp, rank, build.constant(width))
+    part = build.insert(ClusterScatterOp(acc, parts)).results[0]
+    acc.replace_uses_with_if(part, lambda use: use.operation in inside)
+    for op in ops:
+        match op:
+            case LocalTileOp():
+                mode = _column_mode(op, columns)
+                if mode is not None:
+                    place = ScalarBuilder(InsertPoint.before(op), op)
+                    tile, coords = list(op.tile.get_values()), list(op.coords)
+                    before = place.binary(arith.MuliOp, coords[mode], count)
+                    tile[mode], coords[mode] = width, place.binary(arith.AddiOp, before, rank)
+                    resize_view(op, tile, coords)
+            case TransposeOp():
+                resize_transposed(op)
+            case MapOp() | LoadOp() if shape_of(op.result.type)[1] == columns:
+                for coordinate in coordinates_along(op, (1,)):
+                    count_from(coordinate, start)
+                resize_fragment(op.result, {1: width})
+            case _:
+                pass
+
+
+def _all(following: Iterable[Operation]) -> Iterator[Operation]:
+    for each in following:
+        yield from walk(each)
+
+
+def _allows(op: Operation, columns: int, inside: set[Operation]) -> bool:
+    """Whether an op does the same with a part of the columns as with all."""
+    tiles = [value for value in (*op.operands, *op.results) if _is_tile(value)]
+    match op:
+        case LocalTileOp() | TransposeOp():
+            is_counted = isinstance(op, TransposeOp) or op.of is None
+            return is_counted and not tiles and op.result.has_one_use()
+        case LoadOp():
+            return _is_whole(op.result, columns) and _is_tiled(op.source, inside)
+        case CopyOp():
+            return (
+                isinstance(op.destination.type, MemRefType)
+                and op.mask is None
+                and shape_of(op.source.type)[1:] == (columns,)
+                and _is_tiled(op.destination, inside)
+            )
+        case MapOp():
+            return all(_is_whole(tile, columns) for tile in tiles)
+        case _:
+            return not tiles or isinstance(op, YieldOp)
+
+
+def _is_tile(value: SSAValue) -> bool:
+    return isinstance(value.type, FragmentType)
+
+
+def _is_whole(tile: SSAValue, columns: int) -> bool:
+    """Whether a register tile has all columns, or one that all have in common."""
+    shape = shape_of(tile.type)
+    return len(shape) == 2 and shape[1] in (columns, 1)
+
+
+def _is_tiled(view: SSAValue, inside: set[Operation]) -> bool:
+    """Whether a view of memory is a tile of a tensor, maybe transposed, that is made inside."""
+    while isinstance(view.owner, TransposeOp) and view.owner in inside:
+        view = view.owner.source
+    return isinstance(view.owner, LocalTileOp) and view.owner in inside
+
+
+def _column_mode(op: LocalTileOp, columns: int) -> int | None:
+    """The mode of a tensor along which its tile has the columns; None where it has none."""
+    kept = [mode for mode, extent in enumerate(op.tile.get_values()) if extent != 0]
+    # A tile of one mode is a column.
+    modes: list[int | None] = [*kept, None][:2]
+    view: SSAValue = op.result
+    while isinstance(user := next(iter(view.uses)).operation, TransposeOp):
+        modes.reverse()
+        view = user.result
+    return modes[1] if shape_of(view.type)[1:] == (columns,) else None
