@@ -19,6 +19,7 @@ BF16 = ml_dtypes.bfloat16
 EMULATED = {"arch": "sm_100a", "backend": "emulator"}
 LENGTHS = np.full(2, 900, np.int32)
 OFFSETS = np.array([0, 100, 2048], np.int32)
+SHORT = tuple(np.array([0, count], np.int32) for count in (54, 2048))
 # (head dimensions, rows, what else is given, the plan that is chosen)
 FORMS = {
     "wide heads": ((128, 128), 2048, {}, "split"),
@@ -33,6 +34,9 @@ FORMS = {
     "widest": ((256, 256), 2048, {"causal": True}, "corrected"),
     "one wave": ((128, 128), 512, {}, "corrected"),
     "decode": ((128, 128), 1, {}, "uniform"),
+    "few rows of wide heads": ((256, 256), 13, {"causal": True}, "corrected"),
+    # Results leave in an odd number of steps, and shared memory is full.
+    "short sequences": ((192, 192), 54, {"cu_seqlens": SHORT, "causal": True}, "specialized"),
 }
 
 

@@ -44,6 +44,7 @@ _UNIT_KEYS = 64
 # that corrects what is accumulated there.
 _LANES, _CORRECTED_KEYS = 128, 64
 _CORRECTING = {"split": 256, "corrected": 128}
+_HALF_COLUMNS = 224
 # Rows and keys of unmasked tiles that CTAs claim one by one, since each is over soon.
 _SHORT = 512
 # Up to so many keys, blocks of 64 compute less that no row sees, and the first one comes sooner.
@@ -185,7 +186,9 @@ def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedu
     is_open = all(each is None for each in chosen)
     if not chip.tmem_columns or work.bits != 16 or work.bits_q != 16 or work.spills or not is_open:
         return None
-    if not work.loads_boxes or (work.rows is not None and work.rows <= _LANES // 2):
+    # Half of the lanes hold few rows, of which registers hold results of so many columns at most.
+    few = _LANES // 2 if work.dims[1] <= _HALF_COLUMNS else _ROWS
+    if not work.loads_boxes or (work.rows is not None and work.rows <= few):
         return None
     for roles, rows in _CORRECTING.items():
         halves = rows // _LANES

@@ -29,6 +29,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
+from cutedialect.passes.roles.crossing_tiles import role_of
 
 Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
@@ -80,14 +81,31 @@ def room(
 
 def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:
     """The buffers from which TMA stores, each with its stages: two that take turns where it is
-    filled an even number of times.
+    filled an even number of times, or several times in a row by the role that stores it, while no
+    multiply is at work.
     """
-    steps: dict[AllocSmemOp, int] = {}
+    found: dict[AllocSmemOp, list[CopyOp]] = {}
     for op in walk(kernel.body.block):
-        owner = op.source.owner if isinstance(op, CopyOp) else None
-        if isinstance(owner, AllocSmemOp) and effects_of(op).unit is Unit.TMA_STORE:
-            steps[owner] = steps.get(owner, 0) + 1
-    return {alloc: 1 if count % 2 else 2 for alloc, count in steps.items()}
+        if not isinstance(op, CopyOp) or effects_of(op).unit is not Unit.TMA_STORE:
+            continue
+        if isinstance(op.source.owner, AllocSmemOp):
+            found.setdefault(op.source.owner, []).append(op)
+    at_once = kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies
+    stages: dict[AllocSmemOp, int] = {}
+    for alloc, stores in found.items():
+        in_a_row = len(stores) > 1 and len({op.parent for op in stores}) == 1
+        takes_turns = in_a_row and not at_once and _fills_itself(alloc, stores[0])
+        stages[alloc] = 2 if takes_turns or len(stores) % 2 == 0 else 1
+    return stages
+
+
+def _fills_itself(alloc: AllocSmemOp, store: CopyOp) -> bool:
+    """Whether the role that stores a buffer fills it, too."""
+    writers = (use.operation for use in alloc.result.uses)
+    return any(
+        isinstance(op, CopyOp) and op.destination is alloc.result and role_of(op) == role_of(store)
+        for op in writers
+    )
 
 
 def most_accumulators(kernel: KernelOp) -> tuple[int, Operation | None]:

@@ -194,6 +194,8 @@ def _multiplying(
         # Vectors of rows that cross roles, and through which layouts are exchanged.
         meeting += _VECTORS * acc.shape[0] * acc.bits // 8  # pyright: ignore[reportOperatorIssue]
     # Two buffers of what stays while a loop runs, unless the loop is left with one stage.
+    if is_tensor and given.roles in (None, "specialized"):
+        meeting += _staged_result_bytes(kernel, in_turns=True) - _staged_result_bytes(kernel)
     plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
     if plan["stages"] == 1:
         plan = _plan(kernel, arch, warps, stage, given, once + meeting)
@@ -336,8 +338,10 @@ def _tensor_grids(tile: tuple[int, ...]) -> list[tuple[int, int]]:
     return [(rows, columns), *([shared] if prod(shared) <= _MOST_WARPS else [])]
 
 
-def _staged_result_bytes(kernel: KernelOp) -> int:
-    """Shared memory of results that TMA stores: the columns at once, twice where there are more."""
+def _staged_result_bytes(kernel: KernelOp, in_turns: bool = False) -> int:
+    """Shared memory of results that TMA stores: the columns at once, twice where there are more,
+    and, of an odd number of steps behind multiplies in a row, two buffers take turns.
+    """
     total = 0
     stores = results_by_tma(kernel)
     is_chained = _is_chained(list(ops_of(kernel, GemmOp)))
@@ -348,7 +352,7 @@ def _staged_result_bytes(kernel: KernelOp) -> int:
         divides = is_chained or contiguous_mode(type_) != 1
         chunk = columns_at_once(columns, *bits_of_results(stores, type_.shape), divides=divides)
         steps = -(-columns // chunk)
-        turns = 2 if steps > 1 and not (is_chained and steps % 2) else 1
+        turns = 2 if steps > 1 and (in_turns or not (is_chained and steps % 2)) else 1
         total += turns * rows * chunk * type_.bits // 8
     return total
 
