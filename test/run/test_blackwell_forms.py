@@ -227,3 +227,12 @@ def test_8_bits_say_which_instruction_they_take():
     q = np.zeros((1, 1, 64, 64), E4M3)
     remarks = cute.compile(cute.attention, q, q, q, arch="sm_100a").remarks
     assert any("mma.sync" in each.message or "tcgen05" in each.message for each in remarks)
+
+
+@pytest.mark.parametrize(("ctas", "columns"), [(1, 512), (2, 256), (3, 256)])
+def test_ctas_of_one_sm_share_the_columns(ctas, columns):
+    """Two accumulators of 256 columns where a CTA is alone, one of each of two CTAs."""
+    a, b = np.ones((128, 64), np.float16), np.ones((64, 256), np.float16)
+    schedule = f"tile = (128,256,64), ctas = {ctas}"
+    kernel = cute.compile(cute.gemm, a, b, arch="sm_100a", backend="emulator", schedule=schedule)
+    assert re.findall(r"tcgen05\.alloc.*, (\d+);", kernel.ptx) == [str(columns)]

@@ -21,17 +21,26 @@ from cutedialect.passes.roles.role_plan import is_corrected
 _THREADS = 128
 
 
-def stages_of_columns(columns: int, others: int = 0) -> int:
+def columns_of_each(kernel: KernelOp) -> int:
+    """The columns of tensor memory of a CTA where an SM holds as many as the schedule says; powers
+    of two are allocated (PTX ISA 9.7.16.7.1), and who finds too few waits until others have ended.
+    """
+    ctas = 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
+    return COLUMNS >> (ctas - 1).bit_length()
+
+
+def stages_of_columns(kernel: KernelOp, columns: int, others: int = 0) -> int:
     """How many stages so many columns of tensor memory have beside others that have one: two where
     they fit, else one.
     """
-    return 2 if 2 * columns + others <= COLUMNS else 1
+    return 2 if 2 * columns + others <= columns_of_each(kernel) else 1
 
 
 def tensor_stages(kernel: KernelOp) -> int:
     """The stages of rings in tensor memory."""
     over = tensor_overlays(kernel)
-    return stages_of_columns(*_columns([each for each in _allocs(kernel) if each not in over]))
+    columns, others = _columns([each for each in _allocs(kernel) if each not in over])
+    return stages_of_columns(kernel, columns, others)
 
 
 def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
@@ -40,7 +49,7 @@ def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
     """
     allocs = _allocs(kernel)
     columns, others = _columns(allocs)
-    if 2 * columns + others <= COLUMNS:
+    if 2 * columns + others <= columns_of_each(kernel):
         return {}
     lives = {alloc: life for alloc in allocs if (life := _life(alloc)) is not None}
     found: dict[AllocTmemOp, AllocTmemOp] = {}
@@ -70,8 +79,8 @@ def columns_too_many(kernel: KernelOp) -> list[AllocTmemOp]:
     operands = [each for each in _allocs(kernel) if is_filled_by_threads(each) and each not in over]
     kept = [each for each in _allocs(kernel) if each not in over and each not in operands]
     columns, others = _columns(kept)
-    stages = stages_of_columns(columns, others)
-    left = COLUMNS - others - stages * columns
+    stages = stages_of_columns(kernel, columns, others)
+    left = columns_of_each(kernel) - others - stages * columns
     refused: list[AllocTmemOp] = []
     for each in operands:
         taken = stages * each.columns
