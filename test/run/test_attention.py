@@ -6,6 +6,7 @@ the same computation in the same precision.
 from __future__ import annotations
 
 import math
+import random
 from functools import partial
 
 import ml_dtypes
@@ -527,3 +528,33 @@ def test_the_longest_tiles_of_some_heads_go_first():
 def test_a_target_with_little_shared_memory_gets_smaller_tiles(d):
     q, k, v = operands(1, 1, 1, 40, 70, d)
     check(*run(q, k, v, causal=True, arch="sm_89"), q, k, v, causal=True)
+
+
+def drawn(seed):
+    """A problem whose rows see few keys, so that CTAs share a processor."""
+    rng = random.Random(seed)
+    kv, group, d = rng.randint(1, 3), rng.choice([1, 1, 2, 3]), rng.choice([32, 40, 64, 64])
+    rows = rng.randint(65, 200)
+    masks = rng.choice(
+        [
+            {},
+            {"causal": True},
+            {"window": (rng.randint(0, rows), 0)},
+            {"window": (rng.randint(0, rows), rng.randint(0, rows))},
+            {"window": (-1, rng.randint(0, rows))},
+        ]
+    )
+    keys = rows + rng.choice([0, 0, rng.randint(1, 60)])
+    return kv, group, d, rows, keys, rng.choice([BF16, np.float16]), masks
+
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("seed", range(12))
+def test_problems_of_few_keys(seed):
+    kv, group, d, rows, keys, dtype, masks = drawn(seed)
+    q = normal(1, kv * group, rows, d, dtype=dtype, seed=1, size=2)
+    k, v = (normal(1, kv, keys, d, dtype=dtype, seed=n, size=2) for n in (2, 3))
+    out, lse = run(q, k, v, arch="sm_90a", **masks)
+    check(out, lse, q, k, v, **masks)
+    options = masks | {"arch": "sm_90a", "backend": "emulator", "return_lse": True}
+    assert "ctas = " in cute.compile(cute.attention, q, k, v, **options).schedule

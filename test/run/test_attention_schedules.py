@@ -317,7 +317,7 @@ def test_heads_of_256_have_few_registers_beside_the_result(more, tile, splits):
     assert (schedule.tile, schedule.split_loops) == (tile, splits)
 
 
-SHORT = AttentionWork((64, 64), rows=512, keys=512, sequences=64)
+SHORT = AttentionWork((96, 96), rows=512, keys=512, sequences=64)
 
 
 @pytest.mark.parametrize(
@@ -365,3 +365,69 @@ def test_few_keys_are_not_split():
 def test_a_schedule_forces_how_the_largest_scores_are_kept(way):
     work = AttentionWork((64, 64))
     assert maxima(work, choose_schedule(work, "sm_90a", Schedule(maxima=way))) == way
+
+
+FEW = AttentionWork((64, 64), rows=1024, keys=1024, sequences=256)
+FEW_BEFORE = replace(FEW, rows=2048, keys=2048, is_uneven=True)
+FEW_IN_WINDOW = replace(
+    FEW, rows=16384, keys=16384, is_uneven=True, keeps_more=True, has_window=True, sees=1025
+)
+
+
+@pytest.mark.parametrize("work", [FEW, FEW_BEFORE, FEW_IN_WINDOW])
+def test_rows_that_see_few_keys_are_computed_by_three_ctas_of_a_processor(work):
+    found = choose_schedule(work, "sm_90a")
+    assert (found.tile, found.ctas, found.registers) == ((64, 64), 3, (24, 136))
+    assert found.scheduler == "dynamic"
+
+
+@pytest.mark.parametrize(
+    ("more", "tile", "ctas", "scheduler"),
+    [
+        # Few tiles are dealt out in advance.
+        ({"sequences": 16}, (64, 64), 3, "persistent"),
+        # All of them at once.
+        ({"sequences": 32}, (64, 48), 4, "persistent"),
+        ({"dims": (32, 32)}, (64, 64), 4, "dynamic"),
+        ({"dims": (32, 64)}, (64, 64), 3, "dynamic"),
+    ],
+)
+def test_ctas_of_a_processor_are_as_many_as_heads_and_tiles_allow(more, tile, ctas, scheduler):
+    found = choose_schedule(replace(FEW, **more), "sm_90a")
+    assert (found.tile, found.ctas, found.scheduler) == (tile, ctas, scheduler)
+
+
+@pytest.mark.parametrize(
+    ("work", "more"),
+    [
+        (FEW, {"keys": 4096}),
+        (FEW_BEFORE, {"rows": 4096, "keys": 4096}),
+        (FEW_IN_WINDOW, {"sees": 8193}),
+        # One side alone: as many keys as there are.
+        (FEW_IN_WINDOW, {"sees": None}),
+        # One tile of each head, whose processors wait for memory.
+        (FEW, {"rows": 64}),
+        # Registers and shared memory.
+        (FEW, {"dims": (128, 128)}),
+        (FEW, {"is_capped": True}),
+        (FEW, {"loads_boxes": False}),
+        (FEW_BEFORE, {"is_sliced": True, "is_packed": True}),
+    ],
+)
+def test_others_have_a_processor_each(work, more):
+    assert choose_schedule(replace(work, **more), "sm_90a").ctas is None
+
+
+def test_a_default_that_spills_gives_way_to_one_ctas():
+    first, second = (choose_schedule(replace(FEW, spills=n), "sm_90a") for n in (1, 2))
+    assert first == choose_schedule(replace(FEW, sequences=None), "sm_90a").merged(
+        Schedule(scheduler=first.scheduler)
+    )
+    assert second.tile is not None
+    assert first.tile is not None
+    assert second.tile[1] < first.tile[1]
+
+
+@pytest.mark.parametrize("given", ["tile = (128,64)", "ctas = 1", "warps = (8,1)"])
+def test_what_is_given_is_kept(given):
+    assert choose_schedule(FEW, "sm_90a", Schedule.parse(given)).ctas in (None, 1)

@@ -41,6 +41,9 @@ _LOOKS = 4
 # Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
 # heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
 _PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
+# Of tiles of so many rows, whose rows see few keys, none: two or three keys share a row's weight
+# more often, and each addition in 16 bits shows. A window's, which see more of them, add pairs.
+_FEW_ROWS, _PACKED_IN_WINDOWS = 64, 2
 # Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding.
 _LESS_PACKED = 2
 # In the place of a largest score of -inf: what any score exceeds by too much, and -inf does not.
@@ -245,6 +248,8 @@ def attention(
     o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
     packed = next((each for most, each in _PACKED.items() if max(dims) <= most), 1)
+    if bq <= _FEW_ROWS:
+        packed = min(packed, 1 if left is None else _PACKED_IN_WINDOWS)
     if p_type == f16:
         packed = min(packed, _LESS_PACKED)
     sums_rounded = maxima != "exact" and p_type.bits == 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutedialect.atoms import target
 from cutedialect.choices import Overlap
@@ -32,6 +32,16 @@ _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 # Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
 # mask's bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
+# Tiles of one warpgroup whose CTAs share a processor, by the widest heads: how many do, keys of a
+# block, and registers of a thread that loads and of one that computes, of those that ptxas gives
+# both at first.
+_RESIDENT = {32: (4, 64, (24, 104)), 64: (3, 64, (24, 136))}
+# The same of heads of 64 where all tiles are computed at once.
+_AT_ONCE = (4, 48, (24, 104))
+# It pays where rows see so many keys at most: by a window, by a causal mask alone, or all; and with
+# up to so many tiles for each CTA, claims cost more than they even out (measured on an H100).
+_SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
+_FEW_TILES = 6
 # Above this dimension unmasked rows of f16, which look for largest scores now and then, take more.
 _LOOKING_DIMS = 80
 # Keys less where registers are few, and the fewest of a block: those of one multiply.
@@ -75,8 +85,9 @@ class AttentionWork:
     the result, bits of an element of that, whether scores are capped, how often the
     assembler found too few registers for less, whether q is of f16, which has little room
     for scores above those that were guessed, whether logarithms are returned, whether values
-    are the first columns of keys, how many sequences of rows there are (None: many), and the
-    processors of the device. Of packed sequences rows are those of each, on average.
+    are the first columns of keys, how many sequences of rows there are (None: many), the
+    processors of the device, and how many keys a window lets a row see (None: as many as there
+    are). Of packed sequences rows are those of each, on average.
     """
 
     dims: tuple[int, int]
@@ -101,6 +112,7 @@ class AttentionWork:
     is_latent: bool = False
     sequences: int | None = None
     processors: int = 132
+    sees: int | None = None
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -113,6 +125,11 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     on_groups = arch in _WARPGROUP_TARGETS
     if max(work.dims) > WIDE:
         return _wide(work, arch).merged(given)
+    if _shares_processor(work, arch, given):
+        if not work.spills:
+            return _resident(work).merged(given)
+        # The first default that spilled was that one.
+        work = replace(work, spills=work.spills - 1)
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
     less = _LESS_SMALL_KEYS if 8 in (work.bits, work.bits_q) else _LESS_KEYS
     keys = max(less, keys - less * work.spills)
@@ -172,6 +189,50 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         split_loads="no" if is_short else None,
     )
     return default.merged(_order(work, bq)).merged(given)
+
+
+def _shares_processor(work: AttentionWork, arch: str, given: Schedule | None) -> bool:
+    """Whether CTAs share a processor that has one elsewhere: where rows see few keys. One of them
+    computes while others begin, end, or wait, and tiles of 64 rows compute less that no row sees;
+    but each loads its own keys and values, more often the more there are.
+    """
+    chosen = () if given is None else (given.tile, given.warps, given.roles, given.atom, given.ctas)
+    cluster = None if given is None else given.cluster
+    if any(each is not None for each in chosen) or cluster not in (None, (1, 1)):
+        return False
+    if arch not in _WARPGROUP_TARGETS or not _is_plain(work) or not work.stores_boxes:
+        return False
+    if work.is_sliced or work.is_paged or work.is_capped or max(work.dims) > max(_RESIDENT):
+        return False
+    if work.rows is None or work.rows <= _GROUP_ROWS or work.sequences is None:
+        return False
+    if work.has_window:
+        return work.sees is not None and work.sees <= _SEEN_BY_WINDOW
+    return work.keys is not None and work.keys <= (
+        _SEEN_BY_MASK if work.is_uneven else _SEEN_BY_ALL
+    )
+
+
+def _resident(work: AttentionWork) -> Schedule:
+    """The schedule of CTAs that share a processor."""
+    assert work.sequences is not None
+    assert work.rows is not None
+    tiles = work.sequences * -(-work.rows // _GROUP_ROWS)
+    chosen = next(each for most, each in _RESIDENT.items() if max(work.dims) <= most)
+    if chosen[0] * work.processors < tiles <= _AT_ONCE[0] * work.processors:
+        chosen = _AT_ONCE
+    ctas, keys, registers = chosen
+    is_soon_over = tiles <= _FEW_TILES * ctas * work.processors
+    return Schedule(
+        tile=(_GROUP_ROWS, keys),
+        ctas=ctas,
+        registers=registers,
+        overlap="yes",
+        scheduler="persistent" if is_soon_over else "dynamic",
+        # One loop, whose trips ask for a mask: a window's are few.
+        split_loops="no" if work.has_window else None,
+        split_loads="no",
+    ).merged(_order(work, 2 * _GROUP_ROWS))
 
 
 def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule | None:
