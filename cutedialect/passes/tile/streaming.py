@@ -153,9 +153,10 @@ def parts_for(row: int, bits: int) -> int:
     return parts
 
 
-def order_of_stores(kernel: KernelOp) -> Literal["tall", "short"] | None:
+def order_of_stores(kernel: KernelOp) -> Literal["tall", "short", "memory"] | None:
     """How work items follow each other where the tiles that they store lie beside each other in
-    memory along the last mode but one, and none along the last: those of a transpose.
+    memory along the last mode but one, and none along the last: those of a transpose; and where
+    more modes than one have tiles apart, such as heads and tokens, of which either may be nearer.
 
     Along what is stored where vectors are whole both ways. Else, what two tiles write of a sector
     meets in L2 in either order, and what is read and what is written lie together if the side with
@@ -175,10 +176,13 @@ def order_of_stores(kernel: KernelOp) -> Literal["tall", "short"] | None:
                 kept = [d for d, extent in enumerate(view.owner.tile.get_values()) if extent != 0]
                 if len(kept) > 1:
                     along.add(view.owner.coords[kept[mode]])
-    if index.results[-2] not in along or index.results[-1] in along:
-        return None
-    traffic = traffic_of(kernel)
-    return "tall" if traffic is not None and traffic.block else "short"
+    if index.results[-2] in along and index.results[-1] not in along:
+        traffic = traffic_of(kernel)
+        return "tall" if traffic is not None and traffic.block else "short"
+    type_ = index.memref.type
+    nearest = contiguous_mode(type_) if isinstance(type_, MemRefType) else None
+    apart = [mode for mode, extent in enumerate(index.tile.get_values()) if extent >= 0]
+    return "memory" if nearest is not None and len({*apart} - {nearest}) > 1 else None
 
 
 def traffic_of(kernel: KernelOp) -> Traffic | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
@@ -29,12 +29,15 @@ from cutedialect.dialects.cute import (
     KernelOp,
     LaunchOp,
     MemberOp,
+    MemRefType,
     SmCountOp,
+    StrideOp,
     TileIndexOp,
     TileOffsetsOp,
     TileSharesOp,
 )
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
@@ -150,6 +153,9 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         blocks = count_blocks(build, tensor, tile, cluster)
     if schedule.order == "sections":
         coords = _in_sections(build, item, blocks, tile, schedule)
+    elif schedule.order == "memory":
+        tensor = index.memref if problem is None else tensor
+        coords = _along_memory(build, item, tensor, blocks, tile)
     else:
         coords = _coordinates(build, item, blocks, schedule)
     if rank is not None:
@@ -521,6 +527,55 @@ def _in_sections(
     row, column = walk(build, item, (rows, counts[last]), schedule)
     behind = [zero] * (len(counts) - last - 1)
     return [*_unfolded(build, row, counts[:last]), column, *behind]
+
+
+def _along_memory(
+    build: ScalarBuilder,
+    item: SSAValue,
+    tensor: SSAValue,
+    counts: tuple[SSAValue, ...],
+    tile: tuple[int, ...],
+) -> list[SSAValue]:
+    """Block coordinates of a work item where the mode whose tiles are the least apart in memory
+    runs first: the contiguous one, then the others by their strides, which only a call tells.
+    """
+    type_ = tensor.type
+    assert isinstance(type_, MemRefType)
+    nearest = contiguous_mode(type_)
+    modes = [mode for mode, extent in enumerate(tile) if extent >= 0 and mode != nearest]
+    # From the farthest to the nearest: how far tiles are apart, how many there are, of which mode.
+    order = [(_step(build, tensor, m, tile[m]), counts[m], build.constant(m)) for m in modes]
+    for end in reversed(range(1, len(order))):
+        for at in range(end):
+            one, other = order[at : at + 2]
+            swaps = build.insert(arith.CmpiOp(one[0], other[0], "slt")).results[0]
+            order[at : at + 2] = [
+                tuple(
+                    build.insert(arith.SelectOp(swaps, *pair)).results[0]
+                    for pair in zip(*sides, strict=True)
+                )
+                for sides in ((other, one), (one, other))
+            ]
+    found = _unfolded(
+        build,
+        item,
+        (*(each[1] for each in order), *(() if nearest is None else (counts[nearest],))),
+    )
+    coords = [build.constant(0)] * len(tile)
+    if nearest is not None:
+        coords[nearest] = found[len(order)]
+    for mode in modes:
+        for (_, _, whose), at in zip(order, found, strict=False):
+            is_mine = build.insert(arith.CmpiOp(whose, build.constant(mode), "eq")).results[0]
+            coords[mode] = build.insert(arith.SelectOp(is_mine, at, coords[mode])).results[0]
+    return coords
+
+
+def _step(build: ScalarBuilder, tensor: SSAValue, mode: int, extent: int) -> SSAValue:
+    """How many elements the tiles along a mode are apart."""
+    stride = build.insert(StrideOp(tensor, mode)).results[0]
+    length = build.insert(arith.ConstantOp(IntegerAttr(extent, i64))).results[0]
+    return build.insert(arith.MuliOp(stride, length)).results[0]
 
 
 def _inside(

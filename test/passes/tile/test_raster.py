@@ -184,7 +184,7 @@ def test_an_unknown_order_names_the_near_one():
     )
     with pytest.raises(
         ValueError,
-        match="columns, snake, hilbert, sections, tall, short, got 'snakes'; did you mean 'snak",
+        match="columns, snake, hilbert, sections, tall, short, memory, got 'snakes'; did you mean 'snak",
     ):
         cute.Schedule(order="snakes")
 
@@ -221,3 +221,39 @@ def test_sections_of_all_outer_modes(raster, tile):
         expected += [(*head, i) for i in range(count) for head in heads[first : first + raster]]
     for number, (b, h, i) in enumerate(expected):
         assert (found[b, h, i * tile : (i + 1) * tile] == number).all()
+
+
+@pytest.mark.parametrize("tile", [1, 2])
+@pytest.mark.parametrize("place", [(0, 1, 2), (1, 0, 2), (2, 0, 1), (1, 2, 0), (2, 1, 0)])
+def test_tiles_follow_each_other_as_they_lie_in_memory(place, tile):
+    """Every CTA writes its number into a tensor whose modes are `place` of those in memory."""
+    text = OF_HEADS.replace("?{i64},4,1)", "?{i64},?{i64},1)").replace("(4,1)", "(?{i64},1)")
+    module = Parser(context(), text.replace("TILE", str(tile))).parse_module()
+    CuteToPtxPass(arch="sm_80", schedule="order = memory, warps = (1,1)").apply(context(), module)
+    shape, count = (2, 3, 5), -(-5 // tile)
+    stored = np.full((*(shape[mode] for mode in place), 4), -1, np.int32)
+    found = stored.transpose((*np.argsort(place), 3))
+    numbers = (*map(np.int32, shape), *(np.int64(each // 4) for each in found.strides[:3]))
+    launch(ptx_text(module), "k", 6 * count, 32, [stored, *numbers])
+    firsts = found[:, :, ::tile, 0]
+    in_memory = np.argsort([found.strides[mode] * (tile if mode == 2 else 1) for mode in range(3)])
+    expected = np.arange(6 * count).reshape([firsts.shape[mode] for mode in in_memory[::-1]])
+    assert np.array_equal(firsts.transpose(in_memory[::-1]), expected)
+
+
+def test_programs_on_heads_walk_them_as_they_lie():
+    @cute.kernel
+    def program(X, Y, *, tile=16):
+        h, i, _ = cute.tile_index(Y, (1, tile, None))
+        x, y = (cute.local_tile(v, (1, tile, 32), (h, i, 0)) for v in (X, Y))
+        cute.copy(x.load() + 1.0, y)
+
+    x = np.random.default_rng(0).standard_normal((3, 40, 32)).astype(np.float32)
+    for order in ((0, 1, 2), (1, 0, 2)):
+        stored = np.zeros([x.shape[mode] for mode in order], np.float32)
+        y = stored.transpose(order)
+        assert "order = memory" in cute.compile(program, x, y, arch="sm_80").schedule
+        for backend in ("interpreter", "emulator"):
+            program(x, y, arch="sm_80", backend=backend)
+            assert np.array_equal(y, x + 1)
+            y[:] = 0
