@@ -1,5 +1,5 @@
-"""Smaller tiles for a program without a multiply whose tiles do not fit the registers: a step of
-`cute-tile`.
+"""Smaller tiles for a program without a multiply whose tiles do not fit the registers, or may be
+longer than its rows: a step of `cute-tile`.
 
     i = tile_index Y, [64, 1024]                        c = tile_index Y, [16, 1024]
     x = load local_tile(X, [64, 1024], (i, 0))    =>    x = load local_tile(X, [16, 1024], (c, 0))
@@ -8,6 +8,10 @@
 A mode of the tiles is cut that is a mode of the work items, that nothing reduces, and whose
 coordinate all tiles have in common. What else the program computes of the coordinate i gets the one
 that it would have had: i = c / 4.
+
+Where nothing is reduced, columns are cut to what a warp reads of a row at a time: lanes behind the
+end of a row load nothing, and a tile of 1,024 columns would leave two thirds of them idle on rows
+of 310.
 """
 
 from __future__ import annotations
@@ -35,8 +39,10 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
     TransposeOp,
     YieldOp,
+    shape_of,
 )
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
@@ -51,6 +57,12 @@ from cutedialect.passes.tile.resized_tiles import (
 # 32.
 _MOST_REDUCED = 16384
 _MOST = 32768
+# Bytes and elements of a row that a warp reads at a time, and elements that are work enough for it.
+_WARP_BYTES = 512
+_WARP_COLUMNS = 256
+_WARP_ELEMENTS = 1024
+# With fewer rows, parts of them would share lines with others as often as they fill lanes.
+_FEW_ROWS = 4
 _CUT = (
     AllocFragmentOp,
     AtomicOp,
@@ -87,6 +99,54 @@ def cut_tiles(kernel: KernelOp, of: str) -> None:
             )
             cut.run()
             return
+
+
+def narrow_tiles(kernel: KernelOp, of: str) -> None:
+    """Cut the columns of a kernel that neither multiplies nor reduces to what a warp reads of a row
+    at a time, so that rows which end within a tile leave few lanes idle.
+    """
+    index = next(iter(ops_of(kernel, TileIndexOp)), None)
+    if index is None or not isinstance(index.memref.type, MemRefType):
+        return
+    mode = contiguous_mode(index.memref.type)
+    turned = [shape_of(op.source.type) for op in ops_of(kernel, TransposeOp)]
+    if (
+        mode is None
+        or ops_of(kernel, ReduceOp)
+        or any(min(shape) > 1 < len(shape) for shape in turned)
+    ):
+        return
+    extents = [int(each) for each in index.tile.get_values()]
+    columns = extents[mode]
+    rows = prod(each for other, each in enumerate(extents) if other != mode and each > 0)
+    widest = max((type_.bits // 8 for type_ in _moved(kernel)), default=0)
+    if widest == 0:
+        return
+    if len(extents) < 2:
+        return
+    enough = _WARP_ELEMENTS // (rows if rows >= _FEW_ROWS else 1)
+    least = max(enough, _WARP_COLUMNS, _WARP_BYTES // widest)
+    parts = max(
+        (each for each in range(1, columns + 1) if columns >= least * each and columns % each == 0),
+        default=1,
+    )
+    cut = _Cut(kernel, index, mode, parts)
+    if parts > 1 and cut.is_legal():
+        remark(
+            of,
+            index,
+            f"rows that end within {columns} columns would leave lanes idle: {parts} work items "
+            f"share each tile, of {columns // parts} columns",
+        )
+        cut.run()
+
+
+def _moved(kernel: KernelOp) -> Iterable[MemRefType]:
+    """The tiles of memory that a kernel loads or stores."""
+    for op in ops_of(kernel, LoadOp, CopyOp, AtomicOp):
+        for value in op.operands:
+            if isinstance(value.type, MemRefType):
+                yield value.type
 
 
 def _shapes(op: Operation) -> Iterable[tuple[int, ...]]:

@@ -53,7 +53,7 @@ from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.coordinate_bounds import mark_coordinates
-from cutedialect.passes.tile.cut_tiles import cut_tiles
+from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
 from cutedialect.passes.tile.join_tiles import join_tiles
 from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
@@ -93,6 +93,7 @@ class TilePass(ModulePass):
             wanted = asked
             if is_streaming(kernel):
                 cut_tiles(kernel, self.name)
+                narrow_tiles(kernel, self.name)
                 wanted = _with_shared_rows(kernel, asked, self.arch)
                 join_tiles(kernel, self.name)
                 pad_tiles(kernel)

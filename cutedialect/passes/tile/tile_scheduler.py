@@ -544,23 +544,20 @@ def _along_memory(
     nearest = contiguous_mode(type_)
     modes = [mode for mode, extent in enumerate(tile) if extent >= 0 and mode != nearest]
     # From the farthest to the nearest: how far tiles are apart, how many there are, of which mode.
-    order = [(_step(build, tensor, m, tile[m]), counts[m], build.constant(m)) for m in modes]
+    order = [[_step(build, tensor, m, tile[m]), counts[m], build.constant(m)] for m in modes]
     for end in reversed(range(1, len(order))):
         for at in range(end):
             one, other = order[at : at + 2]
             swaps = build.insert(arith.CmpiOp(one[0], other[0], "slt")).results[0]
-            order[at : at + 2] = [
-                tuple(
+            for place, (first, second) in ((at, (other, one)), (at + 1, (one, other))):
+                order[place] = [
                     build.insert(arith.SelectOp(swaps, *pair)).results[0]
-                    for pair in zip(*sides, strict=True)
-                )
-                for sides in ((other, one), (one, other))
-            ]
-    found = _unfolded(
-        build,
-        item,
-        (*(each[1] for each in order), *(() if nearest is None else (counts[nearest],))),
-    )
+                    for pair in zip(first, second, strict=True)
+                ]
+    lengths = [length for _, length, _ in order]
+    if nearest is not None:
+        lengths.append(counts[nearest])
+    found = _unfolded(build, item, tuple(lengths))
     coords = [build.constant(0)] * len(tile)
     if nearest is not None:
         coords[nearest] = found[len(order)]
