@@ -229,3 +229,16 @@ def test_refusals(how, message):
     x, rows = np.zeros((16, 16), np.float32), np.zeros(16, np.int32)
     with pytest.raises(cute.CompileError, match=message):
         wrong(x, rows, x.copy(), how=how, backend="emulator")
+
+
+@pytest.mark.parametrize("width", [1000, 520, 777])
+def test_lanes_share_rows_of_any_width(width):
+    """125 vectors have no power of two in common with a warp: columns are padded."""
+    rng = np.random.default_rng(width)
+    x = rng.integers(-8, 8, (9, width)).astype(BF16)
+    numbers, y = _numbers(rng, 7, 9), np.full((7, width), 9, BF16)
+    where = {"tile": (4, width), "arch": "sm_90a"}
+    gather(x, numbers, y, backend="emulator", **where)
+    np.testing.assert_array_equal(y.astype(np.float64), _rows_of(x, numbers))
+    kernel = cute.compile(gather, x, numbers, y, **where)
+    assert kernel.resources.ops["main"] < 500

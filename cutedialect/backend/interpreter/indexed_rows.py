@@ -12,8 +12,8 @@ from .memory import Combine, View
 
 class IndexedRows:
     """Row r of the tile is the row `numbers[r]` of a tensor along `mode`, in the columns that the
-    tile has at its coordinates; rows that the tensor does not have read 0, and writes to them are
-    lost. Rows are written in order.
+    tile has at its coordinates, which count extents `of`; rows that the tensor does not have read
+    0, and writes to them are lost. Rows are written in order.
     """
 
     def __init__(
@@ -23,10 +23,11 @@ class IndexedRows:
         coords: tuple[int, ...],
         mode: int,
         numbers: Fragment,
+        of: tuple[int, ...],
     ) -> None:
-        one = (*tile[:mode], 0, *tile[mode + 1 :])
+        one, counted = ((*each[:mode], 0, *each[mode + 1 :]) for each in (tile, of))
         self.rows = [
-            tensor.local_tile(one, (*coords[:mode], int(number), *coords[mode + 1 :]))
+            tensor.local_tile(one, (*coords[:mode], int(number), *coords[mode + 1 :]), counted)
             for number in numbers.read().reshape(-1)
         ]
         width = self.rows[0].shape[0] if self.rows[0].shape else 1

@@ -57,8 +57,12 @@ def _local_tile(op: cute.LocalTileOp) -> Step:
 
 @function(cute.IndexedTileOp)
 def _indexed_tile(op: cute.IndexedTileOp) -> Any:
-    tile, mode = tuple(op.tile.get_values()), op.mode
-    return lambda view, *rest: IndexedRows(view, tile, tuple(map(int, rest[:-1])), mode, rest[-1])
+    tile, of, mode = tuple(op.tile.get_values()), op.counted, op.mode
+
+    def made(view: View, *rest: Any) -> IndexedRows:
+        return IndexedRows(view, tile, tuple(map(int, rest[:-1])), mode, rest[-1], of)
+
+    return made
 
 
 @function(cute.TransposeOp)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -33,7 +34,8 @@ class IndexedTileOp(IRDLOperation):
     `tile` and the coordinates are those of `cute.local_tile`. The first mode that the tile keeps is
     that of its rows: row r of the tile is row `rows[r]` of the tensor, and the coordinate of that
     mode is not looked at. A row whose number is not one of the tensor's reads 0 and is not stored;
-    of rows with one number, any may be stored last. A tile of one mode is a column.
+    of rows with one number, any may be stored last. A tile of one mode is a column. `of` is what
+    coordinates count where columns are padded, as with `cute.local_tile`.
 
     Example:
 
@@ -41,6 +43,7 @@ class IndexedTileOp(IRDLOperation):
           %rows = cute.load %r : !cute.memref<i32, gmem, align<16>, "(16,1):(1,0)"> -> !cute.fragment<i32, "(16,1)">
           %t = cute.indexed_tile %x, [16, 64], (%z, %k), %rows : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.fragment<i32, "(16,1)"> -> !cute.memref<f16, gmem, align<16>, "(16,64):(?{i64 div=8},1)">
           %v = cute.load %t : !cute.memref<f16, gmem, align<16>, "(16,64):(?{i64 div=8},1)"> -> !cute.fragment<f16, "(16,64)">
+          %p = cute.indexed_tile %x, [16, 320], (%z, %k) of [16, 264], %rows : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.fragment<i32, "(16,1)"> -> !cute.memref<f16, gmem, align<16>, "(16,320):(?{i64 div=8},1)">
         }
     """
 
@@ -49,6 +52,7 @@ class IndexedTileOp(IRDLOperation):
     coords = var_operand_def(i32)
     rows = operand_def(FragmentType)
     tile = prop_def(DenseArrayBase)
+    of = opt_prop_def(DenseArrayBase)
     result = result_def(MemRefType)
     traits = traits_def(Pure())
 
@@ -58,19 +62,28 @@ class IndexedTileOp(IRDLOperation):
         tile: Sequence[int],
         coords: Sequence[SSAValue],
         rows: SSAValue,
+        of: Sequence[int] | None = None,
     ) -> None:
         type_ = memref.type
         assert isinstance(type_, MemRefType)
         super().__init__(
             operands=[memref, list(coords), rows],
-            properties={"tile": DenseArrayBase.from_list(i64, list(tile))},
-            result_types=[indexed_tile_type(type_, tile)],
+            properties={
+                "tile": DenseArrayBase.from_list(i64, list(tile)),
+                "of": None if of is None else DenseArrayBase.from_list(i64, list(of)),
+            },
+            result_types=[indexed_tile_type(type_, tile, of, coords)],
         )
 
     @property
     def mode(self) -> int:
         """The mode of the tensor that the rows number."""
         return next(mode for mode, extent in enumerate(self.tile.get_values()) if extent != 0)
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The extents that coordinates count, as those of the tile are given."""
+        return tuple((self.of or self.tile).get_values())  # pyright: ignore[reportReturnType]
 
     @classmethod
     def parse(cls, parser: Parser) -> IndexedTileOp:
@@ -81,6 +94,9 @@ class IndexedTileOp(IRDLOperation):
         coords = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
         )
+        properties: dict[str, Attribute] = {"tile": tile}
+        if parser.parse_optional_keyword("of"):
+            properties["of"] = parse_tile(parser)
         parser.parse_punctuation(",")
         rows = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
@@ -97,7 +113,7 @@ class IndexedTileOp(IRDLOperation):
                 *parser.resolve_operands(coords, [i32] * len(coords), pos),
                 parser.resolve_operand(rows, numbers),
             ],
-            properties={"tile": tile},
+            properties=properties,
             attributes=attributes,
             result_types=[result],
         )
@@ -109,7 +125,11 @@ class IndexedTileOp(IRDLOperation):
         print_tile(printer, self.tile)
         printer.print_string(", (")
         printer.print_list(self.coords, printer.print_ssa_value)
-        printer.print_string("), ")
+        printer.print_string(")")
+        if self.of is not None:
+            printer.print_string(" of ")
+            print_tile(printer, self.of)
+        printer.print_string(", ")
         printer.print_ssa_value(self.rows)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
@@ -123,7 +143,7 @@ class IndexedTileOp(IRDLOperation):
         type_, rows = self.memref.type, self.rows.type
         assert isinstance(type_, MemRefType)
         assert isinstance(rows, FragmentType)
-        tile = self.tile.get_values()
+        tile, of = self.tile.get_values(), self.counted
         check(type_.space == "gmem", f"expected a tensor in global memory, got {type_.space}")
         check(
             len(tile) == len(self.coords) == type_.rank,
@@ -148,7 +168,14 @@ class IndexedTileOp(IRDLOperation):
                 extent < 0 or not isinstance(leaves, tuple),
                 f"expected '_' for the nested mode {leaves} of {type_.layout}, got {extent or '*'}",
             )
-        expected = indexed_tile_type(type_, tile)
+        check(
+            len(of) == len(tile)
+            and of[self.mode] == tile[self.mode]
+            and all(0 < a <= b or a == b for a, b in zip(of, tile, strict=True)),
+            f"expected 'of' to list extents from 1 up to those of the tile {tile}, and all of its "
+            f"rows, got {of}",
+        )
+        expected = indexed_tile_type(type_, tile, None if self.of is None else of, self.coords)
         check(
             self.result.type == expected,
             f"expected the tile's type {expected}, got {self.result.type}",
@@ -160,9 +187,14 @@ def indexed_tile(view: SSAValue) -> IndexedTileOp | None:
     return view.owner if isinstance(view.owner, IndexedTileOp) else None
 
 
-def indexed_tile_type(type_: MemRefType, tile: Sequence[int]) -> MemRefType:
+def indexed_tile_type(
+    type_: MemRefType,
+    tile: Sequence[int],
+    of: Sequence[int] | None = None,
+    coords: Sequence[SSAValue] = (),
+) -> MemRefType:
     """Type of a tile whose rows are numbered: that of `cute.local_tile`, as a matrix."""
-    made = local_tile_type(type_, tile)
+    made = local_tile_type(type_, tile, of, coords)
     if made.rank == 1:
         made = transposed_type(transposed_type(made))
     assert isinstance(made, MemRefType)

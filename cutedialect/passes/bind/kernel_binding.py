@@ -218,7 +218,8 @@ class KernelBinding:
             assert tile.type.tv is not None
             wanted = project(tile.type.tv, tile.type.shape, shape_of(made.rows.type))
             rows = self.converted(made.rows, wanted, made)
-            again = IndexedTileOp(made.memref, made.tile.get_values(), made.coords, rows)  # pyright: ignore
+            of = None if made.of is None else made.counted
+            again = IndexedTileOp(made.memref, made.tile.get_values(), made.coords, rows, of)  # pyright: ignore
             again.attributes |= made.attributes
             user.operands[index] = self.insert(again, made).results[0]
             if not made.result.uses:

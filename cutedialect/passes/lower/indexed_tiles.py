@@ -33,7 +33,8 @@ from .views import View, local_tile
 @dataclass(frozen=True)
 class IndexedTile:
     """A tile of numbered rows: the tensor, the tile and its coordinates in it, the modes whose
-    coordinates may lie outside, the mode of the rows, and their numbers.
+    coordinates may lie outside, the mode of the rows, their numbers, and the extents that
+    coordinates count.
     """
 
     tensor: View
@@ -42,13 +43,14 @@ class IndexedTile:
     guarded: tuple[int, ...]
     mode: int
     rows: Fragment
+    of: tuple[int, ...]
 
     def row(self, builder: ScalarBuilder, number: Scalar) -> View:
         """The part of the row with a number that lies in the tile's columns."""
-        tile, coords = list(self.tile), list(self.coords)
-        tile[self.mode], coords[self.mode] = 0, number
+        tile, of, coords = list(self.tile), list(self.of), list(self.coords)
+        tile[self.mode], of[self.mode], coords[self.mode] = 0, 0, number
         guarded = (*self.guarded, self.mode)
-        return local_tile(builder, self.tensor, tuple(tile), tuple(coords), guarded)
+        return local_tile(builder, self.tensor, tuple(tile), tuple(coords), guarded, tuple(of))
 
 
 @dataclass
@@ -177,6 +179,7 @@ def _indexed_tile(self: KernelLowering, op: cute.IndexedTileOp) -> None:
         integers(guard) if isinstance(guard, DenseArrayBase) else (),
         op.mode,
         rows,
+        op.counted,
     )
 
 

@@ -30,6 +30,7 @@ from cutedialect.dialects.cute import (
     CopyOp,
     FillOp,
     FragmentType,
+    IndexedTileOp,
     KernelOp,
     LoadOp,
     LocalTileOp,
@@ -126,10 +127,7 @@ def narrow_tiles(kernel: KernelOp, of: str) -> None:
         return
     enough = _WARP_ELEMENTS // (rows if rows >= _FEW_ROWS else 1)
     least = max(enough, _WARP_COLUMNS, _WARP_BYTES // widest)
-    parts = max(
-        (each for each in range(1, columns + 1) if columns >= least * each and columns % each == 0),
-        default=1,
-    )
+    parts = max((n for n in range(1, columns // least + 1) if columns % n == 0), default=1)
     cut = _Cut(kernel, index, mode, parts)
     if parts > 1 and cut.is_legal():
         remark(
@@ -178,10 +176,12 @@ class _Cut:
 
     def _allows(self, op: Operation) -> bool:
         match op:
-            case LocalTileOp():
-                kept = _kept(op)
-                shape = [op.tile.get_values()[mode] for mode in kept]
-                if op.of is not None or any(each < 0 for each in shape):
+            case LocalTileOp() | IndexedTileOp():
+                kept, shape = _kept(op), _shape(op)
+                is_numbered = isinstance(op, IndexedTileOp)
+                if is_numbered and op.mode in [kept[d] for d in self._modes(shape)]:
+                    return False
+                if any(each < 0 for each in shape) or (not is_numbered and op.of is not None):
                     return False
                 places = [op.coords[kept[d]] for d in self._modes(shape)]
                 if any(at is not self.index.results[self.mode] for at in places):
@@ -212,7 +212,7 @@ class _Cut:
         self.extents[self.mode] = self.part
         index.properties["tile"] = DenseArrayBase.from_list(i64, self.extents)
         cut = index.results[self.mode]
-        views = ops_of(self.kernel.body.block, LocalTileOp)
+        views = ops_of(self.kernel.body.block, LocalTileOp, IndexedTileOp)
         places = {op: [_kept(op)[d] for d in self._modes(_shape(op))] for op in views}
         build = ScalarBuilder(InsertPoint.after(index), index)
         count = build.constant(self.parts)
@@ -223,7 +223,7 @@ class _Cut:
         cut.replace_uses_with_if(before, lambda use: use.operation not in own)
         for op in list(walk(self.kernel.body.block)):
             match op:
-                case LocalTileOp() if places.get(op):
+                case LocalTileOp() | IndexedTileOp() if places.get(op):
                     self._cut_view(op, places[op][0], cut)
                 case TransposeOp() if isinstance(op.source.type, MemRefType):
                     resize_transposed(op)
@@ -235,18 +235,18 @@ class _Cut:
                         modes = self._modes(_fragment_shape(result))[:1]
                         resize_fragment(result, dict.fromkeys(modes, self.part))
 
-    def _cut_view(self, op: LocalTileOp, mode: int, coord: SSAValue) -> None:
+    def _cut_view(self, op: LocalTileOp | IndexedTileOp, mode: int, coord: SSAValue) -> None:
         tile, coords = list(op.tile.get_values()), list(op.coords)
         tile[mode], coords[mode] = self.part, coord
         resize_view(op, tile, coords)
 
 
-def _kept(op: LocalTileOp) -> list[int]:
+def _kept(op: LocalTileOp | IndexedTileOp) -> list[int]:
     """The modes of a tensor that its tile keeps."""
     return [mode for mode, extent in enumerate(op.tile.get_values()) if extent != 0]
 
 
-def _shape(op: LocalTileOp) -> tuple[int, ...]:
+def _shape(op: LocalTileOp | IndexedTileOp) -> tuple[int, ...]:
     return tuple(op.tile.get_values()[mode] for mode in _kept(op))
 
 

@@ -26,6 +26,7 @@ from cutedialect.dialects.cute import (
     CopyOp,
     FillOp,
     FragmentType,
+    IndexedTileOp,
     KernelOp,
     LoadOp,
     LocalTileOp,
@@ -69,7 +70,7 @@ def pad_tiles(kernel: KernelOp) -> None:
         return
     for op in list(walk(kernel.body.block)):
         match op:
-            case LocalTileOp():
+            case LocalTileOp() | IndexedTileOp():
                 _pad_view(op, padded)
             case TransposeOp() if isinstance(op.source.type, MemRefType):
                 resize_transposed(op)
@@ -145,6 +146,10 @@ def _padded_extents(kernel: KernelOp) -> dict[int, int]:
             if isinstance(value.type, FragmentType):
                 taken |= {*value.type.shape}
     padded: dict[int, int] = {}
+    for op in walk(kernel):
+        if isinstance(op, IndexedTileOp):
+            # Of a row that is padded there is no number.
+            units.pop(int(op.tile.get_values()[op.mode]), None)
     for extent, unit in units.items():
         more = -(-extent // unit) * unit
         if more == extent:
@@ -188,7 +193,7 @@ def _moved(op: Operation) -> Iterable[MemRefType]:
 def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
     """Whether all ops that see the extents in question can have others."""
     for op in walk(kernel.body.block):
-        if isinstance(op, LocalTileOp):
+        if isinstance(op, LocalTileOp | IndexedTileOp):
             type_ = op.memref.type
             assert isinstance(type_, MemRefType)
             kept = [type_.modes[m] for m, each in enumerate(op.tile.get_values()) if each < 0]
@@ -209,7 +214,7 @@ def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
             if type_.shape[op.mode.value.data] in padded:
                 return False
         if isinstance(op, CopyOp | LoadOp | AtomicOp) and not all(
-            isinstance(value.owner, LocalTileOp | TransposeOp)
+            isinstance(value.owner, LocalTileOp | IndexedTileOp | TransposeOp)
             for value in op.operands
             if isinstance(value.type, MemRefType)
         ):
@@ -217,7 +222,7 @@ def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
     return True
 
 
-def _pad_view(op: LocalTileOp, padded: dict[int, int]) -> None:
+def _pad_view(op: LocalTileOp | IndexedTileOp, padded: dict[int, int]) -> None:
     tile = [int(extent) for extent in op.tile.get_values()]  # pyright: ignore
     wide = [padded.get(extent, extent) for extent in tile]
     if wide != tile:

@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from cutedialect.dialects.cute import (
     CoordOp,
     FragmentType,
+    IndexedTileOp,
     LocalTileOp,
     MapOp,
     MemRefType,
@@ -22,7 +23,7 @@ from cutedialect.dialects.cute.views import transposed_type
 
 
 def resize_view(
-    op: LocalTileOp,
+    op: LocalTileOp | IndexedTileOp,
     tile: Sequence[int],
     coords: Sequence[SSAValue] | None = None,
     memref: SSAValue | None = None,
@@ -30,7 +31,12 @@ def resize_view(
 ) -> None:
     """Replace a view by one of other extents, also of another tensor or at other coordinates."""
     coords = list(op.coords) if coords is None else coords
-    again = LocalTileOp(op.memref if memref is None else memref, tile, coords, of)
+    memref = op.memref if memref is None else memref
+    again = (
+        LocalTileOp(memref, tile, coords, of)
+        if isinstance(op, LocalTileOp)
+        else IndexedTileOp(memref, tile, coords, op.rows, of)
+    )
     again.attributes |= op.attributes
     again.location = op.location
     again.result.name_hint = op.result.name_hint
