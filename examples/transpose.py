@@ -29,7 +29,7 @@ def tile_for(rows, columns):
     """
     if rows % 8 == columns % 8 == 0:
         return 128, 128
-    return 256, 16 if rows % 2 else 32
+    return 256, 32
 
 
 def main() -> int:

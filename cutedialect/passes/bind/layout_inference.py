@@ -185,7 +185,8 @@ class LayoutInference:
         mode = _line_mode(type_)
         vectors = self._vectors.block(value, type_.bits)
         if vectors is not None:
-            return blocked(type_.shape, mode, vectors, self.threads)
+            stored = self._vectors.stored(value)
+            return blocked(type_.shape, mode, vectors, self.threads, stored)
         most = self._narrowest[type_.shape, mode]
         if self._vectors.has_both(value):
             # Threads exchange the tile: wide vectors on one side would fall into few banks.
@@ -305,6 +306,7 @@ class MemoryVectors:
         # For each tile one that stands for all tiles of its kind, and whether its modes are turned.
         self._parents: dict[SSAValue, tuple[SSAValue, bool]] = {}
         self._found: dict[tuple[SSAValue, int], int] = {}
+        self._stored: set[tuple[SSAValue, int]] = set()
         for op in ops:
             self._connect(op)
         for op in ops:
@@ -316,7 +318,7 @@ class MemoryVectors:
                     if isinstance(op.source.type, FragmentType)
                     else (op.destination, op.source)
                 )
-                self._note(tile, memory.type)
+                self._note(tile, memory.type, isinstance(op, CopyOp) and tile is op.source)
 
     def of(self, tile: SSAValue, mode: int) -> int:
         """The elements of a vector along a mode of a tile; 1 where no memory has it contiguous."""
@@ -336,7 +338,13 @@ class MemoryVectors:
         found = self.of(tile, 0), self.of(tile, 1)
         return found if min(found) > 1 and min(found) * bits >= _BLOCK_BITS else None
 
-    def _note(self, tile: SSAValue, type_: Attribute) -> None:
+    def stored(self, tile: SSAValue) -> int | None:
+        """The mode of a tile that is contiguous wherever it is stored; None without one such."""
+        root, turned = self._root(tile)
+        found = [mode ^ turned for mode in (0, 1) if (root, mode) in self._stored]
+        return found[0] if len(found) == 1 else None
+
+    def _note(self, tile: SSAValue, type_: Attribute, is_stored: bool) -> None:
         if not isinstance(type_, MemRefType) or not isinstance(tile.type, FragmentType):
             return
         mode = contiguous_mode(type_)
@@ -346,6 +354,8 @@ class MemoryVectors:
         vector = vector_bytes(type_) * 8 // type_.bits
         key = root, mode ^ turned
         self._found[key] = max(vector, self._found.get(key, 1))
+        if is_stored:
+            self._stored.add(key)
 
     def _connect(self, op: Operation) -> None:
         match op:

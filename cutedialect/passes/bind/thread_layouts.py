@@ -258,24 +258,32 @@ def _is_power_of_two(number: int) -> bool:
 
 @lru_cache(maxsize=256)
 def blocked(
-    shape: tuple[int, ...], contiguous: int, vectors: tuple[int, int], threads: int
+    shape: tuple[int, ...],
+    contiguous: int,
+    vectors: tuple[int, int],
+    threads: int,
+    stored: int | None = None,
 ) -> TiledCopy:
     """Blocks of elements for each thread, a vector along either mode: both a tile that is
     contiguous along one mode and its transpose, contiguous along the other, move in vectors.
 
     A warp is 8 threads along the mode that is contiguous and 4 across: whole lines of 128 bytes on
-    one side, half ones on the other. Where there are fewer blocks than threads, vectors are
-    shorter; threads that find no block of their own even so repeat another's.
+    one side, half ones on the other. Where the tile is stored along one mode alone, `stored`, 16
+    threads are along that: sectors that a store fills in part cost more than those that a load
+    reads in part. Where there are fewer blocks than threads, vectors are shorter; threads that find
+    no block of their own even so repeat another's.
 
     >>> print(blocked((64, 64), 1, (8, 8), 64).tv)
     ((8,4,2),(8,8)):((512,8,32),(64,1))
     >>> print(copied(blocked((16, 48), 1, (8, 8), 32), (16, 48)))
     ((4,8),(4,2,3)):((64,2),(16,1,256))
+    >>> print(blocked((128, 128), 1, (8, 8), 256, 0).tv)
+    ((2,16,8),(8,8)):((1024,8,2048),(128,1))
     """
     other = 1 - contiguous
     sizes = gcd(vectors[contiguous], shape[contiguous]), gcd(vectors[other], shape[other])
     while True:
-        copy, spare = _in_blocks(shape, contiguous, sizes, threads)
+        copy, spare = _in_blocks(shape, contiguous, sizes, threads, stored)
         if spare == 1 or sizes == (1, 1):
             return copy
         one, two = sizes
@@ -283,14 +291,21 @@ def blocked(
 
 
 def _in_blocks(
-    shape: tuple[int, ...], contiguous: int, sizes: tuple[int, int], threads: int
+    shape: tuple[int, ...],
+    contiguous: int,
+    sizes: tuple[int, int],
+    threads: int,
+    stored: int | None,
 ) -> tuple[TiledCopy, int]:
     """A tile in blocks of these sizes, and how many threads hold the same."""
     other = 1 - contiguous
     blocks = shape[contiguous] // sizes[0], shape[other] // sizes[1]
-    lanes = gcd(blocks[0], 8), gcd(blocks[1], 4)
-    if lanes[0] < 8:
-        lanes = lanes[0], gcd(blocks[1], 32 // lanes[0])
+    most = 8 if stored is None else 16 if stored == contiguous else 2
+    lanes = gcd(blocks[0], most), gcd(blocks[1], _LANES // most)
+    if lanes[0] < most:
+        lanes = lanes[0], gcd(blocks[1], _LANES // lanes[0])
+    elif stored is not None and lanes[0] * lanes[1] < _LANES:
+        lanes = gcd(blocks[0], _LANES // lanes[1]), lanes[1]
     warps = threads // (lanes[0] * lanes[1])
     down = gcd(blocks[1] // lanes[1], warps)
     right = gcd(blocks[0] // lanes[0], warps // down)

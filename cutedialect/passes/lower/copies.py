@@ -10,6 +10,7 @@ from functools import partial
 
 from xdsl.ir import SSAValue
 
+from cutedialect.atoms import target
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
 
@@ -24,6 +25,9 @@ _MAX_PREDICATES = 12
 # Accesses of at most so many instructions are predicated without a branch for the inner tiles.
 _FEW = 4
 _MAX_BYTES = 16
+# What L2 is to bring from memory where a load wants a part of it, and from which target on.
+_PREFETCH = ".L2::256B"
+_PREFETCH_TARGET = 80
 # Elements that are loaded and stored one by one.
 _SPLIT_BITS = (8, 16, 32, 64)
 
@@ -339,8 +343,13 @@ def _move(
     vectors: Sequence[Vector],
     guards: Sequence[Scalar],
 ) -> None:
-    """Plain loads or stores."""
-    _memory_op(context, kind, "", access, units, vectors, guards)
+    """Plain loads or stores. Where memory is all that a kernel waits for, loads of small parts of
+    lines ask L2 for what other lanes load beside them.
+    """
+    hint = ""
+    if kind is ptx.LdOp and context.is_streaming and access.leaves_lines:
+        hint = _PREFETCH if target(context.arch).number >= _PREFETCH_TARGET else ""
+    _memory_op(context, kind, "", access, units, vectors, guards, hint)
 
 
 def _predicated(
@@ -463,6 +472,7 @@ def _memory_op(
     units: SSAValue,
     vectors: Sequence[Vector],
     guards: Sequence[Scalar],
+    hint: str = "",
 ) -> None:
     """One op for each vector length."""
     # Loads and stores move plain bits, whatever the class of the registers.
@@ -476,7 +486,7 @@ def _memory_op(
         predicates, predicate = context.guards([guards[i] for i in chosen])
         context.builder.emit(
             kind(
-                modifiers or f"{space}{vector_part}.{suffix}",
+                modifiers or f"{space}{hint}{vector_part}.{suffix}",
                 units,
                 bases,
                 base,

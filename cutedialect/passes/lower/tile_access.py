@@ -29,6 +29,10 @@ from .coordinates import Digit, ThreadValue, thread_value
 from .scalar_builder import Scalar
 from .views import View
 
+_LANES = 32
+# Bytes of a line of L1, of which L2 keeps two together.
+_LINE = 128
+
 
 @dataclass(frozen=True)
 class Vector:
@@ -125,6 +129,26 @@ class TileAccess:
             result.append(Vector(start, tuple(order[at : at + width])))
             at += width
         return result
+
+    @cached_property
+    def leaves_lines(self) -> bool:
+        """Whether neighboring lanes move a small part of a line of memory together, of which other
+        lanes move the rest.
+        """
+        size, strides = self.view.element_bytes, self.view.leaf_strides
+        along = next((leaf for leaf, stride in enumerate(strides) if stride == 1), None)
+        if along is None or self.view.space != "gmem" or not self.vectors:
+            return False
+        first, run = self.vectors[0].offset, 1
+        mine = set(self.offsets)
+        while replace(first, static=first.static + run) in mine:
+            run += 1
+        for digit in self.layout.threads:
+            lanes = min(digit.extent, _LANES // digit.divisor)
+            others = [step for leaf, step in enumerate(digit.steps) if leaf != along]
+            if lanes > 1 and digit.steps[along] == run and not any(others):
+                run *= lanes
+        return run * size < _LINE <= self.view.leaf_shape[along] * size // 2
 
     @cached_property
     def bounded(self) -> list[int]:

@@ -58,10 +58,12 @@ from cutedialect.passes.tile.resized_tiles import (
 # 32.
 _MOST_REDUCED = 16384
 _MOST = 32768
-# Bytes and elements of a row that a warp reads at a time, and elements that are work enough for it.
+# Bytes and elements of a row that a warp reads at a time.
 _WARP_BYTES = 512
 _WARP_COLUMNS = 256
+# Elements that are work enough for a warp, and bytes that move while a CTA is launched.
 _WARP_ELEMENTS = 1024
+_WORK_BYTES = 4096
 # With fewer rows, parts of them would share lines with others as often as they fill lanes.
 _FEW_ROWS = 4
 _CUT = (
@@ -111,22 +113,16 @@ def narrow_tiles(kernel: KernelOp, of: str) -> None:
         return
     mode = contiguous_mode(index.memref.type)
     turned = [shape_of(op.source.type) for op in ops_of(kernel, TransposeOp)]
-    if (
-        mode is None
-        or ops_of(kernel, ReduceOp)
-        or any(min(shape) > 1 < len(shape) for shape in turned)
-    ):
+    if mode is None or any(min(shape) > 1 < len(shape) for shape in turned):
         return
     extents = [int(each) for each in index.tile.get_values()]
     columns = extents[mode]
     rows = prod(each for other, each in enumerate(extents) if other != mode and each > 0)
-    widest = max((type_.bits // 8 for type_ in _moved(kernel)), default=0)
-    if widest == 0:
+    bits = [type_.bits for type_ in _moved(kernel) if prod(type_.shape) == rows * columns]
+    if rows < _FEW_ROWS or not bits or ops_of(kernel, ReduceOp):
         return
-    if len(extents) < 2:
-        return
-    enough = _WARP_ELEMENTS // (rows if rows >= _FEW_ROWS else 1)
-    least = max(enough, _WARP_COLUMNS, _WARP_BYTES // widest)
+    enough = max(_WARP_ELEMENTS, 8 * _WORK_BYTES // sum(bits))
+    least = max(enough // rows, _WARP_COLUMNS, 8 * _WARP_BYTES // max(bits))
     parts = max((n for n in range(1, columns // least + 1) if columns % n == 0), default=1)
     cut = _Cut(kernel, index, mode, parts)
     if parts > 1 and cut.is_legal():

@@ -2,9 +2,9 @@
 each other in it, so that they share operands in L2.
 
 A band of `raster` rows of blocks is walked column by column, the next band behind it; where the
-order is `tall`, all rows are one band; where it is `short`, all rows or all columns, whichever are
-fewer, follow each other. `snake` walks
-every other band backward: at the turn it goes on with the columns of B that were read last.
+order is `tall`, all rows are one band; where it is `short`, all rows if L2 holds what lies between
+two columns of them, else all rows or all columns, whichever are fewer, follow each other. `snake`
+walks every other band backward: at the turn it goes on with the columns of B that were read last.
 `hilbert` does so too, and walks the squares of a band along Hilbert curves, whose every part is
 about as high as it is wide: it shares well however many CTAs run. The curves begin and end at the
 top of a square, side by side.
@@ -17,6 +17,9 @@ from xdsl.ir import SSAValue
 
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.schedule import Schedule
+
+# Blocks of a column that lie in L2 together with what is read beside them.
+_FEW_ROWS = 192
 
 
 def walk(
@@ -61,14 +64,17 @@ def walk(
 def _along_a_side(
     build: ScalarBuilder, index: SSAValue, counts: tuple[SSAValue, SSAValue], is_tall: bool
 ) -> tuple[SSAValue, SSAValue]:
-    """All rows of a column, then the next one; or that along the side with fewer blocks."""
+    """All rows of a column, then the next one; or, of many rows, that along the side with fewer
+    blocks.
+    """
     rows, columns = counts
-    fewer = rows if is_tall else build.binary(arith.MinSIOp, rows, columns)
-    inner = build.binary(arith.RemSIOp, index, fewer)
-    outer = build.binary(arith.DivSIOp, index, fewer)
     if is_tall:
-        return inner, outer
-    has_few_rows = build.insert(arith.CmpiOp(rows, columns, "sle")).results[0]
+        return build.binary(arith.RemSIOp, index, rows), build.binary(arith.DivSIOp, index, rows)
+    most = build.binary(arith.MaxSIOp, columns, build.constant(_FEW_ROWS))
+    has_few_rows = build.insert(arith.CmpiOp(rows, most, "sle")).results[0]
+    side = _select(build, has_few_rows, rows, columns)
+    inner = build.binary(arith.RemSIOp, index, side)
+    outer = build.binary(arith.DivSIOp, index, side)
     return _select(build, has_few_rows, inner, outer), _select(build, has_few_rows, outer, inner)
 
 
