@@ -44,7 +44,7 @@ class StateBefore:
     def _check_name(
         self, frame: FrameType, name: str, before: dict[str, object], value: object
     ) -> None:
-        if name not in before:
+        if name not in before or _is_over(before[name]):
             is_choice = not self.is_loop and not isinstance(value, _TRACED)
             if is_choice and is_live(frame, name):
                 raise error(
@@ -85,5 +85,10 @@ class StateBefore:
 
 
 def _lives(value: object) -> bool:
-    """Whether a value of the trace may still be used; names of those of ended loops are free."""
+    """Whether a value of the trace may still be used."""
     return isinstance(value, _TRACED) and (isinstance(value, Tensor) or value.scope.open)
+
+
+def _is_over(value: object) -> bool:
+    """Whether a value is one of an ended loop, whose use is an error and whose name is free."""
+    return isinstance(value, _TRACED) and not _lives(value)

@@ -173,6 +173,21 @@ def test_a_loop_name_may_be_used_again():
     assert np.array_equal(run(program), 8 * X)
 
 
+def test_a_loop_name_that_inner_functions_read_may_be_used_again():
+    @cute.kernel
+    def program(X, Y):
+        for source, target in ((X, Y), (Y, X)):
+            for j in cute.range(2):
+                x, y = (cute.local_tile(each, (16, 16), (0, j)) for each in (source, target))
+                cute.copy(x.load() + 1.0, y)
+
+    x = np.arange(512, dtype=np.float32).reshape(16, 32)
+    before, y = x.copy(), np.zeros_like(x)
+    program(x, y, arch="sm_80", backend="emulator")
+    assert np.array_equal(y, before + 1)
+    assert np.array_equal(x, before + 2)
+
+
 def test_every_op_keeps_a_location_of_the_user():
     from xdsl.context import Context
     from xdsl.dialects.builtin import FileLineColLoc
