@@ -21,6 +21,7 @@ from cutedialect.dialects import all_dialects
 from cutedialect.dialects.cute import CopyOp, FragmentType, MemRefType, SubviewOp
 from cutedialect.dialects.cute_nvgpu import LdsmType, SimtAsyncCopyType
 from cutedialect.layout import bank_conflicts
+from cutedialect.passes.bind.thread_layouts import copied
 from cutedialect.passes.cute_to_ptx import pipeline
 
 SCHEDULE = "tile = (128,128,32), warps = (2,2), stages = 3"
@@ -85,7 +86,9 @@ def predicted(module):
         if isinstance(op.atom, SimtAsyncCopyType):
             view = op.destination.type
             offsets = view.layout.offsets()
-            threads, values = (op.tv.data[mode].offsets() for mode in (0, 1))
+            assert op.tiled is not None
+            tv = copied(op.tiled.data, view.shape)
+            threads, values = (tv[mode].offsets() for mode in (0, 1))
             for warp in range(0, 128, 32):
                 for value in values[::8]:
                     lanes = [offsets[t + value] for t in threads[warp : warp + 32]]
