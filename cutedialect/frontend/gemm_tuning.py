@@ -187,7 +187,8 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     equals; the first of them walked in other orders, by warpgroups in turns, and shared by CTAs.
     """
     problem = call.problem()
-    swap = choose_schedule(problem).swap_ab
+    chosen = choose_schedule(problem)
+    swap = chosen.swap_ab
     ranked = sorted(
         (each for each in gemm_schedules(problem.bits) if problem.takes(each)),
         key=lambda each: (cycles(each, problem), each.swap_ab != swap),
@@ -197,6 +198,8 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     limit = _SLOWER * cycles(ranked[0], problem)
     likely = [each for each in ranked if cycles(each, problem) <= limit][:_MOST_LISTED]
     listed = [completed(each, problem, cycles(each, problem)) for each in likely]
+    if chosen not in listed:
+        listed = [chosen, *listed]  # One of a width that fits the problem is not of the list.
     walked = [each.merged(walk) for each, walk in product(listed[:_VARIED], _WALKS)]
     small = [
         each

@@ -99,11 +99,17 @@ def marked(
     dtype: str,
     majors: str = "TN",
 ) -> list[Choice]:
-    """The list with estimates for a problem that they suit, and the default's entry marked."""
+    """The list with estimates for a problem that they suit, and the default's entry marked; one
+    more where that has a tile of a width of its own.
+    """
     bits = as_dtype(dtype).bits
     out_bits = {"e4m3": 16, "e5m2": 16, "i8": 32, "u8": 32}.get(dtype, bits)
     across = (majors[0] == "N", majors[1] == "T") if bits == 8 else (False, False)
     problem = Problem(*sizes, batch, bits, out_bits, transposed=across)
+    fields = ("tile", "cluster", "roles", "swap_ab")
+    entry = Schedule(**{name: getattr(default, name) for name in fields})
+    if listed and entry.cluster and all(each.schedule != entry for each in listed):
+        listed = [*listed, Choice(bits, entry)]
     return [
         Choice(
             each.bits,

@@ -51,17 +51,38 @@ def tiles(problem: Problem, schedule: cute.Schedule) -> int:
     return problem.batch * -(-m // schedule.tile[0]) * -(-n // schedule.tile[1])
 
 
+def fits(problem: Problem, schedule: cute.Schedule) -> bool:
+    """Whether no narrower tile covers the columns with as many beside each other, and clusters of
+    more than two have room at one time.
+    """
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    rows, columns, _ = schedule.tile
+    m, n = (problem.m, problem.n) if schedule.swap_ab == "no" else (problem.n, problem.m)
+    count = -(-n // columns)
+    down, right = -(-m // (rows * schedule.cluster[0])), -(-count // schedule.cluster[1])
+    size = schedule.cluster[0] * schedule.cluster[1]
+    return (
+        problem.align == problem.out_align == 16
+        and columns == 8 * -(-n // (8 * count))
+        and (size <= 2 or problem.batch * down * right * size <= 120)
+    )
+
+
 def test_choices_keep_to_the_rules():
-    split = swapped = 0
+    split = swapped = fitted = 0
     for problem in drawn(0, 300):
         chosen = choose_schedule(problem)
         assert choose_schedule(replace(problem)) == chosen
         listed = gemm_schedules(problem.bits)
-        assert any(chosen.merged(each) == chosen for each in listed)
+        is_fitted = all(chosen.merged(each) != chosen for each in listed)
+        if is_fitted:
+            fitted += 1
+            assert fits(problem, chosen)
         assert problem.takes(chosen)
         if chosen.swap_ab == "yes":
             swapped += 1
-            assert problem.m < problem.n
+            assert problem.n > 1
             assert problem.k > 1
         if chosen.split_k is not None:
             split += 1
@@ -79,6 +100,7 @@ def test_choices_keep_to_the_rules():
         assert cycles(chosen, problem) <= best
     assert split > 20
     assert swapped > 20
+    assert fitted > 20
 
 
 @pytest.mark.parametrize(
@@ -194,6 +216,27 @@ def test_the_default_is_exact_where_tiles_are_shared(sizes, dtype, majors):
     want = a.astype(np.float64) @ b.astype(np.float64) + bias
     assert np.array_equal(first.astype(np.float64), want.astype(first.dtype).astype(np.float64))
     assert np.array_equal(first, again)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "majors"),
+    [
+        ((152, 72, 264), "TN"),
+        ((56, 424, 520), "TN"),
+        pytest.param((616, 408, 264), "TN", marks=pytest.mark.long),
+        pytest.param((272, 520, 200), "TT", marks=pytest.mark.long),
+        pytest.param((440, 328, 136), "NT", marks=pytest.mark.long),
+    ],
+)
+def test_tiles_that_fit_are_exact_in_clusters(sizes, majors):
+    a, b = operands(sizes, np.float16, majors)
+    kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", backend="emulator")
+    cluster = cute.Schedule.parse(kernel.schedule).cluster
+    assert cluster is not None
+    assert cluster[0] * cluster[1] > 2
+    got = cute.gemm(a, b, arch="sm_90a", backend="emulator")
+    want = (a.astype(np.float64) @ b.astype(np.float64)).astype(got.dtype)
+    assert np.array_equal(got.astype(np.float64), want.astype(np.float64))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,23 +1,28 @@
 """The schedules from which `cute.gemm` chooses on sm_90a, and the estimate that it chooses by.
 
-The list is short enough to compile whole (`python -m cutedialect schedules` prints it). Beside an
-entry the estimate chooses into how many parts the depth of a tile is split (`split_k`, added in
-order), and whether the CTAs that share it are a cluster. It counts cycles: of a step of the main
-loop, of what a tile does besides, of the waves of tiles, and of memory; its constants are a fit to
-13,300 timings of 980 random problems on H100s (benchmarks/NOTES.md). On problems that a fit did not
-see what it chooses takes 1.026 of the best time of those that were timed in the geometric mean:
-layers of language models 1.017, other majors and odd sizes 1.04, 1.5 at worst.
+The list is short enough to compile whole (`python -m cutedialect schedules` prints it). Where TMA
+copies operands and results, tiles whose width fits the problem compete with it (`fitted_tiles.py`),
+in clusters of up to eight CTAs that multicast. Beside either the estimate chooses into how many
+parts the depth of a tile is split (`split_k`, added in order), and whether the CTAs that share it
+are a cluster. It counts cycles: of a step of the main loop, of what a tile does besides, of the
+waves of tiles, and of memory; its constants are a fit to 17,200 timings of 1,390 random problems on
+H100s (benchmarks/NOTES.md). On problems that a fit did not see what it chooses takes 1.027 of the
+best time of those that were timed in the geometric mean: layers of language models 1.018, other
+majors and sizes 1.03, odd sizes 1.045, 1.5 at worst.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import gcd
+from math import gcd, log2
+from typing import TypeAlias
 
 from cutedialect.choices import Reduction, Switch
 from cutedialect.schedule import Schedule
+
+from .fitted_tiles import fitted_tiles
 
 # (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
 # A tile is one line of 128 bytes deep, the widest swizzle. 192 rows are three warpgroups.
@@ -73,81 +78,89 @@ _MOST_SHARES = 2
 # The same where they are a cluster, and how many CTAs of such run at one time in GPCs of 14, 16 or
 # 18 multiprocessors, of which no two devices have alike many. Each CTA has room for a tile beside
 # so many stages, or the first has for those of the others, where parts are no columns of an atom.
-_CLUSTER_PARTS = {2: 132, 3: 120, 4: 120, 6: 102, 8: 96}
+_CLUSTER_PARTS = {2: 132, 3: 108, 4: 120, 5: 100, 6: 96, 8: 120, 10: 70, 12: 84, 16: 64}
 _LEAST_STAGES = 3
 # Fields with which the CTAs of a cluster may not be able to share tiles.
 _BESIDE_CLUSTERS = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
+# Multiprocessors of an H100 SXM on which clusters of so many CTAs that multicast find room at one
+# time; of more than two they share one round of tiles.
+_RESIDENT = {1: 132, 2: 132, 4: 120, 8: 120}
+_PROCESSORS = _RESIDENT[1]
+_CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
 _LINE = 128
-# H100 SXM: multiprocessors.
-_PROCESSORS = 132
+# Of how much of a round at least is felt, and of how much at most its tiles may be shared.
+_LEAST_FELT, _SHARED_ROUND = 0.9, 0.5
 # Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, and at least. Shared
 # memory meanwhile reads the rows, so many cycles, and takes what is loaded, so many bytes in one.
-_COLUMN, _MULTIPLY = 0.167, 6.1
-_ROWS_READ, _SHARED_BYTES = 6.7, 128
+_COLUMN, _MULTIPLY = 0.85, 8.6
+_ROWS_READ, _SHARED_BYTES = 1.0, 128
 # Bytes in a cycle that one multiprocessor gets from L2, and all of them. Rows that begin at
 # multiples of no more than so many bytes take that many times as long; operands that are contiguous
 # across the depth take so many cycles more for each step.
-_L2_BYTES, _L2_ALL = 194.3, 19081.6
-_PITCHES = {128: 1.0, 64: 2.1, 32: 2.77, 16: 4.87}
-_ACROSS_STEP = 36.7
+_L2_BYTES, _L2_ALL = 63.7, 5950.8
+_PITCHES = {128: 1.0, 64: 1.58, 32: 1.87, 16: 3.15}
+_ACROSS_STEP = 11.1
 # What a box of an operand across the depth takes more that is half as wide as a line of 128 bytes.
-_NARROW_BOX = 0.36
+_NARROW_BOX = 0.483
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
 _COPIES = {
     16: (0.0, 0.0),
-    8: (0.0753, 0.0),
-    4: (0.0864, 1211.0),
-    2: (0.1806, 1559.0),
+    8: (0.0979, 0.0),
+    4: (0.1337, 1812.0),
+    2: (0.3033, 2387.0),
 }
 # The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
 # and memory, add up.
-_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 2.21, 10.0, 0.96
+_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 2.76, 10.0, 1.1
 # Cycles that a step of a lone warpgroup waits, half as many where two take turns; that it waits for
-# the other CTAs of a cluster, alone or beside others; a ring of few stages waits longer.
-_WAIT = 48.6
-_CLUSTER_WAITS = (83.7, 87.3)
-_CLUSTER = 1.023
-_FEW_STAGES, _SHORT_RING = 4, 1.112
+# the other CTAs of a cluster, alone or beside others, and more for each doubling of the cluster; a
+# ring of few stages waits longer.
+_WAIT = 85.2
+_CLUSTER_WAITS, _CLUSTER_DOUBLED = (95.0, 74.2), 0.0
+_CLUSTER = 1.036
+_FEW_STAGES, _SHORT_RING = 4, 1.145
 # Cycles of a tile besides its steps: at least, for each accumulator of a thread, and for each where
 # rows of the output are aligned to less than 16 bytes, or to less than 4: through shared memory in
 # the order of memory, or one by one.
-_TILE, _VALUE = 2.8, 20.9
-_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 50.7, 2.0, 48.5
+_TILE, _VALUE = 5.5, 27.1
+_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 55.0, 3.8, 106.9
 # Cycles of each line of 128 bytes, or less, that TMA stores, and of each time that it is told to;
 # of a value of the transposed product so many times as much.
-_LINE_STORED, _STORE, _SWAPPED_VALUE = 1.64, 48.9, 0.98
+_LINE_STORED, _STORE, _SWAPPED_VALUE = 5.02, 4.6, 0.8
 # And where CTAs share the tile: in all, for each accumulator, and for each of each part.
-_SHARE, _SHARE_VALUE, _PART_VALUE = 2806.8, 33.4, 37.1
-# The same of a cluster.
-_SUM, _SUM_VALUE, _SUM_PART_VALUE = 337.4, 16.7, 16.9
-_SCATTER, _SCATTER_VALUE = 700.0, 70.0
+_SHARE, _SHARE_VALUE, _PART_VALUE = 5236.5, 48.7, 65.0
+# The same of a cluster, and of one whose CTAs have parts of the columns each.
+_SUM, _SUM_VALUE, _SUM_PART_VALUE = 1299.9, 6.3, 38.6
+_SCATTER, _SCATTER_VALUE = 533.5, 156.7
 _ATOM_COLUMNS = 8
-# What an estimate with shared tiles has to be better by: it is less certain.
-_SHARED_MARGIN = 1.03
+# What an estimate with shared tiles, or of the transposed product of many rows, has to be better
+# by: it is less certain.
+_SHARED_MARGIN, _SWAPPED_MARGIN = 1.03, 1.04
 # The last tile's stores, for each accumulator, where multiplies hide those of the others.
-_LAST_VALUE = 11.0
+_LAST_VALUE = 20.2
 # What of a last wave that is not full is not felt, since CTAs are not in step.
-_STRAGGLERS = 0.173
-# Cycles up to which CTAs start while the launch in front of theirs ends: of 121 pairs below that
-# the early launch takes 0.89 of the time, 1.14 at worst, of those up to twice as much 0.98, 1.34.
-_EARLY = 29000.0
+_STRAGGLERS = 0.086
+# Cycles up to which CTAs start while the launch in front of theirs ends, those of clusters of no
+# more than two and others. Of 306 and 117 pairs the early launch takes 0.65 of 2.5 us, 0.82 of 5,
+# 0.9 of 8 and 0.94 of 11; beyond that 1.02 (1.08 at worst), in larger clusters 0.96 to 22 us.
+_EARLY = (42000.0, 95000.0)
 # Cycles of a launch; bytes from memory in one.
-_LAUNCH, _MEMORY_BYTES = 3978.2, 1286.6
-# What is left of the fit for a tile: its steps and ends take so many times as long; the same where
-# two take turns.
+_LAUNCH, _MEMORY_BYTES = 7341.7, 744.0
+# What is left of the fit for tiles of so many rows, and columns up to so many: steps and ends take
+# so many times as long; the same where two take turns.
+_BANDS = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
 _FACTORS = {
-    (64, 8): 0.755, (64, 16): 0.733, (64, 24): 0.758, (64, 32): 0.738, (64, 48): 0.762,
-    (64, 64): 0.758, (64, 80): 0.818, (64, 96): 0.791, (64, 112): 0.844, (64, 128): 0.808,
-    (64, 160): 0.838, (64, 192): 0.838, (64, 256): 0.861, (128, 32): 0.969, (128, 48): 0.983,
-    (128, 64): 0.974, (128, 80): 0.939, (128, 96): 1.022, (128, 112): 1.055, (128, 128): 1.055,
-    (128, 144): 1.039, (128, 160): 1.09, (128, 176): 1.116, (128, 192): 1.122, (128, 208): 1.153,
-    (128, 224): 1.169, (128, 256): 1.23, (192, 64): 1.122, (192, 96): 1.093, (192, 128): 1.182,
-    (192, 160): 1.243, (192, 176): 1.186, (192, 192): 1.202, (256, 64): 1.099, (256, 96): 1.116,
-    (256, 128): 1.182,
+    (64, 8): 0.84, (64, 16): 0.8, (64, 32): 0.793, (64, 64): 0.821, (64, 96): 0.85,
+    (64, 128): 0.854, (64, 160): 0.909, (64, 192): 0.914, (64, 224): 0.926, (64, 256): 0.903,
+    (128, 8): 1.0, (128, 16): 1.118, (128, 32): 1.079, (128, 64): 1.02, (128, 96): 1.012,
+    (128, 128): 0.989, (128, 160): 1.022, (128, 192): 1.019, (128, 224): 1.035, (128, 256): 1.037,
+    (192, 16): 1.002, (192, 32): 1.621, (192, 64): 1.142, (192, 96): 1.091, (192, 128): 1.054,
+    (192, 160): 1.063, (192, 192): 0.957, (256, 32): 1.0, (256, 64): 1.18, (256, 96): 1.084,
+    (256, 128): 0.982, (256, 160): 0.961,
 }  # fmt: skip
 _ALTERNATE_FACTORS = {
-    (64, 64): 0.899, (64, 96): 0.844, (64, 128): 0.91, (64, 160): 1.018, (64, 192): 1.054,
-    (64, 256): 1.046, (128, 96): 1.112, (128, 128): 1.051,
+    (64, 64): 0.953, (64, 96): 0.862, (64, 128): 0.905, (64, 160): 1.043, (64, 192): 1.069,
+    (64, 256): 1.007, (128, 96): 1.1, (128, 128): 0.979,
 }  # fmt: skip
 # Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
 _RING = 226 * 1024
@@ -156,9 +169,17 @@ _SUM_BYTES = _WORD = 4
 _TRANSPOSED_ROWS = 32
 # By so many fewer accumulators has a thread room where three warpgroups share the registers.
 _FEWER_OF_THREE = 32
-_FEW_AT_ONCE, _MOST_COPIED, _TALLEST = 32, 128 * 128, 256
+# By so many where columns of the transposed product are no multiple of those that leave at once; by
+# so many more has one where the tallest tiles are stored as they are.
+_FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 24
+_MOST_VALUES = 128
+_FEW_AT_ONCE, _MOST_COPIED, _TALLEST, _SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
+
+
+# A schedule, into how many parts it splits the depth of a tile, and how these are added.
+_Choice: TypeAlias = tuple[Schedule, int, Reduction | None]
 
 
 @dataclass(frozen=True)
@@ -179,7 +200,7 @@ class Problem:
     batch: int
     bits: int
     out_bits: int
-    most_values: int = 128
+    most_values: int = _MOST_VALUES
     blocks: tuple[int, int, int] = (0, 0, 0)
     transposed: tuple[bool, bool] = (False, False)
     across: tuple[bool, bool] = (False, False)
@@ -201,6 +222,10 @@ class Problem:
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
         )
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
+        if schedule.swap_ab == "yes":
+            most -= _FEWER_SWAPPED if columns % _SWAPPED_AT_ONCE else 0
+        elif rows >= _TALLEST and self.most_values == _MOST_VALUES:
+            most += _MORE_OF_TALLEST
         return (
             not is_copied
             and not (self.out_align < _WORD and rows >= _TALLEST)
@@ -266,10 +291,13 @@ def choose_schedule(*problems: Problem) -> Schedule:
     and the same limits, and CTAs share none of their tiles.
     """
     largest = max(problems, key=lambda each: each.m * each.n * each.k)
-    best, parts, reduction = min(_choices(problems), key=lambda each: _ranked(*each, problems))
+    best = min(_choices(problems), key=lambda each: _ranked(*each, problems))
+    if len(problems) == 1:
+        best = _fitted(problems[0], best)
+    schedule, parts, reduction = best
     shares = Schedule(split_k=parts, reduction=reduction) if parts > 1 else None
-    estimate = _estimate(best, parts, reduction, problems)
-    return completed(best, largest, estimate, tall=len(problems) > 1).merged(shares)
+    estimate = _estimate(schedule, parts, reduction, problems)
+    return completed(schedule, largest, estimate, tall=len(problems) > 1).merged(shares)
 
 
 def completed(
@@ -278,7 +306,9 @@ def completed(
     """An entry of the list with its raster (`raster_for`), and what is not estimated."""
     raster = raster_for(problem, schedule, tall)
     epilogue = "smem" if _reorders(schedule, problem) else None
-    early: Switch | None = "yes" if estimate <= _EARLY else None
+    assert schedule.cluster is not None
+    is_large = schedule.cluster[0] * schedule.cluster[1] > 2
+    early: Switch | None = "yes" if estimate <= _EARLY[is_large] else None
     return schedule.merged(Schedule(raster=raster, epilogue=epilogue, early_launch=early))
 
 
@@ -294,10 +324,67 @@ def _ranked(
 ) -> float:
     """By what the choices are compared."""
     margin = _SHARED_MARGIN if parts > 1 else 1.0
+    if schedule.swap_ab == "yes" and problems[0].m > _MOST_SWAPPED:
+        margin *= _SWAPPED_MARGIN
     return _estimate(schedule, parts, reduction, problems) * margin
 
 
-def _choices(problems: tuple[Problem, ...]) -> Iterator[tuple[Schedule, int, Reduction | None]]:
+def _fitted(problem: Problem, best: _Choice) -> _Choice:
+    """What is estimated to be faster than the best of the list among the tiles whose width fits
+    the problem, in all clusters; `best` where nothing is.
+    """
+    least = _ranked(*best, (problem,))
+    for bound, tile, swap in sorted(fitted_tiles(problem, _bound)):
+        if bound >= least:
+            break
+        if not problem.takes(_schedule_of(tile, (1, 1), swap)):
+            continue
+        for cluster in _CLUSTERS:
+            schedule = _schedule_of(tile, cluster, swap)
+            if not _fits_cluster(schedule, problem):
+                continue
+            # Parts through memory are what the list has.
+            whole: list[tuple[int, Reduction | None]] = [(1, None)]
+            for parts, reduction in [*whole, *_parts_of_clusters(schedule, problem)]:
+                found = _ranked(schedule, parts, reduction, (problem,))
+                if found < least:
+                    least, best = found, (schedule, parts, reduction)
+    return best
+
+
+@lru_cache(maxsize=4096)
+def _schedule_of(tile: tuple[int, int, int], cluster: tuple[int, int], swap: Switch) -> Schedule:
+    return Schedule(tile=tile, cluster=cluster, roles="specialized", swap_ab=swap)
+
+
+def _bound(problem: Problem, rows: int, columns: int, count: int) -> float:
+    """Cycles, fewer than what is estimated for so many tiles of a problem in any cluster."""
+    # Few tiles are shared by the CTAs that are left.
+    rounds = count / _PROCESSORS
+    rounds = _ceil(count, _PROCESSORS) * _LEAST_FELT if rounds > _SHARED_ROUND else rounds
+    line = _LINE * 8 // problem.bits
+    step = rows // 64 * _LINE // 32 * max(_COLUMN * columns, _MULTIPLY)
+    walk = rounds * _ceil(problem.k, line) * max(step, rows + columns)
+    walk *= _factor_of(rows, columns, _FACTORS)
+    return _LAUNCH + _norm(_MEMORY_NORM, walk, _memory_cycles((problem,)))
+
+
+def _fits_cluster(schedule: Schedule, problem: Problem) -> bool:
+    """Whether clusters of a schedule find room: more than two CTAs in one round only, since no two
+    devices hold alike many.
+    """
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    m, n = _extents(schedule, problem)
+    rows, columns, _ = schedule.tile
+    down, right = schedule.cluster
+    size = down * right
+    if down > _ceil(m, rows) or right > _ceil(n, columns):
+        return False
+    return size <= 2 or _blocks(schedule, problem) * size <= _RESIDENT[size]
+
+
+def _choices(problems: tuple[Problem, ...]) -> Iterator[_Choice]:
     """What suits some problems: entries of the list, into how many parts they split tiles, and how
     these are added.
     """
@@ -332,12 +419,20 @@ def _parts(
     for parts in _PARTS:
         if parts * _LEAST_STEPS <= steps and parts * tiles <= _MOST_SHARES * _PROCESSORS:
             yield parts, None
+    yield from _parts_of_clusters(schedule, problem)
+
+
+def _parts_of_clusters(schedule: Schedule, problem: Problem) -> Iterator[tuple[int, Reduction]]:
+    """The same where the CTAs that share a tile are a cluster."""
+    assert schedule.tile is not None
     if not problem.takes_clusters or schedule.cluster != (1, 1):
         return
+    steps, tiles = _ceil(problem.k, schedule.tile[2]), _blocks(schedule, problem)
     for parts, resident in _CLUSTER_PARTS.items():
+        if parts * _LEAST_STEPS > steps or parts * tiles > resident:
+            continue
         tiles_sent = 1 if _scatters(schedule, parts) else parts - 1
-        fits = _stages(schedule, problem, tiles_sent) >= _LEAST_STAGES
-        if fits and parts * _LEAST_STEPS <= steps and parts * tiles <= resident:
+        if _stages(schedule, problem, tiles_sent) >= _LEAST_STAGES:
             yield parts, "cluster"
 
 
@@ -358,10 +453,13 @@ def _estimate(
     assert schedule.tile is not None
     assert schedule.cluster is not None
     size = schedule.cluster[0] * schedule.cluster[1]
-    resident = _PROCESSORS // size
+    resident = _RESIDENT[size] // size
+    scattered = reduction == "cluster" and _scatters(schedule, parts)
+    if reduction == "cluster":
+        resident = _CLUSTER_PARTS.get(parts, _PROCESSORS) // parts * parts
     items = [_blocks(schedule, each) * parts for each in problems]
     active = min(sum(items), resident) * size
-    tiles = [_tile_cycles(schedule, each, parts, active) for each in problems]
+    tiles = [_tile_cycles(schedule, each, parts, active, scattered) for each in problems]
     if len(problems) == 1:
         waves = _ceil(items[0], resident)
         felt = waves + _STRAGGLERS * (items[0] / resident - waves)
@@ -371,7 +469,7 @@ def _estimate(
         work = sum(count * each for count, each in zip(items, tiles, strict=True))
         walk = work / resident + max(tiles) / 2
     values = _values(schedule)
-    if parts > 1 and reduction == "cluster" and _scatters(schedule, parts):
+    if parts > 1 and scattered:
         walk += waves * (_SCATTER + _SCATTER_VALUE * values)
     elif parts > 1 and reduction == "cluster":
         walk += waves * (_SUM + (_SUM_VALUE + _SUM_PART_VALUE * parts) * values)
@@ -380,19 +478,28 @@ def _estimate(
     if schedule.roles == "alternate":
         walk += _LAST_VALUE * values
     walk *= (_CLUSTER if size > 1 else 1.0) * _factor(schedule)
+    return _LAUNCH + _norm(_MEMORY_NORM, walk, _memory_cycles(problems))
+
+
+def _memory_cycles(problems: tuple[Problem, ...]) -> float:
+    """Cycles in which memory moves the operands and results of some problems once."""
     moved = sum(
         each.batch * ((each.m + each.n) * each.k * each.bits + each.m * each.n * each.out_bits)
         for each in problems
     )
-    memory = moved / 8 / _MEMORY_BYTES
-    return _LAUNCH + _norm(_MEMORY_NORM, walk, memory)
+    return moved / 8 / _MEMORY_BYTES
 
 
 def _factor(schedule: Schedule) -> float:
     assert schedule.tile is not None
     rows, columns, _ = schedule.tile
     factors = _ALTERNATE_FACTORS if schedule.roles == "alternate" else _FACTORS
-    return factors.get((rows, columns), 1.0)
+    return _factor_of(rows, columns, factors)
+
+
+def _factor_of(rows: int, columns: int, factors: Mapping[tuple[int, int], float]) -> float:
+    band = next((each for each in _BANDS if columns <= each), _BANDS[-1])
+    return factors.get((rows, band), 1.0)
 
 
 def _values(schedule: Schedule) -> float:
@@ -430,12 +537,17 @@ def _extents(schedule: Schedule, problem: Problem) -> tuple[int, int]:
     return (n, m) if schedule.swap_ab == "yes" else (m, n)
 
 
-def _tile_cycles(schedule: Schedule, problem: Problem, parts: int, active: int) -> float:
-    """Cycles from one tile, or one of the parts of one, to the next, on so many multiprocessors."""
+def _tile_cycles(
+    schedule: Schedule, problem: Problem, parts: int, active: int, scattered: bool
+) -> float:
+    """Cycles from one tile, or one of the parts of one, to the next, on so many multiprocessors;
+    of a sum that is `scattered` each part has some of the columns.
+    """
     assert schedule.tile is not None
     trips = _ceil(_ceil(problem.k, schedule.tile[2]), parts)
     steps = trips * _step_cycles(schedule, problem, active)
-    whole = steps + _end_cycles(schedule, problem)
+    end = _end_cycles(schedule, problem)
+    whole = steps + (_TILE + (end - _TILE) / parts if scattered else end)
     # Of two that take turns one stores while the other multiplies.
     return _norm(_TEAMS_NORM, steps, whole / 2) if schedule.roles == "alternate" else whole
 
@@ -466,7 +578,8 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         _STEP_NORM,
         atoms * max(_COLUMN * columns, _MULTIPLY),
         shared,
-        read * (1 / _L2_BYTES + active / _L2_ALL),
+        read / _L2_BYTES,
+        read * active / _L2_ALL,
         each * loaded + step,
     )
     found += sum(is_across) * _ACROSS_STEP
@@ -475,6 +588,7 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         found += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
     if across * along > 1:
         found += _CLUSTER_WAITS[0 if is_alone else 1]
+        found += _CLUSTER_DOUBLED * log2(across * along / 2)
     return found * (_SHORT_RING if _stages(schedule, problem) < _FEW_STAGES else 1.0)
 
 

@@ -1,5 +1,16 @@
 // RUN: cute-opt %s -p 'cute-tile{arch=sm_80 schedule="split_k = 4"}' | filecheck %s --check-prefix=ORDERED
 // RUN: cute-opt %s -p 'cute-tile{arch=sm_80 schedule="split_k = 4, reduction = atomic"}' | filecheck %s --check-prefix=ATOMIC
+// RUN: cute-opt %s -p 'cute-tile{arch=sm_90a schedule="split_k = 4, reduction = cluster, roles = specialized"}' | filecheck %s --check-prefix=CLUSTER
+
+// Each CTA of the cluster goes on with 16 of the 64 columns.
+// CLUSTER: scf.for %[[ITEM:.*]] = %0 to
+// CLUSTER: %[[RANK:.*]] = arith.remsi %[[ITEM]],
+// CLUSTER: cute.gemm
+// CLUSTER: %[[PART:.*]] = cute.cluster_scatter %{{.*}} of 4 : !cute.fragment<f32, "(64,64)"> -> !cute.fragment<f32, "(64,16)">
+// CLUSTER: cute.map (%{{.*}} = %[[PART]] : !cute.fragment<f32, "(64,16)">) -> !cute.fragment<f16, "(64,16)">
+// CLUSTER: %[[N:.*]] = arith.addi %{{.*}}, %[[RANK]]
+// CLUSTER: cute.local_tile %D, [64, 16], (%{{.*}}, %[[N]])
+// CLUSTER: cute.copy %{{.*}} : !cute.fragment<f16, "(64,16)"> -> !cute.memref<f16, gmem, align<16>, "(64,16):(?{i64 div=8},1)">
 
 // BLESSED ORDERED
 // ORDERED: builtin.module attributes {cute.arch = "sm_80"} {
