@@ -191,11 +191,8 @@ def check(form: Form, seed: int) -> None:
     assert error.max(initial=0) <= limit, (error.max(), limit)
 
 
-# Plans keep sums in tensor memory, whose operands in registers are of 16 bits, and two roles that
-# compute have room for half of the columns each.
-REFUSED = (
-    "expected multiplies by warpgroups .* or into tensor memory|expected 2 parts of what 'main'"
-)
+# Two roles that compute have room for half of the columns each.
+REFUSED = "expected 2 parts of what 'main'"
 
 
 def refusal(form: Form, seed: int) -> str | None:
@@ -214,19 +211,42 @@ def test_a_drawn_form(plan, seed):
     form = drawn(seed, plan)
     told = refusal(form, seed)
     if told is not None and "scheduler = cancel" in form.fields and "which one loads" in told:
-        # Few rows, or 8 bits, whose warps all do the same.
+        # Few rows, whose warps all do the same.
         assert plan == "default"
     elif told is not None:
-        assert plan != "default", told
-        is_wide = plan == "split" and form.dims[1] > 192
-        assert form.dtype is E4M3 or is_wide, told
+        assert (plan, form.dims[1] > 192) == ("split", True), told
         assert re.search(REFUSED, told), told
 
 
-def test_8_bits_say_which_instruction_they_take():
-    q = np.zeros((1, 1, 64, 64), E4M3)
-    remarks = cute.compile(cute.attention, q, q, q, arch="sm_100a").remarks
-    assert any("mma.sync" in each.message or "tcgen05" in each.message for each in remarks)
+@pytest.mark.parametrize("rows", [64, 512])
+def test_8_bits_are_multiplied_by_tcgen05(rows):
+    """P goes to shared memory, V is read as it is in memory; those beside 16 bits are converted."""
+    q, k = np.zeros((1, 20, rows, 64), E4M3), np.zeros((1, 20, 512, 64), E4M3)
+    text = cute.compile(cute.attention, q, k, k, arch="sm_100a").ptx
+    assert "tcgen05.mma.cta_group::1.kind::f8f6f4" in text
+    assert "mma.sync" not in text
+    mixed = cute.compile(cute.attention, q.astype(BF16), k, k, arch="sm_100a")
+    assert any("converted in shared memory" in each.message for each in mixed.remarks)
+
+
+@pytest.mark.parametrize("warps", ["(2,2)", "(1,4)"])
+def test_warps_that_no_accumulator_takes_are_others(warps):
+    q = np.ones((1, 1, 128, 64), np.float16)
+    schedule = f"tile = (128,64), roles = corrected, warps = {warps}"
+    kernel = cute.compile(cute.attention, q, q, q, arch="sm_100a", schedule=schedule)
+    assert any("warps = (4,1) for this multiply" in each.message for each in kernel.remarks)
+    o = cute.attention(q, q, q, arch="sm_100a", schedule=schedule, backend="emulator")
+    assert (o == 1).all()
+
+
+@pytest.mark.parametrize("dim", [12, 36])
+def test_one_warp_that_copies(dim):
+    """Rows that TMA does not load, in the plan that has one warp for loads."""
+    rng = np.random.default_rng(dim)
+    q, k, v = (rng.standard_normal((1, 1, n, dim)).astype(np.float16) for n in (140, 70, 70))
+    given = {"arch": "sm_100a", "backend": "emulator"}
+    found = cute.attention(q, k, v, schedule="roles = split, warps = (4,1)", **given)
+    np.testing.assert_allclose(found, cute.attention(q, k, v, **given), atol=1e-3)
 
 
 @pytest.mark.parametrize(("ctas", "columns"), [(1, 512), (2, 256), (3, 256)])

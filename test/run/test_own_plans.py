@@ -285,3 +285,13 @@ def test_conditions_of_tiles_steer_other_roles(seed):
 @pytest.mark.parametrize("seed", range(4, 60))
 def test_more_conditions_that_steer_other_roles(seed):
     check_drawn(seed)
+
+
+@pytest.mark.parametrize("warps", [1, 2, 4])
+def test_as_many_threads_copy_as_the_plan_says(warps):
+    """Rows of 133 elements, which TMA does not load."""
+    rng = np.random.default_rng(warps)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((130, 133), (133, 70)))
+    plan = f"tile = (128,64,64), warps = (4,1), roles = (load {warps}: loads; main *: rest)"
+    found = cute.gemm(a, b, arch="sm_90a", backend="emulator", schedule=plan)
+    assert np.array_equal(found, a.astype(np.float64) @ b)

@@ -245,7 +245,8 @@ def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedu
     chip = target(arch)
     chosen = () if given is None else (given.tile, given.warps, given.roles, given.atom)
     is_open = all(each is None for each in chosen)
-    if not chip.tmem_columns or work.bits != 16 or work.bits_q != 16 or work.spills or not is_open:
+    # Operands of 8 bits beside others of 16 are converted by threads.
+    if not chip.tmem_columns or work.bits != work.bits_q or work.spills or not is_open:
         return None
     # Half of the lanes hold few rows, of which registers hold results of so many columns at most.
     few = _LANES // 2 if work.dims[1] <= _HALF_COLUMNS else _ROWS

@@ -34,6 +34,8 @@ from cutedialect.passes.bind.thread_layouts import mma_accumulator, tensor_accum
 
 _GROUP = 4
 _LANES = 32
+# Bits of the elements of register tiles that are written to shared memory for a unit.
+_STAGED_BITS = {"wgmma": (16,), "tcgen05": (8, 16)}
 # Rows of tensor memory, which one warpgroup reads.
 _TENSOR_ROWS = 128
 # Elements of accumulators in registers of a thread beside which it has room for a product.
@@ -319,9 +321,9 @@ def _not_tcgen05(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: b
     except ValueError as error:
         return str(error)
     for name, value in (("A", op.a), ("B", op.b)):
-        if isinstance(value.type, FragmentType) and value.type.bits != 16:
+        if isinstance(value.type, FragmentType) and value.type.bits not in _STAGED_BITS["tcgen05"]:
             bits = value.type.bits
-            return f"a register tile becomes {name} with elements of 16 bits here, got {bits}"
+            return f"a register tile becomes {name} with elements of 8 or 16 bits here, got {bits}"
         if needs_widening(op, value):
             return f"{name} would have to be converted in shared memory"
         if not _feeds(op, value, "tcgen05"):
@@ -418,13 +420,13 @@ def _feeds_wgmma(op: GemmOp, value: SSAValue, parts: int = 1) -> bool:
 def _feeds(op: GemmOp, value: SSAValue, unit: str, parts: int = 1) -> bool:
     """Whether a tile has a layout in shared memory that the descriptors of a unit describe, and so
     many equal parts of its rows too. Register tiles of 16 bits are written there, line by line as a
-    thread holds them.
+    thread holds them; those of 8 bits for tcgen05, which `wgmma` reads from registers.
     """
     type_, is_turned = value.type, False
     if isinstance(type_, FragmentType):
         tile, is_turned = untransposed(value)
         shape, major, bits = shape_of(tile.type), 1, type_.bits
-        if bits != 16 or len(shape) != 2:
+        if bits not in _STAGED_BITS[unit] or len(shape) != 2 or (is_turned and bits != 16):
             return False
     elif isinstance(type_, MemRefType) and type_.space == "gmem":
         shape, major = type_.shape, operand_major(type_)

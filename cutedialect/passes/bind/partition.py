@@ -190,14 +190,14 @@ class _Partition(StagedOperands):
 
     def _move_accumulators(self) -> None:
         """Let tensor memory hold what tcgen05 accumulates."""
-        moved: dict[SSAValue, Tcgen05Atom] = {}
+        moved: dict[SSAValue, tuple[Tcgen05Atom, tuple[int, int]]] = {}
         for op in ops_of(self.kernel.body.block, GemmOp):
             if isinstance(op.atom, Sm100MmaType):
-                moved[op.acc] = op.atom.entry(self.arch)
-        for accumulator, atom in moved.items():
+                moved[op.acc] = op.atom.entry(self.arch), self.atoms[op].warps
+        for accumulator, (atom, warps) in moved.items():
             correction = correction_of(accumulator)
             if correction is not None:
-                move_correction(correction, atom, self.warps, self.insert, self.insert_top)
+                move_correction(correction, atom, warps, self.insert, self.insert_top)
                 continue
             life = accumulation_of(accumulator)
             assert life is not None, "an accumulator that mma_choice has let live in tensor memory"

@@ -75,7 +75,7 @@ from cutedialect.passes.bind.tensor_maps import (
 from cutedialect.passes.bind.thread_layouts import copied, mma_operand, modes_of
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import registers_at_start
-from cutedialect.passes.roles.role_plan import PREPARING_WARPS
+from cutedialect.passes.roles.role_plan import PREPARING_WARPS, rows_of
 from cutedialect.passes.roles.tensor_columns import columns_too_many
 from cutedialect.passes.synchronize.memory_hazards import OPERAND
 from cutedialect.passes.synchronize.memory_views import expression_of, place_in
@@ -402,7 +402,13 @@ class StagedOperands(KernelBinding):
         return summed + 2 * bits <= 8 * _WORD * room
 
     def _loading_threads(self) -> int:
-        """Those of a warpgroup, some of whose warps may have to transpose or convert operands."""
+        """Those of the role that loads; where a plan lets it grow, those of a warpgroup, some of
+        whose warps may have to transpose or convert operands.
+        """
+        assert self.schedule.roles is not None
+        row = next(row for row in rows_of(self.schedule.roles) if "loads" in row.takes)
+        if not row.may_grow:
+            return self.threads if row.warps is None else 32 * row.warps
         shares = any(
             isinstance(self.atoms[op].atom, WgmmaAtom)
             and (needs_transposing(op, tile) or needs_widening(op, tile))
