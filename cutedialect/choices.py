@@ -17,6 +17,29 @@ Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
 
 Roles = Literal["uniform", "specialized", "alternate", "corrected", "split"]
+# The roles of each plan; passes/roles/role_plan.py says how they read.
+_BUILT_IN = "load 1+: loads; prepare 2: prepares; mma 1: tensor_multiplies; main *: rest"
+PLANS = {
+    # Every warp does everything: what Ampere's multistage kernels do.
+    "uniform": "main *: rest",
+    # Beside the warps that compute: one that loads, or threads of a warpgroup where they copy;
+    # warps that bring operands into a form that tensor cores read; one that issues multiplies into
+    # tensor memory.
+    "specialized": _BUILT_IN,
+    # The same with teams of warps that take work items in turns.
+    "alternate": _BUILT_IN.replace("main *", "main 2x*"),
+    # The second with a warpgroup that corrects, in tensor memory, accumulators that change between
+    # multiplies (of attention, O), and a warp that stores them, where TMA does.
+    "corrected": _BUILT_IN.replace("main *", "epilogue 1: stores; correction 4: corrects; main *"),
+    # Sixteen warps: two warpgroups each compute half of a tile's rows, a third corrects both, and
+    # of the first one a warp each loads, multiplies and stores; the last one is empty. What they
+    # have of the register file is all of it.
+    "split": (
+        "load 1 @32: loads; mma 1 @32: tensor_multiplies; epilogue 1 @32: stores; "
+        "empty 1 @32: nothing; correction 4 @96: corrects; "
+        "main 2/* @192: rest"
+    ),
+}
 Scheduler = Literal["single", "persistent", "dynamic", "cancel", "stream", "tail"]
 Reduction = Literal["ordered", "atomic", "cluster"]
 Order = Literal["columns", "snake", "hilbert", "sections", "tall", "short", "memory"]

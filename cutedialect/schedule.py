@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypedDict, Unpack, get_args
 
 from cutedialect.choices import (
+    PLANS,
     Epilogue,
     Loads,
     Maxima,
@@ -238,7 +239,7 @@ DEGREES = (3, 4, 5)
 _TUPLES = {"tile": (1, 2, 3, 4, 5), "warps": (2,), "cluster": (2,), "registers": (2,)}
 _COUNTS = {"stages": 16, "instances": 3, "ctas": 32, "raster": 64, "split_k": 256}
 _WORDS = {
-    "roles": get_args(Roles),
+    "roles": PLANS,
     "scheduler": get_args(Scheduler),
     "reduction": get_args(Reduction),
     "order": get_args(Order),
@@ -281,7 +282,7 @@ def _checked(name: str, value: object) -> object:
         return value
     if name == "roles" and isinstance(value, str) and value.startswith("(") and value.endswith(")"):
         return value  # Rows of a plan (passes/roles/role_plan.py).
-    if name in _WORDS and value not in _WORDS[name]:
+    if name in _WORDS and value not in [*_WORDS[name]]:
         near = difflib.get_close_matches(str(value), _WORDS[name], 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise ScheduleError(

@@ -26,7 +26,8 @@ ALLOWED = {
     "remarks": set(),
     "dialects": {"dialects", "layout", "atoms", "schedule", "xdsl"},
     "passes": {
-        "passes", "dialects", "layout", "atoms", "schedule", "environment", "remarks", "xdsl",
+        "passes", "dialects", "layout", "atoms", "schedule", "choices", "environment", "remarks",
+        "xdsl",
     },
     "backend/ptx": {"backend/ptx", "dialects/ptx", "atoms", "environment", "xdsl"},
     "backend/emulator": {"backend/emulator", "numpy", "ml_dtypes"},

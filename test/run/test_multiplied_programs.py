@@ -139,7 +139,11 @@ def test_two_multiplies_work_at_a_time():
     assert trip[first:][:4] == [*pair, "cute.map", "wgmma_wait {pending = 0"]
     second = trip.index("cute.gemm", first + 1)
     assert trip[second:] == [*pair, "cute.map", "tma_store_commit", "wgmma_wait {pending = 0"]
-    assert "multiplies not overlapped" in " ".join(each.message for each in kernel.remarks)
+    (found,) = [each for each in kernel.remarks if "not overlapped" in each.message]
+    assert "it reads what the last one adds to" in found.message
+    line = int(str(found.location).split(":")[1])
+    source = Path(LINEAR.__file__).read_text().split("\n")
+    assert source[line - 1].strip() == "cute.gemm(q[j], state.to(V.dtype), y)"
 
 
 def test_two_multiplies_work_at_a_time_in_machine_code(tmp_path):

@@ -148,6 +148,33 @@ def test_operands_of_the_other_sign(arch, name, negate):
         np.testing.assert_array_equal(wide(c), sign * (wide(a) @ wide(b)))
 
 
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a"])
+def test_products_that_are_added_to_and_subtracted_from_one_sum(arch):
+    """A product of complex numbers: tensor memory cannot subtract from what it holds."""
+
+    @cute.kernel
+    def product(A_re, A_im, B_re, B_im, C_re, C_im):
+        m, n = cute.tile_index(C_re, (64, 64))
+        a_re, a_im = (cute.local_tile(X, (64, 64), (m, None)) for X in (A_re, A_im))
+        b_re, b_im = (cute.local_tile(X, (64, 64), (None, n)) for X in (B_re, B_im))
+        re, im = cute.zeros((64, 64)), cute.zeros((64, 64))
+        for k in cute.range(a_re.tiles):
+            cute.gemm(a_re[k], b_re[k], re)
+            cute.gemm(a_im[k], b_im[k], re, negate="a")
+            cute.gemm(a_re[k], b_im[k], im)
+            cute.gemm(a_im[k], b_re[k], im)
+        cute.copy(re, cute.local_tile(C_re, (64, 64), (m, n)))
+        cute.copy(im, cute.local_tile(C_im, (64, 64), (m, n)))
+
+    rng = np.random.default_rng(2)
+    parts = [rng.integers(-2, 3, (64, 128)).astype(np.float16) for _ in range(2)]
+    parts += [rng.integers(-2, 3, (128, 64)).astype(np.float16) for _ in range(2)]
+    c = [np.zeros((64, 64), np.float32) for _ in range(2)]
+    product(*parts, *c, arch=arch, backend="emulator")
+    a, b = (wide(parts[i]) + 1j * wide(parts[i + 1]) for i in (0, 2))
+    assert np.array_equal(c[0] + 1j * c[1], a @ b)
+
+
 def test_two_multiplies_of_a_kernel_take_atoms_of_their_own():
     @cute.kernel
     def two(A, B, C):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.passes.roles import role_plan
+from cutedialect import choices
 from cutedialect.passes.roles.role_plan import rows_of
 
 APART = "roles = (load 1 @40: loads; mma 4 @216: multiplies; main * @240: rest)"
@@ -109,10 +109,10 @@ def test_an_epilogue_in_a_role_of_its_own(activation):
 
 def test_a_plan_is_a_row(monkeypatch):
     """What a project adds to the table is a plan like any other."""
-    rows = "load 1: loads; tensor_cores 4 @216: multiplies; main * @240: rest"
-    monkeypatch.setitem(role_plan.PLANS, "apart", rows)
+    rows = "load 1 @40: loads; tensor_cores 4 @216: multiplies; main * @240: rest"
+    monkeypatch.setitem(choices.PLANS, "apart", rows)
     assert [row.name for row in rows_of("apart")] == ["load", "tensor_cores", "main"]
-    kernel = compiled(f"roles = ({role_plan.PLANS['apart']})")
+    kernel = compiled("roles = apart")
     assert 'role "tensor_cores"' in kernel.stages["cute-synchronize"]
 
 
@@ -131,6 +131,11 @@ def test_a_plan_is_a_row(monkeypatch):
         (
             "load 1 @56: loads; mma 4 @232: multiplies; main * @232: rest",
             "expected at most the 64512 registers in a CTA with which 384 threads start, got 66560",
+        ),
+        # The warpgroup that loads keeps what it starts with: the others would wait for ever.
+        (
+            "load 1: loads; mma 4 @216: multiplies; main * @240: rest",
+            "got 79872: of a thread 168 for load, 216 for mma, 240 for main",
         ),
     ],
 )

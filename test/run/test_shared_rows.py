@@ -123,7 +123,8 @@ def extremes(X, Y, places, *, tile):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("width", "dtype"), [(100, BF16), (333, np.float32), (256, np.float16)])
-def test_nothing_behind_the_row_is_seen(width, dtype, backend):
+def test_nothing_behind_the_row_is_seen(width, dtype, backend, monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_VERIFY", "each")
     x = -1 - np.random.default_rng(width).permutation(2 * width).reshape(2, width) / 4
     x, y, places = x.astype(dtype), np.empty((2, 2), dtype), np.empty((2, 1), np.int32)
     where = {"schedule": _shared(3), "arch": "sm_90a", "backend": backend}

@@ -181,7 +181,7 @@ def three_in_a_row(Q, K, V, W, R, P):
 def test_multiplies_that_are_not_overlapped():
     results = spec(dtype=cute.f32)
     found = messages(three_in_a_row, spec(), spec(), spec(), spec(), results, results)
-    assert [one for one in found if "multiplies not overlapped: its accumulator" in one], found
+    assert [one for one in found if "of two trips not overlapped: its accumulator" in one], found
 
 
 def test_a_buffer_without_room_for_a_second_stage():

@@ -241,7 +241,13 @@ class ClusterReduceOp(IRDLOperation):
         type_, kind, count = self.source.type, self.kind.data, self.count.value.data
         assert isinstance(type_, FragmentType)
         check(kind in _KINDS, f"expected a reduction ({', '.join(_KINDS)}), got '{kind}'")
-        check(self.result.type == type_, f"expected a result of {type_}, got {self.result.type}")
+        # Every thread holds the one element, in whatever modes its layout counts threads.
+        result = self.result.type
+        check(
+            isinstance(result, FragmentType)
+            and (result.shape, result.element) == (type_.shape, type_.element),
+            f"expected a result of {type_}, got {result}",
+        )
         check(
             type_.bits == 32 and prod(type_.shape) == 1,
             f"expected a tile of one element of 32 bits, got {type_}",

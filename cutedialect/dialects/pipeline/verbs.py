@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 from cutedialect.dialects.cute import FragmentType, MemRefType
 from cutedialect.dialects.effects import ORDERS, Effects
 
-from .rings import RingType, StateType, check_state
+from .rings import CreateOp, RingType, StateType, check_state
 
 _FORMAT = "$ring `at` $state attr-dict `:` type($ring) `,` type($state)"
 
@@ -54,12 +54,14 @@ class ProducerAcquireOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_state(self.ring, self.state, "producer")
+        _demand(self, ProducerCommitOp, "a producer_commit of the ring after the acquire")
         op = self.next_op
-        while op is not None and not _is_of(op, ProducerAcquireOp, self.ring):
-            if _is_of(op, ProducerCommitOp, self.ring):
-                return
+        while op is not None and not _is_of(op, ProducerCommitOp, self.ring):
+            if _is_of(op, ProducerAcquireOp, self.ring):
+                raise VerifyException(
+                    "expected a producer_commit of the ring after the acquire, got another acquire"
+                )
             op = op.next_op
-        raise VerifyException("expected a producer_commit of the ring after the acquire, got none")
 
 
 @irdl_op_definition
@@ -89,7 +91,7 @@ class ProducerCommitOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_state(self.ring, self.state, "producer")
-        _demand_beside(self.state, ProducerAcquireOp, "a producer_acquire before the commit")
+        _demand(self, ProducerAcquireOp, "a producer_acquire before the commit")
 
 
 @irdl_op_definition
@@ -119,7 +121,7 @@ class ConsumerWaitOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_state(self.ring, self.state, "consumer")
-        _demand_beside(self.state, ConsumerReleaseOp, "a consumer_release after the wait")
+        _demand(self, ConsumerReleaseOp, "a consumer_release after the wait")
 
 
 @irdl_op_definition
@@ -172,7 +174,7 @@ class ConsumerReleaseOp(IRDLOperation):
 
     def verify_(self) -> None:
         check_state(self.ring, self.state, "consumer")
-        _demand_beside(self.state, ConsumerWaitOp, "a consumer_wait before the release")
+        _demand(self, ConsumerWaitOp, "a consumer_wait before the release")
         stages = self.ring.type
         assert isinstance(stages, RingType)
         if self.back is not None and not 0 <= self.back.value.data < stages.data:
@@ -187,9 +189,19 @@ def _is_of(op: Operation, kind: type[ProducerAcquireOp | ProducerCommitOp], ring
     return isinstance(op, kind) and op.ring is ring
 
 
-def _demand_beside(state: SSAValue, kind: type[Operation], what: str) -> None:
-    """Refuse half of a pair: another op with the same state has to be `kind`."""
-    if not any(isinstance(use.operation, kind) for use in state.uses):
+def _demand(
+    op: ProducerAcquireOp | ProducerCommitOp | ConsumerWaitOp | ConsumerReleaseOp,
+    kind: type[Operation],
+    what: str,
+) -> None:
+    """Refuse half of a pair: another op has to be `kind`, with the same state or, where a stage is
+    passed on (an operand is written over the accumulator that it is made of), of the same ring. A
+    ring without consumers has no release, and nothing to acquire.
+    """
+    made = op.ring.owner
+    if isinstance(made, CreateOp) and made.consumers.value.data == 0:
+        return
+    if not any(isinstance(use.operation, kind) for use in (*op.state.uses, *op.ring.uses)):
         raise VerifyException(f"expected {what}, got none")
 
 

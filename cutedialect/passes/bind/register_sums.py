@@ -39,7 +39,7 @@ def sum_in_registers(kernel: KernelOp, schedule: Schedule, arch: str, insert: In
     for op in list(walk(kernel.body.block)):
         if not isinstance(op, GemmOp) or not isinstance(op.acc.type, FragmentType):
             continue
-        stays = op.negate is None and accumulation_of(op.acc) is not None
+        stays = accumulation_of(op.acc) is not None
         stays = stays or (may_correct and correction_of(op.acc) is not None)
         if not stays and takes_tcgen05(op, schedule.warps, arch, op.asked or schedule.atom):
             _sum(op, insert)

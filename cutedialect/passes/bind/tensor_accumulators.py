@@ -64,8 +64,8 @@ class Accumulation:
 
 def accumulation_of(accumulator: SSAValue) -> Accumulation | None:
     """The life of a register tile that is filled with 0 and then only multiplied into, in one loop
-    or without one, until it is read or written otherwise; None for any other, and for one that
-    nothing reads.
+    or without one, until it is read or written otherwise; None for any other, for one that nothing
+    reads, and for one from which a multiply subtracts.
     """
     owner = accumulator.owner
     if not isinstance(owner, AllocFragmentOp):
@@ -86,6 +86,8 @@ def accumulation_of(accumulator: SSAValue) -> Accumulation | None:
         if place is None:
             return None
         if isinstance(op, GemmOp) and use.index == 2:
+            if op.negate is not None:
+                return None
             multiplies.append(op)
         else:
             is_rewritten = is_rewritten or accumulator in written(op)
@@ -333,7 +335,7 @@ def tensor_plan(op: GemmOp) -> TensorPlan:
         type_ = each.acc.type
         if not isinstance(type_, FragmentType):
             continue
-        if each.negate is None and accumulation_of(each.acc) is not None:
+        if accumulation_of(each.acc) is not None:
             if each.acc in seen:
                 continue
             seen.add(each.acc)

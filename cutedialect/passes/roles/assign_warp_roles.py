@@ -254,16 +254,18 @@ def _placed(
 
 def _check_registers(kernel: KernelOp, roles: Mapping[str, Role], threads: int) -> None:
     """What warpgroups get of the register file is what they start with, together."""
-    groups = {
-        at // _GROUP: each.registers
-        for each in roles.values()
-        for at in range(each.first, each.first + each.warps)
-    }
+    groups: dict[int, int] = {}
+    for each in roles.values():
+        for at in range(each.first, each.first + each.warps):
+            groups[at // _GROUP] = max(each.registers, groups.get(at // _GROUP, 0))
     ctas = _ctas(kernel)
-    pool = _entry_registers(threads, ctas) * threads
-    used = _GROUP * _WARP * sum(groups.values())
+    entry = _entry_registers(threads, ctas)
+    pool = entry * threads
+    # Warps that ask for none keep what they started with, and others wait for it in vain.
+    held = [groups.get(warp // _GROUP, 0) or entry for warp in range(threads // _WARP)]
+    used = _WARP * sum(held)
     if used > pool:
-        shown = ", ".join(f"{each.registers} for {each.name}" for each in roles.values())
+        shown = ", ".join(f"{each.registers or entry} for {each.name}" for each in roles.values())
         raise PassFailedException(
             kernel,
             f"expected at most the {pool} registers in a CTA with which {threads} threads start"

@@ -7,8 +7,8 @@ that is its name, how many warps it has (`*`: those of the schedule; `1+`: more,
 where threads have to do what it takes; `2x*`: two teams of them, which take work items in turns;
 `2/*`: two roles of them, `main` and `main_1`, which share the rows of a tile),
 the registers of its threads (`@`, else those of the schedule), and the kinds of ops that it takes.
-An op has the role of the first row that takes it. Adding a plan is adding a row to `PLANS`; a
-schedule may bring its own, in parentheses.
+An op has the role of the first row that takes it. Adding a plan is adding a row to `PLANS`
+(`choices.py`); a schedule may bring its own, in parentheses.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
 
+from cutedialect.choices import PLANS
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
     AllocTmemOp,
@@ -39,32 +40,6 @@ MAIN = "main"
 _ACCUMULATOR = 2
 PREPARING_WARPS = 2
 """Warps that transpose or convert operands in shared memory."""
-_BUILT_IN = (
-    f"load 1+: loads; prepare {PREPARING_WARPS}: prepares; mma 1: tensor_multiplies; {MAIN} *: rest"
-)
-PLANS = {
-    # Every warp does everything: what Ampere's multistage kernels do.
-    "uniform": f"{MAIN} *: rest",
-    # Beside the warps that compute: one that loads, or threads of a warpgroup where they copy;
-    # warps that bring operands into a form that tensor cores read; one that issues multiplies into
-    # tensor memory.
-    "specialized": _BUILT_IN,
-    # The same with teams of warps that take work items in turns.
-    "alternate": _BUILT_IN.replace(f"{MAIN} *", f"{MAIN} 2x*"),
-    # The second with a warpgroup that corrects, in tensor memory, accumulators that change between
-    # multiplies (of attention, O), and a warp that stores them, where TMA does.
-    "corrected": _BUILT_IN.replace(
-        f"{MAIN} *", f"epilogue 1: stores; correction 4: corrects; {MAIN} *"
-    ),
-    # Sixteen warps: two warpgroups each compute half of a tile's rows, a third corrects both, and
-    # of the first one a warp each loads, multiplies and stores; the last one is empty. What they
-    # have of the register file is all of it.
-    "split": (
-        "load 1 @32: loads; mma 1 @32: tensor_multiplies; epilogue 1 @32: stores; "
-        "empty 1 @32: nothing; correction 4 @96: corrects; "
-        f"{MAIN} 2/* @192: rest"
-    ),
-}
 
 
 def is_load(op: Operation) -> bool:

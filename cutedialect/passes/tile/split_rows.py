@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
@@ -140,10 +141,14 @@ class _Split:
 
     def _put(self, row: list[Operation], before: Operation | None) -> None:
         """Put the copies of ops in front of another one, or at the end of their block."""
+        block = row[0].parent if row else None
+        if block is None:
+            return
+        last = block.last_op
+        if before is None and last is not None and last.has_trait(IsTerminator):
+            before = last
         for instance in range(self.instances):
             for op in row:
-                block = op.parent
-                assert block is not None
                 for made in self._copies(op, instance):
                     if before is None:
                         block.add_op(made)

@@ -109,7 +109,7 @@ cute.kernel @acquire_without_commit() {
 cute.kernel @acquire_twice() {
   %q = pipeline.create {kind = "cp_async", producers = 32 : i32, consumers = 4 : i32} : !pipeline.ring<2>
   %s = pipeline.state "producer" %q : !pipeline.ring<2> -> !pipeline.state<2>
-  // expected-error @+1 {{expected a producer_commit of the ring after the acquire, got none}}
+  // expected-error @+1 {{expected a producer_commit of the ring after the acquire, got another acquire}}
   pipeline.producer_acquire %q at %s : !pipeline.ring<2>, !pipeline.state<2>
   pipeline.producer_acquire %q at %s : !pipeline.ring<2>, !pipeline.state<2>
   pipeline.producer_commit %q at %s : !pipeline.ring<2>, !pipeline.state<2>
