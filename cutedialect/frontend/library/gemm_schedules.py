@@ -92,75 +92,75 @@ _LINE = 128
 _LEAST_FELT, _SHARED_ROUND = 0.9, 0.5
 # Cycles of a multiply of 64 rows and 32 bytes of depth: for each column, and at least. Shared
 # memory meanwhile reads the rows, so many cycles, and takes what is loaded, so many bytes in one.
-_COLUMN, _MULTIPLY = 0.85, 8.6
+_COLUMN, _MULTIPLY = 0.787, 7.8
 _ROWS_READ, _SHARED_BYTES = 1.0, 128
 # Bytes in a cycle that one multiprocessor gets from L2, and all of them. Rows that begin at
 # multiples of no more than so many bytes take that many times as long; operands that are contiguous
 # across the depth take so many cycles more for each step.
-_L2_BYTES, _L2_ALL = 63.7, 5950.8
-_PITCHES = {128: 1.0, 64: 1.58, 32: 1.87, 16: 3.15}
-_ACROSS_STEP = 11.1
+_L2_BYTES, _L2_ALL = 70.6, 6331.2
+_PITCHES = {128: 1.0, 64: 1.56, 32: 1.86, 16: 3.14}
+_ACROSS_STEP = 8.6
 # What a box of an operand across the depth takes more that is half as wide as a line of 128 bytes.
-_NARROW_BOX = 0.483
+_NARROW_BOX = 0.482
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
 _COPIES = {
     16: (0.0, 0.0),
-    8: (0.0979, 0.0),
-    4: (0.1337, 1812.0),
-    2: (0.3033, 2387.0),
+    8: (0.0907, 0.0),
+    4: (0.1213, 1673.0),
+    2: (0.2757, 2220.0),
 }
 # The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
 # and memory, add up.
-_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 2.76, 10.0, 1.1
+_STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 2.72, 10.0, 1.14
 # Cycles that a step of a lone warpgroup waits, half as many where two take turns; that it waits for
 # the other CTAs of a cluster, alone or beside others, and more for each doubling of the cluster; a
 # ring of few stages waits longer.
-_WAIT = 85.2
-_CLUSTER_WAITS, _CLUSTER_DOUBLED = (95.0, 74.2), 0.0
-_CLUSTER = 1.036
-_FEW_STAGES, _SHORT_RING = 4, 1.145
+_WAIT = 78.3
+_CLUSTER_WAITS, _CLUSTER_DOUBLED = (95.2, 72.2), 0.2
+_CLUSTER = 1.026
+_FEW_STAGES, _SHORT_RING = 4, 1.138
 # Cycles of a tile besides its steps: at least, for each accumulator of a thread, and for each where
 # rows of the output are aligned to less than 16 bytes, or to less than 4: through shared memory in
 # the order of memory, or one by one.
-_TILE, _VALUE = 5.5, 27.1
-_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 55.0, 3.8, 106.9
+_TILE, _VALUE = 6.6, 24.7
+_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 50.0, 3.9, 98.3
 # Cycles of each line of 128 bytes, or less, that TMA stores, and of each time that it is told to;
 # of a value of the transposed product so many times as much.
-_LINE_STORED, _STORE, _SWAPPED_VALUE = 5.02, 4.6, 0.8
+_LINE_STORED, _STORE, _SWAPPED_VALUE = 4.67, 4.8, 0.82
 # And where CTAs share the tile: in all, for each accumulator, and for each of each part.
-_SHARE, _SHARE_VALUE, _PART_VALUE = 5236.5, 48.7, 65.0
+_SHARE, _SHARE_VALUE, _PART_VALUE = 4867.2, 47.1, 60.0
 # The same of a cluster, and of one whose CTAs have parts of the columns each.
-_SUM, _SUM_VALUE, _SUM_PART_VALUE = 1299.9, 6.3, 38.6
-_SCATTER, _SCATTER_VALUE = 533.5, 156.7
+_SUM, _SUM_VALUE, _SUM_PART_VALUE = 1194.9, 6.0, 35.8
+_SCATTER, _SCATTER_VALUE = 508.8, 144.7
 _ATOM_COLUMNS = 8
 # What an estimate with shared tiles, or of the transposed product of many rows, has to be better
 # by: it is less certain.
 _SHARED_MARGIN, _SWAPPED_MARGIN = 1.03, 1.04
 # The last tile's stores, for each accumulator, where multiplies hide those of the others.
-_LAST_VALUE = 20.2
+_LAST_VALUE = 19.0
 # What of a last wave that is not full is not felt, since CTAs are not in step.
-_STRAGGLERS = 0.086
+_STRAGGLERS = 0.066
 # Cycles up to which CTAs start while the launch in front of theirs ends, those of clusters of no
 # more than two and others. Of 306 and 117 pairs the early launch takes 0.65 of 2.5 us, 0.82 of 5,
 # 0.9 of 8 and 0.94 of 11; beyond that 1.02 (1.08 at worst), in larger clusters 0.96 to 22 us.
-_EARLY = (42000.0, 95000.0)
+_EARLY = (38000.0, 88000.0)
 # Cycles of a launch; bytes from memory in one.
-_LAUNCH, _MEMORY_BYTES = 7341.7, 744.0
+_LAUNCH, _MEMORY_BYTES = 6839.3, 821.2
 # What is left of the fit for tiles of so many rows, and columns up to so many: steps and ends take
 # so many times as long; the same where two take turns.
 _BANDS = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
 _FACTORS = {
-    (64, 8): 0.84, (64, 16): 0.8, (64, 32): 0.793, (64, 64): 0.821, (64, 96): 0.85,
-    (64, 128): 0.854, (64, 160): 0.909, (64, 192): 0.914, (64, 224): 0.926, (64, 256): 0.903,
-    (128, 8): 1.0, (128, 16): 1.118, (128, 32): 1.079, (128, 64): 1.02, (128, 96): 1.012,
-    (128, 128): 0.989, (128, 160): 1.022, (128, 192): 1.019, (128, 224): 1.035, (128, 256): 1.037,
-    (192, 16): 1.002, (192, 32): 1.621, (192, 64): 1.142, (192, 96): 1.091, (192, 128): 1.054,
-    (192, 160): 1.063, (192, 192): 0.957, (256, 32): 1.0, (256, 64): 1.18, (256, 96): 1.084,
-    (256, 128): 0.982, (256, 160): 0.961,
+    (64, 8): 0.836, (64, 16): 0.796, (64, 32): 0.789, (64, 64): 0.818, (64, 96): 0.847,
+    (64, 128): 0.851, (64, 160): 0.907, (64, 192): 0.911, (64, 224): 0.922, (64, 256): 0.899,
+    (128, 8): 1.0, (128, 16): 1.112, (128, 32): 1.074, (128, 64): 1.016, (128, 96): 1.01,
+    (128, 128): 0.986, (128, 160): 1.019, (128, 192): 1.023, (128, 224): 1.04, (128, 256): 1.034,
+    (192, 16): 1.002, (192, 32): 1.605, (192, 64): 1.137, (192, 96): 1.089, (192, 128): 1.054,
+    (192, 160): 1.061, (192, 192): 0.956, (256, 32): 1.0, (256, 64): 1.178, (256, 96): 1.083,
+    (256, 128): 0.984, (256, 160): 0.955,
 }  # fmt: skip
 _ALTERNATE_FACTORS = {
-    (64, 64): 0.953, (64, 96): 0.862, (64, 128): 0.905, (64, 160): 1.043, (64, 192): 1.069,
-    (64, 256): 1.007, (128, 96): 1.1, (128, 128): 0.979,
+    (64, 64): 0.95, (64, 96): 0.856, (64, 128): 0.9, (64, 160): 1.037, (64, 192): 1.062,
+    (64, 256): 1.0, (128, 96): 1.092, (128, 128): 0.972,
 }  # fmt: skip
 # Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
 _RING = 226 * 1024
