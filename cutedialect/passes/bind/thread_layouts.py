@@ -344,7 +344,12 @@ def in_vectors(tv: Layout, shape: tuple[int, ...], mode: int) -> Layout:
 
 def group_parts(have: Layout, want: Layout) -> Parts | None:
     """The parts of a tile that warpgroups hold, if there are several and each finds in its own what
-    it wants in another layout: where each part begins, and the elements of the first one.
+    it wants in another layout: where each part begins, and the elements of the first one. What
+    several hold alike is no part of one: one of them writes it, and all have to meet.
+
+    >>> rows = Layout(((4, 32, 2), 2), ((0, 1, 64), 32))
+    >>> group_parts(rows, rows)[0], group_parts(Layout((256, 2), (0, 1)), Layout((256, 2), (0, 1)))
+    ((0, 64), None)
     """
     found = [_first_group(tv) for tv in (have, want)]
     if found[0] is None or found[1] is None:
@@ -365,7 +370,7 @@ def _first_group(tv: Layout) -> Parts | None:
         within.append((inside, stride))
         beyond.append((extent // inside, stride * inside))
         threads *= extent
-    if threads <= _GROUP:
+    if threads <= _GROUP or any(extent > 1 and stride == 0 for extent, stride in beyond):
         return None
     begins = _reached(beyond)
     return tuple(begins), frozenset(_reached([*within, *_flat(tv[1])]))
