@@ -88,9 +88,9 @@ class Schedule:
     order: how the bands of so many tiles are walked: "columns", all of them forward, "snake", every
         other one backward, or "hilbert", squares of the power of two in `raster` along Hilbert
         curves. "sections": rows are all modes but the last one that is tiled, so that a band is a
-        section of heads of attention. "tall": one band of all of M, whatever `raster` says;
-        "short": all of M up to 192 tiles, else all of M or N, whichever is fewer tiles. "memory":
-        tiles follow each other as they lie in memory, whatever the order of the modes is.
+        section of heads of attention. "tall": one band of all of M up to 192 tiles, else bands
+        of 16; "short": all of M up to 192 tiles, else all of M or N, whichever is fewer tiles.
+        "memory": tiles follow each other as they lie in memory, whatever the order of the modes is.
     overlap: "yes" lets a multiply that takes what is computed from another's result work one trip
         later, while that is computed; with "turns" warpgroups also issue theirs one after the
         other, and roles that share the rows of a tile ("split") compute exponentials in turns.

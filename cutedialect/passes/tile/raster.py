@@ -2,12 +2,12 @@
 each other in it, so that they share operands in L2.
 
 A band of `raster` rows of blocks is walked column by column, the next band behind it; where the
-order is `tall`, all rows are one band; where it is `short`, all rows if L2 holds what lies between
-two columns of them, else all rows or all columns, whichever are fewer, follow each other. `snake`
-walks every other band backward: at the turn it goes on with the columns of B that were read last.
-`hilbert` does so too, and walks the squares of a band along Hilbert curves, whose every part is
-about as high as it is wide: it shares well however many CTAs run. The curves begin and end at the
-top of a square, side by side.
+order is `tall`, all rows are one band if L2 holds what lies between two columns of them, else bands
+are low; where it is `short`, all rows in that case, else all rows or all columns, whichever are
+fewer, follow each other. `snake` walks every other band backward: at the turn it goes on with the
+columns of B that were read last. `hilbert` does so too, and walks the squares of a band along
+Hilbert curves, whose every part is about as high as it is wide: it shares well however many CTAs
+run. The curves begin and end at the top of a square, side by side.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from cutedialect.schedule import Schedule
 
 # Blocks of a column that lie in L2 together with what is read beside them.
 _FEW_ROWS = 192
+# Rows of a band where there are more.
+_LOW_BAND = 16
 
 
 def walk(
@@ -31,12 +33,15 @@ def walk(
     the divisions become products.
     """
     rows, columns = counts
-    if schedule.order in ("tall", "short"):
-        return _along_a_side(build, index, counts, schedule.order == "tall")
+    if schedule.order == "short":
+        return _along_a_side(build, index, counts)
     height = schedule.raster or 1
     if schedule.order == "hilbert":
         height = 1 << height.bit_length() - 1
     width, one = build.constant(height), build.constant(1)
+    if schedule.order == "tall":
+        is_whole = build.insert(arith.CmpiOp(rows, build.constant(_FEW_ROWS), "sle")).results[0]
+        width = _select(build, is_whole, rows, build.constant(_LOW_BAND))
     area = build.binary(arith.MuliOp, width, columns)
     band = build.binary(arith.DivSIOp, index, area)
     first = build.binary(arith.MuliOp, band, width)
@@ -62,14 +67,12 @@ def walk(
 
 
 def _along_a_side(
-    build: ScalarBuilder, index: SSAValue, counts: tuple[SSAValue, SSAValue], is_tall: bool
+    build: ScalarBuilder, index: SSAValue, counts: tuple[SSAValue, SSAValue]
 ) -> tuple[SSAValue, SSAValue]:
     """All rows of a column, then the next one; or, of many rows, that along the side with fewer
     blocks.
     """
     rows, columns = counts
-    if is_tall:
-        return build.binary(arith.RemSIOp, index, rows), build.binary(arith.DivSIOp, index, rows)
     most = build.binary(arith.MaxSIOp, columns, build.constant(_FEW_ROWS))
     has_few_rows = build.insert(arith.CmpiOp(rows, most, "sle")).results[0]
     side = _select(build, has_few_rows, rows, columns)
