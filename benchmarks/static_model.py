@@ -6,7 +6,7 @@ predicted.
 A third of the draws multiply matrices, a third are attention, a third stream rows. Cycles are those
 of an SM's own counter (%clock64) between a kernel of one CTA on each SM in front of a batch of
 launches and another one behind it, so that the device may change its clock. Every constant of the
-model was set by hand or fitted to seed 1; other seeds are held out. `--out` adds one JSON line for
+model was set by hand or fitted to seeds 2 to 4; others are held out. `--out` adds one JSON line for
 each draw.
 """
 

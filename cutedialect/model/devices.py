@@ -3,8 +3,9 @@
 Where each figure comes from: [sheet] NVIDIA's data sheets of H100 SXM and B200; [guide] CUDA C++
 Programming Guide, throughput of native arithmetic instructions, compute capabilities 9.0 and 10.0;
 [tuning] Hopper Tuning Guide, 1.4.1 and 1.4.2; [assumed] as `frontend/library/
-tensor_memory_schedules.py` has it; [fit] fitted to the programs of seed 1 of
-`benchmarks.static_model` on an H100, and taken over for B200, where nothing was measured.
+tensor_memory_schedules.py` has it; [fit] fitted to programs of the seeds 2, 3 and 4 of
+`benchmarks.static_model`, and to when their warps came by places in the code, on an H100; taken
+over for B200, where nothing was measured.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from dataclasses import dataclass, field
 def _heavy() -> dict[str, float]:
     """Cycles that a unit of a quarter takes for an instruction of a warp: 32 results of f32 in a
     cycle, 16 of integers, comparisons, minima and conversions to 16 bits, 8 of shuffles [guide]. A
-    special function would take 8 (4 results in a cycle); with what stands around it in attention
-    it takes 12 [fit].
+    special function would take 8 (4 results in a cycle), and integers 2; with what stands around
+    them they take more [fit].
     """
-    return {"fma": 1.0, "alu": 2.0, "sfu": 12.0, "shuffle": 4.0}
+    return {"fma": 1.0, "alu": 2.5, "sfu": 9.5, "shuffle": 4.0}
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,18 @@ class Device:
     and bytes; a quarter of an SM issues one instruction of a warp in a cycle [tuning].
 
     tensor: multiply-adds of 16-bit elements of an SM in a cycle [sheet]; 8-bit ones are twice as
-    many, 32-bit ones half as many. tensor_share: what a main loop reaches of it [fit].
+    many, 32-bit ones half as many. tensor_share: what a main loop reaches of it, register_share:
+    where A comes from registers [fit].
     memory_bytes: bytes a second of memory, what streams reach of the sheet's figure [fit].
-    heavy: cycles of a warp's instruction by unit. shared_bytes: what shared memory takes or gives
-    in a cycle [tuning]. l2_bytes, l2_port: what L2 gives an SM where all ask, and at most [fit].
-    cold: the part of what is loaded that no SM has loaded before, while there is such [fit]. pace:
-    cycles between a warp's instructions of arithmetic, which other warps can fill [fit].
+    heavy: cycles of a warp's instruction by unit. shared_bytes: what shared memory gives or takes
+    of threads in a cycle [tuning]; fill_bytes: what it takes of asynchronous copies [fit].
+    l2_bytes, l2_port: what L2 gives an SM where all ask, and at most [fit].
+    pace: cycles between a warp's instructions of arithmetic, which other warps can fill; crowded:
+    how much longer special functions take where several warps of a quarter ask for them [fit].
 
-    Latencies, all [fit]: a launch; a multiply of the tensor core; an instruction's result; a phase
-    of an mbarrier until a warp sees it; shared memory; L2; memory; a store by TMA.
+    Latencies, all [fit]: a launch, and one that begins early; a multiply of the tensor core; an
+    instruction's result; a phase of an mbarrier until a warp sees it; shared memory; L2; memory; a
+    store by TMA.
     """
 
     name: str
@@ -46,11 +50,14 @@ class Device:
     l2_bytes: float = 80.0
     l2_port: float = 80.0
     heavy: dict[str, float] = field(default_factory=_heavy)
-    tensor_share: float = 0.94
+    tensor_share: float = 0.96
+    register_share: float = 0.8
     shared_bytes: float = 128.0
-    cold: float = 0.3
-    pace: float = 3.0
-    launch: float = 2000.0
+    fill_bytes: float = 256.0
+    pace: float = 2.5
+    crowded: float = 1.25
+    launch: float = 2400.0
+    early_launch: float = 1300.0
     multiply_latency: float = 250.0
     result: float = 5.0
     phase: float = 80.0

@@ -100,8 +100,16 @@ def predict(module: ModuleOp, arguments: Sequence[Any], device: Device | None = 
         _kernel(kernels[launch.kernel], launch, device, moved * share, read * share)
         for launch in launches
     ]
-    total = sum(max(each.cycles, each.memory) + device.launch for each in found)
+    total = sum(
+        max(each.cycles, each.memory) + _launch(kernels[each.name], device) for each in found
+    )
     return Prediction(total, device, tuple(found))
+
+
+def _launch(op: ptx.KernelOp, device: Device) -> float:
+    """Cycles between a kernel and the one in front of it, which early launches share."""
+    is_early = any(isinstance(inner, ptx.GriddepWaitOp) for inner in op.walk())
+    return device.early_launch if is_early else device.launch
 
 
 def _bytes(parameters: Any, arguments: Sequence[Any], only_read: bool) -> float:
@@ -126,8 +134,16 @@ def _kernel(op: ptx.KernelOp, launch: Any, device: Device, moved: float, read: f
     takes_over = any(isinstance(inner, ptx.TryCancelOp) for inner in op.walk())
     rounds = 1.0 if takes_over else max(1.0, each / resident)
     together = 1 if rounds > 1 else resident
-    runs = _started(op, launch, Processor(device, min(device.processors, ctas), read), together)
-    alone = _run(runs, runs[0][0].processor)
+    running = min(device.processors, ctas)
+    counting = Processor(device, running)
+    _run(_started(op, launch, counting, together), counting)
+    loaded: dict[Any, float] = defaultdict(float)
+    for _, tensor, amount in counting.asked:
+        loaded[tensor] += amount * ctas / together
+    cold = _cold(op, launch, loaded, read)
+    processor = Processor(device, running, cold, sorted(counting.asked, key=lambda each: each[0]))
+    runs = _started(op, launch, processor, together)
+    alone = _run(runs, processor)
     units = _units(runs)
     cycles = alone
     if rounds > 1:
@@ -138,6 +154,21 @@ def _kernel(op: ptx.KernelOp, launch: Any, device: Device, moved: float, read: f
     memory = moved / device.memory_bytes * device.clock
     roles = tuple(roles_of(first))
     return Kernel(launch.kernel, cycles, alone, rounds, moved, roles, units, memory)
+
+
+def _cold(op: ptx.KernelOp, launch: Any, loaded: dict[Any, float], read: float) -> dict[Any, float]:
+    """The part of what is loaded of each tensor that nobody has loaded before: of tensor maps by
+    their extents, of what threads address by all bytes that are left.
+    """
+    shares: dict[Any, float] = {}
+    for parameter, value in zip(op.body.block.args, launch.arguments, strict=True):
+        if isinstance(value, TensorMapArgument) and parameter in loaded:
+            size = prod(value.shape) * _element_bits(value.element) / 8
+            shares[parameter] = min(1.0, size / max(1.0, loaded[parameter]))
+            read -= size
+    if None in loaded:
+        shares[None] = min(1.0, max(0.0, read) / max(1.0, loaded[None]))
+    return shares
 
 
 def _started(
@@ -223,13 +254,16 @@ def _sent(
     queue: list[tuple[float, int]],
     processor: Processor,
 ) -> bool:
-    """Let what other CTAs of the cluster store here come when nothing else is left to do: they are
-    as far as this one. Whether some warp goes on.
+    """Let what other CTAs of the cluster store here come when nothing else is left to do, and their
+    arrivals: they are as far as this one. Whether some warp goes on.
     """
     for number, (barrier, *_) in list(waiting.items()):
+        warp = runs[number][0]
+        now = warp.time + processor.device.l2
         if barrier.expected > 0 and barrier.arrived >= barrier.count:
-            now = runs[number][0].time + processor.device.l2
             barrier.receive(now + barrier.expected / processor.l2_bytes, barrier.expected)
+        elif 0 < barrier.arrived < barrier.count and warp.cta.special["cluster_nctarank"] > 1:
+            barrier.arrive(now, barrier.count - barrier.arrived)
     _wake(runs, waiting, queue, processor)
     return bool(queue)
 

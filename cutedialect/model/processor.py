@@ -5,6 +5,7 @@ each role has taken of them.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .devices import Device
@@ -70,28 +71,52 @@ class Processor:
     has the warps whose barrier has completed a phase.
     """
 
-    def __init__(self, device: Device, running: int, cold: float = 0.0) -> None:
+    def __init__(
+        self,
+        device: Device,
+        running: int,
+        cold: Mapping[object, float] | None = None,
+        requests: Sequence[tuple[float, object, float]] | None = None,
+    ) -> None:
         self.device = device
-        self.cold = cold / running
+        self.cold = cold or {}
+        # What has been asked for of which tensor, and when.
+        self.asked: list[tuple[float, object, float]] = []
+        self.requests = requests or []
+        self.next_request, self.requested = 0, 0.0
         self.memory_bytes = device.memory_bytes / device.clock / running
         self.free: dict[tuple[str, int], float] = defaultdict(float)
         self.woken: list[int] = []
+        # Warps of each quarter that have used its unit of special functions.
+        self.users: list[set[tuple[int, int]]] = [set() for _ in range(QUARTERS)]
         # An SM reaches L2 through a port of its own, and shares what L2 gives in all.
         share = device.l2_bytes * device.processors / running
         self.l2_bytes = min(share, device.l2_port)
 
-    def arrives(self, usage: Usage, now: float, begin: float, amount: float) -> float:
-        """When bytes of a tensor reach the SM. A part of what it asks for is not in L2 yet, until
-        that is its share of all that is read.
+    def arrives(
+        self, usage: Usage, now: float, begin: float, amount: float, tensor: object
+    ) -> float:
+        """When bytes of a tensor reach the SM. A part of them is not in L2 yet: as much as nobody
+        else of those who load the tensor has asked for.
         """
-        cold = min(amount * self.device.cold, self.cold)
-        self.cold -= cold
+        self.asked.append((begin, tensor, amount))
+        cold = amount * self.cold.get(tensor, 0.0)
         usage.bytes["l2"] += amount
         end = self.serve(usage, "l2", 0, now, begin, amount / self.l2_bytes)
         if not cold:
             return end + self.device.l2
-        late = self.serve(usage, "memory", 0, now, begin, cold / self.memory_bytes)
-        return max(end, late) + self.device.memory
+        # SMs drift apart, so that memory serves others in one's pauses: by a time no SM has had
+        # more than its share of what memory gives until then. What is asked for meanwhile comes
+        # beside it.
+        usage.busy["memory"] += cold / self.memory_bytes
+        until = begin + self.device.memory
+        while self.next_request < len(self.requests):
+            at, other, more = self.requests[self.next_request]
+            if at > until:
+                break
+            self.requested += more * self.cold.get(other, 0.0)
+            self.next_request += 1
+        return max(end, self.requested / self.memory_bytes) + self.device.memory
 
     def serve(
         self, usage: Usage, unit: str, quarter: int, now: float, begin: float, amount: float

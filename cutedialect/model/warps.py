@@ -19,6 +19,7 @@ from cutedialect.dialects.ptx.mnemonics import tmem_registers, vector_length
 from cutedialect.dialects.ptx.scalar import ScalarOp
 from cutedialect.dialects.ptx.tables import entries
 
+from .claims import claimed
 from .instructions import work_of
 from .integers import Value, evaluate
 from .processor import QUARTERS, Mbarrier, Processor, Usage
@@ -27,6 +28,8 @@ _LANES = 32
 _GROUP = 4
 # Columns of a swizzled line of K in bytes: the depth of one multiply of any type.
 _DEPTH_BYTES = 32
+# Cycles of a unit that a warp takes before others have their turn, and turns of one op at most.
+_TURN, _MOST_TURNS = 32.0, 16
 # Bytes of the answer to an attempt to cancel a launch.
 _RESPONSE = 16.0
 Wait = tuple[Mbarrier, int, str]
@@ -77,6 +80,14 @@ class Warp:
         start = self.time if begin is None else begin
         return self.processor.serve(self.usage, unit, self.quarter, self.time, start, amount)
 
+    def crowding(self, unit: str) -> float:
+        """How much longer a unit of a quarter is kept busy where several warps want it."""
+        if unit != "sfu":
+            return 1.0
+        users = self.processor.users[self.quarter]
+        users.add((self.cta.number, self.index))
+        return 1.0 if len(users) == 1 else self.device.crowded
+
     def shared(self, unit: str, amount: float, begin: float | None = None) -> float:
         """The end of work on a unit of the whole SM."""
         start = self.time if begin is None else begin
@@ -90,16 +101,18 @@ class Warp:
     def moved(self, where: str, amount: float, begin: float | None = None) -> float:
         """The end of a transfer of bytes."""
         rate = {
-            "shared": self.device.shared_bytes, "l2": self.processor.l2_bytes,
+            "shared": self.device.shared_bytes, "fill": self.device.fill_bytes,
+            "l2": self.processor.l2_bytes,
             "l1": self.device.shared_bytes / 2,
         }[where]  # fmt: skip
         self.usage.bytes[where] += amount
-        return self.shared(where, amount / rate, begin)
+        unit = "shared" if where == "fill" else where
+        return self.shared(unit, amount / rate, begin)
 
-    def arrives(self, amount: float, begin: float | None = None) -> float:
-        """When bytes of a tensor reach the SM."""
+    def arrives(self, amount: float, begin: float | None = None, tensor: object = None) -> float:
+        """When bytes of a tensor reach the SM; None is one that threads address."""
         start = self.time if begin is None else begin
-        return self.processor.arrives(self.usage, self.time, start, amount)
+        return self.processor.arrives(self.usage, self.time, start, amount, tensor)
 
     def wait_for(self, values: Any) -> None:
         ready = self.ready
@@ -125,7 +138,7 @@ class Warp:
 
 Step = Callable[[Warp], None]
 _CODE: dict[Block, list[tuple[int, Any]]] = {}
-_SCALAR, _DO, _WAIT, _FOR, _IF, _REPEAT = range(6)
+_SCALAR, _DO, _WAIT, _FOR, _IF, _REPEAT, _TURNS = range(7)
 
 
 def run(warp: Warp, block: Block) -> Run:
@@ -138,6 +151,8 @@ def run(warp: Warp, block: Block) -> Run:
             yield None
         elif kind == _WAIT:
             yield step(warp)
+        elif kind == _TURNS:
+            yield from step(warp)
         elif kind == _IF:
             taken = warp.known.get(step.pred)
             inner = step.then.block if taken else step.otherwise.block
@@ -186,6 +201,8 @@ def _step(op: Operation) -> tuple[int, Any] | None:
         return _IF, op
     if isinstance(op, ptx.RepeatOp):
         return _REPEAT, op
+    if isinstance(op, ptx.ForeachOp):
+        return _TURNS, lambda warp: _foreach(warp, op)
     if isinstance(op, ptx.MbarrierWaitOp):
         return _WAIT, lambda warp: _phase(warp, op)
     if isinstance(op, ptx.BarSyncOp | ptx.BarAnyOp):
@@ -208,6 +225,7 @@ def _scalar(op: ScalarOp) -> Step:
         if len(results) > 1:
             known[results[1]] = None if found is None else not found
         warp.issue(1)
+        warp.time += warp.device.pace
 
     return step
 
@@ -284,7 +302,8 @@ def _fill(warp: Warp, op: ptx.FillOp) -> None:
     warp.issue(count)
 
 
-def _foreach(warp: Warp, op: ptx.ForeachOp) -> None:
+def _foreach(warp: Warp, op: ptx.ForeachOp) -> Run:
+    """Warps of a quarter take turns, some instructions at a time."""
     work = _WORK.get(op)
     if work is None:
         work = _WORK[op] = work_of(op.body.block, op.count.value.data, warp.device)
@@ -293,10 +312,15 @@ def _foreach(warp: Warp, op: ptx.ForeachOp) -> None:
         warp.arrays.pop(target, None)
     if not work.slots:
         return
-    begin = warp.time
-    ends = [warp.serve(unit, amount, begin) for unit, amount in work.units]
-    ends.append(warp.serve("issue", work.slots, begin))
-    warp.time = max(*ends, begin + work.chain)
+    units = [(unit, amount * warp.crowding(unit)) for unit, amount in work.units]
+    longest = max((amount for _, amount in units), default=work.slots)
+    parts = max(1, min(_MOST_TURNS, round(longest / _TURN)))
+    for _ in range(parts):
+        begin = warp.time
+        ends = [warp.serve(unit, amount / parts, begin) for unit, amount in units]
+        ends.append(warp.serve("issue", work.slots / parts, begin))
+        warp.time = max(*ends, begin + work.chain / parts)
+        yield None
 
 
 _WORK: dict[Operation, Any] = {}
@@ -341,7 +365,7 @@ def _tma_load(warp: Warp, op: ptx.TmaLoadOp) -> None:
     if op.multicast is not None:
         mask = warp.value(op.multicast)
         copies = max(1, bin(int(mask or 1) & 0xFFFF).count("1"))
-    end = warp.moved("shared", box * copies, warp.arrives(box))
+    end = warp.moved("fill", box * copies, warp.arrives(box, tensor=op.map))
     # The other CTA of a pair loads as much, and signals here too.
     found.receive(end, box * copies * (2 if op.pair is not None else 1))
 
@@ -351,7 +375,7 @@ def _bulk_load(warp: Warp, op: ptx.BulkLoadOp) -> None:
     found = warp.barrier(op.barrier, op.barrier_offset)
     size = op.bytes.value.data if op.bytes is not None else warp.value(op.size)
     if found is not None and size is not None and warp.holds(op.pred):
-        found.receive(warp.moved("shared", float(size), warp.arrives(float(size))), float(size))
+        found.receive(warp.moved("fill", float(size), warp.arrives(float(size))), float(size))
 
 
 def _tma_store(warp: Warp, op: ptx.TmaStoreOp) -> None:
@@ -386,19 +410,24 @@ def _bulk_wait(warp: Warp, op: ptx.BulkWaitOp) -> None:
 
 
 def _wgmma(warp: Warp, op: ptx.WgmmaOp) -> None:
-    """Each of four warps has the tensor core of its quarter multiply 16 rows of 64."""
+    """Each of four warps has the tensor core of its quarter multiply 16 rows of 64. A warp that
+    gives A from its registers goes on when the first of its multiplies begins.
+    """
     found = re.search(r"m64n(\d+)k(\d+)", op.modifiers.data)
     assert found is not None
     count, columns = op.count, int(found[1])
     by_registers = not isinstance(op.lhs.type, ptx.RegType)
     warp.issue(count * 2)
     # A line of 32 bytes of depth is one multiply: 16 of 16 bits, 32 of 8 bits, 8 of 32.
-    cycles = 64 * columns * 16 / warp.device.tensor / warp.device.tensor_share * count
+    share = warp.device.register_share if by_registers else warp.device.tensor_share
+    cycles = 64 * columns * 16 / warp.device.tensor / share * count
     lines = columns + (0 if by_registers else 64)
     begin = max(warp.time, warp.last_multiply)
     shared = warp.moved("shared", lines * _DEPTH_BYTES * count / QUARTERS, begin)
     end = warp.serve("tensor", cycles, begin)
     warp.last_multiply = max(end, shared)
+    if by_registers:
+        warp.until(end - cycles, "operands")
 
 
 def _wgmma_commit(warp: Warp, op: Operation) -> None:
@@ -504,7 +533,7 @@ def _copy_async(warp: Warp, op: ptx.CpAsyncOp) -> None:
     count = len(entries(op.dst_base))
     amount = float(count * op.bytes.value.data * _LANES)
     warp.issue(count)
-    end = warp.moved("shared", amount, warp.arrives(amount, warp.moved("l1", amount)))
+    end = warp.moved("fill", amount, warp.arrives(amount, warp.moved("l1", amount)))
     warp.last_copy = max(warp.last_copy, end)
 
 
@@ -545,22 +574,14 @@ def _scalar_store(warp: Warp, op: ptx.StScalarOp) -> None:
     warp.issue(1)
 
 
-def _turn(warp: Warp, ctas: int, total: int | None) -> int:
-    """The work item that a CTA gets next: CTAs come in turns, forward and backward, as those that
-    are done first would; forward in a last one that is not for all.
-    """
-    turn, place = warp.cta.claims, warp.cta.special["ctaid.x"]
-    is_whole = total is None or (turn + 1) * ctas <= total
-    return turn * ctas + (ctas - 1 - place if turn % 2 and is_whole else place)
-
-
 def _atomic(warp: Warp, op: ptx.AtomOp) -> None:
     """A claim of work. Of other atomics nothing is known."""
     found = None
     if ".inc" in op.modifiers.data and "global" in op.modifiers.data:
         last = warp.value(op.values[0])
         ctas = warp.cta.special["nctaid.x"]
-        found = _turn(warp, ctas, None if last is None else int(last) + 1 - ctas)
+        total = None if last is None else int(last) + 1 - ctas
+        found = claimed(warp.cta.claims, warp.cta.special["ctaid.x"], ctas, total)
         warp.cta.claims += 1
     warp.known[op.res] = found
     warp.issue(1)
@@ -574,8 +595,9 @@ def _cancel(warp: Warp, op: ptx.TryCancelOp) -> None:
     if base is None or found is None:
         return
     warp.cta.claims += 1
-    total = warp.cta.special["nctaid.x"]
-    item = _turn(warp, warp.cta.special["begun"], total)
+    special = warp.cta.special
+    total = special["nctaid.x"]
+    item = claimed(warp.cta.claims, special["ctaid.x"], special["begun"], total)
     is_there = item < total
     warp.cta.numbers[int(base) + op.offset.value.data] = item if is_there else None
     found.receive(warp.time + warp.device.l2, _RESPONSE)
@@ -626,7 +648,6 @@ _HANDLERS: dict[type[Operation], Any] = {
     ptx.GetOp: _get,
     ptx.SetOp: _set,
     ptx.FillOp: _fill,
-    ptx.ForeachOp: _foreach,
     ptx.MbarrierInitOp: _init,
     ptx.MbarrierArriveOp: _arrive,
     ptx.MbarrierExpectTxOp: _expect,
