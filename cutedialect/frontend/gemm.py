@@ -548,12 +548,12 @@ class GemmCall:
             return False
         if self.splits:
             return True
-        # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1). Those
-        # of 8 bits become so in shared memory; copies of less than 4 bytes leave few registers.
+        # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1). They
+        # become so in shared memory; copies of less than 4 bytes leave few registers.
         if self.a.dtype.bits == 16 or not any(self._across_k(specs)):
             return True
         align = min(spec.align for spec in specs or self.specs())
-        return self.a.dtype.bits == 8 and align >= _LEAST_TRANSPOSED_ALIGN
+        return align >= _LEAST_TRANSPOSED_ALIGN
 
     def _across_k(self, specs: Sequence[TensorSpec] | None) -> tuple[bool, bool]:
         """Whether a and b are contiguous along another dimension than K."""
@@ -565,7 +565,7 @@ class GemmCall:
 
     def _transposed(self, specs: Sequence[TensorSpec] | None) -> tuple[bool, bool]:
         """Whether tiles of a and b are transposed in shared memory for multiplies of warpgroups."""
-        return self._across_k(specs) if self.a.dtype.bits == 8 else (False, False)
+        return self._across_k(specs) if self.a.dtype.bits != 16 else (False, False)
 
     def constants(
         self,

@@ -72,12 +72,12 @@ def same(got, want):
 def test_types_and_majors(kind, majors):
     a, b = operands((72, 40, 3 * DEPTHS[kind] // 2), majors, kind)
     assert same(run(a, b, schedule=f"tile = (64,32,{DEPTHS[kind]})"), exact(a, b))
-    # Operands of other than 16 bits are multiplied by warpgroups only along K (9.7.15.5.1): bytes
-    # are transposed in shared memory before.
+    # Operands of other than 16 bits are multiplied by warpgroups only along K (9.7.15.5.1): they
+    # are transposed in shared memory before, bytes by matrices.
     text = compiled(a, b, schedule=f"tile = (64,32,{DEPTHS[kind]})").ptx
-    is_first = majors == "TN" or kind in ("f16", "bf16")
-    assert ("wgmma.mma_async" in text) == (is_first or DEPTHS[kind] == DEPTHS["e4m3"])
-    assert ("stmatrix" in text and "prmt" in text) == ("wgmma" in text and not is_first)
+    assert "wgmma.mma_async" in text
+    turns_bytes = majors != "TN" and DEPTHS[kind] == DEPTHS["e4m3"]
+    assert ("stmatrix" in text and "prmt" in text) == turns_bytes
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])

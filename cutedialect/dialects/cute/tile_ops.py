@@ -113,7 +113,8 @@ class CopyOp(IRDLOperation):
     `atom` names the instruction it is made of, and `tiled` the tiled copy: which thread copies which
     elements, needed where neither side is a fragment, whose type says so. With `if %p` nothing is copied unless the (CTA-uniform) condition
     holds; with `mask %c`, a tile of conditions, threads store the elements for which it holds. A TMA
-    copy names its tensor map (`tma`), and a TMA load the barrier that it signals.
+    copy names its tensor map (`tma`), and a TMA load the barrier that it signals. A shifted copy
+    within shared memory names the tile `of` global memory that the source holds.
 
     Example:
 
@@ -130,6 +131,7 @@ class CopyOp(IRDLOperation):
     mask = opt_operand_def(FragmentType)
     descriptor = opt_operand_def(TmaDescriptorType)
     barrier = opt_operand_def()
+    origin = opt_operand_def(MemRefType)
     atom = opt_prop_def()
     tiled = opt_prop_def(TiledCopyAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
@@ -137,7 +139,7 @@ class CopyOp(IRDLOperation):
     assembly_format = (
         "$source `,` $destination (`if` $pred^)? (`mask` $mask^ `:` type($mask))? "
         "(`tma` $descriptor^ `:` type($descriptor))? "
-        "(`signal` $barrier^ `:` type($barrier))? attr-dict `:` "
+        "(`signal` $barrier^ `:` type($barrier))? (`of` $origin^ `:` type($origin))? attr-dict `:` "
         "type($source) `->` type($destination)"
     )
 
@@ -151,9 +153,10 @@ class CopyOp(IRDLOperation):
         descriptor: SSAValue | None = None,
         barrier: SSAValue | None = None,
         mask: SSAValue | None = None,
+        origin: SSAValue | None = None,
     ) -> None:
         super().__init__(
-            operands=[source, destination, pred, mask, descriptor, barrier],
+            operands=[source, destination, pred, mask, descriptor, barrier, origin],
             properties={"atom": atom, "tiled": tiled},
         )
 

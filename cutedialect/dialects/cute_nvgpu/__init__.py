@@ -16,9 +16,11 @@ from cutedialect.dialects.effects import declared
 
 from .bulk import BulkCopyType, BulkLoadType, BulkStoreType
 from .copy_atoms import (
+    SHIFTED_BITS,
     CopyType,
     LdsmType,
     MatrixCopyType,
+    ShiftedCopyType,
     SimtAsyncCopyType,
     StsmType,
     TmemLoadType,
@@ -61,6 +63,7 @@ CuteNvgpu = Dialect(
     ),
     [
         UniversalCopyType,
+        ShiftedCopyType,
         SimtAsyncCopyType,
         LdsmType,
         StsmType,
@@ -80,6 +83,7 @@ CuteNvgpu = Dialect(
 )
 
 __all__ = [
+    "SHIFTED_BITS",
     "BulkCopyType",
     "BulkLoadType",
     "BulkStoreType",
@@ -93,6 +97,7 @@ __all__ = [
     "MatrixCopyType",
     "MmaType",
     "ProxyFenceOp",
+    "ShiftedCopyType",
     "SimtAsyncCopyType",
     "Sm80MmaType",
     "Sm90MmaType",

@@ -1,13 +1,19 @@
 """Copy atoms: the base that finds an atom's entry in the registry, and those that threads execute:
-plain loads and stores, `cp.async`, `ldmatrix`, `stmatrix`, and those from shared memory to shared
-memory that transpose or convert.
+plain loads and stores, shifted ones, `cp.async`, `ldmatrix`, `stmatrix`, and those from shared
+memory to shared memory that transpose or convert.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    FloatTF32Type,
+)
 from xdsl.ir import Attribute, Data, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -20,6 +26,7 @@ from .syntax import expect, parse_bits, parse_key
 
 COPY_BITS = (8, 16, 32, 64, 128)
 ASYNC_BITS = (32, 64, 128)
+SHIFTED_BITS = (8, 16, 32)
 CACHES = {"always": "ca", "global": "cg"}
 
 
@@ -94,18 +101,61 @@ class UniversalCopyType(Data[tuple], TypeAttribute):
 
 
 @irdl_attr_definition
+class ShiftedCopyType(Data[tuple], TypeAttribute):
+    """A tile in global memory whose rows begin at any element, to one in shared memory, through
+    registers of threads: `!cute_nvgpu.atom.shifted_copy<bf16>`.
+
+    A thread loads the aligned 16 bytes around each of its vectors, and those that follow, and
+    shifts what it wants out of both (`shf`), so that loads and stores are of 16 bytes. Between
+    buffers in shared memory it reads what an asynchronous copy `around` the tile `of` global memory
+    has brought. `tf32` rounds elements of f32 on the way.
+    """
+
+    name = "cute_nvgpu.atom.shifted_copy"
+
+    @classmethod
+    def get(cls, element: Attribute) -> ShiftedCopyType:
+        return cls((element,))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            return (parser.parse_type(),)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+
+    def verify(self) -> None:
+        bits = getattr(self.element, "bitwidth", None)
+        expect(
+            bits in SHIFTED_BITS or isinstance(self.element, FloatTF32Type),
+            f"expected elements of 8, 16 or 32 bits to shift, got {self.element}",
+        )
+
+
+@irdl_attr_definition
 class SimtAsyncCopyType(CopyType):
     """`cp.async`: `!cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>`.
 
-    `cache = global` is `.cg` (L2 only, 16 bytes), `always` is `.ca`.
+    `cache = global` is `.cg` (L2 only, 16 bytes), `always` is `.ca`. With `around`, rows begin at
+    any element, and come with all of the aligned 16 bytes that hold one of their elements, each as
+    far behind the start of its row in the destination as it begins behind aligned 16 bytes in the
+    source; a copy by the atom `shifted_copy` reads them there.
     """
 
     name = "cute_nvgpu.atom.simt_async_copy"
     unit = Unit.CP_ASYNC
 
     @classmethod
-    def get(cls, element: Attribute, cache: str, bits: int) -> SimtAsyncCopyType:
-        return cls((element, cache, bits))
+    def get(
+        cls, element: Attribute, cache: str, bits: int, around: bool = False
+    ) -> SimtAsyncCopyType:
+        return cls((element, cache, bits, around))
 
     @property
     def element(self) -> Attribute:
@@ -120,6 +170,11 @@ class SimtAsyncCopyType(CopyType):
         """Bits that one thread moves with one instruction."""
         return self.data[2]
 
+    @property
+    def around(self) -> bool:
+        """Whether rows come with the aligned words around them."""
+        return self.data[3]
+
     def entry_name(self, rank: int) -> str:
         return f"cp_async_{CACHES[self.cache]}_{self.bits}"
 
@@ -131,12 +186,17 @@ class SimtAsyncCopyType(CopyType):
             parse_key(parser, "cache")
             cache = parser.parse_identifier()
             parser.parse_punctuation(",")
-            return element, cache, parse_bits(parser)
+            bits = parse_bits(parser)
+            around = parser.parse_optional_punctuation(",") is not None
+            if around:
+                parser.parse_keyword("around")
+            return element, cache, bits, around
 
     def print_parameter(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_attribute(self.element)
             printer.print_string(f", cache = {self.cache}, {self.bits} b")
+            printer.print_string(", around" if self.around else "")
 
     def verify(self) -> None:
         expect(self.cache in CACHES, f"expected cache always or global, got {self.cache}")
@@ -144,6 +204,10 @@ class SimtAsyncCopyType(CopyType):
         expect(
             self.cache == "always" or self.bits == 128,
             f"expected 128 bits with cache = global, got {self.bits}",
+        )
+        expect(
+            not self.around or self.bits == 128,
+            f"expected 128 bits for aligned words around rows, got {self.bits}",
         )
 
 
@@ -218,12 +282,13 @@ class StsmType(MatrixCopyType):
 
 @irdl_attr_definition
 class TransposeCopyType(Data[tuple], TypeAttribute):
-    """A tile of bytes in shared memory to another one in which the other mode is contiguous:
-    `!cute_nvgpu.atom.transpose_copy<f8E4M3FN>`.
+    """A tile in shared memory to another one in which the other mode is contiguous, of elements of
+    8 bits or of 32: `!cute_nvgpu.atom.transpose_copy<f8E4M3FN>`.
 
-    A warp takes 32 by 16 elements at once: transposed `ldmatrix` brings pairs of bytes, which
-    `prmt` regroups and `stmatrix` writes. The modes are (rows, depth): rows are contiguous in the
-    source, and 16 bytes in a row of the destination are some 16 elements of the depth.
+    Of bytes a warp takes 32 by 16 at once: transposed `ldmatrix` brings pairs of them, which
+    `prmt` regroups and `stmatrix` writes. Of words a thread takes 4 by 4, and loads and stores
+    vectors of 4. The modes are (rows, depth): rows are contiguous in the source, and 16 bytes in a
+    row of the destination are some neighbors in the depth.
     """
 
     name = "cute_nvgpu.atom.transpose_copy"
@@ -247,7 +312,9 @@ class TransposeCopyType(Data[tuple], TypeAttribute):
 
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
-        expect(bits == 8, f"expected elements of 8 bits to transpose, got {self.element}")
+        expect(
+            bits in (8, 32), f"expected elements of 8 or 32 bits to transpose, got {self.element}"
+        )
 
 
 @irdl_attr_definition

@@ -105,10 +105,13 @@ _NARROW_BOX = 0.482
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
 _COPIES = {
     16: (0.0, 0.0),
-    8: (0.0907, 0.0),
-    4: (0.1213, 1673.0),
-    2: (0.2757, 2220.0),
+    8: (0.08, 0.0),
+    4: (0.08, 0.0),
+    2: (0.08, 0.0),
 }
+# How many times as long they take from L2 as rows at multiples of 128 bytes.
+_COPIED_PITCH = 2.0
+_VECTOR = 16
 # The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
 # and memory, add up.
 _STEP_NORM, _TEAMS_NORM, _MEMORY_NORM = 2.72, 10.0, 1.14
@@ -215,10 +218,11 @@ class Problem:
         rows, columns, depth = schedule.tile
         groups = warpgroups(schedule)
         extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
-        # Threads that copy operands leave teams that take turns too few registers.
-        # So do large tiles that are stored few columns at a time, and the tallest in any order.
-        is_copied = self.align < 16 and (
+        # Threads that copy operands bring them to one CTA, and leave teams that take turns too few
+        # registers. So do large tiles that are stored few columns at a time, and the tallest ones.
+        is_copied = self.align < _VECTOR and (
             schedule.roles == "alternate"
+            or schedule.cluster != (1, 1)
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
         )
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
@@ -569,6 +573,8 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
     pitches = problem.pitches[::-1] if schedule.swap_ab == "yes" else problem.pitches
     is_across = problem.across[::-1] if schedule.swap_ab == "yes" else problem.across
     a, b = (_PITCHES[max(16, min(128, pitch))] for pitch in pitches)
+    if problem.align < _VECTOR:
+        a = b = _COPIED_PITCH
     width = _LINE * 8 // problem.bits
     if is_across[1]:
         b *= 1 + _NARROW_BOX * (width / max(8, gcd(columns, width)) - 1)
@@ -596,7 +602,10 @@ def _stages(schedule: Schedule, problem: Problem, others: int = 0) -> int:
     """Stages of the ring, beside results and the sums of so many other CTAs."""
     assert schedule.tile is not None
     rows, columns, depth = schedule.tile
-    stage = (rows + columns + _transposed_extents(schedule, problem)) * depth * problem.bits // 8
+    line = depth * problem.bits // 8
+    stage = (rows + columns + _transposed_extents(schedule, problem)) * line
+    if problem.align < _VECTOR:
+        stage += (rows + columns) * (line + _VECTOR)
     teams = 2 if schedule.roles == "alternate" else 1
     staged = teams * rows * min(columns * problem.out_bits // 8, 4 * _CHUNK)
     return (_RING - staged - others * rows * columns * _SUM_BYTES) // stage

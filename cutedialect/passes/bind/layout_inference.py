@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
@@ -31,6 +32,7 @@ from cutedialect.dialects.cute import (
     shape_of,
     transposed_tv,
 )
+from cutedialect.dialects.cute_nvgpu import SHIFTED_BITS
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.bind.named_copies import named_layout
@@ -45,6 +47,8 @@ from cutedialect.passes.bind.thread_layouts import (
 # The shortest side of a thread's block of a tile: 4 lanes beside each other write two sectors, and
 # rows that are aligned to less share sectors with their neighbors at both ends.
 _BLOCK_BITS = 128
+# Bytes of the widest load or store.
+_VECTOR = 16
 _SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp, IndexedTileOp, ClusterScatterOp)
 
 
@@ -100,6 +104,42 @@ def takes_async_copy(type_: MemRefType, arch: str) -> bool:
         and vector_bytes(type_) >= 4
         and target(arch).has_instruction("cp.async.ca.shared.global")
     )
+
+
+def begins_anywhere(type_: MemRefType) -> bool:
+    """Whether the lines of an operand are whole vectors of 16 bytes that begin at any element."""
+    contiguous = contiguous_mode(type_)
+    if type_.rank != 2 or contiguous is None or type_.bits not in SHIFTED_BITS:
+        return False
+    has_vectors = type_.shape[contiguous] * type_.bits % (8 * _VECTOR) == 0
+    return has_vectors and vector_bytes(type_) < _VECTOR and type_.stride[contiguous] == 1
+
+
+def takes_shifted_copy(type_: MemRefType, arch: str) -> bool:
+    """Whether threads that load an operand shift its vectors into place on the way: no asynchronous
+    copy takes it, or f32 is rounded.
+    """
+    if takes_async_copy(type_, arch) and not isinstance(type_.element, Float32Type):
+        return False
+    return begins_anywhere(type_)
+
+
+def shifted_copy(type_: MemRefType, threads: int) -> TiledCopy:
+    """Which thread copies which 16 bytes of a tile that takes a shifted copy."""
+    return coalesced(type_.shape, contiguous_mode(type_) or 0, 8 * _VECTOR // type_.bits, threads)
+
+
+def around_layout(type_: MemRefType) -> Layout:
+    """Where a tile lies in shared memory with the aligned words around its lines: one vector more
+    for each line.
+
+    >>> from xdsl.dialects.builtin import bf16
+    >>> print(around_layout(MemRefType.get(bf16, "gmem", 2, Layout((64, 128), (131, 1)))))
+    (64,128):(136,1)
+    """
+    contiguous = contiguous_mode(type_) or 0
+    pitch = type_.shape[contiguous] + 8 * _VECTOR // type_.bits
+    return Layout(type_.shape, (1, pitch) if contiguous == 0 else (pitch, 1))
 
 
 def coalesced_for(

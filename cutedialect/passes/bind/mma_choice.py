@@ -22,14 +22,19 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     element_bits,
     element_of,
+    named_copy,
     shape_of,
 )
 from cutedialect.dialects.element_names import element_name, operand_name
 from cutedialect.layout import Layout, LayoutError
-from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
+from cutedialect.passes.bind.layout_inference import (
+    begins_anywhere,
+    contiguous_mode,
+    operand_major,
+)
 from cutedialect.passes.bind.smem_layouts import operand_layout
 from cutedialect.passes.bind.tensor_accumulators import tensor_plan
-from cutedialect.passes.bind.tensor_maps import asks_tiles_around
+from cutedialect.passes.bind.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.bind.thread_layouts import mma_accumulator, tensor_accumulator
 
 _GROUP = 4
@@ -401,16 +406,29 @@ def needs_widening(op: GemmOp, value: SSAValue) -> bool:
 
 
 def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
-    """Whether a tile of bytes feeds `wgmma` after a copy that makes its depth contiguous: warps
-    move 16 rows by 32 of the depth, two of them side by side.
+    """Whether a tile of bytes, or of words, feeds `wgmma` after a copy that makes its depth
+    contiguous: warps move 16 rows by 32 of the depth of bytes, two of them side by side, and a
+    quarter of that of words.
     """
     type_ = value.type
-    if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits != 8:
+    if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits not in (8, 32):
         return False
     if needs_widening(op, value):
         return False
     rows, depth = type_.shape
     return contiguous_mode(type_) == 0 and rows % 32 == 0 and depth % 32 == 0
+
+
+def needs_shifting(op: GemmOp, value: SSAValue) -> bool:
+    """Whether a tile whose rows begin at any element feeds `wgmma` after a copy that shifts them
+    into place.
+    """
+    type_ = value.type
+    if not isinstance(type_, MemRefType) or type_.space != "gmem" or is_joined(value):
+        return False
+    if needs_widening(op, value) or needs_transposing(op, value) or named_copy(value) is not None:
+        return False
+    return begins_anywhere(type_)
 
 
 def _feeds_wgmma(op: GemmOp, value: SSAValue, parts: int = 1) -> bool:

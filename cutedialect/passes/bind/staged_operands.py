@@ -35,6 +35,7 @@ from cutedialect.dialects.cute import (
     transposed_tv,
 )
 from cutedialect.dialects.cute_nvgpu import (
+    ShiftedCopyType,
     SimtAsyncCopyType,
     TmaLoadType,
     TmemStoreType,
@@ -45,14 +46,18 @@ from cutedialect.dialects.cute_nvgpu import (
 from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.bind.kernel_binding import KernelBinding, Staged
 from cutedialect.passes.bind.layout_inference import (
+    around_layout,
     coalesced_for,
     contiguous_mode,
     operand_major,
+    shifted_copy,
     takes_async_copy,
+    takes_shifted_copy,
     vector_bytes,
 )
 from cutedialect.passes.bind.mma_choice import (
     multiplied_element,
+    needs_shifting,
     needs_transposing,
     needs_widening,
     parts_of_rows,
@@ -272,6 +277,8 @@ class StagedOperands(KernelBinding):
         """An operand where descriptors find it: staged, and converted or transposed where it has to
         be, with its depth in an order.
         """
+        if needs_shifting(op, value) and not self.dependences.reads_stored(op, value):
+            return self._shifted(op, value)
         staged = self.stage(op, value)
         transposes = needs_transposing(op, value)
         if staged is value or not (transposes or needs_widening(op, value)):
@@ -293,6 +300,34 @@ class StagedOperands(KernelBinding):
         self.insert(copy, _once(value, op))
         self.prepared[value, element, order] = buffer
         return buffer
+
+    def _shifted(self, op: GemmOp, value: SSAValue) -> SSAValue:
+        """An operand whose rows begin at any element: copied asynchronously with the aligned words
+        around its rows, and shifted into place by other warps.
+        """
+        tile, is_turned = untransposed(value)
+        key = (tile, element_of(value.type), None)
+        if key not in self.prepared:
+            type_ = tile.type
+            assert isinstance(type_, MemRefType)
+            place = _once(value, op)
+            raw = MemRefType.get(type_.element, "smem", 128, around_layout(type_))
+            came = self.insert_top(AllocSmemOp(raw), op).results[0]
+            came.name_hint = f"w{value.name_hint or ''}"
+            atom = SimtAsyncCopyType.get(type_.element, "global", 128, around=True)
+            tiled = TiledCopyAttr(shifted_copy(type_, self._loading_threads()))
+            self.insert(CopyOp(tile, came, atom=atom, tiled=tiled), place)
+            buffer = self.new_buffer(type_, operand_major(type_), op)
+            buffer.name_hint = f"s{value.name_hint or ''}"
+            # Tensor cores would cut f32 operands off where shifts can round them.
+            rounds = isinstance(type_.element, Float32Type)
+            element = FloatTF32Type() if rounds else type_.element
+            tiled = TiledCopyAttr(shifted_copy(type_, 32 * PREPARING_WARPS))
+            atom = ShiftedCopyType.get(element)
+            self.insert(CopyOp(came, buffer, atom=atom, tiled=tiled, origin=tile), place)
+            self.prepared[key] = buffer
+        buffer = self.prepared[key]
+        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
 
     def stage_widened(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """An operand in shared memory as `mma.sync` reads it: converted on its way there."""
@@ -345,8 +380,8 @@ class StagedOperands(KernelBinding):
         rounded = None
         if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
             rounded = FloatTF32Type()
-        takes_tma = self.is_specialized and named_copy(source) is None
-        if takes_tma and self.load_by_tma(source, buffer, before, rounded):
+        chooses = self.is_specialized and named_copy(source) is None
+        if chooses and self.load_by_tma(source, buffer, before, rounded):
             return
         # A warpgroup loads beside those that multiply, or the whole CTA.
         threads = self._loading_threads() if self.is_specialized else self.threads
@@ -356,6 +391,11 @@ class StagedOperands(KernelBinding):
         if takes_async_copy(type_, self.arch) and rounded is None and width >= 4:
             cache = "global" if width == 16 else "always"
             atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
+            self.insert(CopyOp(source, buffer, atom=atom, tiled=tiled), before)
+            return
+        if chooses and takes_shifted_copy(type_, self.arch):
+            tiled = TiledCopyAttr(shifted_copy(type_, threads))
+            atom = ShiftedCopyType.get(rounded or type_.element)
             self.insert(CopyOp(source, buffer, atom=atom, tiled=tiled), before)
             return
         atom = UniversalCopyType.get(rounded or type_.element, width * 8)
@@ -411,7 +451,9 @@ class StagedOperands(KernelBinding):
             return self.threads if row.warps is None else 32 * row.warps
         shares = any(
             isinstance(self.atoms[op].atom, WgmmaAtom)
-            and (needs_transposing(op, tile) or needs_widening(op, tile))
+            and (
+                needs_transposing(op, tile) or needs_widening(op, tile) or needs_shifting(op, tile)
+            )
             for op in self.atoms
             for tile in (op.a, op.b)
         )

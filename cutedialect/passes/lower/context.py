@@ -109,6 +109,8 @@ class Context:
     group_barriers: dict[tuple[int, int], int] = field(default_factory=dict)
     warp: Scalar | None = None
     elected: bool = False
+    # Registers of a thread of the role, where its plan says.
+    registers_given: int | None = None
     instance: Scalar = 0
     instances: int = 1
     turns: int | None = None

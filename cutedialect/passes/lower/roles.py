@@ -101,6 +101,7 @@ def _run(context: Context, role: RoleOp, warp: Scalar, body: Callable[[RoleOp], 
     span = role.warp_range
     outer = context.threads, context.barrier_id, context.warp, builder.thread
     context.instances = role.teams
+    context.registers_given = None if role.registers is None else role.registers.value.data
     team = len(span) // role.teams
     context.threads = team * _WARP
     context.barrier_id = context.take_barriers(role.teams)
@@ -129,4 +130,5 @@ def _run(context: Context, role: RoleOp, warp: Scalar, body: Callable[[RoleOp], 
     context.scratch = None
     context.scratch_bytes = 0
     context.instance, context.instances, context.turns = 0, 1, None
+    context.registers_given = None
     context.threads, context.barrier_id, context.warp, builder.thread = outer

@@ -5,6 +5,7 @@ sides have become.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from xdsl.dialects.builtin import FloatTF32Type
 from xdsl.ir import Operation
@@ -13,6 +14,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
     BulkCopyType,
     LdsmType,
+    ShiftedCopyType,
     SimtAsyncCopyType,
     StsmType,
     TmaLoadType,
@@ -40,6 +42,7 @@ from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import load_matrices, store_matrices
 from .register_copies import copy_tile
 from .scalar_builder import Scalar
+from .shifted_copies import copy_around, copy_shifted, shift_within
 from .tma import tensor_copy
 from .transposing_copies import transpose_copy
 from .views import View
@@ -51,7 +54,11 @@ def _copy(self: KernelLowering, op: cute.CopyOp) -> None:
     atom = op.atom
     if isinstance(atom, SimtAsyncCopyType):
         for source, target, tv in _tiled_pieces(self, op, "with cp.async"):
-            copy_async(self.context, op, source, target, tv, atom, predicate)
+            if atom.around:
+                start = partial(copy_around, self.context, source, target, tv)
+                self.context.when(predicate, start)
+            else:
+                copy_async(self.context, op, source, target, tv, atom, predicate)
         return
     if isinstance(atom, TmemLoadType):
         tensor_memory.load(self, op)
@@ -71,6 +78,13 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
     source, target_ = op.source, op.destination
     if isinstance(atom, TransposeCopyType):
         transpose_copy(self.context, op, self.view(op, source), self.view(op, target_))
+    elif isinstance(atom, ShiftedCopyType):
+        is_tf32 = isinstance(atom.element, FloatTF32Type)
+        for piece in _tiled_pieces(self, op, "with a shifted copy"):
+            if op.origin is None:
+                copy_shifted(self.context, *piece, is_tf32)
+            else:
+                shift_within(self.context, self.view(op, op.origin), *piece, is_tf32)
     elif isinstance(atom, WidenCopyType):
         for piece in _tiled_pieces(self, op, "with a widening copy"):
             widen_copy(self.context, *piece)

@@ -1,30 +1,39 @@
-"""Tiles of bytes transposed from shared memory to shared memory, for tensor cores that read 8-bit
-operands with a contiguous depth alone (PTX ISA 9.7.15.5).
+"""Tiles of bytes or words transposed within shared memory, for tensor cores that read
+8-bit and tf32 operands with a contiguous depth alone (PTX ISA 9.7.15.5).
 
 Transposed `ldmatrix` gives lane 4g+q the bytes (2q, 2g), (2q, 2g+1), (2q+1, 2g), (2q+1, 2g+1) of
 eight rows of 16 bytes. Of two such registers `prmt` makes one for row 2g of the transposed tile and
 one for row 2g+1, with four bytes each that follow one another, as `stmatrix` writes them. So that
 the eight rows of a matrix lie in different banks, the lanes of its second half have the rows of the
 other matrix of a pair, which costs but another choice of bytes.
+
+Of words each thread takes blocks of 4 by 4: it loads vectors along one mode, and stores the same
+registers as vectors along the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from math import gcd
 
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import MemRefType
+from cutedialect.layout import Layout
 
 from .addresses import Address, repeat_of, shared_addresses, swizzled
 from .context import Context, fail
+from .copies import move_part
 from .scalar_builder import Scalar
-from .views import View
+from .views import View, subview
 
 _CHUNK = 16
 _WARP = 32
+# Bytes of a word, and words along a side of a thread's block.
+_WORD = 4
+_SIDE = 4
 # What one pair of instructions moves: 16 rows, and two chunks of the depth.
 _DEPTH = 2 * _CHUNK
 # Matrices that a thread holds before it writes them: enough to hide the latency of shared memory.
@@ -35,9 +44,12 @@ _BANK_ROWS = 8
 
 
 def transpose_copy(context: Context, op: Operation, source: View, target: View) -> None:
-    """Copy a tile (rows, depth) with contiguous rows to one with contiguous depth, in any order of
-    the depth within its chunks of 16 bytes. The role's warps share the work.
+    """Copy a tile (rows, depth) with contiguous rows to one with contiguous depth, of bytes in any
+    order of the depth within its chunks of 16 bytes. The role's warps share the work.
     """
+    if source.element_bytes == _WORD:
+        _transpose_words(context, source, target)
+        return
     tile = _Tile(op, source, target)
     warps = context.threads // _WARP
     split = next((each for each in _splits(tile, warps) if _is_linear(*each)), None)
@@ -69,6 +81,36 @@ def transpose_copy(context: Context, op: Operation, source: View, target: View) 
         )
         context.foreach(len(pairs), sources, targets, regroup)
         _matrices(context, ptx.StMatrixOp, "", moved, write_at[part])
+
+
+def _transpose_words(context: Context, source: View, target: View) -> None:
+    """In parts of which a thread has one block. Eight lanes, which move vectors together, have two
+    blocks of the rows beside each other and four of the depth, whose vectors are written to
+    different banks, and are read from each twice.
+    """
+    rows, depth = source.shape
+    high = gcd(rows // _SIDE, max(2, context.threads * _SIDE // depth))
+    along = depth // _SIDE
+    lanes = gcd(high, 2), gcd(along, 4)
+    extent = high * _SIDE
+    steps = (_SIDE, _SIDE * extent)
+    threads = (
+        (lanes[0], steps[0]),
+        (lanes[1], steps[1]),
+        (high // lanes[0], lanes[0] * steps[0]),
+        (along // lanes[1], lanes[1] * steps[1]),
+    )
+    tv = Layout(
+        (tuple(e for e, _ in threads), (_SIDE, _SIDE)),
+        (tuple(s for _, s in threads), (1, extent)),
+    )
+    for first in range(0, rows, extent):
+        words = context.registers("b32", _SIDE * _SIDE)
+        parts = [
+            subview(context.builder, view, (first, 0), (extent, depth)) for view in (source, target)
+        ]
+        move_part(context, parts[0], words, tv, _CHUNK, True, True)
+        move_part(context, parts[1], words, tv, _CHUNK, False, True)
 
 
 def _choices(context: Context, crosses: bool) -> list[Scalar]:

@@ -51,8 +51,12 @@ def is_load(op: Operation) -> bool:
 
 
 def is_preparing(op: Operation) -> bool:
-    """Whether an op brings a tile from shared memory to shared memory, transposed or converted."""
-    return isinstance(op, CopyOp) and isinstance(op.atom, TransposeCopyType | WidenCopyType)
+    """Whether an op brings a tile from shared memory to shared memory: transposed, converted or
+    shifted.
+    """
+    if not isinstance(op, CopyOp):
+        return False
+    return isinstance(op.atom, TransposeCopyType | WidenCopyType) or op.origin is not None
 
 
 def is_update(op: Operation) -> bool:

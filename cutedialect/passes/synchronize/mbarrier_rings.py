@@ -289,6 +289,7 @@ def _load(
             tiled=writer.tiled,
             descriptor=writer.descriptor,
             barrier=full.barrier if isinstance(writer.atom, TmaLoadType) else None,
+            origin=writer.origin,
         )
         if READS in writer.attributes:
             copy.attributes[READS] = writer.attributes[READS]

@@ -19,10 +19,15 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.layout_inference import contiguous_mode, takes_async_copy
+from cutedialect.passes.bind.layout_inference import (
+    around_layout,
+    contiguous_mode,
+    takes_async_copy,
+)
 from cutedialect.passes.bind.mma_choice import (
     bind_mma,
     multiplied_element,
+    needs_shifting,
     needs_transposing,
     needs_widening,
     takes_tcgen05,
@@ -79,6 +84,8 @@ _MANY_REGISTERS = _REGISTERS | {2: (24, 240)}
 _FEW_MULTIPLIES = 2
 # The same where threads copy some operands: every thread has addresses, and values on their way.
 _COPYING_REGISTERS = {1: (56, 256 - 8), 2: (104, 200), 3: (80, 144)}
+# And where they shift aligned words into place, of which many are on their way.
+_SHIFTING_REGISTERS = _COPYING_REGISTERS | {1: (152, 256 - 8)}
 # Where two warpgroups add to accumulators in registers, beside a thread that loads boxes of pages.
 _SHARING_REGISTERS = (72, 216)
 # Where one warpgroup reads tensor memory, beside one that copies and a warp that multiplies.
@@ -216,7 +223,8 @@ def _multiplying(
     if any(_is_prepared(op, tile) for op in gemms for tile in (op.a, op.b)):
         registers = _PREPARING_REGISTERS
     if not by_tma:
-        registers = _COPYING_REGISTERS
+        shifts = any(needs_shifting(op, tile) for op in gemms for tile in (op.a, op.b))
+        registers = _SHIFTING_REGISTERS if shifts else _COPYING_REGISTERS
     return plan | {"registers": registers[min(3, max(1, teams * warps[0] * warps[1] // 4))]}
 
 
@@ -377,11 +385,20 @@ def _stage_bytes(
     """
     operands = {tile: gemm for gemm in gemms for tile in (gemm.a, gemm.b)}
     return sum(
-        _bytes(tile.type, None if prepared is False else multiplied_element(gemm, tile))
+        (
+            _bytes(tile.type, None if prepared is False else multiplied_element(gemm, tile))
+            + (_bytes_around(tile.type) if prepared is False and needs_shifting(gemm, tile) else 0)
+        )
         // (2 if halved and tile is gemm.b else 1)
         for tile, gemm in operands.items()
         if _is_outside(tile, gemm) == once and (_is_prepared(gemm, tile) or not prepared)
     )
+
+
+def _bytes_around(type_: Attribute) -> int:
+    """Bytes that a tile takes more with the aligned words around its rows."""
+    assert isinstance(type_, MemRefType)
+    return (around_layout(type_).cosize() - prod(type_.shape)) * type_.bits // 8
 
 
 def _computed_bytes(gemms: list[GemmOp]) -> int:
@@ -416,7 +433,7 @@ def _has_columns(op: GemmOp, gemms: list[GemmOp]) -> bool:
 
 def _is_prepared(op: GemmOp, tile: SSAValue) -> bool:
     """Whether warpgroups read an operand that takes a second step in shared memory."""
-    return needs_transposing(op, tile) or needs_widening(op, tile)
+    return needs_transposing(op, tile) or needs_widening(op, tile) or needs_shifting(op, tile)
 
 
 def _is_outside(tile: SSAValue, gemm: GemmOp) -> bool:

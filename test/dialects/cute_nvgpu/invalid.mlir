@@ -169,8 +169,13 @@ func.func @slice_of_no_mode(%t: !cute_nvgpu.tma_descriptor<f16, (128,64), slice 
 
 // -----
 
-// expected-error @+1 {{expected elements of 8 bits to transpose, got f16}}
+// expected-error @+1 {{expected elements of 8 or 32 bits to transpose, got f16}}
 func.func private @transposed_halves(!cute_nvgpu.atom.transpose_copy<f16>)
+
+// -----
+
+// expected-error @+1 {{expected elements of 8, 16 or 32 bits to shift, got f64}}
+func.func private @shifted_doubles(!cute_nvgpu.atom.shifted_copy<f64>)
 
 // -----
 

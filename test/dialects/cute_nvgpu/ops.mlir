@@ -125,6 +125,12 @@ func.func private @bytes(!cute_nvgpu.atom.transpose_copy<f8E4M3FN>, !cute_nvgpu.
 
 // -----
 
+// cute_nvgpu.atom.shifted_copy
+// CHECK: func.func private @shifted(!cute_nvgpu.atom.shifted_copy<bf16>, !cute_nvgpu.atom.shifted_copy<tf32>, !cute_nvgpu.atom.shifted_copy<i8>)
+func.func private @shifted(!cute_nvgpu.atom.shifted_copy<bf16>, !cute_nvgpu.atom.shifted_copy<tf32>, !cute_nvgpu.atom.shifted_copy<i8>)
+
+// -----
+
 // cute_nvgpu.atom.widen_copy
 // CHECK: func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
 func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)

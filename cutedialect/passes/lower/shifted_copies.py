@@ -1,0 +1,661 @@
+"""Tiles whose rows begin at any element, copied from global to shared memory in vectors: a thread
+loads the aligned 16 bytes that hold the start of its vector, and the 16 behind these, and shifts
+what it wants out of both (`shf`, PTX ISA 9.7.8.7).
+
+Nothing outside of the tensor is read. Aligned 16 bytes that lie in it in part, at its two ends, are
+loaded element by element by the few threads that want some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
+
+from xdsl.ir import SSAValue
+
+from cutedialect.dialects import ptx
+from cutedialect.layout import Layout
+
+from .addresses import Address, Offset, global_addresses, thread_coord
+from .context import Context
+from .register_copies import copy_tile
+from .scalar_builder import Scalar, ScalarBuilder
+from .tile_access import TileAccess
+from .tile_parts import in_parts
+from .views import DynamicStride, View
+
+_BYTES = 16
+_WORDS = 4
+_WORD = 4
+_ONES = 0xFFFFFFFF
+# Registers of a thread beside the words on their way, of which a vector has eight, and how many
+# vectors are on their way at one time where the role's registers are not known, and at most.
+_OTHER_REGISTERS = 40
+_VECTORS, _MOST_VECTORS = 4, 8
+# Vectors of a thread whose asynchronous copies start together.
+_MOST_STARTED = 8
+
+
+def copy_shifted(
+    context: Context, source: View, target: View, tv: Layout, is_tf32: bool = False
+) -> None:
+    """Copy a tile, 0 for what is outside of the source's tensor, in vectors of 16 bytes that `tv`
+    gives to threads. With `is_tf32`, f32 is rounded as TMA rounds it.
+    """
+    tile, written = _Tile(context, source, tv), TileAccess(context, target, tv, 1, _BYTES)
+    if not (tile.is_in_vectors(tile.access) and tile.is_in_vectors(written)):
+        copy_tile(context, source, target, tv, source.element_bytes, is_tf32)
+        return
+
+    def run(is_inside: bool) -> None:
+        most = max(1, _vectors(context) // (1 if is_inside else 2))
+
+        def part(source: View, target: View, tv: Layout) -> None:
+            count = len(_Tile(context, source, tv).firsts)
+            # A tile that does not fall into equal parts: some vectors after others.
+            for first in range(0, count, most):
+                some = _Tile(context, source, tv, range(first, min(count, first + most)))
+                some.store(target, some.shifted(some.load(is_inside), is_inside, is_tf32))
+
+        in_parts(context, source, target, tv, most * tile.unit, part)
+
+    is_ragged = context.builder.pure("not.pred", tile.is_inside)
+    context.when(is_ragged, partial(run, False), partial(run, True), is_rare=True)
+
+
+def copy_around(context: Context, source: View, target: View, tv: Layout) -> None:
+    """Start asynchronous copies of a tile with the aligned words around its rows; what is outside
+    of the tensor becomes 0.
+    """
+    tile = _Tile(context, source, tv)
+
+    def run(most: int, is_inside: bool, is_apart: bool) -> None:
+        def part(source: View, target: View, tv: Layout) -> None:
+            every = _Tile(context, source, tv)
+            for first in range(0, len(every.firsts), most):
+                some = range(first, min(len(every.firsts), first + most))
+                _Tile(context, source, tv, some).start(target, is_inside, is_apart)
+
+        in_parts(context, source, target, tv, most * tile.unit, part)
+
+    def ragged() -> None:
+        at_end = partial(run, 1, False, False)
+        context.when(tile.is_apart, partial(run, _MOST_STARTED, False, True), at_end)
+
+    is_ragged = context.builder.pure("not.pred", tile.is_inside)
+    context.when(is_ragged, ragged, partial(run, _MOST_STARTED, True, True), is_rare=True)
+
+
+def shift_within(
+    context: Context, tile: View, source: View, target: View, tv: Layout, is_tf32: bool = False
+) -> None:
+    """Shift a tile into place that came with the aligned words around its rows, 0 behind them."""
+    every = _Tile(context, tile, tv)
+    is_one = len(set(every.shifts)) == len(set(every.lengths)) == 1
+    most = _vectors(context)
+
+    def run(is_inside: bool) -> None:
+        shift, length = every.shifts[0], _BYTES if is_inside else every.lengths[0]
+
+        def part(source: View, target: View, tv: Layout) -> None:
+            count = len(_Tile(context, source, tv).firsts)
+            for first in range(0, count, most):
+                some = _Tile(context, source, tv, range(first, min(count, first + most)))
+                words = some.read()
+                facts = [shift] * count, [length] * count, every.begins_in_words, is_tf32
+                some.store(target, some.moved(words, *facts))
+
+        if is_one:
+            in_parts(context, source, target, tv, most * every.unit, part)
+            return
+        for first in range(0, len(every.firsts), most):
+            some = range(first, min(len(every.firsts), first + most))
+            words = _Tile(context, source, tv, some).read()
+            origin = _Tile(context, tile, tv, some)
+            origin.store(target, origin.shifted(words, is_inside, is_tf32))
+
+    if every.contiguous in every.access.bounded:
+        bound, extent = tile.bounds[every.contiguous], tile.shape[every.contiguous]
+        assert bound is not None
+        is_cut = context.builder.pure("setp.lt.s32", bound.limit, extent)
+        context.when(is_cut, partial(run, False), partial(run, True), is_rare=True)
+    else:
+        run(True)
+
+
+def _vectors(context: Context) -> int:
+    """Vectors of a thread that are loaded before they are stored."""
+    if context.registers_given is None:
+        return _VECTORS
+    free = context.registers_given - _OTHER_REGISTERS
+    return max(1, min(_MOST_VECTORS, free // (2 * _WORDS)))
+
+
+@dataclass
+class _Tile:
+    """A tile in global memory as threads have it in vectors, all or some of them."""
+
+    context: Context
+    source: View
+    tv: Layout
+    some: range | None = None
+
+    @property
+    def unit(self) -> int:
+        """Elements of a vector."""
+        return _BYTES // self.source.element_bytes
+
+    @cached_property
+    def access(self) -> TileAccess:
+        return TileAccess(self.context, self.source, self.tv, 1, self.source.element_bytes)
+
+    @cached_property
+    def firsts(self) -> list[int]:
+        """The first value of each vector."""
+        every = range(0, len(self.access.offsets), self.unit)
+        return list(every if self.some is None else every[self.some.start : self.some.stop])
+
+    @cached_property
+    def contiguous(self) -> int:
+        """The mode along which vectors lie."""
+        return self.source.leaf_modes[self.source.leaf_strides.index(1)]
+
+    def is_in_vectors(self, access: TileAccess) -> bool:
+        """Whether all values of a thread lie together in vectors, in the tile or where it is copied
+        to, of rows that begin where their tensor does.
+        """
+        offsets, view = access.offsets, access.view
+        if len(offsets) % self.unit:
+            return False
+        if view.space == "gmem":
+            if any(len(mode) != 1 for mode in view.modes) or 1 not in view.leaf_strides:
+                return False
+            bound = view.bounds[self.contiguous]
+            if len(view.modes) != 2 or (bound is not None and bound.floor is not None):
+                return False
+        elif access.aligned_to < _BYTES:
+            return False
+        size = view.element_bytes
+        return all(
+            offsets[first + i].dynamic == offsets[first].dynamic
+            and offsets[first + i].static == offsets[first].static + i
+            and (view.space == "gmem" or offsets[first].static * size % _BYTES == 0)
+            for first in self.firsts
+            for i in range(self.unit)
+        )
+
+    @cached_property
+    def ends(self) -> tuple[Scalar, Scalar]:
+        """Where the tensor starts and ends in memory: addresses of bytes."""
+        builder, root = self.context.builder, self.source.root
+        assert isinstance(root, SSAValue)
+        before: list[Scalar] = [root]
+        behind: list[Scalar] = [root, self.source.element_bytes]
+        for leaves in self.source.root_leaves:
+            for extent, stride in leaves:
+                span = self._distance(builder.pure("sub.s32", extent, 1), stride)
+                before.append(builder.pure("min.s64", span, 0))
+                behind.append(builder.pure("max.s64", span, 0))
+        return builder.total(before, "s64"), builder.total(behind, "s64")
+
+    @cached_property
+    def reach(self) -> tuple[Scalar, Scalar]:
+        """The first byte of the aligned words of all threads, and the end of the last one."""
+        builder, source = self.context.builder, self.source
+        rest = (0,) * sum(isinstance(each, DynamicStride) for each in source.leaf_strides)
+        (start,) = global_addresses(builder, source, (), [Offset(rest, 0)], self.context.threads)
+        first = builder.total([start.base, start.immediate], "s64")
+        spans = [
+            self._distance(extent - 1, stride)
+            for extent, stride in zip(source.leaf_shape, source.leaf_strides, strict=True)
+        ]
+        last = builder.total([first, *spans, source.element_bytes + _BYTES], "s64")
+        return builder.pure("and.b64", first, -_BYTES), last
+
+    def _distance(self, steps: Scalar, stride: int | DynamicStride) -> Scalar:
+        """Bytes of so many steps along a mode."""
+        builder, size = self.context.builder, self.source.element_bytes
+        if isinstance(stride, DynamicStride):
+            return builder.product64(steps, builder.pure("mul.lo.s64", stride.value, size))
+        return builder.product64(steps, stride * size)
+
+    @property
+    def is_inside(self) -> Scalar:
+        """Whether the tile and the aligned words around it lie in the tensor."""
+        return self.context.builder.both(self.access.inside(), self.is_apart)
+
+    @cached_property
+    def is_apart(self) -> Scalar:
+        """Whether no aligned words that hold elements of the tile lie outside of the tensor in
+        part: the same for all threads. None do where the rows go on in front of the tile and
+        behind it, or other rows lie there, 16 bytes away or more.
+        """
+        builder, source, access = self.context.builder, self.source, self.access
+        line, other = self.contiguous, 1 - self.contiguous
+        stride = source.leaf_strides[access.leaf_of(other)]
+        apart: Scalar = isinstance(stride, int) and stride >= self.unit
+        if isinstance(stride, DynamicStride):
+            apart = builder.pure("setp.ge.s64", stride.value, self.unit)
+        assert isinstance(source.root, SSAValue)
+        low = builder.pure("cvt.u32.u64", source.root)
+        is_aligned = builder.pure("setp.eq.s32", builder.pure("and.b32", low, _BYTES - 1), 0)
+        in_front = self._either(
+            builder.pure("setp.ge.s32", self._before(line), self.unit),
+            builder.pure("setp.ge.s32", self._before(other), 1),
+            is_aligned,
+        )
+        behind = self._either(
+            builder.pure("setp.ge.s32", self._behind(line), self.unit),
+            builder.pure("setp.ge.s32", self._behind(other), 1),
+        )
+        return builder.both(apart, in_front, behind)
+
+    def _either(self, *tests: Scalar) -> Scalar:
+        found: Scalar = False
+        for test in tests:
+            found = self.context.builder.pure("or.pred", found, test)
+        return found
+
+    def _before(self, mode: int) -> Scalar:
+        """Elements of the tensor, or of its slice, in front of the tile along a mode."""
+        builder, source = self.context.builder, self.source
+        wanted = source.root_modes[mode]
+        return builder.total(
+            builder.pure("mul.lo.s32", coord, extent)
+            for along, coord, extent in source.origin
+            if along == wanted
+        )
+
+    def _behind(self, mode: int) -> Scalar:
+        """The same behind the tile, where that is known; else 0."""
+        bound = self.source.bounds[mode]
+        if bound is None:
+            return 0
+        return self.context.builder.pure("sub.s32", bound.limit, self.source.shape[mode])
+
+    @cached_property
+    def addresses(self) -> list[Scalar]:
+        """Of each vector."""
+        builder = self.context.builder
+        found = self.access.addresses([self.access.offsets[first] for first in self.firsts])
+        return [builder.total([each.base, each.immediate], "s64") for each in found]
+
+    @cached_property
+    def aligned(self) -> list[Scalar]:
+        """Of the aligned words in which each vector begins."""
+        return [self.context.builder.pure("and.b64", at, -_BYTES) for at in self.addresses]
+
+    @cached_property
+    def shifts(self) -> list[Scalar]:
+        """Bytes from there to each vector: one number for all where rows lie that far apart."""
+        builder, size = self.context.builder, self.source.element_bytes
+        offsets = [self.access.offsets[first] for first in self.firsts]
+        divisors = [s.divisor for s in self.source.leaf_strides if isinstance(s, DynamicStride)]
+        start = offsets[0]
+        found: list[Scalar] = []
+        for at, offset in zip(self.addresses, offsets, strict=True):
+            steps = [
+                (mine - its) * divisor * size
+                for mine, its, divisor in zip(offset.dynamic, start.dynamic, divisors, strict=True)
+            ]
+            steps.append((offset.static - start.static) * size)
+            is_same = bool(found) and all(step % _BYTES == 0 for step in steps)
+            low = builder.pure("cvt.u32.u64", at)
+            found.append(found[0] if is_same else builder.pure("and.b32", low, _BYTES - 1))
+        return found
+
+    @property
+    def begins_in_words(self) -> bool:
+        """Whether vectors may begin within a word of 4 bytes."""
+        return replace(self.access, limit_bytes=_BYTES).aligned_to < _WORD
+
+    @cached_property
+    def lengths(self) -> list[Scalar]:
+        """Bytes of each vector that its row has."""
+        builder, access, mode = self.context.builder, self.access, self.contiguous
+        if mode not in access.bounded:
+            return [_BYTES] * len(self.firsts)
+        leaf = access.leaf_of(mode)
+        found: list[Scalar] = []
+        for first in self.firsts:
+            left = builder.pure("sub.s32", access.remaining(mode), access.coords[first][leaf])
+            left = builder.pure("min.s32", builder.pure("max.s32", left, 0), self.unit)
+            found.append(builder.pure("mul.lo.s32", left, self.source.element_bytes))
+        return found
+
+    @cached_property
+    def wanted(self) -> list[tuple[Scalar, Scalar]]:
+        """Whether a vector has elements in its first aligned words, and in those behind."""
+        builder = self.context.builder
+        found: list[tuple[Scalar, Scalar]] = []
+        for number, (length, shift) in enumerate(zip(self.lengths, self.shifts, strict=True)):
+            exists = self._exists(number)
+            goes_on = builder.pure("setp.gt.s32", builder.pure("add.s32", shift, length), _BYTES)
+            found.append(
+                (
+                    builder.both(exists, builder.pure("setp.gt.s32", length, 0)),
+                    builder.both(exists, goes_on),
+                )
+            )
+        return found
+
+    def load(self, is_inside: bool) -> SSAValue:
+        """The aligned words of all vectors, eight registers each; 0 for what is not in the tensor
+        where it is not known that all of it is.
+        """
+        context, builder = self.context, self.context.builder
+        words = context.registers("b32", 2 * _WORDS * len(self.firsts))
+        guards: list[Scalar] = [True] * (2 * len(self.firsts))
+        if not is_inside:
+            context.fill(words, 0)
+            begin, end = self.ends
+            guards = []
+            for at, (low, high) in zip(self.aligned, self.wanted, strict=True):
+                lies_behind = builder.pure("setp.ge.u64", at, begin)
+                ends_before = builder.pure("setp.le.u64", _after(builder, at, 1), end)
+                guards.append(builder.both(low, lies_behind, ends_before))
+                fits = builder.pure("setp.le.u64", _after(builder, at, 2), end)
+                guards.append(builder.both(high, fits))
+        bases, base = context.table_of([each for each in self.aligned for _ in range(2)], "b64")
+        predicates, predicate = context.guards(guards)
+        offsets = [0, _BYTES] * len(self.firsts)
+        registers = range(2 * _WORDS * len(self.firsts))
+        builder.emit(
+            ptx.LdOp("global.v4.b32", words, bases, base, offsets, registers, predicates, predicate)
+        )
+        if not is_inside:
+            self._complete(words)
+        return words
+
+    def start(self, target: View, is_inside: bool, is_apart: bool) -> None:
+        """Start the copies of the aligned words of all vectors, and of those behind each row: of a
+        tile that `is_inside`, or one of which it is known that its words are (`is_apart`).
+        """
+        context, builder = self.context, self.context.builder
+        writes = TileAccess(context, target, self.tv, 1, _BYTES)
+        places = writes.addresses([writes.offsets[first] for first in self.firsts])
+        leaf = self.access.leaf_of(self.contiguous)
+        last = self.source.shape[self.contiguous] - self.unit
+        column = thread_coord(builder, self.access.layout.threads, leaf, context.threads)
+        owner = self.access.owner()
+        guards: list[Scalar] = []
+        sizes: list[Scalar] = []
+        for number, first in enumerate(self.firsts):
+            at = builder.pure("add.s32", column, self.access.coords[first][leaf])
+            behind = builder.both(owner, builder.pure("setp.eq.s32", at, last))
+            if is_inside:
+                guards += [owner, behind]
+                continue
+            lies_behind: Scalar = True
+            if not is_apart:
+                lies_behind = builder.pure("setp.ge.u64", self.aligned[number], self.ends[0])
+            guards += [builder.both(owner, lies_behind), behind]
+            sizes += [self._bytes_of(number, each, is_apart) for each in range(2)]
+        bases, base = context.table_of([each for each in self.aligned for _ in range(2)], "b64")
+        to, place = context.table_of([each.base for each in places for _ in range(2)], "b32")
+        lengths, length = [], None
+        if not is_inside:
+            lengths, length = context.table_of(sizes, "b32")
+        predicates, predicate = context.guards(guards)
+        steps = [0, _BYTES] * len(self.firsts)
+        immediates = [each.immediate + step for each in places for step in (0, _BYTES)]
+        builder.emit(
+            ptx.CpAsyncOp(
+                "cg.shared.global",
+                _BYTES,
+                to,
+                list(zip(place, immediates, strict=True)),
+                bases,
+                list(zip(base, steps, strict=True)),
+                lengths,
+                length,
+                predicates,
+                predicate,
+            )
+        )
+        if not is_apart:
+            self._begin(places)
+
+    def _bytes_of(self, number: int, behind: int, is_apart: bool) -> Scalar:
+        """Bytes of aligned words up to the tensor's end, 0 of those that begin behind their row."""
+        builder, access, line = self.context.builder, self.access, self.contiguous
+        left: Scalar = _BYTES
+        if not is_apart:
+            at = _after(builder, self.aligned[number], behind)
+            left = builder.pure("min.s64", builder.pure("sub.s64", self.ends[1], at), _BYTES)
+            left = builder.pure("cvt.u32.u64", builder.pure("max.s64", left, 0))
+        goes_on: Scalar = True
+        if line in access.bounded:
+            first = access.coords[self.firsts[number]][access.leaf_of(line)]
+            rest = builder.pure("sub.s32", access.remaining(line), first)
+            rest = builder.pure("mul.lo.s32", rest, self.source.element_bytes)
+            rest = builder.pure("add.s32", rest, self.shifts[number])
+            goes_on = builder.pure("setp.gt.s32", rest, behind * _BYTES)
+        return builder.pure("selp.b32", left, 0, builder.both(self._exists(number), goes_on))
+
+    def _exists(self, number: int) -> Scalar:
+        """Whether the tensor has the row of a vector."""
+        access, coords = self.access, self.access.coords[self.firsts[number]]
+        rows = [
+            access.within(mode, coords[access.leaf_of(mode)])
+            for mode in access.bounded
+            if mode != self.contiguous
+        ]
+        return self.context.builder.both(access.view.guard, *rows)
+
+    def _begin(self, places: Sequence[Address]) -> None:
+        """Copy the elements of aligned words that begin before the tensor one by one."""
+        context, builder, size = self.context, self.context.builder, self.source.element_bytes
+        (begin, _), (first, _) = self.ends, self.reach
+        before = builder.pure("and.b64", begin, -_BYTES)
+
+        def copy() -> None:
+            for number, place in enumerate(places):
+                is_first = builder.pure("setp.eq.s64", self.aligned[number], before)
+                context.when(is_first, partial(one, number, place), is_rare=True)
+
+        def one(number: int, place: Address) -> None:
+            loaded = self._elements(before, self._exists(number), in_parts=True)
+            base = [builder.value(place.base, "b32")]
+            steps = [place.immediate + index * size for index in range(self.unit)]
+            builder.emit(
+                ptx.StOp(
+                    f"shared.b{8 * size}", loaded, base, [0] * self.unit, steps, range(self.unit)
+                )
+            )
+
+        context.when(builder.pure("setp.lt.u64", first, begin), copy, is_rare=True)
+
+    def read(self) -> SSAValue:
+        """The aligned words of all vectors from shared memory, eight registers each."""
+        context = self.context
+        access = TileAccess(context, self.source, self.tv, 1, _BYTES)
+        places = access.addresses([access.offsets[first] for first in self.firsts])
+        words = context.registers("b32", 2 * _WORDS * len(places))
+        bases, base = context.table_of([each.base for each in places for _ in range(2)], "b32")
+        steps = [each.immediate + step for each in places for step in (0, _BYTES)]
+        registers = range(2 * _WORDS * len(places))
+        context.builder.emit(ptx.LdOp("shared.v4.b32", words, bases, base, steps, registers))
+        return words
+
+    def _complete(self, words: SSAValue) -> None:
+        """The aligned words that hold an end of the tensor, element by element."""
+        builder = self.context.builder
+        (begin, end), (first, last) = self.ends, self.reach
+        before = builder.pure("and.b64", begin, -_BYTES)
+        self.context.when(
+            builder.pure("setp.lt.u64", first, begin),
+            lambda: self._replace(words, before),
+            is_rare=True,
+        )
+        behind = builder.pure("and.b64", builder.pure("add.s64", end, -1), -_BYTES)
+        self.context.when(
+            builder.pure("setp.gt.u64", last, end),
+            lambda: self._replace(words, behind),
+            is_rare=True,
+        )
+
+    def _replace(self, words: SSAValue, at: Scalar) -> None:
+        """Of the tensor's elements in the aligned words at an address, where they are wanted."""
+        context, builder = self.context, self.context.builder
+        is_there: list[Scalar] = []
+        for each, (low, high) in zip(self.aligned, self.wanted, strict=True):
+            is_there.append(builder.both(low, builder.pure("setp.eq.s64", each, at)))
+            second = builder.pure("setp.eq.s64", _after(builder, each, 1), at)
+            is_there.append(builder.both(high, second))
+        flags = context.registers("b32", len(is_there))
+        for index, each in enumerate(is_there):
+            flag = builder.value(builder.pure("selp.b32", 1, 0, each), "b32")
+            builder.emit(ptx.SetOp(flags, index, flag))
+        loaded = self._elements(at)
+        count = len(is_there) * _WORDS
+
+        def choose(args: list[SSAValue]) -> list[Scalar]:
+            old, new, flag = args
+            return [builder.pure("selp.b32", new, old, builder.pure("setp.ne.s32", flag, 0))]
+
+        sources = [
+            (words, range(count)),
+            (loaded, [index % _WORDS for index in range(count)]),
+            (flags, [index // _WORDS for index in range(count)]),
+        ]
+        context.foreach(count, sources, [(words, range(count))], choose)
+
+    def _elements(self, at: Scalar, exists: Scalar = True, in_parts: bool = False) -> SSAValue:
+        """The elements of the tensor in the aligned words at an address, 0 where they do not
+        exist, as four registers, or as a register for each.
+        """
+        context, builder, size = self.context, self.context.builder, self.source.element_bytes
+        cls = "b32" if size == _WORD else "b16"
+        parts = context.registers(cls, self.unit)
+        context.foreach(self.unit, [], [(parts, range(self.unit))], lambda args: [0])
+        begin, end = self.ends
+        guards: list[Scalar] = []
+        for index in range(self.unit):
+            place = builder.pure("add.s64", at, index * size)
+            guards.append(
+                builder.both(
+                    exists,
+                    builder.pure("setp.ge.u64", place, begin),
+                    builder.pure("setp.lt.u64", place, end),
+                )
+            )
+        bases, base = context.table_of([at] * self.unit, "b64")
+        predicates, predicate = context.guards(guards)
+        offsets = [index * size for index in range(self.unit)]
+        builder.emit(
+            ptx.LdOp(
+                f"global.b{8 * size}", parts, bases, base, offsets, range(self.unit),
+                predicates, predicate,
+            )
+        )  # fmt: skip
+        if in_parts or size == _WORD:
+            return parts
+        words = context.registers("b32", _WORDS)
+        per_word = self.unit // _WORDS
+
+        def merge(args: list[SSAValue]) -> list[Scalar]:
+            halves: list[Scalar] = list(args)
+            if size == 1:
+                halves = [builder.pack_bytes(*args[:2]), builder.pack_bytes(*args[2:])]
+            return [builder.pack(*halves)]
+
+        sources = [(parts, range(i, self.unit, per_word)) for i in range(per_word)]
+        context.foreach(_WORDS, sources, [(words, range(_WORDS))], merge)
+        return words
+
+    def shifted(self, words: SSAValue, is_inside: bool, is_tf32: bool) -> SSAValue:
+        """The vectors out of their aligned words, four registers each, 0 behind a row's end."""
+        lengths = [_BYTES] * len(self.firsts) if is_inside else self.lengths
+        return self.moved(words, self.shifts, lengths, self.begins_in_words, is_tf32)
+
+    def moved(
+        self,
+        words: SSAValue,
+        shifts: Sequence[Scalar],
+        lengths: Sequence[Scalar],
+        by_bits: bool,
+        is_tf32: bool,
+    ) -> SSAValue:
+        """The same for vectors that begin so many bytes behind their aligned words, and have so
+        many.
+        """
+        context = self.context
+        found = context.registers("b32", _WORDS * len(self.firsts))
+        together: dict[tuple[Scalar, Scalar], list[int]] = {}
+        for number, facts in enumerate(zip(shifts, lengths, strict=False)):
+            if number < len(self.firsts):
+                together.setdefault(facts, []).append(number)
+        for (shift, length), numbers in together.items():
+            sources = [
+                (words, [2 * _WORDS * number + i for number in numbers]) for i in range(2 * _WORDS)
+            ]
+            targets = [(found, [_WORDS * number + i for number in numbers]) for i in range(_WORDS)]
+            body = partial(self._shift, shift, self._masks(length), by_bits, is_tf32)
+            context.foreach(len(numbers), sources, targets, body)
+        return found
+
+    def store(self, target: View, found: SSAValue) -> None:
+        """Write the vectors to a tile in shared memory."""
+        context, builder = self.context, self.context.builder
+        access = TileAccess(context, target, self.tv, 1, _BYTES)
+        places = access.addresses([access.offsets[first] for first in self.firsts])
+        bases, base = context.table_of([each.base for each in places], "b32")
+        predicates, predicate = context.guards([access.owner()] * len(places))
+        offsets = [each.immediate for each in places]
+        registers = range(_WORDS * len(places))
+        builder.emit(
+            ptx.StOp("shared.v4.b32", found, bases, base, offsets, registers, predicates, predicate)
+        )
+
+    def _masks(self, length: Scalar) -> Sequence[Scalar]:
+        """The bits of each word that belong to a row of which so many bytes are left."""
+        builder = self.context.builder
+        found: list[Scalar] = []
+        for word in range(_WORDS):
+            left = builder.pure("sub.s32", length, word * _WORD)
+            left = builder.pure("min.s32", builder.pure("max.s32", left, 0), _WORD)
+            bits = builder.pure("mul.lo.s32", left, 8)
+            # Shifts by 32 give 0 (PTX ISA 9.7.8.8).
+            rest = builder.pure("shl.b32", _ONES, bits)
+            found.append(builder.pure("not.b32", rest) if rest != 0 else _ONES)
+        return found
+
+    def _shift(
+        self,
+        shift: Scalar,
+        masks: Sequence[Scalar],
+        by_bits: bool,
+        is_tf32: bool,
+        words: list[SSAValue],
+    ) -> list[Scalar]:
+        """Four words that begin so many bytes behind the first of eight."""
+        builder = self.context.builder
+        moved: list[Scalar] = list(words)
+        for distance in (2, 1):
+            is_far = builder.pure("setp.ne.s32", builder.pure("and.b32", shift, 4 * distance), 0)
+            moved = [
+                builder.pure("selp.b32", far, near, is_far)
+                for near, far in zip(moved, moved[distance:], strict=False)
+            ]
+        if by_bits:
+            bits = builder.pure("mul.lo.s32", builder.pure("and.b32", shift, _WORD - 1), 8)
+            moved = [
+                builder.pure("shf.r.wrap.b32", low, high, bits) for low, high in pairwise(moved)
+            ]
+        found = [
+            word if mask == _ONES else builder.pure("and.b32", word, mask)
+            for word, mask in zip(moved, masks, strict=False)
+        ]
+        if is_tf32:
+            found = [
+                builder.pure("cvt.rn.tf32.f32", builder.pure("mov.f32", word)) for word in found
+            ]
+        return found
+
+
+def _after(builder: ScalarBuilder, at: Scalar, vectors: int) -> Scalar:
+    """The address so many vectors on."""
+    return builder.pure("add.s64", at, vectors * _BYTES)
