@@ -44,6 +44,7 @@ from .library.attention_schedules import (
     choose_schedule,
     maxima,
     meets_at,
+    tile_columns,
 )
 from .library.exponential_model import polynomials
 from .library.split_attention import split_attention
@@ -51,8 +52,6 @@ from .ready_attention import ReadyAttention
 from .ready_call import call_key
 
 _LOG2_E = math.log2(math.e)
-# Of 8-bit elements a multiply takes 32 of the depth at once, of others 16.
-_DEPTH_BITS = 256
 # Rows of heads that share keys are those of one tile where they are so many of a head, or so many
 # of all heads: then one tile holds them.
 _MOST_FOLDED, _MOST_TOGETHER = 8, 64
@@ -409,7 +408,7 @@ class _Call:
         """The call with a schedule, or with a default although so many others had too few
         registers.
         """
-        dims = self.dims()
+        dims = self.dims(target)
         if given is not None and given.tile is not None and len(given.tile) != 2:
             raise ValueError(f"schedule: expected a tile (rows, keys), got {given.tile}")
         heads = self.heads or 1
@@ -498,15 +497,18 @@ class _Call:
         kernel = compile_kernel(split_attention if several else program, args, options)
         return replace(ready, kernel=kernel)
 
-    def dims(self) -> tuple[int, int]:
+    def dims(self, arch: str) -> tuple[int, int]:
         """The head dimensions as tiles have them."""
-        depth, columns = (_rounded(each.shape[-1], self.q.dtype) for each in (self.q, self.v))
-        if max(depth, columns) <= WIDE:
-            return depth, columns
-        columns = -(-columns // _WIDE_UNIT) * _WIDE_UNIT
+        bits, boxes = self.q.dtype.bits, self.loads_boxes()
+        depth, width = (
+            tile_columns(each.shape[-1] or 0, bits, arch, boxes) for each in (self.q, self.v)
+        )
+        if max(depth, width) <= WIDE:
+            return depth, width
+        width = -(-width // _WIDE_UNIT) * _WIDE_UNIT
         # So wide that they hold values which are columns of keys.
-        least = columns if self.is_latent else 0
-        return max(least, -(-depth // (_WIDE_UNIT // 2)) * (_WIDE_UNIT // 2)), columns
+        least = width if self.is_latent else 0
+        return max(least, -(-depth // (_WIDE_UNIT // 2)) * (_WIDE_UNIT // 2)), width
 
     def key_shape(self) -> tuple[int | None, ...]:
         """The shape of k without pages."""
@@ -577,13 +579,6 @@ class _Call:
         total, count = self.q.shape[2], self.packing.q_offsets.shape[0]
         number = None if total is None or count is None else total // rows + count - 1
         return (number, heads, group) if group > 1 else (number, heads)
-
-
-def _rounded(depth: int | None, dtype: DType) -> int:
-    """A head dimension as the tiles have it."""
-    assert depth is not None
-    unit = _DEPTH_BITS // dtype.bits
-    return -(-depth // unit) * unit
 
 
 def _is_boxes(value: object, name: str) -> bool:

@@ -15,6 +15,7 @@ from cutedialect.frontend.library.attention_schedules import (
     choose_schedule,
     maxima,
     meets_at,
+    tile_columns,
 )
 from cutedialect.schedule import Schedule
 
@@ -345,7 +346,7 @@ def test_tiles_of_short_problems_fill_the_processors(more, rows, keys, scheduler
 
 
 def test_packed_sequences_count_with_their_mean_length():
-    rows, keys = (cute.TensorSpec((1, 16, 64 * length, 64), "bf16") for length in (100, 100))
+    rows, keys = (cute.TensorSpec((1, 16, 64 * length, 96), "bf16") for length in (100, 100))
     offsets = (cute.TensorSpec((65,), "i32"),) * 2
     kernel = cute.compile(cute.attention, rows, keys, keys, cu_seqlens=offsets, arch="sm_90a")
     found = Schedule.parse(kernel.schedule)
@@ -390,6 +391,12 @@ def test_rows_that_see_few_keys_are_computed_by_three_ctas_of_a_processor(work):
         ({"sequences": 32}, (64, 48), 4, "persistent"),
         ({"dims": (32, 32)}, (64, 64), 4, "dynamic"),
         ({"dims": (32, 64)}, (64, 64), 3, "dynamic"),
+        (
+            {"rows": 110, "is_packed": True, "is_sliced": True, "sequences": 64},
+            (64, 64),
+            3,
+            "dynamic",
+        ),
     ],
 )
 def test_ctas_of_a_processor_are_as_many_as_heads_and_tiles_allow(more, tile, ctas, scheduler):
@@ -411,7 +418,11 @@ def test_ctas_of_a_processor_are_as_many_as_heads_and_tiles_allow(more, tile, ct
         (FEW, {"dims": (128, 128)}),
         (FEW, {"is_capped": True}),
         (FEW, {"loads_boxes": False}),
+        (FEW_BEFORE, {"is_sliced": True}),
+        # Among sequences of many rows some may see many keys.
         (FEW_BEFORE, {"is_sliced": True, "is_packed": True}),
+        # Boxes of half of a row of swizzled shared memory.
+        (FEW, {"dims": (48, 48)}),
     ],
 )
 def test_others_have_a_processor_each(work, more):
@@ -428,6 +439,32 @@ def test_a_default_that_spills_gives_way_to_one_ctas():
     assert second.tile[1] < first.tile[1]
 
 
-@pytest.mark.parametrize("given", ["tile = (128,64)", "ctas = 1", "warps = (8,1)"])
+@pytest.mark.parametrize(
+    "given", ["tile = (128,64)", "ctas = 1", "warps = (8,1)", "registers = (40,232)"]
+)
 def test_what_is_given_is_kept(given):
     assert choose_schedule(FEW, "sm_90a", Schedule.parse(given)).ctas in (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("depth", "bits", "boxes", "arch", "wide"),
+    [
+        (33, 16, True, "sm_90a", 64),
+        (48, 16, True, "sm_90a", 64),
+        (48, 16, False, "sm_90a", 48),
+        (48, 16, True, "sm_80", 48),
+        (32, 16, True, "sm_90a", 32),
+        (72, 16, True, "sm_90a", 80),
+        (48, 8, True, "sm_90a", 64),
+    ],
+)
+def test_columns_of_a_tile(depth, bits, boxes, arch, wide):
+    assert tile_columns(depth, bits, arch, boxes) == wide
+
+
+@pytest.mark.parametrize(("keys", "block"), [(5, 16), (33, 48), (64, 64), (4000, 64)])
+def test_a_block_has_no_more_keys_than_there_are(keys, block):
+    work = AttentionWork((256, 256), rows=33, keys=keys, sequences=153, is_uneven=True)
+    found = choose_schedule(work, "sm_90a").tile
+    assert found is not None
+    assert found[1] == block

@@ -41,6 +41,8 @@ _AT_ONCE = (4, 48, (24, 104))
 # It pays where rows see so many keys at most: by a window, by a causal mask alone, or all; and with
 # up to so many tiles for each CTA, claims cost more than they even out (measured on an H100).
 _SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
+# Packed sequences of so many rows, on average: a long one among them may see many.
+_SEEN_IN_PACKS = 256
 _FEW_TILES = 6
 # Above this dimension unmasked rows of f16, which look for largest scores now and then, take more.
 _LOOKING_DIMS = 80
@@ -65,6 +67,9 @@ WIDE, _WIDE_STAGES = 256, 4
 _WIDE_BYTES = 2048
 # Blocks between those that tiles of a window begin with.
 _MEETING_BLOCKS = 8
+# Bits of the columns that a multiply takes at once, and 16-bit columns of a row that half of the
+# widest swizzle takes.
+_COLUMN_BITS, _HALF_BOX = 256, 32
 # Above this dimension unmasked rows have too few registers for guesses: the assembler spills some.
 _WIDEST_UNMASKED = 192
 # Registers of a thread that multiplies, by warpgroups that share a tile, and how many it needs
@@ -133,6 +138,10 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
     less = _LESS_SMALL_KEYS if 8 in (work.bits, work.bits_q) else _LESS_KEYS
     keys = max(less, keys - less * work.spills)
+    is_whole = _is_plain(work) and not (work.is_sliced or work.is_paged)
+    if on_groups and is_whole and work.keys is not None:
+        # No more than there are of the least keys.
+        keys = min(keys, max(_LESS_KEYS, -(-work.keys // _LESS_KEYS) * _LESS_KEYS))
     if work.is_paged:
         # Whole pages, or a part of one: these have a power of two of keys.
         keys = 1 << keys.bit_length() - 1
@@ -157,7 +166,9 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         # Beside a window's other side, or the places in a slice, those that compute have no
         # registers for the bounds of several loops.
         splits = "no"
-    scheduler = "dynamic" if work.is_uneven and work.loads_boxes else None
+    # Of 8 bits, where tiles are over soon, claims even out what the last ones leave (+ 1 %).
+    is_soon = work.bits_q == 8 and bq == 3 * _GROUP_ROWS
+    scheduler = "dynamic" if (work.is_uneven or is_soon) and work.loads_boxes else None
     if _fills_one_wave(work, bq):
         scheduler = "single"
     elif _is_short(work):
@@ -196,21 +207,25 @@ def _shares_processor(work: AttentionWork, arch: str, given: Schedule | None) ->
     computes while others begin, end, or wait, and tiles of 64 rows compute less that no row sees;
     but each loads its own keys and values, more often the more there are.
     """
-    chosen = () if given is None else (given.tile, given.warps, given.roles, given.atom, given.ctas)
-    cluster = None if given is None else given.cluster
-    if any(each is not None for each in chosen) or cluster not in (None, (1, 1)):
-        return False
+    if given is not None:
+        chosen = given.tile, given.warps, given.roles, given.atom, given.ctas, given.registers
+        if any(each is not None for each in chosen) or given.cluster not in (None, (1, 1)):
+            return False
     if arch not in _WARPGROUP_TARGETS or not _is_plain(work) or not work.stores_boxes:
         return False
-    if work.is_sliced or work.is_paged or work.is_capped or max(work.dims) > max(_RESIDENT):
+    # Rows of other lengths come in narrow boxes, which take long.
+    if work.is_paged or work.is_capped or not set(work.dims) <= set(_RESIDENT):
+        return False
+    if work.is_sliced and not work.is_packed:
         return False
     if work.rows is None or work.rows <= _GROUP_ROWS or work.sequences is None:
         return False
-    if work.has_window:
+    if work.has_window and not work.is_packed:
         return work.sees is not None and work.sees <= _SEEN_BY_WINDOW
-    return work.keys is not None and work.keys <= (
-        _SEEN_BY_MASK if work.is_uneven else _SEEN_BY_ALL
-    )
+    if work.is_packed:
+        return work.rows <= _SEEN_IN_PACKS
+    most = _SEEN_BY_MASK if work.is_uneven else _SEEN_BY_ALL
+    return work.keys is not None and work.keys <= most
 
 
 def _resident(work: AttentionWork) -> Schedule:
@@ -228,7 +243,7 @@ def _resident(work: AttentionWork) -> Schedule:
         ctas=ctas,
         registers=registers,
         overlap="yes",
-        scheduler="persistent" if is_soon_over else "dynamic",
+        scheduler="persistent" if is_soon_over and not work.is_packed else "dynamic",
         # One loop, whose trips ask for a mask: a window's are few.
         split_loops="no" if work.has_window else None,
         split_loads="no",
@@ -288,6 +303,16 @@ def _wide(work: AttentionWork, arch: str) -> Schedule:
     if not on_groups:
         return wide
     return wide.merged(Schedule(scheduler="single", overlap="no", epilogue="direct"))
+
+
+def tile_columns(depth: int, bits: int, arch: str, loads_boxes: bool) -> int:
+    """The columns of a tile for a head dimension, a multiple of what a multiply takes: boxes of 64
+    columns of 16 bits come faster than those of 48, zeros included.
+    """
+    unit = _COLUMN_BITS // bits
+    found = -(-depth // unit) * unit
+    is_narrow = bits == 16 and _HALF_BOX < found < 2 * _HALF_BOX
+    return 2 * _HALF_BOX if is_narrow and loads_boxes and arch in _WARPGROUP_TARGETS else found
 
 
 def maxima(work: AttentionWork, chosen: Schedule) -> str:
