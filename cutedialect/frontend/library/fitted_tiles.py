@@ -36,7 +36,8 @@ def fitted_tiles(
         return
     line = _LINE_BITS // problem.bits
     # A matrix of one element may be contiguous along either mode, and would be along the wrong one.
-    may_swap = min(problem.m, problem.n, problem.k) > 1
+    # Kernels of square products, and of those of more rows, take their operands as they are.
+    may_swap = problem.m < problem.n and problem.k > 1
     swaps: tuple[Switch, ...] = ("no", "yes") if may_swap else ("no",)
     for swap in swaps:
         m, n = (problem.n, problem.m) if swap == "yes" else (problem.m, problem.n)
