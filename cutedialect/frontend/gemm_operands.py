@@ -18,8 +18,9 @@ from .kernel import TensorSpec
 
 # Types of 16 bits, the ones to take where a target does not multiply another.
 _FLOATS = ("f16", "bf16")
-# Bytes of a line of the cache.
+# Bytes of a line of the cache, and to which rows are aligned where no less is said of them.
 PITCH = 128
+_WIDTH = 16
 
 
 @dataclass(frozen=True)
@@ -139,6 +140,8 @@ def pitch_of(operand: Operand, spec: TensorSpec) -> int:
     along = 1 if spec.contiguous == len(spec.shape) - 1 else 0
     if shape[1 - along] == 1:
         return PITCH
+    if operand.array is None and spec.align < _WIDTH:
+        return spec.align
     step = shape[along] if operand.array is None else operand.array.strides[-2:][1 - along]
     bytes_ = (step or 0) * operand.dtype.bits // 8
     return min(PITCH, bytes_ & -bytes_) or PITCH
