@@ -445,6 +445,7 @@ class _Call:
             is_latent=self.is_latent,
             sequences=self.sequences(heads if folds else self.q.shape[1]),
             processors=processors_of(target, backend),
+            is_padded=dims != (self.q.shape[-1], self.v.shape[-1]),
             sees=None if left is None or right is None else left + right + 1,
         )
         chosen = choose_schedule(problem, target, given)

@@ -423,6 +423,7 @@ def test_ctas_of_a_processor_are_as_many_as_heads_and_tiles_allow(more, tile, ct
         (FEW_BEFORE, {"is_sliced": True, "is_packed": True}),
         # Boxes of half of a row of swizzled shared memory.
         (FEW, {"dims": (48, 48)}),
+        (FEW, {"is_padded": True}),
     ],
 )
 def test_others_have_a_processor_each(work, more):

@@ -92,7 +92,8 @@ class AttentionWork:
     for scores above those that were guessed, whether logarithms are returned, whether values
     are the first columns of keys, how many sequences of rows there are (None: many), the
     processors of the device, and how many keys a window lets a row see (None: as many as there
-    are). Of packed sequences rows are those of each, on average.
+    are), and whether tiles have more columns than heads. Of packed sequences rows are those of
+    each, on average.
     """
 
     dims: tuple[int, int]
@@ -118,6 +119,7 @@ class AttentionWork:
     sequences: int | None = None
     processors: int = 132
     sees: int | None = None
+    is_padded: bool = False
 
 
 def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = None) -> Schedule:
@@ -213,8 +215,8 @@ def _shares_processor(work: AttentionWork, arch: str, given: Schedule | None) ->
             return False
     if arch not in _WARPGROUP_TARGETS or not _is_plain(work) or not work.stores_boxes:
         return False
-    # Rows of other lengths come in narrow boxes, which take long.
-    if work.is_paged or work.is_capped or not set(work.dims) <= set(_RESIDENT):
+    # Rows of other lengths take CTAs that share a processor twice as long.
+    if work.is_padded or work.is_paged or work.is_capped or not set(work.dims) <= set(_RESIDENT):
         return False
     if work.is_sliced and not work.is_packed:
         return False
