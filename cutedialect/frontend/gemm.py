@@ -549,11 +549,12 @@ class GemmCall:
         if self.splits:
             return True
         # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1). They
-        # become so in shared memory; copies of less than 4 bytes leave few registers.
+        # become so in shared memory; bytes that begin at less than 4, and f32 that TMA does not
+        # round, leave few registers on their way there.
         if self.a.dtype.bits == 16 or not any(self._across_k(specs)):
             return True
         align = min(spec.align for spec in specs or self.specs())
-        return align >= _LEAST_TRANSPOSED_ALIGN
+        return align >= _LEAST_TRANSPOSED_ALIGN[self.a.dtype.bits]
 
     def _across_k(self, specs: Sequence[TensorSpec] | None) -> tuple[bool, bool]:
         """Whether a and b are contiguous along another dimension than K."""
@@ -688,7 +689,7 @@ _MOST_SPLIT = 64
 _LESS = 24
 _FREELY_PROMOTED = 32
 _LONG_SUM = 1024
-_LEAST_TRANSPOSED_ALIGN = 4
+_LEAST_TRANSPOSED_ALIGN = {8: 4, 32: 16}
 _SUMMED_BITS = 32  # of the sums that the CTAs of a cluster add up
 _LARGE = 4096  # what a run-time extent counts as
 _ACTIVATIONS: tuple[str, ...] = get_args(Activation)

@@ -105,8 +105,8 @@ _NARROW_BOX = 0.482
 # Cycles for each byte that threads copy, and for each step, by the alignment of rows in bytes.
 _COPIES = {
     16: (0.0, 0.0),
-    8: (0.08, 0.0),
-    4: (0.08, 0.0),
+    8: (0.0907, 0.0),
+    4: (0.1213, 1673.0),
     2: (0.08, 0.0),
 }
 # How many times as long they take from L2 as rows at multiples of 128 bytes.
@@ -222,7 +222,7 @@ class Problem:
         # registers. So do large tiles that are stored few columns at a time, and the tallest ones.
         is_copied = self.align < _VECTOR and (
             schedule.roles == "alternate"
-            or schedule.cluster != (1, 1)
+            or (self.shifts and schedule.cluster != (1, 1))
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
         )
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
@@ -240,6 +240,13 @@ class Problem:
             )
             and self.transposes(schedule)
         )
+
+    @property
+    def shifts(self) -> bool:
+        """Whether operands are shifted into place: no asynchronous copy takes them, or f32 is
+        rounded on its way.
+        """
+        return self.align < (_VECTOR if self.bits == 8 * _WORD else _WORD)
 
     def transposes(self, schedule: Schedule) -> bool:
         """Whether warps can transpose the tiles that have to be."""
@@ -573,13 +580,13 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
     pitches = problem.pitches[::-1] if schedule.swap_ab == "yes" else problem.pitches
     is_across = problem.across[::-1] if schedule.swap_ab == "yes" else problem.across
     a, b = (_PITCHES[max(16, min(128, pitch))] for pitch in pitches)
-    if problem.align < _VECTOR:
+    if problem.shifts:
         a = b = _COPIED_PITCH
     width = _LINE * 8 // problem.bits
     if is_across[1]:
         b *= 1 + _NARROW_BOX * (width / max(8, gcd(columns, width)) - 1)
     read = (rows * a / along + columns * b / across) * line
-    each, step = _COPIES[max(2, min(16, problem.align))]
+    each, step = _COPIES[2 if problem.shifts else min(16, problem.align)]
     found = _norm(
         _STEP_NORM,
         atoms * max(_COLUMN * columns, _MULTIPLY),
@@ -604,7 +611,7 @@ def _stages(schedule: Schedule, problem: Problem, others: int = 0) -> int:
     rows, columns, depth = schedule.tile
     line = depth * problem.bits // 8
     stage = (rows + columns + _transposed_extents(schedule, problem)) * line
-    if problem.align < _VECTOR:
+    if problem.shifts:
         stage += (rows + columns) * (line + _VECTOR)
     teams = 2 if schedule.roles == "alternate" else 1
     staged = teams * rows * min(columns * problem.out_bits // 8, 4 * _CHUNK)

@@ -7,7 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import BFloat16Type, Float8E4M3FNType, Float8E5M2Type, Float16Type
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float8E4M3FNType,
+    Float8E5M2Type,
+    Float16Type,
+    Float32Type,
+)
 from xdsl.ir import Attribute, SSAValue
 
 from cutedialect.atoms import MmaAtom, find_mma, mma_atom, target, targets_with
@@ -31,6 +37,7 @@ from cutedialect.passes.bind.layout_inference import (
     begins_anywhere,
     contiguous_mode,
     operand_major,
+    vector_bytes,
 )
 from cutedialect.passes.bind.smem_layouts import operand_layout
 from cutedialect.passes.bind.tensor_accumulators import tensor_plan
@@ -38,6 +45,8 @@ from cutedialect.passes.bind.tensor_maps import asks_tiles_around, is_joined
 from cutedialect.passes.bind.thread_layouts import mma_accumulator, tensor_accumulator
 
 _GROUP = 4
+# Bytes of the narrowest asynchronous copy.
+_LEAST_ASYNC = 4
 _LANES = 32
 # Bits of the elements of register tiles that are written to shared memory for a unit.
 _STAGED_BITS = {"wgmma": (16,), "tcgen05": (8, 16)}
@@ -421,14 +430,15 @@ def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
 
 def needs_shifting(op: GemmOp, value: SSAValue) -> bool:
     """Whether a tile whose rows begin at any element feeds `wgmma` after a copy that shifts them
-    into place.
+    into place: one that asynchronous copies of 4 bytes do not take, or of f32, which is rounded.
     """
     type_ = value.type
     if not isinstance(type_, MemRefType) or type_.space != "gmem" or is_joined(value):
         return False
     if needs_widening(op, value) or needs_transposing(op, value) or named_copy(value) is not None:
         return False
-    return begins_anywhere(type_)
+    takes_words = vector_bytes(type_) >= _LEAST_ASYNC and not isinstance(type_.element, Float32Type)
+    return begins_anywhere(type_) and not takes_words
 
 
 def _feeds_wgmma(op: GemmOp, value: SSAValue, parts: int = 1) -> bool:
