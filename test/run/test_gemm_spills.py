@@ -55,7 +55,7 @@ def test_a_default_that_spills_gives_way_to_fewer_accumulators(refusing):
     assert tried == sorted(tried, reverse=True)
 
 
-def test_attempts_end_and_what_fits_is_assembled_once(refusing):
+def test_attempts_end(refusing):
     tried = refusing(0)
     cute.compile(cute.gemm, *operands(2048, 4096, 1024), arch="sm_90a")
     assert len(tried) == 4
@@ -97,6 +97,20 @@ def test_changes_come_before_pairs_of_changes():
 
 
 needs_ptxas = pytest.mark.skipif(not ptxas.candidates(), reason="no ptxas")
+
+
+@needs_ptxas
+def test_what_fits_is_assembled_once_where_no_cache_keeps_it(monkeypatch):
+    monkeypatch.setenv("CUTEDIALECT_NO_CACHE", "1")
+    assembled = []
+    assemble = ptxas.assemble
+    monkeypatch.setattr(
+        ptxas, "assemble", lambda *args, **more: assembled.append(args) or assemble(*args, **more)
+    )
+    kernel = cute.compile(cute.gemm, *operands(64, 64, 72), arch="sm_80", backend="emulator")
+    assert kernel.fits
+    assert kernel.cubin
+    assert len(assembled) == 1
 
 
 @needs_ptxas

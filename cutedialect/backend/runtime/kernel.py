@@ -107,6 +107,7 @@ class Kernel:
         self._asks_addresses = self._alignment > _LOOKED_AT
         self._trace = trace
         self._nearest = nearest
+        self._assemblies: dict[str, Assembly] = {}
         self._emulated: EmulatedLauncher | None = None
         self._interpreted: InterpretedLauncher | None = None
         self._cuda: CudaLauncher | None = None
@@ -167,25 +168,32 @@ class Kernel:
     @cached_property
     def assembly(self) -> Assembly:
         """What ptxas made of the PTX text."""
-        return self._assembled(self.arch)
+        return self._loadable(self.arch)
 
     @property
     def fits(self) -> bool:
         """Whether ptxas finds registers for it, or spills do not matter."""
-        program = self.program
         try:
-            assembled(self.ptx, self.arch, spills=program.spills)
+            self._assembled(self.arch)
         except CompileError as error:
             return error.code not in LACKS_REGISTERS
         return True
 
     def _assembled(self, arch: str) -> Assembly:
+        """The machine code for a target, which is assembled once."""
+        program = self.program
+        found = self._assemblies.get(arch)
+        if found is None:
+            found = assembled(self.ptx, arch, spills=program.spills, remarks=program.remarks)
+            self._assemblies[arch] = found
+        return found
+
+    def _loadable(self, arch: str) -> Assembly:
         """The machine code for a target; an error about registers names a schedule
         that fits them.
         """
-        program = self.program
         try:
-            return assembled(self.ptx, arch, spills=program.spills, remarks=program.remarks)
+            return self._assembled(arch)
         except CompileError as error:
             if error.code in LACKS_REGISTERS and self._nearest is not None:
                 found = self._nearest()
@@ -402,7 +410,7 @@ class Kernel:
 
     def _on_cuda(self) -> CudaLauncher:
         if self._cuda is None:
-            self._cuda = CudaLauncher(self.program, self._assembled)
+            self._cuda = CudaLauncher(self.program, self._loadable)
         return self._cuda
 
 
