@@ -164,7 +164,7 @@ def test_other_schedules_are_refused(schedule, message):
 )
 def test_stages_leave_room_for_the_parts_of_the_others(tile, parts, stages):
     """Beside what is reordered through shared memory, which takes none where TMA stores."""
-    a, b = operands(105, 331, 1563)
+    a, b = operands(105, 331, 1564)
     schedule = f"tile = {tile}, split_k = {parts}, epilogue = smem, {SHARED}"
     kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=schedule)
     assert f"stages = {stages}" in kernel.schedule

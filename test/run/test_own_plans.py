@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from ml_dtypes import float8_e4m3fn
 
 import cutedialect as cute
 from cutedialect import choices
@@ -300,3 +301,14 @@ def test_as_many_threads_copy_as_the_plan_says(warps):
     plan = f"tile = (128,64,64), warps = (4,1), roles = (load {warps}: loads; main *: rest)"
     found = cute.gemm(a, b, arch="sm_90a", backend="emulator", schedule=plan)
     assert np.array_equal(found, a.astype(np.float64) @ b)
+
+
+@pytest.mark.parametrize("warps", [4, 8])
+def test_roles_that_multiply_may_transpose_operands_themselves(warps):
+    """Values of 8 bits, contiguous along the columns of a."""
+    rng = np.random.default_rng(warps)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((130, 144), (144, 72)))
+    a, b = (each.astype(float8_e4m3fn) for each in (np.asfortranarray(a), np.asfortranarray(b)))
+    plan = f"tile = (128,64,64), warps = ({warps},1), roles = (load 1: loads; main *: rest)"
+    found = cute.gemm(a, b, out_dtype=cute.f32, arch="sm_90a", backend="emulator", schedule=plan)
+    assert np.array_equal(found, a.astype(np.float64) @ b.astype(np.float64))

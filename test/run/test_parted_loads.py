@@ -66,7 +66,8 @@ def test_one_thread_claims_and_tells_the_others():
 def test_rings_share_a_warp_where_two_prepare():
     """Values of 8 bits are transposed in shared memory by the last two warps of the group."""
     spec = cute.TensorSpec((1, 8, None, 128), cute.e4m3)
-    kernel = cute.compile(cute.attention, *[spec] * 3, arch="sm_90a")
+    given = {"arch": "sm_90a", "schedule": "scheduler = persistent"}
+    kernel = cute.compile(cute.attention, *[spec] * 3, **given)
     assert loading_roles(kernel) == ("load", "load_1")
     after = kernel.stages["cute-synchronize"]
     assert 'role "prepare" attributes {first = 2 : i32, warps = 2 : i32' in after

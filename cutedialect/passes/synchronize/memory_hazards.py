@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
     BarrierOp,
     CopyOp,
     FragmentType,
+    GemmOp,
     LoadOp,
     MemRefType,
     StageOp,
@@ -43,6 +44,7 @@ from cutedialect.dialects.effects import ALL, Unit, effects_of, is_in_memory, sp
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Layout, flatten
+from cutedialect.passes.roles.role_plan import is_preparing
 from cutedialect.passes.synchronize.memory_views import (
     are_apart,
     expression_of,
@@ -125,13 +127,19 @@ class MemoryHazards:
         # What ops inside of a loop wait for that the loop can wait for as well.
         self.hoists: dict[Operation, dict[Access, None]] = {}
         # Buffers that cross roles have rings; those of multiplies of one role do not.
+        read = {
+            root_of(value)
+            for op in ops_of(block, GemmOp)
+            for value in effects_of(op).reads
+            if is_in_memory(value)
+        }
         self.written = {
             root
             for op in walk(block)
             for value in effects_of(op).writes
             if is_in_memory(value)
             and (not _is_scratch(root := root_of(value)) or shares_storage(root))
-            and (space_of(value) in spaces or _is_operand(root))
+            and (space_of(value) in spaces or (root in read and _holds_operand(root, op)))
         }
 
     def synchronize(self) -> None:
@@ -556,9 +564,12 @@ def _is_scratch(root: SSAValue) -> bool:
     return isinstance(root.owner, AllocSmemOp) and "scratch" in root.owner.attributes
 
 
-def _is_operand(root: SSAValue) -> bool:
-    """Whether a buffer holds a register tile for multiplies of the same role."""
-    return isinstance(root.owner, AllocSmemOp) and OPERAND in root.owner.attributes
+def _holds_operand(root: SSAValue, writer: Operation) -> bool:
+    """Whether a buffer holds what threads write for multiplies: a register tile, or what they
+    transpose, convert or shift within shared memory.
+    """
+    is_operand = isinstance(root.owner, AllocSmemOp) and OPERAND in root.owner.attributes
+    return is_operand or is_preparing(writer)
 
 
 def _insert_before(op: Operation, place: Operation) -> None:
