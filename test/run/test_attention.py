@@ -431,6 +431,7 @@ def test_wide_results_fit_shared_memory():
     assert cute.compile(cute.attention, spec, spec, spec, **options).resources.spills == 0
 
 
+@pytest.mark.some(14)
 @pytest.mark.parametrize(
     "dims", [(128, 128), (104, 112), (128, 64), (64, 112), (96, 96), (80, 80), (96, 64)]
 )

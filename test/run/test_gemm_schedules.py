@@ -82,6 +82,7 @@ def test_threads_load_what_tma_could(cluster, majors):
     assert kernel.assembly.spill_stores == 0
 
 
+@pytest.mark.some(12)
 @pytest.mark.some(25)
 @pytest.mark.parametrize(("schedule", "dtype"), EVERY)
 def test_schedule(schedule, dtype):
