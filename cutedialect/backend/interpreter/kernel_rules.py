@@ -187,20 +187,35 @@ def _last_arrival(op: cute.LastArrivalOp) -> Step:
     return step
 
 
+class _Exchange:
+    """The tiles that the CTAs of a cluster send each other at one place of the program."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        # By the cluster and how often it came here: the tiles of the CTAs that are there.
+        self._sent: dict[tuple[int, int], dict[int, np.ndarray]] = {}
+        self._visits: dict[tuple[int, ...], int] = {}
+
+    def send(self, cta: Cta, tile: Any) -> tuple[int, dict[int, np.ndarray]]:
+        """The rank of a CTA, and the tiles by rank, to which those of CTAs to come are added."""
+        number = cta.index[0]
+        self._visits[cta.index] = visit = self._visits.get(cta.index, 0) + 1
+        key = number // self._count, visit
+        parts = self._sent.setdefault(key, {})
+        parts[number % self._count] = np.array(tile.read())
+        if len(parts) == self._count:
+            del self._sent[key]
+        return number % self._count, parts
+
+
 @rule(cute.ClusterSumOp)
 def _cluster_sum(op: cute.ClusterSumOp) -> Step:
     acc, count, result = slot(op.acc), op.count.value.data, slot(op.result)
-    # By the cluster and how often it came here: the tiles of the CTAs that are there.
-    sent: dict[tuple[Any, ...], dict[int, np.ndarray]] = {}
-    visits: dict[tuple[int, ...], int] = {}
+    exchange = _Exchange(count)
 
     def step(cta: Cta) -> Iterator[None]:
-        number = cta.index[0]
-        rank = number % count
-        visits[cta.index] = visit = visits.get(cta.index, 0) + 1
-        parts = sent.setdefault((number // count, visit), {})
         tile = cta.values[acc]
-        parts[rank] = np.array(tile.read())
+        rank, parts = exchange.send(cta, tile)
         while rank == 0 and len(parts) < count:
             yield
         if rank == 0:
@@ -208,7 +223,6 @@ def _cluster_sum(op: cute.ClusterSumOp) -> Step:
             for other in range(1, count):
                 total = total + parts[other]
             cta.store(tile, total)
-            del sent[number // count, visit]
         cta.values[result] = np.bool_(rank == 0)
 
     return step
@@ -217,16 +231,10 @@ def _cluster_sum(op: cute.ClusterSumOp) -> Step:
 @rule(cute.ClusterScatterOp)
 def _cluster_scatter(op: cute.ClusterScatterOp) -> Step:
     acc, count, result = slot(op.acc), op.count.value.data, slot(op.result)
-    # By the cluster and how often it came here: the tiles of the CTAs that are there.
-    sent: dict[tuple[Any, ...], dict[int, np.ndarray]] = {}
-    visits: dict[tuple[int, ...], int] = {}
+    exchange = _Exchange(count)
 
     def step(cta: Cta) -> Iterator[None]:
-        number = cta.index[0]
-        rank = number % count
-        visits[cta.index] = visit = visits.get(cta.index, 0) + 1
-        parts = sent.setdefault((number // count, visit), {})
-        parts[rank] = np.array(cta.values[acc].read())
+        rank, parts = exchange.send(cta, cta.values[acc])
         while len(parts) < count:
             yield
         width = parts[0].shape[1] // count
@@ -234,7 +242,6 @@ def _cluster_scatter(op: cute.ClusterScatterOp) -> Step:
         total = parts[0][:, mine]
         for other in range(1, count):
             total = total + parts[other][:, mine]
-        sent.pop((number // count, visit), None)
         cta.values[result] = Fragment(total, total.shape)
 
     return step
@@ -254,22 +261,15 @@ def _cluster_rank(op: cute.ClusterRankOp) -> Step:
 def _cluster_reduce(op: cute.ClusterReduceOp) -> Step:
     source, count, result = slot(op.source), op.count.value.data, slot(op.result)
     combine = combine_of(op.kind.data)
-    # By the cluster and how often it came here: the elements of the CTAs that are there.
-    sent: dict[tuple[Any, ...], dict[int, np.ndarray]] = {}
-    visits: dict[tuple[int, ...], int] = {}
+    exchange = _Exchange(count)
 
     def step(cta: Cta) -> Iterator[None]:
-        number = cta.index[0]
-        visits[cta.index] = visit = visits.get(cta.index, 0) + 1
-        parts = sent.setdefault((number // count, visit), {})
-        tile = cta.values[source]
-        parts[number % count] = np.array(tile.read())
+        _, parts = exchange.send(cta, cta.values[source])
         while len(parts) < count:
             yield
         total = parts[0]
         for other in range(1, count):
             total = combine(total, parts[other])
-        sent.pop((number // count, visit), None)
         cta.values[result] = Fragment(total, total.shape)
 
     return step
