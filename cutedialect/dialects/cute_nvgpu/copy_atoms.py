@@ -65,6 +65,27 @@ class CopyType(Data[tuple], TypeAttribute):
         return atom
 
 
+class _ElementAtom(Data[tuple], TypeAttribute):
+    """Base of the copy atoms that elements alone tell apart."""
+
+    @classmethod
+    def get(cls, element: Attribute) -> Self:
+        return cls((element,))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            return (parser.parse_type(),)
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+
+
 @irdl_attr_definition
 class UniversalCopyType(Data[tuple], TypeAttribute):
     """Plain loads and stores: `!cute_nvgpu.atom.universal_copy<f16, 128 b>`."""
@@ -101,7 +122,7 @@ class UniversalCopyType(Data[tuple], TypeAttribute):
 
 
 @irdl_attr_definition
-class ShiftedCopyType(Data[tuple], TypeAttribute):
+class ShiftedCopyType(_ElementAtom):
     """A tile in global memory whose rows begin at any element, to one in shared memory, through
     registers of threads: `!cute_nvgpu.atom.shifted_copy<bf16>`.
 
@@ -112,23 +133,6 @@ class ShiftedCopyType(Data[tuple], TypeAttribute):
     """
 
     name = "cute_nvgpu.atom.shifted_copy"
-
-    @classmethod
-    def get(cls, element: Attribute) -> ShiftedCopyType:
-        return cls((element,))
-
-    @property
-    def element(self) -> Attribute:
-        return self.data[0]
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple:
-        with parser.in_angle_brackets():
-            return (parser.parse_type(),)
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.element)
 
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
@@ -281,7 +285,7 @@ class StsmType(MatrixCopyType):
 
 
 @irdl_attr_definition
-class TransposeCopyType(Data[tuple], TypeAttribute):
+class TransposeCopyType(_ElementAtom):
     """A tile in shared memory to another one in which the other mode is contiguous, of elements of
     8 bits or of 32: `!cute_nvgpu.atom.transpose_copy<f8E4M3FN>`.
 
@@ -292,23 +296,6 @@ class TransposeCopyType(Data[tuple], TypeAttribute):
     """
 
     name = "cute_nvgpu.atom.transpose_copy"
-
-    @classmethod
-    def get(cls, element: Attribute) -> TransposeCopyType:
-        return cls((element,))
-
-    @property
-    def element(self) -> Attribute:
-        return self.data[0]
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple:
-        with parser.in_angle_brackets():
-            return (parser.parse_type(),)
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.element)
 
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
@@ -357,16 +344,8 @@ class WidenCopyType(Data[tuple], TypeAttribute):
         )
 
 
-class _TmemTransferType(CopyType):
+class _TmemTransferType(_ElementAtom, CopyType):
     """Whole warps move tiles between registers and tensor memory."""
-
-    @classmethod
-    def get(cls, element: Attribute) -> Self:
-        return cls((element,))
-
-    @property
-    def element(self) -> Attribute:
-        return self.data[0]
 
     @property
     def shape(self) -> str:
@@ -374,15 +353,6 @@ class _TmemTransferType(CopyType):
         9.7.16.2.3).
         """
         return "16x256b" if self.element.bitwidth == 32 else "16x128b"  # pyright: ignore[reportAttributeAccessIssue]
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> tuple:
-        with parser.in_angle_brackets():
-            return (parser.parse_type(),)
-
-    def print_parameter(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_attribute(self.element)
 
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
