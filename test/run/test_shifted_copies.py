@@ -113,3 +113,28 @@ def test_words_are_not_shifted_by_bits_where_rows_are_aligned_to_words():
     kernel = cute.gemm.compile(*specs, arch="sm_90a")
     assert "cp.async.cg.shared.global" in kernel.ptx
     assert "shf.r" not in kernel.ptx
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+@pytest.mark.parametrize(("width", "tile"), [(3, -1), (9, -1), (9, 0), (33, -1), (33, 0), (70, -1)])
+def test_tiles_in_front_of_their_tensor(width, tile, offset):
+    """They are zeros, and no aligned words are written twice where the tensor's first are whole."""
+
+    @cute.kernel
+    def program(out, a, b):
+        total = cute.zeros((64, 16), cute.f32)
+        rows, columns = (
+            cute.local_tile(a, (64, 32), (tile, 0)),
+            cute.local_tile(b, (32, 16), (0, 0)),
+        )
+        cute.gemm(rows, columns, total)
+        cute.copy(total, cute.local_tile(out, (64, 16), (0, 0)))
+
+    rng = np.random.default_rng(width)
+    a = matrix(rng, (width, 32), np.float16, offset, rows=False)
+    b, out = matrix(rng, (32, 16), np.float16, 0), np.ones((64, 16), np.float32)
+    program(out, a, b, arch="sm_90a", backend="emulator")
+    right = np.zeros((64, 16))
+    if tile == 0:
+        right[:width] = a.astype(np.float64)[:64] @ b.astype(np.float64)
+    assert np.array_equal(out, right)

@@ -380,19 +380,19 @@ class _Tile:
         last = self.source.shape[self.contiguous] - self.unit
         column = thread_coord(builder, self.access.layout.threads, leaf, context.threads)
         owner = self.access.owner()
-        guards: list[Scalar] = []
+        owners: list[Scalar] = []
         sizes: list[Scalar] = []
         for number, first in enumerate(self.firsts):
             at = builder.pure("add.s32", column, self.access.coords[first][leaf])
-            behind = builder.both(owner, builder.pure("setp.eq.s32", at, last))
-            if is_inside:
-                guards += [owner, behind]
-                continue
-            lies_behind: Scalar = True
-            if not is_apart:
-                lies_behind = builder.pure("setp.ge.u64", self.aligned[number], self.ends[0])
-            guards += [builder.both(owner, lies_behind), behind]
-            sizes += [self._bytes_of(number, each, is_apart) for each in range(2)]
+            owners += [owner, builder.both(owner, builder.pure("setp.eq.s32", at, last))]
+            if not is_inside:
+                sizes += [self._bytes_of(number, each, is_apart) for each in range(2)]
+        guards = owners
+        if not is_apart:
+            guards = [
+                builder.both(owner, builder.pure("not.pred", self._begins_within(index)))
+                for index, owner in enumerate(owners)
+            ]
         bases, base = context.table_of([each for each in self.aligned for _ in range(2)], "b64")
         to, place = context.table_of([each.base for each in places for _ in range(2)], "b32")
         lengths, length = [], None
@@ -416,16 +416,31 @@ class _Tile:
             )
         )
         if not is_apart:
-            self._begin(places)
+            self._begin(places, owners)
+
+    def _word(self, index: int) -> Scalar:
+        """The address of aligned words: those of a vector are followed by those behind them."""
+        number, behind = divmod(index, 2)
+        return _after(self.context.builder, self.aligned[number], behind)
+
+    def _begins_within(self, index: int) -> Scalar:
+        """Whether the tensor begins behind the start of aligned words and within them."""
+        builder, begin = self.context.builder, self.ends[0]
+        before = builder.pure("and.b64", begin, -_BYTES)
+        return builder.both(
+            builder.pure("setp.lt.u64", before, begin),
+            builder.pure("setp.eq.s64", self._word(index), before),
+        )
 
     def _bytes_of(self, number: int, behind: int, is_apart: bool) -> Scalar:
         """Bytes of aligned words up to the tensor's end, 0 of those that begin behind their row."""
         builder, access, line = self.context.builder, self.access, self.contiguous
         left: Scalar = _BYTES
         if not is_apart:
-            at = _after(builder, self.aligned[number], behind)
+            at = self._word(2 * number + behind)
             left = builder.pure("min.s64", builder.pure("sub.s64", self.ends[1], at), _BYTES)
             left = builder.pure("cvt.u32.u64", builder.pure("max.s64", left, 0))
+            left = builder.pure("selp.b32", left, 0, builder.pure("setp.ge.u64", at, self.ends[0]))
         goes_on: Scalar = True
         if line in access.bounded:
             first = access.coords[self.firsts[number]][access.leaf_of(line)]
@@ -445,21 +460,26 @@ class _Tile:
         ]
         return self.context.builder.both(access.view.guard, *rows)
 
-    def _begin(self, places: Sequence[Address]) -> None:
-        """Copy the elements of aligned words that begin before the tensor one by one."""
+    def _begin(self, places: Sequence[Address], owners: Sequence[Scalar]) -> None:
+        """Copy the elements of aligned words that begin before the tensor one by one: all other
+        words come by asynchronous copies.
+        """
         context, builder, size = self.context, self.context.builder, self.source.element_bytes
         (begin, _), (first, _) = self.ends, self.reach
         before = builder.pure("and.b64", begin, -_BYTES)
 
         def copy() -> None:
-            for number, place in enumerate(places):
-                is_first = builder.pure("setp.eq.s64", self.aligned[number], before)
-                context.when(is_first, partial(one, number, place), is_rare=True)
+            for index, owner in enumerate(owners):
+                is_first = self._begins_within(index)
+                context.when(builder.both(owner, is_first), partial(one, index), is_rare=True)
 
-        def one(number: int, place: Address) -> None:
+        def one(index: int) -> None:
+            number, behind = divmod(index, 2)
             loaded = self._elements(before, self._exists(number), in_parts=True)
+            place = places[number]
             base = [builder.value(place.base, "b32")]
-            steps = [place.immediate + index * size for index in range(self.unit)]
+            at = place.immediate + behind * _BYTES
+            steps = [at + element * size for element in range(self.unit)]
             builder.emit(
                 ptx.StOp(
                     f"shared.b{8 * size}", loaded, base, [0] * self.unit, steps, range(self.unit)
