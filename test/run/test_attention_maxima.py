@@ -4,6 +4,9 @@ results, and errors that do not grow with the scores.
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -85,6 +88,28 @@ def test_f16_keeps_up_with_scores_that_rise_in_each_block():
     for way in ("lazy", "guessed"):
         out = attend(q, k, v, way)
         assert np.abs(out.astype(np.float64) - exact(q, k, v)).max() < 2e-3
+
+
+@pytest.mark.parametrize(("dtype", "is_scaled"), [(BF16, False), (np.float16, True)])
+def test_lazy_scales_where_the_type_has_no_room(dtype, is_scaled):
+    """A largest score that grows by 2^9 in each of six blocks: bf16 has room for 2^64."""
+    q, k, v = problem(1, dtype, keys=64 * 6)
+    q[:], k[:] = 0, 0
+    out, specs = np.empty_like(q), [cute.TensorSpec(each.shape, each.dtype) for each in (q, k, v)]
+    options: Any = {
+        "arch": "sm_90a",
+        "backend": "emulator",
+        "schedule": "tile = (64,64), maxima = lazy",
+    }
+    kernel = cute.compile(cute.attention, *specs, out=specs[0], **options)
+    counts = []
+    for rise in (0, 9 * np.log(2)):
+        q[..., 0] = 8
+        k[..., 0] = np.repeat(np.arange(6), 64) * rise
+        kernel.launch(q, k, v, out, math.log2(math.e) / 8)
+        counts.append(kernel.reports[0].total_instructions)
+        assert np.abs(out.astype(np.float64) - exact(q, k, v)).max() < 2e-2
+    assert (counts[1] > counts[0]) == is_scaled
 
 
 def test_ways_are_words():

@@ -30,8 +30,8 @@ _SHIFT = 8.0
 # lost of small ones, below 2^-14, is less than the rounding of the large ones.
 _ROOM = -6.0
 # By how much a row's largest score may exceed the one that its exponentials count from. These go
-# up to 2^8 then, as exact in floats of 16 bits as those up to 1.
-_SLACK = 8.0
+# up to 2^8 in f16 then, and up to 2^64 in bf16, as exact as those up to 1.
+_SLACK = {"f16": 8.0, "bf16": 64.0}
 # What guessed exponentials of a row may add up to in one thread: f16 goes up to 2^15, e4m3 up to
 # 448; bf16 as far as f32, in which their products with the values of V need room too.
 _MOST = {"f16": 2.0**15, "bf16": 2.0**80}
@@ -291,7 +291,8 @@ def attention(
         new = largest(s)
         r = cute.full((bq,), 1.0)
         # NaN counts as growth. The other rows of a warp keep their m.
-        grown = ~(new <= (m + _SLACK if p_type.bits == 16 else m))
+        slack = _SLACK.get(p_type.name)
+        grown = ~(new <= (m if slack is None else m + slack))
         some = cute.any_(grown, local=True)
         with when(some):
             r.assign(cute.where(grown, cute.exp2(m - new), 1.0))
