@@ -190,12 +190,16 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     is short, or nothing.
     """
     names = list(known)
-    near = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean '{near[0]}'?"
-    if 0 < len(names) <= 8:
+    near = nearest(word, names)
+    if not near and 0 < len(names) <= 8:
         return f"; expected one of {', '.join(names)}"
-    return ""
+    return near
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A suffix for an error about an unknown name: the nearest known one, if one is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def one_line(text: str) -> str:

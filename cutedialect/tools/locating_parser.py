@@ -1,7 +1,7 @@
-"""xDSL's parser with three things it lacks: every operation gets the line and column it was read
-from, every failure inside an attribute or operation becomes a located `ParseError`, and no text
-makes it hang (xDSL 0.74 reads an unterminated string in exponential time and expands splats of any
-size).
+"""xDSL's parser with four things it lacks: every operation gets the line and column it was read
+from, every failure inside an attribute or operation becomes a located `ParseError`, an attribute
+that nothing reads is one too, and no text makes it hang (xDSL 0.74 reads an unterminated string in
+exponential time and expands splats of any size).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
 from cutedialect import environment
-from cutedialect.tools.diagnostics import did_you_mean
+from cutedialect.dialects.discardable import known_attributes, unknown_attribute
+from cutedialect.tools.diagnostics import did_you_mean, nearest
 
 # MLIR's own limit on integer types; xDSL computes 1 << width without one.
 MAX_INTEGER_WIDTH = (1 << 24) - 1
@@ -56,6 +57,8 @@ class LocatingParser(Parser):
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
         self._first_uses: dict[str, Span] = {}
         self._op_start: Span | None = None
+        # Where each attribute of the operation that is read began.
+        self._entries: dict[str, Span] = {}
         lexer = LinearLexer(source)
         self._parser_state.lexer = lexer
         self._parser_state.current_token = lexer.lex()
@@ -81,10 +84,20 @@ class LocatingParser(Parser):
     def parse_operation(self) -> Operation:
         start = self._current_token.span
         self._op_start = start
+        around, self._entries = self._entries, {}
         try:
             op = super().parse_operation()
         except VerifyException as error:
             raise ParseError(start, str(error).strip()) from error
+        name = unknown_attribute(op)
+        if name is not None:
+            known = list(known_attributes(op))
+            raise ParseError(
+                self._entries.get(name, start),
+                f"unknown attribute '{name}' of '{op.name}', which has "
+                f"{', '.join(known) or 'none'}{nearest(name, known)}",
+            )
+        self._entries = around
         if isinstance(op.location, UnknownLoc):
             op.location = self._location_at(start.start)
         return op
@@ -106,6 +119,12 @@ class LocatingParser(Parser):
             raise self._invalid_since(start.start, error) from error
         except ParseError as error:
             raise self._unknown_name(start, error) from None
+
+    def _parse_attribute_entry(self) -> tuple[str, Attribute]:
+        start = self._current_token.span
+        entry = super()._parse_attribute_entry()
+        self._entries.setdefault(entry[0], start)
+        return entry
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)

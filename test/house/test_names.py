@@ -110,10 +110,10 @@ def test_other_attributes_of_an_operation_are_printed_and_read(op):
     module = parsed(examples_of(op))
     for each in module.walk():
         if each.name == op.name:
-            each.attributes["note"] = StringAttr("kept")
+            each.attributes["other.note"] = StringAttr("kept")
     again = [each for each in parsed(str(module)).walk() if each.name == op.name]
     assert again
-    assert all(each.attributes.get("note") == StringAttr("kept") for each in again)
+    assert all(each.attributes.get("other.note") == StringAttr("kept") for each in again)
 
 
 @pytest.mark.parametrize("op", OPERATIONS, ids=lambda op: op.name)

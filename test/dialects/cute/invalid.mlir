@@ -270,3 +270,26 @@ cute.kernel @packed_sum_of_none() {
   // expected-error @+1 {{expected packed to be 1 or more, got 0}}
   %s = cute.reduce "add", %t {mode = 1 : i64, packed = 0 : i64} : !cute.fragment<bf16, "(64,32)"> -> !cute.fragment<f32, "(64,1)">
 }
+
+// -----
+
+cute.kernel @misspelled_attribute(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+  %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+  // expected-error @+1 {{unknown attribute 'tild' of 'cute.copy', which has atom, tiled, fills, order, reads, reads_early, reduce, role, stage; did you mean 'tiled'?}}
+  cute.copy %a, %s {tild = 1 : i32} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.memref<f32, smem, align<16>, "(64,32):(32,1)">
+}
+
+// -----
+
+cute.kernel @attribute_of_another_op(%a: !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)">) {
+  // expected-error @+1 {{unknown attribute 'in_bounds' of 'cute.load', which has tiled, atom,}}
+  %x = cute.load %a {in_bounds} : !cute.memref<f32, gmem, align<16>, "(64,32):(32,1)"> -> !cute.fragment<f32, "(64,32)">
+}
+
+// -----
+
+cute.kernel @attribute_of_a_loop(%n: i32) {
+  scf.for %i = %n to %n step %n : i32 {
+  // expected-error @+1 {{unknown attribute 'turn' of 'scf.for', which has fills, order, reads, reads_early, role, stage, turns, work_items; did you mean 'turns'?}}
+  } {turn}
+}
