@@ -256,3 +256,15 @@ def test_ctas_of_one_sm_share_the_columns(ctas, columns):
     schedule = f"tile = (128,256,64), ctas = {ctas}"
     kernel = cute.compile(cute.gemm, a, b, arch="sm_100a", backend="emulator", schedule=schedule)
     assert re.findall(r"tcgen05\.alloc.*, (\d+);", kernel.ptx) == [str(columns)]
+
+
+@pytest.mark.parametrize("tile", ["", "tile = (256,32), ", "tile = (128,64), "])
+def test_a_plan_that_does_not_fit_names_one_that_does(tile):
+    """Of V of 256 columns tensor memory has no room for the accumulators of two roles."""
+    q, v = np.zeros((1, 1, 256, 64), BF16), np.zeros((1, 1, 256, 256), BF16)
+    with pytest.raises(CompileError, match=REFUSED) as refused:
+        _ = cute.compile(cute.attention, q, q, v, arch="sm_100a", schedule=f"{tile}roles = split")
+    nearest = re.search(r"the nearest plan is (roles = corrected, .*)", str(refused.value))
+    assert nearest is not None, refused.value
+    kernel = cute.compile(cute.attention, q, q, v, arch="sm_100a", schedule=nearest[1])
+    assert "tcgen05.st" in kernel.ptx

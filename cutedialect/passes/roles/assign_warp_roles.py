@@ -38,13 +38,22 @@ from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, 
 from cutedialect.passes.roles.exchanges import give_barriers, join_exchanges, part_exchanges
 from cutedialect.passes.roles.instances_of_rows import parts_of, work_of
 from cutedialect.passes.roles.resource_plan import most_accumulators
-from cutedialect.passes.roles.role_plan import MAIN, SLICES, RoleRow, is_load, rows_of
+from cutedialect.passes.roles.role_plan import (
+    MAIN,
+    SLICES,
+    RoleRow,
+    is_load,
+    rows_of,
+    undivided,
+)
 from cutedialect.passes.synchronize.ring_edges import depth, edges_of
 
 ROLES = "roles"
 """The kernel's attribute with its roles, where it has more than one."""
 _GROUP = 4
 _WARP = 32
+# Rows of an accumulator in tensor memory.
+_LANES = 128
 _REGISTER_FILE = 65536
 # What ptxas wants at kernel entry for a wgmma beside its accumulators (seen as C7602).
 _BESIDE_ACCUMULATORS = 26
@@ -122,7 +131,7 @@ class AssignWarpRolesPass(ModulePass):
                 give(next(row.name for row in rows if row.accepts(inner, slices)), inner)
         if count == 1:
             return
-        rows = (*rows[:-1], *_split(kernel, rows[-1]))
+        rows = (*rows[:-1], *_split(kernel, rows))
         if kernel.threads is None or kernel.schedule is None:
             raise PassFailedException(
                 kernel, "expected a block size and a schedule (run cute-tile first), got none"
@@ -136,10 +145,11 @@ class AssignWarpRolesPass(ModulePass):
         cross_numbers(kernel, frozenset(row.name for row in rows if row.teams > 1))
 
 
-def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
-    """The rows of the roles that take parts of what a row takes: ops that share no register tile,
-    shared out by how much they touch. The first one keeps the name.
+def _split(kernel: KernelOp, rows: tuple[RoleRow, ...]) -> list[RoleRow]:
+    """The rows of the roles that take parts of what the last row takes: ops that share no register
+    tile, shared out by how much they touch. The first one keeps the name.
     """
+    row = rows[-1]
     if row.parts == 1:
         return [row]
     # A tile belongs to who writes it (`settle_owners`).
@@ -153,8 +163,7 @@ def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
         raise PassFailedException(
             kernel,
             f"expected {row.parts} parts of what '{row.name}' does that share no register tile, "
-            f"got {len(parts)}; take warps = (4,1), and a plan with one role where tensor memory "
-            "does not hold the accumulators of several",
+            f"got {len(parts)}; {_advice(kernel, rows)}",
         )
     names = [row.name, *(f"{row.name}_{number}" for number in range(1, row.parts))]
     loads = dict.fromkeys(names, 0)
@@ -163,6 +172,21 @@ def _split(kernel: KernelOp, row: RoleRow) -> list[RoleRow]:
         loads[name] += work_of(part)
         give(name, *part)
     return [replace(row, name=name, parts=1) for name in names]
+
+
+def _advice(kernel: KernelOp, rows: tuple[RoleRow, ...]) -> str:
+    """The nearest plan and tile where a tile's rows cannot be split."""
+    parts, nearest = rows[-1].parts, undivided(rows)
+    tile = kernel.schedule.data.tile if kernel.schedule is not None else None
+    if nearest is None:
+        return f"take a plan whose role '{rows[-1].name}' is one"
+    if tile is None:
+        return f"take roles = {nearest}, warps = (4,1)"
+    lower = ",".join(map(str, (max(_LANES, tile[0] // parts), *tile[1:])))
+    return (
+        f"where tensor memory does not hold the accumulators of {parts} parts, the nearest plan is "
+        f"roles = {nearest}, tile = ({lower}), warps = (4,1)"
+    )
 
 
 def _ops_by_role(kernel: KernelOp) -> dict[str, list[Operation]]:

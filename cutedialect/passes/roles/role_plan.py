@@ -218,3 +218,19 @@ def rows_of(plan: str) -> tuple[RoleRow, ...]:
     if len(rows) > 1 and not any("loads" in row.takes for row in rows):
         raise ValueError(f"expected a role that takes loads, got '{text}'")
     return tuple(rows)
+
+
+def undivided(rows: tuple[RoleRow, ...]) -> str | None:
+    """The plan that takes what a plan takes, in roles that split no rows: with the fewest others.
+
+    >>> undivided(rows_of("split"))
+    'corrected'
+    """
+    taken = {kind for row in rows if not row.fills for kind in row.takes}
+    found: dict[str, int] = {}
+    for name in PLANS:
+        others = rows_of(name)
+        kinds = {kind for row in others for kind in row.takes}
+        if taken <= kinds and others[-1].parts == others[-1].teams == 1:
+            found[name] = len(kinds)
+    return min(found, key=found.__getitem__, default=None)
