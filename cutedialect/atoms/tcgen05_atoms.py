@@ -294,6 +294,7 @@ def tcgen05_of(
     )
 
 
+@cache
 def find_tcgen05(
     a: str, b: str, c: str, on: str | Target, *, cta_group: int = 1, kind: str | None = None
 ) -> tuple[Tcgen05Atom, ...]:

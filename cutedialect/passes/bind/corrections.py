@@ -70,7 +70,8 @@ def correction_of(accumulator: SSAValue) -> Correction | None:
     if any(op.negate is not None or accumulator in (op.a, op.b) for op in gemms):
         return None
     outer = alloc.parent.get_operation_index
-    if outer(fills[0]) > outer(loop):
+    behind, first = outer(loop), inner.get_operation_index(gemms[0])
+    if outer(fills[0]) > behind:
         return None
     updates: dict[Operation, CopyOp] = {}
     readers: list[Operation] = []
@@ -79,13 +80,13 @@ def correction_of(accumulator: SSAValue) -> Correction | None:
         if op in gemms or op in fills:
             continue
         if place is not loop:
-            if place is None or outer(place) < outer(loop) or accumulator in written(op):
+            if place is None or outer(place) < behind or accumulator in written(op):
                 return None
             readers.append(op)
             continue
         around = inner.find_ancestor_op_in_block(op)
         assert around is not None
-        if inner.get_operation_index(around) > inner.get_operation_index(gemms[0]):
+        if inner.get_operation_index(around) > first:
             return None
         if isinstance(op, MapOp):
             kept = [use.operation for use in op.result.uses]

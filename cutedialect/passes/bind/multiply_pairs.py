@@ -152,6 +152,8 @@ def multiplies_in_pairs(
     gemms: Sequence[GemmOp], warps: tuple[int, int], arch: str, schedule: Schedule
 ) -> bool:
     """Whether CTA pairs will do the multiplies of a kernel with a schedule, before it is bound."""
+    if _why_no_pairs(schedule):
+        return False
     names = {op.asked or schedule.atom for op in gemms}
     if any(name and tcgen05_atom(name).cta_group == 1 for name in names):
         return False
@@ -163,12 +165,20 @@ def multiplies_in_pairs(
         return False
 
 
-def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
+def _why_no_pairs(schedule: Schedule) -> str:
+    """What in a schedule keeps CTAs from pairs, whatever they multiply; empty if nothing does."""
     cluster = schedule.cluster or (1, 1)
     if schedule.loads == "threads":
         return "threads copy the operands (loads = threads)"
     if cluster[0] % 2:
         return f"expected an even number of CTAs along M in a cluster, got {cluster}"
+    return ""
+
+
+def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
+    if why := _why_no_pairs(schedule):
+        return why
+    cluster = schedule.cluster or (1, 1)
     sides = [{expression_of(untransposed(tile)[0]) for tile in side}
              for side in ([op.a for op in gemms], [op.b for op in gemms])]  # fmt: skip
     if sides[0] & sides[1]:

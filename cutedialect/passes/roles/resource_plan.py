@@ -186,11 +186,10 @@ def registers_of_readers(kernel: KernelOp) -> int:
     if schedule.registers is not None:
         return schedule.registers[1]
     copies = any(
-        isinstance(op, CopyOp)
-        and isinstance(op.destination.owner, AllocSmemOp)
+        isinstance(op.destination.owner, AllocSmemOp)
         and effects_of(op).unit is not Unit.TMA_LOAD
         and space_of(op.source) == "gmem"
-        for op in walk(kernel)
+        for op in ops_of(kernel, CopyOp)
     )
     warps = (kernel.threads.value.data + _LOADING_THREADS) // _WARP + copies
     return registers_at_start(warps * (schedule.ctas or 1))

@@ -47,6 +47,7 @@ from cutedialect.layout import Layout, flatten
 from cutedialect.passes.roles.role_plan import is_preparing
 from cutedialect.passes.synchronize.memory_views import (
     are_apart,
+    constant_of,
     expression_of,
     root_of,
     varies,
@@ -526,13 +527,12 @@ def _aged(state: _State) -> _State:
 
 def _constant_trips(loop: Operation) -> int | None:
     """The trips of a loop that fills stages ahead of another one: from 0 to a small constant."""
-    if not isinstance(loop, scf.ForOp) or not _rings(loop):
+    if not isinstance(loop, scf.ForOp):
         return None
-    bounds = [expression_of(value) for value in (loop.lb, loop.ub, loop.step)]
-    numbers = [each.value.data for each in bounds if isinstance(each, IntegerAttr)]
-    if len(numbers) < 3 or numbers[0] != 0 or numbers[2] != 1 or numbers[1] > _FEW_TRIPS:
+    low, high, step = (constant_of(value) for value in (loop.lb, loop.ub, loop.step))
+    if low != 0 or step != 1 or high is None or high > _FEW_TRIPS or not _rings(loop):
         return None
-    return max(0, numbers[1])
+    return max(0, high)
 
 
 def _rings(loop: Operation) -> set[SSAValue]:

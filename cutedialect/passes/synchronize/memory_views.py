@@ -50,6 +50,14 @@ def _expression(value: SSAValue, known: dict[SSAValue, Expression]) -> Expressio
     return found
 
 
+def constant_of(value: SSAValue) -> int | None:
+    """The number that a value is; None where it is no integer constant."""
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None
+
+
 def _are_equal(one: SSAValue, other: SSAValue) -> bool:
     """Whether two values have equal expressions, without making those of what they share."""
     return one is other or expression_of(one) == expression_of(other)
@@ -86,13 +94,12 @@ def place_in(tile: SSAValue, whole: SSAValue) -> tuple[int, ...] | None:
 def _starts_at(part: tuple[SSAValue, int], whole: tuple[SSAValue, int]) -> int | None:
     """Where a coordinate and extent begin in others that are known to hold them."""
     (at, small), (begins, large) = part, whole
-    one, other = expression_of(at), expression_of(begins)
-    if small == large and one == other:
+    if small == large and _are_equal(at, begins):
         return 0
-    are_known = isinstance(one, IntegerAttr) and isinstance(other, IntegerAttr)
-    if not are_known or min(small, large) <= 0:
+    one, other = constant_of(at), constant_of(begins)
+    if one is None or other is None or min(small, large) <= 0:
         return None
-    start = one.value.data * small - other.value.data * large
+    start = one * small - other * large
     return start if start >= 0 and start + small <= large else None
 
 
@@ -149,26 +156,24 @@ def _are_beside(one: SubviewOp, other: SubviewOp) -> bool:
 
 def _differ(one: SSAValue, other: SSAValue, carried: Operation | None) -> bool:
     """Whether two tile coordinates are known to be different numbers."""
-    mine, theirs = expression_of(one), expression_of(other)
-    if isinstance(mine, IntegerAttr) and isinstance(theirs, IntegerAttr):
-        return mine.value != theirs.value
+    mine, theirs = constant_of(one), constant_of(other)
+    if mine is not None and theirs is not None:
+        return mine != theirs
+    # Expressions of coordinates are long: what needs none is asked first.
     if carried is None:
         (base, more), (same, less) = _sum(one), _sum(other)
-        return more != less and expression_of(base) == expression_of(same)
-    if not isinstance(carried, scf.ForOp) or mine != theirs:
-        return False
-    return _counts(one, carried)
+        return more != less and _are_equal(base, same)
+    return isinstance(carried, scf.ForOp) and _counts(one, carried) and _are_equal(one, other)
 
 
 def _sum(number: SSAValue) -> tuple[SSAValue, int]:
     """A number as another one and how much is added to that."""
     owner = number.owner
-    if isinstance(owner, arith.AddiOp) and isinstance(owner.rhs.owner, arith.ConstantOp):
-        added = owner.rhs.owner.value
-        if isinstance(added, IntegerAttr):
-            base, more = _sum(owner.lhs)
-            return base, more + added.value.data
-    return number, 0
+    added = constant_of(owner.rhs) if isinstance(owner, arith.AddiOp) else None
+    if added is None:
+        return number, 0
+    base, more = _sum(owner.operands[0])
+    return base, more + added
 
 
 def _counts(number: SSAValue, loop: scf.ForOp) -> bool:

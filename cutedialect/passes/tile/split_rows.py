@@ -74,14 +74,13 @@ class _Split:
 
     def run(self) -> None:
         self.tiles = {op.acc: 0 for op in ops_of(self.kernel, GemmOp) if not op.is_whole_problem}
+        groups = [rows for op in walk(self.kernel) for rows in _of_rows(op)]
         size = -1
         while size != len(self.tiles):
             size = len(self.tiles)
-            for op in walk(self.kernel):
-                together = _of_rows(op)
-                for rows in together:
-                    if any(self.tiles.get(value) == mode for value, mode in rows):
-                        self.tiles = dict(rows) | self.tiles
+            for rows in groups:
+                if any(self.tiles.get(value) == mode for value, mode in rows):
+                    self.tiles = dict(rows) | self.tiles
         for op in walk(self.kernel):
             self._check(op)
         self._split_block(self.kernel.body.block)
