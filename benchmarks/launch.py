@@ -3,7 +3,8 @@
     python -m benchmarks.launch [--only calls|compilation] [--json FILE] [--check]
 
 Launches are compared with CuPy's launch of a kernel of one pointer, calls of the library with
-torch's, in one process, interleaved, as medians. `--check` exits 1 when a figure is above its gate.
+torch's, in one process, interleaved, as medians. Each figure is printed, and in the file, once it
+is taken. `--check` exits 1 when one is above its gate.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -154,7 +155,7 @@ def compile_ms(*, warm: bool) -> tuple[float, float]:
     )
 
 
-def first_call_ms(operation: str, options: dict[str, object], shape: tuple[int, ...]) -> float:
+def first_call_ms(operation: str, options: Mapping[str, object], shape: tuple[int, ...]) -> float:
     """The first call of an operation on arrays of a shape, without imports and ptxas."""
     with tempfile.TemporaryDirectory() as folder:
         names = os.path.join(folder, "modules")
@@ -229,46 +230,54 @@ def _medians(synchronize: Callable[[], object], *calls: Callable[[], object]) ->
     return tuple(statistics.median(figures) for figures in zip(*rounds, strict=True))
 
 
-def measure(only: str | None = None) -> list[Row]:
-    """The figures of this machine: of calls, of compilation, or both."""
-    return [
-        *(compilation() if only != "calls" else []),
-        *(calls() if only != "compilation" else []),
-    ]
+def measure(only: str | None = None) -> Iterator[Row]:
+    """The figures of this machine, each as it is taken: of calls, of compilation, or both."""
+    if only != "compilation":
+        yield from calls()
+    if only != "calls":
+        yield from compilation()
 
 
-def compilation() -> list[Row]:
+def compilation() -> Iterator[Row]:
     """What it costs to import, and to compile what was not compiled before."""
-    cold, warm = compile_ms(warm=False), compile_ms(warm=True)
-    rows = [
-        Row("import cutedialect", import_ms(), "ms", 300),
-        Row("GEMM to PTX, cold process", cold[0], "ms", note="imports xdsl and the passes"),
-        Row("GEMM to PTX, disk cache", warm[0], "ms", 30),
-    ]
-    if ptxas.candidates():
-        rows.append(Row("PTX to cubin, ptxas", cold[1], "ms"))
-        rows.append(Row("PTX to cubin, disk cache", warm[1], "ms", 30))
     for name, operation, options, shape, gate in _FIRST_CALLS:
         figure = first_call_ms(operation, options, shape)
-        rows.append(Row(f"first call, {name}", figure, "ms", gate, "beside ptxas and imports"))
-    return rows
+        yield Row(f"first call, {name}", figure, "ms", gate, "beside ptxas and imports")
+    yield Row("import cutedialect", import_ms(), "ms", 300)
+    cold = compile_ms(warm=False)
+    yield Row("GEMM to PTX, cold process", cold[0], "ms", note="imports xdsl and the passes")
+    has_ptxas = bool(ptxas.candidates())
+    if has_ptxas:
+        yield Row("PTX to cubin, ptxas", cold[1], "ms")
+    warm = compile_ms(warm=True)
+    yield Row("GEMM to PTX, disk cache", warm[0], "ms", 30)
+    if has_ptxas:
+        yield Row("PTX to cubin, disk cache", warm[1], "ms", 30)
 
 
-def calls() -> list[Row]:
+def calls() -> Iterator[Row]:
     """What warm calls cost."""
-    rows = [Row("argument checks of a warm call", checks_us(), "us")]
+    yield Row("argument checks of a warm call", checks_us(), "us")
     if not gpu_available():
-        return [*rows, Row("a launch", None, "us", note="no GPU")]
+        yield Row("a launch", None, "us", note="no GPU")
+        return
     note = _device()
-    if find_spec("cupy") is not None:
-        raw, again, other = launches_us()
-        rows.append(Row("CuPy's launch of one pointer", raw, "us", note=note))
-        rows.append(Row("a prepared launch again", again, "us", raw, note))
-        rows.append(Row("Kernel.launch, other pointers", other, "us", raw + _ABOVE, note))
     if find_spec("torch") is not None:
         for name, (ours, theirs) in library_us().items():
-            rows.append(Row(name, ours, "us", theirs, f"torch {theirs:.1f} us"))
-    return rows
+            yield Row(name, ours, "us", theirs, f"torch {theirs:.1f} us")
+    if find_spec("cupy") is not None:
+        raw, again, other = launches_us()
+        yield Row("CuPy's launch of one pointer", raw, "us", note=note)
+        yield Row("a prepared launch again", again, "us", raw, note)
+        yield Row("Kernel.launch, other pointers", other, "us", raw + _ABOVE, note)
+
+
+def line(row: Row) -> str:
+    """A figure beside its gate."""
+    value = "-" if row.value is None else f"{row.value:.1f}"
+    gate = "" if row.gate is None else f"<= {row.gate:.3g}"
+    state = f"MISSED {row.note}" if row.missed else row.note
+    return f"{row.name:32} {value:>9} {row.unit:3} {gate:7} {state}".rstrip()
 
 
 def main() -> int:
@@ -277,15 +286,13 @@ def main() -> int:
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     options = parser.parse_args()
-    rows = measure(options.only)
-    for row in rows:
-        value = "-" if row.value is None else f"{row.value:.1f}"
-        gate = "" if row.gate is None else f"<= {row.gate:g}"
-        state = "MISSED" if row.missed else row.note
-        print(f"{row.name:32} {value:>9} {row.unit:3} {gate:7} {state}".rstrip())
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump([asdict(row) for row in rows], file, indent=1)
+    rows: list[Row] = []
+    for row in measure(options.only):
+        rows.append(row)
+        print(line(row), flush=True)
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as file:
+                json.dump([asdict(each) for each in rows], file, indent=1)
     return int(options.check and any(row.missed for row in rows))
 
 

@@ -15,6 +15,7 @@ from .gemm_operands import as_operand, expanded, shown
 from .gemm_scales import number_of
 
 NAMES = ("scale_q", "scale_k", "scale_v")
+_NO_SCALES = (None, None, None)
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class HeadScales:
 
 def split_scales(values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """(arrays, numbers) of the three scales, None where one is of the other kind."""
+    of_q, of_k, of_v = values
+    if of_q is None and of_k is None and of_v is None:
+        return _NO_SCALES, _NO_SCALES
     numbers = tuple(number_of(value) for value in values)
     arrays = tuple(
         None if number is not None else value for value, number in zip(values, numbers, strict=True)

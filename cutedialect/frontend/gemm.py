@@ -13,7 +13,6 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 from cutedialect.backend.runtime.jax_arrays import call_on_views, uses_jax
-from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
 from cutedialect.backend.runtime.torch_tensors import opaque
@@ -22,9 +21,12 @@ from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.schedule import Schedule
 
 from .captured import exact
-from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
+from .dtypes import DType, as_dtype, f16, f32, f64, i32
 from .gemm_defaults import prepared_by_default
 from .gemm_operands import (
+    ACCUMULATORS,
+    EIGHT_BIT_FLOATS,
+    INTEGERS,
     PITCH,
     Operand,
     as_operand,
@@ -35,6 +37,7 @@ from .gemm_operands import (
     has_tcgen05,
     has_wgmma,
     pitch_of,
+    result_dtype,
     shown,
     transposed,
 )
@@ -45,21 +48,10 @@ from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_
 from .library.gemm_schedules import Problem, choose_below, warpgroups
 from .library.split_gemm import DEPTH
 from .library.tensor_memory_schedules import tensor_schedule
-from .ready_call import ReadyCall, call_key
+from .ready_call import Calls, ReadyCall, call_key
 
 if TYPE_CHECKING:
     from .tile import Tile, View
-
-_ACCUMULATORS = {
-    "f16": (f32, f16),
-    "bf16": (f32,),
-    "f32": (f32,),
-    "f64": (f64,),
-    "e4m3": (f32,),
-    "e5m2": (f32,),
-}
-_INTEGER = (i8, u8)
-_EIGHT_BIT_FLOATS = (e4m3, e5m2)
 
 
 @overload
@@ -176,37 +168,43 @@ def gemm(
         with explained():
             splits = check_precision(precision, a)
     is_scaled = scale_a is not None or scale_b is not None
+    factors = alpha, scale_a, scale_b
     if is_scaled:
-        alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
-    key, addresses = call_key(
-        (a, b, c, bias, out, scale_a, scale_b, aux),
-        (
-            alpha != 1,
-            beta != 0,
-            activation if not callable(activation) else _key_of(activation),
-            acc_dtype,
-            out_dtype,
-            arch,
-            schedule,
-            backend,
-            fast_accum,
-            is_scaled,
-            splits,
-        ),
-    )
+        alpha, scale_a, scale_b = fold_numbers(*factors)
+    options = (
+        alpha != 1, beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend,
+        fast_accum, is_scaled, splits,
+    )  # fmt: skip
+    shapes = None
+    try:
+        shapes = a.shape, b.shape, options
+        repeats = _calls.repeats.get(shapes, ())
+    except (AttributeError, TypeError, ValueError):  # no arrays, or options without a hash
+        repeats = ()
+    try:
+        for ready, repeat in repeats:
+            numbers = ready.numbers(alpha, beta) if options[0] or options[1] else None
+            result = repeat(numbers, stream, False, a, b, c, bias, out, scale_a, scale_b, aux)
+            if result is not None:
+                return result
+    except Exception as error:
+        raise concise(error)  # noqa: B904
+    arrays = (a, b, c, bias, out, scale_a, scale_b, aux)
+    key, _ = call_key(arrays, (*options[:2], _key_of(activation), *options[3:]))
     ready = _calls.known(key)
     if ready is None:
-        if uses_jax((a, b, c, bias, out, scale_a, scale_b, aux)):
+        if uses_jax(arrays):
             given = {
-                "a": a, "b": b, "c": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b,
-                "aux": aux, "out": out,
+                "a": a, "b": b, "c": c, "bias": bias, "scale_a": factors[1],
+                "scale_b": factors[2], "aux": aux, "out": out,
             }  # fmt: skip
-            options = {
-                "alpha": alpha, "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
+            more = {
+                "alpha": factors[0], "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
                 "fast_accum": fast_accum, "out_dtype": out_dtype, "arch": arch,
                 "schedule": schedule, "backend": backend, "precision": precision,
             }  # fmt: skip
-            return call_on_views(partial(gemm, **options), given, stream)
+            with explained():
+                return call_on_views(partial(gemm, **more), given, stream)
         with explained():
             call = GemmCall(
                 a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
@@ -216,20 +214,26 @@ def gemm(
                 ready = call.prepare(alpha, beta, arch, schedule, backend)
         if key is not None:
             _calls.keep(key, ready)
+    is_again = ready.repeat is not None and shapes is not None and not callable(activation)
     try:
-        return ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux, addresses)
+        result = ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
+        if is_again:
+            made = ready.repeat_of((*arrays[:4], result, *arrays[5:]), out is None)
+            _calls.remember(shapes, ready, made)
+        return result
     except Exception as error:
         raise concise(error)  # noqa: B904
 
 
-def _key_of(activation: Callable[..., Tile]) -> object:
+def _key_of(activation: Any) -> object:
+    if not callable(activation):
+        return activation
     with explained():
         return exact(activation)
 
 
-# Calls by what their arguments look like: a warm call checks nothing twice.
 _CALLS_KEPT = 4096
-_calls: Kept[tuple[object, ...], ReadyCall] = Kept(_CALLS_KEPT)
+_calls: Calls[ReadyCall] = Calls(_CALLS_KEPT)
 
 
 def compile_gemm(
@@ -279,13 +283,6 @@ gemm.tunable = tunable_gemm  # type: ignore[attr-defined]
 gemm.forget = _calls.clear  # type: ignore[attr-defined]
 
 
-def result_dtype(a: DType, is_scaled: bool) -> DType:
-    """The element type of a result for which none is asked, where a has elements of a type."""
-    if a in _INTEGER and not is_scaled:
-        return i32
-    return bf16 if a in _INTEGER or a in _EIGHT_BIT_FLOATS else a
-
-
 class GemmCall:
     """The checked arguments of one call."""
 
@@ -331,7 +328,7 @@ class GemmCall:
         scale_of_a = None if scale_a is None else scale_of(scale_a, "scale_a", self.a, batch, 1)
         scale_of_b = None if scale_b is None else scale_of(scale_b, "scale_b", self.b, batch, 0)
         self.scales = scale_of_a, scale_of_b
-        self.promotes = not fast_accum and self.a.dtype in _EIGHT_BIT_FLOATS
+        self.promotes = not fast_accum and self.a.dtype in EIGHT_BIT_FLOATS
         for scale, mode in ((scale_of_a, 1), (scale_of_b, 0)):
             if scale is not None and scale.spans[mode] == BLOCK:
                 self.promotes = True
@@ -359,13 +356,13 @@ class GemmCall:
 
     def _check_types(self, acc_dtype: object, out_dtype: object, out: Any) -> None:
         a, b = self.a.dtype, self.b.dtype
-        integer = a in _INTEGER and b in _INTEGER
-        mixed = integer or (a in _EIGHT_BIT_FLOATS and b in _EIGHT_BIT_FLOATS)
+        integer = a in INTEGERS and b in INTEGERS
+        mixed = integer or (a in EIGHT_BIT_FLOATS and b in EIGHT_BIT_FLOATS)
         if a != b and not mixed:
             raise TypeError(f"b: expected {a.name} as in a, got {b.name}")
-        allowed = (i32,) if integer else _ACCUMULATORS.get(a.name)
+        allowed = (i32,) if integer else ACCUMULATORS.get(a.name)
         if allowed is None:
-            known = ", ".join([*_ACCUMULATORS, *(d.name for d in _INTEGER)])
+            known = ", ".join([*ACCUMULATORS, *(d.name for d in INTEGERS)])
             raise TypeError(f"a: expected one of {known}, got {a.name}")
         self.acc_dtype = allowed[0] if acc_dtype is None else as_dtype(acc_dtype, "acc_dtype")
         if self.acc_dtype not in allowed:
@@ -621,7 +618,7 @@ class GemmCall:
         depth is long, and a thread has so few that it adds them while memory is waited for.
         """
         if (
-            self.a.dtype not in _EIGHT_BIT_FLOATS
+            self.a.dtype not in EIGHT_BIT_FLOATS
             or schedule is None
             or schedule.tile is None
             or (self.k is not None and self.k <= _LONG_SUM)

@@ -13,14 +13,32 @@ from cutedialect.atoms import Target, target
 from cutedialect.atoms.mma_atoms import first_target
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
 
-from .dtypes import DType, as_dtype, f32
+from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
 from .kernel import TensorSpec
 
+# Types that sums may have, the default first.
+ACCUMULATORS = {
+    "f16": (f32, f16),
+    "bf16": (f32,),
+    "f32": (f32,),
+    "f64": (f64,),
+    "e4m3": (f32,),
+    "e5m2": (f32,),
+}
+INTEGERS = (i8, u8)
+EIGHT_BIT_FLOATS = (e4m3, e5m2)
 # Types of 16 bits, the ones to take where a target does not multiply another.
 _FLOATS = ("f16", "bf16")
 # Bytes of a line of the cache, and to which rows are aligned where no less is said of them.
 PITCH = 128
 _WIDTH = 16
+
+
+def result_dtype(a: DType, is_scaled: bool) -> DType:
+    """The element type of a result for which none is asked, where a has elements of a type."""
+    if a in INTEGERS and not is_scaled:
+        return i32
+    return bf16 if a in INTEGERS or a in EIGHT_BIT_FLOATS else a
 
 
 @dataclass(frozen=True)

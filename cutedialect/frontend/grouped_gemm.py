@@ -67,7 +67,8 @@ def grouped_gemm(
     `out`, or new ones where the `as_` live.
     """
     is_scaled = scale_a is not None or scale_b is not None
-    alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
+    factors = alpha, scale_a, scale_b
+    alpha, scale_a, scale_b = fold_numbers(*factors)
     options = (
         alpha != 1, beta != 0, exact(activation) if callable(activation) else activation,
         acc_dtype, out_dtype, arch, schedule, backend, fast_accum, is_scaled,
@@ -95,12 +96,14 @@ def grouped_gemm(
     ready = _calls.get(key) if key is not None else None
     if ready is None:
         if uses_jax(flat):
+            given = {**lists, "scale_a": factors[1], "scale_b": factors[2]}
             more = {
-                "alpha": alpha, "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
+                "alpha": factors[0], "beta": beta, "activation": activation, "acc_dtype": acc_dtype,
                 "fast_accum": fast_accum, "out_dtype": out_dtype, "arch": arch,
                 "schedule": schedule, "backend": backend,
             }  # fmt: skip
-            return call_on_views(partial(grouped_gemm, **more), lists, stream)
+            with explained():
+                return call_on_views(partial(grouped_gemm, **more), given, stream)
         with explained():
             calls = [
                 _call(

@@ -11,16 +11,18 @@ from typing import Any
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import maker, new_array
-from cutedialect.backend.runtime.warm_call import WarmCall, warm_call
+from cutedialect.backend.runtime.repeats import Repeat
+from cutedialect.backend.runtime.warm_call import warm_call
 
 from .attention_scales import NAMES as SCALES
 from .attention_scales import HeadScales
 from .attention_views import heads_as_rows, share_heads, split_heads, work_items
 from .dtypes import DType, f32
 
-# The arrays of a call, in the order of `ReadyAttention.run`, and the place of the output.
+# The arrays of a call, in the order of `ReadyAttention.run`.
 _ARRAYS = ("q", "k", "v", "out", "lengths", "block_table", *SCALES, "cu_seqlens", "cu_seqlens")
-_OUT = 3
+# Places in the arrays of a kernel.
+_OUT, _LSE, _LENGTHS, _TABLE, *_SCALES, _OFFSETS = range(3, 11)
 
 
 @dataclass
@@ -30,9 +32,8 @@ class ReadyAttention:
     `numbers` are the scale, the cap, and the keys before and behind that a row sees; `items` the
     work items of packed sequences. With `folds` the rows of heads that share keys are those of one;
     they are gathered if no stride leads through those of q. `queries` is how many a head has, where
-    it matters, and `parts` how many the keys are split
-    into. `warm` is the call on device arrays after the first one; `make` and `make_lse` make its
-    results.
+    it matters, and `parts` how many the keys are split into. `repeat` is the call on device arrays
+    after the first one, of (q, k, v, out, lse, lengths, block_table, scales..., offsets...).
     """
 
     kernel: Kernel | None
@@ -48,9 +49,7 @@ class ReadyAttention:
     gathers: bool
     queries: Any
     parts: Any
-    warm: WarmCall | None = field(default=None, compare=False)
-    make: Callable[[Any], Any] | None = field(default=None, compare=False)
-    make_lse: Callable[[Any], Any] | None = field(default=None, compare=False)
+    repeat: Repeat | None = field(default=None, compare=False)
 
     def run(
         self,
@@ -59,24 +58,18 @@ class ReadyAttention:
         keys: tuple[Any, Any],
         offsets: Sequence[Any],
         stream: Any,
-        addresses: Sequence[int | None],
     ) -> Any:
-        """Launch on arrays that look like those of `prepare`, at `addresses` in that order."""
+        """Launch on arrays that look like those of `prepare`."""
         q, k, v, out = arrays
+        if self.repeat is not None:
+            result = self.repeat(None, stream, True, *arrays, None, *keys, *scales, *offsets)
+            if result is not None:
+                return result
         lse = None
-        if stream is None and self.make is not None and self.make_lse is not None:
-            out = self.make(q) if out is None else out
-            lse = self.make_lse(q) if self.returns_lse else None
-        else:
-            if out is None:
-                out = new_array(q, self.out_shape, self.out_dtype.numpy, stream)
-            if self.returns_lse:
-                lse = new_array(q, self.out_shape[:-1], f32.numpy, stream)
-        every = (q, k, v, out, lse, *keys, *scales, *offsets)
-        if self.warm is not None:
-            places = (*addresses[: _OUT + 1], None, *addresses[_OUT + 1 :])
-            if self.warm.run(every, places, self.warm.prepared.numbers, stream):
-                return (out, lse) if self.returns_lse else out
+        if out is None:
+            out = new_array(q, self.out_shape, self.out_dtype.numpy, stream)
+        if self.returns_lse:
+            lse = new_array(q, self.out_shape[:-1], f32.numpy, stream)
         if self.kernel is not None:
             args = self.arguments((q, k, v, out, lse), scales, keys, offsets)
 
@@ -89,18 +82,47 @@ class ReadyAttention:
                 stream=stream,
                 check=None if arrays[3] is None else check,
             )
-            if self.warm is None:
-                self._warm_up([value for value in args if value is not None], every, arrays[3])
+            if self.repeat is None:
+                every = (q, k, v, out, lse, *keys, *scales, *offsets)
+                self.repeat = self.repeat_of(every, arrays[_OUT] is None, args)
         return (out, lse) if self.returns_lse else out
 
-    def _warm_up(self, args: list[Any], every: tuple[Any, ...], out: Any) -> None:
-        """Keep the launch for calls on other arrays that look the same."""
+    def repeat_of(
+        self, every: tuple[Any, ...], is_new: bool, args: Sequence[Any] | None = None
+    ) -> Repeat | None:
+        """The launch for calls on other arrays that look like these, which include the results, as
+        one function for what torch is at just now. `args` are the kernel's arguments, if known.
+        """
         assert self.kernel is not None
-        written = [] if out is None else [_OUT]
-        self.warm = warm_call(self.kernel, args, every, written=written)
-        if self.warm is not None:
-            self.make = maker(every[0], self.out_shape, self.out_dtype.numpy)
-            self.make_lse = maker(every[0], self.out_shape[:-1], f32.numpy)
+        k, v = every[1:3]
+        if args is None:
+            args = self.arguments(
+                every[:_LENGTHS],
+                every[_SCALES[0] : _OFFSETS],
+                (every[_LENGTHS], every[_TABLE]),
+                every[_OFFSETS:],
+            )
+        makers: dict[int, Callable[[Any, Any], Any]] = {}
+        if is_new:
+            makers[_OUT] = maker(every[0], self.out_shape, self.out_dtype.numpy)
+        if self.returns_lse:
+            makers[_LSE] = maker(every[0], self.out_shape[:-1], f32.numpy)
+        # What `arguments` gives, in its order.
+        places = [*range(_LENGTHS), *_SCALES, _LENGTHS]
+        if self.items is not None:
+            places += [_OFFSETS, _OFFSETS, _OFFSETS + 1]
+        places.append(_TABLE)
+        return warm_call(
+            self.kernel,
+            [value for value in args if value is not None],
+            every,
+            [place for place in places if place < len(every) and every[place] is not None],
+            makers,
+            [_OUT, _LSE] if self.returns_lse else [_OUT],
+            written=[] if is_new else [_OUT],
+            # Values that begin where keys do may be columns of these.
+            apart=[(1, 2)] if v is not None and v.shape[-1] < k.shape[-1] else [],
+        )
 
     def arguments(
         self,

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
 from cutedialect.backend.runtime.arrays import array_looks
+from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import maker, new_array
-from cutedialect.backend.runtime.warm_call import WarmCall, warm_call
+from cutedialect.backend.runtime.repeats import Repeat
+from cutedialect.backend.runtime.warm_call import warm_call
 
 from .dtypes import DType
 from .gemm_operands import expanded, transposed
@@ -37,6 +39,36 @@ def named_arrays(
     ]
 
 
+_R = TypeVar("_R")
+
+
+class Calls(Kept[tuple[object, ...], _R]):
+    """Calls by what their arguments look like: a warm call checks nothing twice. `repeats` are
+    those on device arrays that were made again, by the shapes of the first two and the options;
+    they are looked up before anything else is asked, and compare the rest themselves.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.repeats: Kept[Any, tuple[tuple[_R, Repeat], ...]] = Kept(limit)
+        super().__init__(limit)
+
+    def remember(self, key: Any, ready: _R, repeat: Repeat | None) -> None:
+        """Put a call in front of others with this key, the oldest of which goes. One call is there
+        several times where torch is at different things.
+        """
+        if repeat is not None:
+            self.repeats.keep(key, ((ready, repeat), *self.repeats.get(key, ())[: _ALIKE - 1]))
+
+    def clear(self) -> None:
+        """Check all calls anew."""
+        super().clear()
+        self.repeats.clear()
+
+
+# Calls with the same shapes and options that are looked through.
+_ALIKE = 6
+
+
 def call_key(
     arrays: Sequence[Any], options: tuple[object, ...]
 ) -> tuple[tuple[object, ...] | None, Sequence[int | None]]:
@@ -53,8 +85,8 @@ class ReadyCall:
     """What a warm call needs, and none of the arrays that it was made from.
 
     `broadcasts` are the operands (0 a, 1 b, 2 c) whose batch dimensions broadcast to a shape.
-    With `turns_b` the kernel takes B^T. `warm` is the call on device arrays after the first one,
-    and `make` makes its output.
+    With `turns_b` the kernel takes B^T. `repeat` is the call on device arrays after the first one,
+    of (a, b, c, bias, out, scale_a, scale_b, aux), by whether `out` is one of the caller's.
     """
 
     kernel: Kernel | None
@@ -66,8 +98,7 @@ class ReadyCall:
     takes_c: bool = False
     scales: tuple[Scale | None, Scale | None] | None = None
     turns_b: bool = False
-    warm: WarmCall | None = field(default=None, compare=False)
-    make: Callable[[Any], Any] | None = field(default=None, compare=False)
+    repeat: Repeat | None = field(default=None, compare=False)
 
     def run(
         self,
@@ -82,19 +113,14 @@ class ReadyCall:
         scale_a: Any,
         scale_b: Any,
         aux: Any,
-        addresses: Sequence[int | None],
     ) -> Any:
-        """Launch on arrays that look like those of `prepare`, at `addresses` in the order of
-        `_A` to `_AUX`.
-        """
-        result = out
-        if result is None:
-            make = self.make if stream is None else None
-            result = self.output(a, stream) if make is None else make(a)
-        if self.warm is not None:
-            arrays = (a, b, c, bias, result, scale_a, scale_b, aux)
-            if self.warm.run(arrays, addresses, self._numbers(alpha, beta), stream):
+        """Launch on arrays that look like those of `prepare`."""
+        if self.repeat is not None:
+            numbers = self.numbers(alpha, beta)
+            result = self.repeat(numbers, stream, True, a, b, c, bias, out, scale_a, scale_b, aux)
+            if result is not None:
                 return result
+        result = self.output(a, stream) if out is None else out
         if self.kernel is None:
             return result
         given = self.arguments(a, b, c, bias, result, alpha, beta, scale_a, scale_b, aux)
@@ -108,18 +134,27 @@ class ReadyCall:
             stream=stream,
             check=None if out is None and aux is None else check,
         )
-        if self.warm is None:
-            self._warm_up(given, (a, b, c, bias, result, scale_a, scale_b, aux), out is None)
+        if self.repeat is None:
+            arrays = (a, b, c, bias, result, scale_a, scale_b, aux)
+            self.repeat = self.repeat_of(arrays, out is None, given)
         return result
 
-    def _numbers(self, alpha: float, beta: float) -> tuple[float, ...]:
+    def numbers(self, alpha: float, beta: float) -> tuple[float, ...]:
+        """What the kernel takes of them."""
         if self.takes_c:
             return (float(alpha), float(beta)) if self.takes_alpha else (float(beta),)
         return (float(alpha),) if self.takes_alpha else ()
 
-    def _warm_up(self, given: list[Any], arrays: tuple[Any, ...], is_new: bool) -> None:
-        """Keep the launch for calls on other arrays that look the same."""
+    def repeat_of(
+        self, arrays: Sequence[Any], is_new: bool, given: Sequence[Any] | None = None
+    ) -> Repeat | None:
+        """The launch for calls on other arrays that look like these, which include the output, as
+        one function for what torch is at just now. `given` are the kernel's arguments, if known.
+        """
         assert self.kernel is not None
+        a, b, c, bias, result, scale_a, scale_b, aux = arrays
+        if given is None:
+            given = self.arguments(a, b, c, bias, result, 1.0, 1.0, scale_a, scale_b, aux)
         # The order of `arguments`.
         places = [_A, _B] if not self.swapped else [_B, _A]
         if self.takes_c:
@@ -129,16 +164,17 @@ class ReadyCall:
             places += [_SCALE_B, _SCALE_A] if self.swapped else [_SCALE_A, _SCALE_B]
         places += [_AUX]
         written = [place for place in (_OUT, _AUX) if not (is_new and place == _OUT)]
-        self.warm = warm_call(
+        make = maker(arrays[_A], self.out_shape, self.out_dtype.numpy)
+        return warm_call(
             self.kernel,
             [value for value in given if value is not None],
             arrays,
             [place for place in places if arrays[place] is not None],
-            [place for place in written if arrays[place] is not None],
-            _C if self.takes_c else None,
+            {_OUT: make} if is_new else {},
+            [_OUT],
+            written=[place for place in written if arrays[place] is not None],
+            updated=_C if self.takes_c else None,
         )
-        if self.warm is not None:
-            self.make = maker(arrays[_A], self.out_shape, self.out_dtype.numpy)
 
     def arguments(
         self,

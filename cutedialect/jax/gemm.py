@@ -15,7 +15,7 @@ import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.frontend.dtypes import as_dtype, bf16, f16, f32, f64
 from cutedialect.frontend.gemm import gemm as direct_gemm
-from cutedialect.frontend.gemm import result_dtype
+from cutedialect.frontend.gemm_operands import result_dtype
 from cutedialect.schedule import Schedule
 
 from .custom_call import (

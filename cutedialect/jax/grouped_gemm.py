@@ -11,7 +11,7 @@ import jax.numpy as jnp  # pyright: ignore[reportMissingImports]
 
 from cutedialect.choices import Activation, Arch, Backend
 from cutedialect.frontend.dtypes import as_dtype
-from cutedialect.frontend.gemm import result_dtype
+from cutedialect.frontend.gemm_operands import result_dtype
 from cutedialect.frontend.grouped_gemm import grouped_gemm as direct_grouped_gemm
 from cutedialect.schedule import Schedule
 

@@ -15,7 +15,7 @@ import torch
 
 from cutedialect.choices import Activation, Arch, Backend, Precision
 from cutedialect.frontend.gemm import gemm as direct_gemm
-from cutedialect.frontend.gemm import result_dtype
+from cutedialect.frontend.gemm_operands import result_dtype
 from cutedialect.schedule import Schedule
 
 from .operators import (

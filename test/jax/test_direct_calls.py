@@ -95,3 +95,23 @@ def test_tracing_is_refused_with_a_remedy(transform, call):
 def test_names_are_those_of_the_call():
     with pytest.raises(TypeError, match=r"^b: expected f16 as in a, got f32"):
         cute.gemm(A, B.astype(jnp.float32))
+
+
+@pytest.mark.parametrize("dtype", [jnp.int8, jnp.float16, jnp.float8_e4m3fn])
+def test_a_scale_of_the_host_is_a_scale(dtype):
+    """It decides the result's type, though it is multiplied as part of alpha."""
+    a, b = drawn(16, 32).astype(dtype), drawn(32, 16, seed=1).astype(dtype)
+    options = {"alpha": 3.0, "arch": "sm_89"}
+    want = cute.gemm(np.asarray(a), np.asarray(b), scale_a=0.5, **options)
+    made = cute.gemm(a, b, scale_a=0.5, **options)
+    assert made.dtype == want.dtype
+    np.testing.assert_array_equal(np.asarray(made), want)
+    (made,) = cute.grouped_gemm([a], [b], scale_b=0.5, **options)
+    assert made.dtype == want.dtype
+    np.testing.assert_array_equal(np.asarray(made), want)
+
+
+def test_a_mistake_is_shown_where_it_was_made():
+    with pytest.raises(TypeError) as caught:
+        cute.gemm(A, B.astype(jnp.float32))
+    assert not any("jax_arrays" in str(entry.path) for entry in caught.traceback)

@@ -3,6 +3,7 @@ autograd's back, or read as what it does not stand for; and what cannot be read 
 """
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,20 +234,29 @@ def test_a_warm_call_on_a_device_looks_for_what_torch_records():
     """It repeats a launch for equal looks, and a tensor with a tangent looks like one without."""
     from types import SimpleNamespace
 
-    from cutedialect.backend.runtime.torch_tensors import recording
-    from cutedialect.backend.runtime.warm_call import WarmCall
+    from cutedialect.backend.runtime.repeats import repeat_of
 
     launches = []
     template = SimpleNamespace(run=lambda *given: launches.append(given))
-    prepared = SimpleNamespace(template=template, stream=lambda: 7)
-    warm = WarmCall(prepared, (0,), lambda array: 64, (), (), None, recording())
-    assert warm.run([A], [None], (), None)
-    assert launches == [((64,), (), 7)]
-    with torch.autograd.forward_ad.dual_level():
-        assert not warm.run([A], [None], (), None)
-    torch.jit.trace(lambda a: (warm.run([A], [None], (), None), a)[1], (A,), check_trace=False)
-    assert len(launches) == 1
-    assert warm.run([A], [None], (), None)
+    prepared: Any = SimpleNamespace(
+        template=template, stream=lambda: 7, pointers=(A.data_ptr(),), numbers=()
+    )
+    repeat = repeat_of(prepared, [A], [0], alignment=1)
+    assert repeat is not None
+    for is_known in (False, True):
+        launches.clear()
+        assert repeat(None, None, is_known, A)
+        assert launches == [((A.data_ptr(),), (), 7)]
+        with torch.autograd.forward_ad.dual_level():
+            assert repeat(None, None, is_known, A) is None
+        traced = [True]
+        torch.jit.trace(
+            lambda a: (traced.append(repeat(None, None, is_known, A)), a)[1],  # noqa: B023
+            (A,), check_trace=False,
+        )  # fmt: skip
+        assert traced == [True, None]
+        assert len(launches) == 1
+        assert repeat(None, None, is_known, A)
 
 
 def test_a_device_tensor_without_memory_is_left_to_be_refused():
@@ -271,3 +281,45 @@ def test_a_device_tensor_without_memory_is_left_to_be_refused():
     assert reader.pointer(tensor) is None
     assert reader.key(tensor) is None
     assert reader.look(tensor) is None
+
+
+def test_one_call_into_torch_tells_what_looks_different():
+    from cutedialect.backend.runtime.torch_tensors import alike
+
+    with torch.no_grad():
+        for tensors in ([A], [A, B], [A[:, ::2], B.T, A[None]]):
+            check = alike(tensors)
+            assert check(*[tensor.detach() for tensor in tensors])
+            for place, tensor in enumerate(tensors):
+                for other in (
+                    tensor[..., :-1], tensor.mT, tensor.double(), tensor.to("meta"), tensor[None],
+                    torch._neg_view(tensor), tensor.clone().requires_grad_(), None, 1,
+                    torch.nn.Parameter(tensor), tensor.as_subclass(Plain), tensor.to_sparse(),
+                ):  # fmt: skip
+                    assert not check(*tensors[:place], other, *tensors[place + 1 :])
+    assert alike([A.as_subclass(Plain)]) is None
+    with torch.inference_mode():
+        assert alike([A])(A)
+        assert not alike([A.clone()])(A)
+
+
+def test_a_parameter_seen_without_gradients_is_not_taken_with_them():
+    """torch's guards do not look at whether gradients are enabled."""
+    from types import SimpleNamespace
+
+    from cutedialect.backend.runtime.repeats import repeat_of
+
+    weight = torch.nn.Parameter(A.clone())
+    launches = []
+    prepared: Any = SimpleNamespace(
+        template=SimpleNamespace(run=lambda *given: launches.append(given)),
+        stream=lambda: 7, pointers=(weight.data_ptr(),), numbers=(),
+    )  # fmt: skip
+    with torch.no_grad():
+        repeat = repeat_of(prepared, [weight], [0], alignment=1)
+        assert repeat is not None
+        assert repeat(None, None, False, weight)
+    assert repeat(None, None, False, weight) is None
+    with torch.inference_mode():
+        repeat(None, None, False, weight)
+    assert len(launches) >= 1

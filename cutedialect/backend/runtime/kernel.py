@@ -12,7 +12,7 @@ from functools import cached_property
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cutedialect import environment
 from cutedialect.backend.runtime.aliasing import Named, check_aliases
@@ -29,7 +29,13 @@ from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.launch_looks import LaunchLook, launch_look, launch_look_for
 from cutedialect.backend.runtime.program import CompiledProgram, assembled, losses
 from cutedialect.backend.runtime.ptxas import Assembly
-from cutedialect.backend.runtime.signature import GroupParameter, ScalarParameter, Signature
+from cutedialect.backend.runtime.repeats import Repeat, overlap, repeat_of
+from cutedialect.backend.runtime.signature import (
+    GroupParameter,
+    ScalarParameter,
+    Signature,
+    TensorParameter,
+)
 from cutedialect.backend.runtime.streams import stream_handle
 from cutedialect.backend.runtime.torch_tensors import (
     Watch,
@@ -68,11 +74,15 @@ class Resources:
     ops: Mapping[str, int]
 
 
-class _Warm(NamedTuple):
-    """The launch for arrays that look alike, and what torch hears of it where some are its own."""
+@dataclass
+class _Warm:
+    """The launch for arrays that look alike, what torch hears of it where some are its own, and
+    the same as one function, made when it is needed again.
+    """
 
     prepared: PreparedCall
     watch: Watch | None
+    repeat: Repeat | None = None
 
 
 class Kernel:
@@ -105,6 +115,9 @@ class Kernel:
         self._alignment = _alignment(program.signature)
         self._look: LaunchLook = lambda values: NotImplemented
         self._asks_addresses = self._alignment > _LOOKED_AT
+        # The last launch that was made again, for as many arguments.
+        self._repeat: Repeat | None = None
+        self._count = len(program.signature.parameters)
         self._trace = trace
         self._nearest = nearest
         self._assemblies: dict[str, Assembly] = {}
@@ -266,6 +279,14 @@ class Kernel:
         and hold their results when the call returns. Raises TypeError or ValueError that names the
         argument before anything is touched.
         """
+        repeat = self._repeat
+        if (
+            repeat is not None
+            and check is None
+            and len(args) == self._count
+            and repeat(None, stream, False, *args) is not None
+        ):
+            return
         look = self._look(args)
         if look is NotImplemented:
             self._look = launch_look_for(args)
@@ -284,7 +305,11 @@ class Kernel:
             check()
         if kept is not None:
             assert look is not None
-            prepared, watch = kept
+            prepared, watch = kept.prepared, kept.watch
+            # The one that was just tried is of what torch was at then.
+            if kept.repeat is None or kept.repeat is repeat:
+                kept.repeat = self._made_repeat(kept.prepared, args, look)
+            self._repeat = kept.repeat
             if self._has_outputs:
                 self._check_outputs(args)
             handle = prepared.stream() if stream is None else stream_handle(stream)
@@ -305,6 +330,24 @@ class Kernel:
             if not look[2] or len(look[2]) == len(prepared.numbers):
                 written = [args[index] for index in self._written]
                 self._prepared.keep(key, _Warm(prepared, watch_of(args, written)))
+
+    def _made_repeat(self, prepared: PreparedCall, args: Sequence[Any], look: Look) -> Repeat:
+        """What launches again on arguments that look like these."""
+        made = None
+        if not any(isinstance(value, list | tuple) for value in args):
+            parameters = enumerate(self.signature.parameters)
+            tensors = [at for at, each in parameters if isinstance(each, TensorParameter)]
+            written = [place for place in self._written if place in tensors]
+            pairs = [(one, other) for one in written for other in written if one < other]
+            made = repeat_of(
+                prepared.like(look[1], look[2]),
+                args,
+                tensors,
+                overlaps=[overlap(args, one, other) for one, other in pairs],
+                written=written,
+                alignment=max(self._alignment, _LOOKED_AT),
+            )
+        return made or _never
 
     def _check_outputs(self, args: Sequence[Any]) -> None:
         """Refuse memory that the kernel would write as two tensors; an output may be an input."""
@@ -412,6 +455,10 @@ class Kernel:
         if self._cuda is None:
             self._cuda = CudaLauncher(self.program, self._loadable)
         return self._cuda
+
+
+def _never(*values: Any) -> None:
+    """In the place of what cannot be repeated without a full look."""
 
 
 def _alignment(signature: Signature) -> int:

@@ -27,12 +27,12 @@ def new_array(like: Any, shape: Sequence[int | None], dtype: np.dtype, stream: A
     return np.empty(extents, dtype)
 
 
-def maker(like: Any, shape: Sequence[int | None], dtype: np.dtype) -> Callable[[Any], Any]:
-    """What makes arrays as `new_array` does without a stream, for all that look like `like`."""
+def maker(like: Any, shape: Sequence[int | None], dtype: np.dtype) -> Callable[[Any, Any], Any]:
+    """What makes arrays as `new_array` does, of (an array that looks like this one, stream)."""
     extents = tuple(0 if extent is None else extent for extent in shape)
     if is_torch(like):
         return maker_like(like, extents, dtype.name)
-    return lambda like: new_array(like, extents, dtype)
+    return lambda like, stream: new_array(like, extents, dtype, stream)
 
 
 def on_device_of(arrays: Sequence[Any]) -> AbstractContextManager[Any]:

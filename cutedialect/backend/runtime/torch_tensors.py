@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from math import prod
 from types import CodeType
 from typing import Any, NamedTuple, TypeVar
@@ -180,16 +181,72 @@ def recording() -> Callable[[], bool]:
     """What tells whether `check_modes` has anything to look for: forward-mode differentiation or
     torch.jit.trace is under way.
     """
-    torch: Any = sys.modules["torch"]
-    forward: Any = getattr(torch.autograd, "forward_ad", None)
-    tracing = getattr(torch._C, "_get_tracing_state", None)
-    if forward is None or tracing is None:
-        return lambda: False
+    names = asked_and_told()
+    forward, tracing = names["forward"], names["tracing"]
 
     def is_recording() -> bool:
         return forward._current_level >= 0 or tracing() is not None
 
     return is_recording
+
+
+def asked_and_told() -> dict[str, Any]:
+    """What a warm call asks torch and tells it: `forward`, whose `_current_level` is negative where
+    nothing is differentiated in forward mode; `tracing`, None where torch.jit.trace is not at work;
+    `bump`, for the tensors that it has written (`mark_written`).
+    """
+    torch: Any = sys.modules["torch"]
+    forward: Any = getattr(torch.autograd, "forward_ad", None)
+    tracing = getattr(torch._C, "_get_tracing_state", None)
+    return {
+        "forward": forward if hasattr(forward, "_current_level") else _NoLevels,
+        "tracing": tracing or (lambda: None),
+        "bump": version_bump(),
+    }
+
+
+class _NoLevels:
+    """Of a torch without forward mode."""
+
+    _current_level = -1
+
+
+def alike(tensors: Sequence[Any]) -> Callable[..., bool] | None:
+    """What tells, in one call into torch, whether as many tensors look like these: those are the
+    guards of its compiler, on class, element type, device, shape, strides, whether a gradient is
+    required, and what dispatches their operations. None where this torch has none, and for classes
+    that may come and go. The addresses, and whether gradients are enabled, are not looked at.
+    """
+    torch: Any = sys.modules["torch"]
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    kind = getattr(guards, "TensorGuards", None)
+    if kind is None or not {*map(type, tensors)} <= {torch.Tensor, torch.nn.Parameter}:
+        return None
+    try:
+        check = _guards(kind, tensors)
+        return check if _tells_apart(kind) and check(*tensors) else None
+    except (TypeError, RuntimeError):  # of a torch that takes other arguments
+        return None
+
+
+def _guards(kind: Any, tensors: Sequence[Any]) -> Callable[..., bool]:
+    # Without dynamic extents all are as they are.
+    return kind(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+
+
+@cache
+def _tells_apart(kind: Any) -> bool:
+    """Whether guards do what calls rely on, which is no promise of torch."""
+    torch: Any = sys.modules["torch"]
+    with torch.inference_mode(False), torch.no_grad():
+        tensor = torch.zeros(2, 3)
+        check = _guards(kind, [tensor])
+        others = [
+            tensor[:1], tensor.T, tensor.double(), torch.zeros(2, 6)[:, ::2], tensor.to("meta"),
+            torch._neg_view(tensor), torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3, 1),
+            torch.nn.Parameter(tensor, requires_grad=False), tensor.to_sparse(),
+        ]  # fmt: skip
+        return check(torch.ones(2, 3)) and not any(map(check, others))
 
 
 def mark_written(values: Sequence[Any]) -> None:
@@ -257,26 +314,31 @@ def new_tensor(like: Any, shape: tuple[int, ...], dtype: str, stream: Any) -> An
     return made
 
 
-def maker_like(tensor: Any, shape: tuple[int, ...], dtype: str) -> Callable[[Any], Any]:
-    """What makes tensors as `new_tensor` does without a stream, where those like `tensor` live, at
+def maker_like(tensor: Any, shape: tuple[int, ...], dtype: str) -> Callable[[Any, Any], Any]:
+    """What makes tensors as `new_tensor` does where those like `tensor` live, without a stream at
     the speed of torch's generated code where this torch has that function.
     """
     torch: Any = sys.modules["torch"]
     element, device = getattr(torch, dtype), tensor.device
 
-    def empty(like: Any) -> Any:
+    def empty(like: Any, stream: Any) -> Any:
+        if stream is not None:
+            return new_tensor(like, shape, dtype, stream)
         return torch.empty(shape, dtype=element, device=device)
 
     guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
     raw = getattr(guards, "_empty_strided_cuda", None)
     if device.type != "cuda" or raw is None:
         return empty
+    index = device.index
     strides = tuple(prod(shape[mode + 1 :]) for mode in range(len(shape)))
 
-    def on_current(like: Any) -> Any:
+    def on_current(like: Any, stream: Any) -> Any:
+        if stream is not None:
+            return empty(like, stream)
         made = raw(shape, strides, element)
         # It knows the current device alone.
-        return made if made.device == device else empty(like)
+        return made if made.get_device() == index else empty(like, None)
 
     return on_current
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 from collections.abc import Callable
 from importlib import import_module
 from itertools import cycle
@@ -17,7 +18,6 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from cutedialect.backend.runtime.kept import Kept
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.frontend import launch as launch_module
 from cutedialect.frontend import ready_call
@@ -69,7 +69,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(Kernel, "launch", counted)
     # Kernels of another test are loaded on its machine.
     monkeypatch.setattr(launch_module, "_kernels", {})
-    monkeypatch.setattr(attention_module, "_calls", Kept(64))
+    cute.attention.forget()  # type: ignore[attr-defined]
     cute.gemm.forget()  # type: ignore[attr-defined]
     return full
 
@@ -185,13 +185,15 @@ def test_attention_moves_addresses_too(cuda: Any, checked: list[int], torch: Any
         out = cute.attention(q, k, v, arch=ARCH)
         assert addresses(cuda)[:4] == [q.pointer, k.pointer, v.pointer, out.pointer]
     assert len(checked) == 1
-    # One array in two places could be two arrays in the next call.
-    before = len(checked)
-    for number in range(2):
-        q = torch.Tensor(0x500000 + 0x10000 * number, (1, 2, 128, 64), "float16", 0)
-        out = cute.attention(q, q, q, arch=ARCH)
-        assert addresses(cuda)[:4] == [q.pointer] * 3 + [out.pointer]
-    assert len(checked) == before + 2
+    # One array in several places may be several arrays in the next call.
+    for places in ((1, 1, 1), (2, 2, 2), (1, 2, 3), (1, 2, 2), (3, 3, 1)):
+        q, k, v = (
+            torch.Tensor(0x500000 + 0x10000 * each, (1, 2, 128, 64), "float16", 0)
+            for each in places
+        )
+        out = cute.attention(q, k, v, arch=ARCH)
+        assert addresses(cuda)[:4] == [q.pointer, k.pointer, v.pointer, out.pointer]
+    assert len(checked) == 2
 
 
 def test_places_cover_all_arrays_of_a_call() -> None:
@@ -225,6 +227,87 @@ def test_a_warm_call_takes_few_steps(cuda: Any, checked: list[int]) -> None:
     outs = cycle([out, matrix(0x40000)])
     # Repeat, the current stream, the template, the packet.
     assert steps(prepared.repeat) <= 4
-    # Beside these the look at each of three arrays, at the whole, its key, and what is kept.
-    assert steps(lambda: kernel.launch(a, b, next(outs), 1.0)) <= 12
-    assert steps(lambda: cute.gemm(a, b, out=next(outs), arch=ARCH)) <= 15
+    # Beside these the entry, and the look at each of three arrays.
+    assert steps(lambda: kernel.launch(a, b, next(outs), 1.0)) <= 7
+    assert steps(lambda: cute.gemm(a, b, out=next(outs), arch=ARCH)) <= 7
+
+
+def test_calls_on_other_shapes_in_turn_take_few_steps(cuda: Any, checked: list[int]) -> None:
+    outs = {rows: matrix(0x30000, rows) for rows in range(8, 48, 4)}
+    inputs = {rows: matrix(0x10000, rows) for rows in outs}
+    b, rows = matrix(0x20000), cycle(outs)
+
+    def call() -> None:
+        now = next(rows)
+        cute.gemm(inputs[now], b, out=outs[now], arch=ARCH)
+
+    for _ in range(2 * len(outs)):
+        call()
+    assert steps(call) <= 7
+    assert len(checked) == len(outs)
+
+
+def with_contexts_of_threads(cuda: Any) -> int:
+    """Make the driver know the context of each thread; returns the one that they begin with."""
+    first, local = cuda.context, threading.local()
+
+    class Threaded(type(cuda)):
+        @property
+        def context(self) -> int:
+            return getattr(local, "context", first)
+
+        @context.setter
+        def context(self, value: int) -> None:
+            local.context = value
+
+        @property
+        def _pushed(self) -> list[int]:
+            return local.__dict__.setdefault("pushed", [])
+
+    cuda.__class__ = Threaded
+    return first
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_threads_and_devices_keep_apart(seed: int, cuda: Any, checked: list[int]) -> None:
+    """Each launch has the arrays, the stream and the device of one call, whoever else calls."""
+    context = with_contexts_of_threads(cuda)
+    calls: set[tuple[Any, ...]] = set()
+    failures: list[BaseException] = []
+    interval = sys.getswitchinterval()
+
+    def work(number: int) -> None:
+        rng = random.Random(100 * seed + number)
+        try:
+            for call in range(40):
+                device, rows = rng.randrange(2), rng.choice((8, 16, 24))
+                first = 0x1000000 * (1 + number) + 0x10000 * (3 * call)
+                a, b, out = (
+                    matrix(first + 0x10000 * each, rows if each != 1 else 16) for each in range(3)
+                )
+                for each in (a, b, out):
+                    each.data.device_id = device
+                stream = rng.choice((3, 5)) + 16 * number
+                # No other thread has this stream, address or place in the record.
+                calls.add((a.data.ptr, b.data.ptr, out.data.ptr, stream, device))
+                cute.gemm(a, b, out=out, arch=ARCH, stream=stream)
+                assert cuda.context == context
+        except BaseException as error:
+            failures.append(error)
+
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures
+    seen = set()
+    for launch in cuda.launches:
+        data = [int.from_bytes(each, "little") for each in launch["bytes"] if len(each) == 8]
+        pointers = [each for each in data if each >= 0x10000]
+        seen.add((*pointers, launch["stream"], launch["device"]))
+    assert seen == calls
