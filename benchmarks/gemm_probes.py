@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 import cutedialect as cute
-from cutedialect.frontend.library.gemm_schedules import Problem as CostProblem
+from cutedialect.frontend.library.gemm_problem import Problem as CostProblem
 from cutedialect.frontend.library.gemm_schedules import choose_schedule, gemm_schedules
 
 from .probe import Place, Probe

@@ -45,7 +45,8 @@ from .gemm_scales import BLOCK, check_tile, fold_numbers, scale_of
 from .gemm_tile import default_tile
 from .kernel import ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
-from .library.gemm_schedules import Problem, choose_below, warpgroups
+from .library.gemm_problem import Problem, warpgroups
+from .library.gemm_schedules import choose_below
 from .library.split_gemm import DEPTH
 from .library.tensor_memory_schedules import tensor_schedule
 from .ready_call import Calls, ReadyCall, call_key

@@ -21,11 +21,11 @@ from cutedialect.schedule import Schedule
 from .gemm import GemmCall
 from .gemm_operands import check_precision
 from .gemm_scales import fold_numbers
+from .library.gemm_estimate import cycles
+from .library.gemm_problem import Problem
 from .library.gemm_schedules import (
-    Problem,
     choose_schedule,
     completed,
-    cycles,
     gemm_schedules,
 )
 from .library.tensor_memory_schedules import tensor_schedules

@@ -14,10 +14,10 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.frontend.gemm import GemmCall
+from cutedialect.frontend.library.gemm_estimate import cycles
+from cutedialect.frontend.library.gemm_problem import Problem
 from cutedialect.frontend.library.gemm_schedules import (
-    Problem,
     choose_schedule,
-    cycles,
     gemm_schedules,
     raster_for,
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cutedialect.choices import Switch
 
 if TYPE_CHECKING:
-    from .gemm_schedules import Problem
+    from .gemm_problem import Problem
 
 # Heights of tiles, and the widest of them. The lowest ones are one or two lines of 128 bytes deep.
 _HEIGHTS, _WIDEST = (64, 128, 192, 256), 256

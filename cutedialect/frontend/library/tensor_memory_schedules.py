@@ -16,7 +16,7 @@ from math import ceil
 
 from cutedialect.schedule import Schedule
 
-from .gemm_schedules import Problem
+from .gemm_problem import Problem
 
 _LINE = 128
 _TMA_ALIGN = 16

@@ -1,0 +1,131 @@
+"""A matrix multiply as the choice of its schedule sees it on sm_90a, and how tiles lie in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutedialect.schedule import Schedule
+
+WORD = 4
+VECTOR = 16
+_TRANSPOSED_ROWS = 32
+# By so many fewer accumulators has a thread room where three warpgroups share the registers.
+_FEWER_OF_THREE = 32
+# By so many where columns of the transposed product are no multiple of those that leave at once; by
+# so many more has one where the tallest tiles are stored as they are.
+_FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 24
+_MOST_VALUES = 128
+_FEW_AT_ONCE, _MOST_COPIED, _TALLEST, _SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Sizes of a matrix multiply and bits of an operand's and a result's element.
+
+    most_values: accumulators that a thread may hold. blocks: what the rows, columns and depth of a
+    tile have to divide, 0 for anything. transposed: whether tiles of A and of B are transposed in
+    shared memory before they are multiplied. across: whether A and B are contiguous along another
+    dimension than the depth. align, out_align: bytes, up to 16, of which the rows of the operands
+    and of the output begin at multiples. pitches: the same, up to 128, of A and B. takes_clusters:
+    whether the CTAs of a cluster can share tiles.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int
+    bits: int
+    out_bits: int
+    most_values: int = _MOST_VALUES
+    blocks: tuple[int, int, int] = (0, 0, 0)
+    transposed: tuple[bool, bool] = (False, False)
+    across: tuple[bool, bool] = (False, False)
+    align: int = 16
+    out_align: int = 16
+    pitches: tuple[int, int] = (128, 128)
+    takes_clusters: bool = True
+
+    def takes(self, schedule: Schedule) -> bool:
+        """Whether a schedule keeps within the limits."""
+        assert schedule.tile is not None
+        rows, columns, depth = schedule.tile
+        groups = warpgroups(schedule)
+        extents = (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
+        # Threads that copy operands bring them to one CTA, and leave teams that take turns too few
+        # registers. So do large tiles that are stored few columns at a time, and the tallest ones.
+        is_copied = self.align < VECTOR and (
+            schedule.roles == "alternate"
+            or (self.shifts and schedule.cluster != (1, 1))
+            or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
+        )
+        most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
+        if schedule.swap_ab == "yes":
+            most -= _FEWER_SWAPPED if columns % _SWAPPED_AT_ONCE else 0
+        elif rows >= _TALLEST and self.most_values == _MOST_VALUES:
+            most += _MORE_OF_TALLEST
+        return (
+            not is_copied
+            and not (self.out_align < WORD and rows >= _TALLEST)
+            and rows * columns <= most * 128 * groups
+            and all(
+                block % extent == 0
+                for block, extent in zip(self.blocks, (*extents, depth), strict=True)
+            )
+            and self.transposes(schedule)
+        )
+
+    @property
+    def shifts(self) -> bool:
+        """Whether operands are shifted into place: no asynchronous copy takes them, or f32 is
+        rounded on its way.
+        """
+        return self.align < (VECTOR if self.bits == 8 * WORD else WORD)
+
+    def transposes(self, schedule: Schedule) -> bool:
+        """Whether warps can transpose the tiles that have to be."""
+        assert schedule.tile is not None
+        return all(
+            extent % _TRANSPOSED_ROWS == 0
+            for extent, transposed in zip(schedule.tile[:2], sides_of(schedule, self), strict=True)
+            if transposed
+        )
+
+
+def warpgroups(schedule: Schedule) -> int:
+    """Warpgroups that multiply one tile."""
+    assert schedule.tile is not None
+    if schedule.roles == "alternate":
+        return 1
+    if schedule.warps is not None:
+        return schedule.warps[0] * schedule.warps[1] // 4
+    return next((groups for groups in (2, 3) if schedule.tile[0] % (64 * groups) == 0), 1)
+
+
+def blocks_of(schedule: Schedule, problem: Problem) -> int:
+    """Blocks of tiles of a problem, each for the CTAs of a cluster."""
+    height, width = block_of(schedule)
+    m, n = extents_of(schedule, problem)
+    return problem.batch * ceil_div(m, height) * ceil_div(n, width)
+
+
+def block_of(schedule: Schedule) -> tuple[int, int]:
+    """Rows and columns of the output that a cluster computes at once."""
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    return schedule.tile[0] * schedule.cluster[0], schedule.tile[1] * schedule.cluster[1]
+
+
+def extents_of(schedule: Schedule, problem: Problem) -> tuple[int, int]:
+    """Rows and columns of the product as the tiles see it."""
+    m, n = problem.m, problem.n
+    return (n, m) if schedule.swap_ab == "yes" else (m, n)
+
+
+def sides_of(schedule: Schedule, problem: Problem) -> tuple[bool, bool]:
+    """Whether the rows and the columns of a schedule's tile are transposed."""
+    rows, columns = problem.transposed
+    return (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
+
+
+def ceil_div(value: int, step: int) -> int:
+    return -(-value // step)
