@@ -55,7 +55,7 @@ class StateBefore:
                 )
             return
         old = before[name]
-        if is_same(old, value):
+        if is_same(old, value) or not is_live(frame, name):
             return
         if _lives(old):
             where = "loop" if self.is_loop else "condition"
@@ -65,8 +65,7 @@ class StateBefore:
                 "cute.full",
                 code="CD-P6",
             )
-        if is_live(frame, name):
-            raise self._refusal(name, "rebound")
+        raise self._refusal(name, "rebound")
 
     def _refusal(self, name: str, how: str) -> Exception:
         if self.is_loop:

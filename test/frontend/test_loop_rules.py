@@ -45,6 +45,38 @@ def test_a_name_from_outside_is_not_rebound():
     refused(program, "'m' to keep its value", "# here")
 
 
+def test_a_name_that_nothing_reads_again_may_be_used_again():
+    """Also as the loop's own, such as `_` for what is not looked at."""
+
+    @cute.kernel
+    def program(X, Y):
+        i, _ = cute.tile_index(Y, (64, 64))
+        y = cute.zeros((64, 64))
+        s = cute.load(tile(X)) * 2.0
+        y += s
+        for _ in cute.range(3):
+            s = cute.load(tile(X))
+            y += s
+        with cute.when(i == 0):
+            s = cute.load(tile(X)) * 4.0
+            y += s
+        cute.copy(y, tile(Y))
+
+    assert np.array_equal(run(program), 9 * X)
+
+
+def test_a_name_that_the_next_trip_reads_is_not_rebound():
+    @cute.kernel
+    def program(X, Y):
+        y, s = cute.zeros((64, 64)), cute.load(tile(X))
+        for _ in cute.range(3):  # here
+            y += s
+            s = cute.load(tile(X)) * 2.0
+        cute.copy(y, tile(Y))
+
+    refused(program, "'s' to keep its value", "# here")
+
+
 def test_a_body_value_is_dead_after_the_loop():
     @cute.kernel
     def program(X, Y):
