@@ -378,6 +378,38 @@ def test_an_accumulator_that_changes_between_multiplies(trips):
 
 
 @cute.kernel
+def weighted(Q, K, V, G, Y, Z):
+    """Two products of a trip, of which the second one's columns take the last multiply's operand."""
+    q, k, v, g = (cute.local_tile(X, (64, 64), (None, 0)) for X in (Q, K, V, G))
+    y, z = cute.zeros((64, 64)), cute.zeros((64, 64))
+    for j in cute.range(q.tiles):
+        s, d = cute.zeros((64, 64)), cute.zeros((64, 64))
+        cute.gemm(q[j], k[0].T, s)
+        cute.gemm(g[j], v[0].T, d)
+        cute.gemm((s * 0.25).to(Q.dtype).T, g[j], y)
+        e = (s * d * 0.0625).to(Q.dtype)
+        cute.gemm(e.T, q[j], z)
+        x = cute.zeros((64, 64))
+        cute.gemm(e, k[0], x)
+        z += x
+    cute.copy(y, cute.local_tile(Y, (64, 64), (0, 0)))
+    cute.copy(z, cute.local_tile(Z, (64, 64), (0, 0)))
+
+
+@pytest.mark.parametrize("trips", [1, 4])
+def test_a_product_waits_for_what_lies_over_its_columns(trips):
+    q, k, v, g = (integers(n, 64, seed=n + 1) for n in (64 * trips, 64, 64, 64 * trips))
+    y, z = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32)
+    weighted(q, k, v, g, y, z, arch="sm_100a", backend="emulator")
+    s, d = q.astype(float) @ k.T, g.astype(float) @ v.T
+    e = (s * d / 16).astype(np.float16).astype(float)
+    blocks = e.reshape(trips, 64, 64)
+    exact = e.T @ q.astype(float) + (blocks @ k.astype(float)).sum(0)
+    assert np.array_equal(y, (s / 4).T @ g.astype(float))
+    assert np.abs(z - exact).max() <= 1e-3 * np.abs(exact).max()
+
+
+@cute.kernel
 def parted(A, B, Y):
     """A multiply that is not done where the rows of A are all below 0."""
     m, n = cute.tile_index(Y, (128, 64))

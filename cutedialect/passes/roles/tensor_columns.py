@@ -68,11 +68,6 @@ def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
     return found
 
 
-def stages_of_overlays(kernel: KernelOp) -> int:
-    """The stages of accumulators that operands lie over; 0 where none does."""
-    return tensor_stages(kernel) if tensor_overlays(kernel) else 0
-
-
 def columns_too_many(kernel: KernelOp) -> list[AllocTmemOp]:
     """The operands in tensor memory that take columns, or a stage, from accumulators."""
     over = tensor_overlays(kernel)

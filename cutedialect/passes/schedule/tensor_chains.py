@@ -16,12 +16,12 @@ from __future__ import annotations
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.dialects.cute import GemmOp, KernelOp
+from cutedialect.dialects.cute import AllocTmemOp, GemmOp, KernelOp
 from cutedialect.dialects.effects import Unit, effects_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.role_plan import is_load
-from cutedialect.passes.roles.tensor_columns import stages_of_overlays
+from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.schedule.trips import order_of, set_place
 from cutedialect.passes.synchronize.memory_views import root_of
 
@@ -40,16 +40,23 @@ def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
         if why:
             remark("cute-schedule-loops", late[0], f"multiplies not issued ahead: {why}")
             continue
-        if stages_of_overlays(kernel) == 1:
-            # The columns of a product are free when what was computed from the last one has been
-            # multiplied: that comes first, product by product.
-            passed = 0
+        overlays = tensor_overlays(kernel)
+        if not overlays or tensor_stages(kernel) > 1:
             for op in gemms:
-                set_place(op, int(op in late), 2 * passed + (op not in late))
-                passed += op in late
+                set_place(op, int(op in late), int(op in late))
             continue
+        # The columns of a product are free when what lies over them has been multiplied: that comes
+        # first. Products keep their order, as rings do.
+        passed = order = 0
         for op in gemms:
-            set_place(op, int(op in late), int(op in late))
+            if op in late:
+                set_place(op, 1, 2 * passed)
+                passed += 1
+                continue
+            over = {each.result for each, under in overlays.items() if _writes(op, under)}
+            readers = [2 * at for at, each in enumerate(late) if over & _operands(each)]
+            order = max(order, 2 * passed, *readers)
+            set_place(op, 0, order + 1)
 
 
 def _is_issued(op: Operation) -> bool:
@@ -65,6 +72,10 @@ def _late(block: Block, gemms: list[Operation]) -> list[Operation]:
         for value in written_by(op)
     }
     return [op for op in gemms if not written.isdisjoint(_operands(op))]
+
+
+def _writes(op: Operation, alloc: AllocTmemOp) -> bool:
+    return alloc.result in map(root_of, written_by(op))
 
 
 def _operands(op: Operation) -> set[SSAValue]:
