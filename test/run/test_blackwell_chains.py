@@ -379,7 +379,7 @@ def test_an_accumulator_that_changes_between_multiplies(trips):
 
 @cute.kernel
 def weighted(Q, K, V, G, Y, Z):
-    """Two products of a trip, of which the second one's columns take the last multiply's operand."""
+    """Two products of a trip; the second one's columns take the last multiply's operand."""
     q, k, v, g = (cute.local_tile(X, (64, 64), (None, 0)) for X in (Q, K, V, G))
     y, z = cute.zeros((64, 64)), cute.zeros((64, 64))
     for j in cute.range(q.tiles):

@@ -316,3 +316,35 @@ def test_stages_are_as_many_as_the_share_of_shared_memory_holds():
         kernel = compiled(f"tile = (128,64,64), ctas = {ctas}", k=4096)
         share = target("sm_90a").smem_of(ctas)
         assert 0.7 * share < kernel.program.dynamic_smem <= share
+
+
+@cute.kernel
+def orthogonal(X, Y, *, steps=3):
+    """Newton-Schulz steps on a tile that stays in registers: nothing is left to a loading role."""
+    i, _ = cute.tile_index(Y, (64, None))
+    x = cute.zeros((64, 64))
+    x += cute.local_tile(X, (64, 64), (i, 0)).load().to(cute.f32)
+    for _ in cute.range(steps):
+        half = x.to(cute.f16)
+        square, cube = cute.zeros((64, 64)), cute.zeros((64, 64))
+        cute.gemm(half, half.T, square)
+        cute.gemm(square.to(cute.f16), half, cube)
+        x.assign(x * 1.5 - cube * 0.5)
+    cute.copy(x, cute.local_tile(Y, (64, 64), (i, 0)))
+
+
+@pytest.mark.parametrize("warps", ["(4,1)", "(8,1)"])
+def test_no_warps_wait_beside_a_role_that_does_everything(warps):
+    """They would keep their registers, which a computing role of 8 warps needs."""
+    x = (np.random.default_rng(0).standard_normal((128, 64)) * 0.06).astype(np.float16)
+    y = np.zeros((128, 64), np.float32)
+    schedule = f"warps = {warps}, roles = specialized"
+    kernel = cute.compile(orthogonal, x, y, arch="sm_90a", schedule=schedule)
+    kernel.launch(x, y)
+    exact = x.astype(np.float64).reshape(2, 64, 64)
+    for _ in range(3):
+        half = exact.astype(np.float16).astype(np.float64)
+        square = (half @ half.transpose(0, 2, 1)).astype(np.float16)
+        exact = 1.5 * exact - 0.5 * square @ half
+    assert np.abs(y - exact.reshape(128, 64)).max() <= 2e-3 * np.abs(exact).max()
+    assert f".reqntid {128 if warps == '(4,1)' else 256}" in kernel.ptx

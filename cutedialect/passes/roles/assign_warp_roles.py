@@ -263,7 +263,7 @@ def _placed(
         free[start : start + count] = [False] * count
         registers = narrow if row.registers is None else row.registers
         roles[row.name] = Role(row.name, start, count, registers)
-    first = _GROUP
+    first = _GROUP if roles else 0
     for row in rows:
         if row in small or not (ops[row.name] or row.takes_rest):
             continue
