@@ -33,7 +33,7 @@ from .attention_views import (
 )
 from .dtypes import DType, as_dtype, bf16, f16, f32, i32
 from .fitting import fitting_default
-from .gemm_operands import Operand, as_operand, check_types, shown
+from .gemm_operands import Operand, as_number, as_operand, check_types, refuse_unknown, shown
 from .kernel import TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
 from .library.attention import attention as program
@@ -165,6 +165,7 @@ def attention(
     schedule: Schedule | str | None = None,
     backend: Backend = "auto",
     stream: Any = None,
+    **unknown: Any,
 ) -> Any:
     """softmax(scale Q K^T) V for each head: q (B, H, Sq, D), k (B, Hk, Sk, D), v (B, Hk, Sk, Dv).
 
@@ -195,17 +196,20 @@ def attention(
     no key. Wrong arguments, such as an `out` that shares memory with another array, raise TypeError
     or ValueError naming the argument, and nothing is written.
     """
+    if unknown:
+        refuse_unknown("attention", unknown)
+    is_packed = cu_seqlens is not None
     offsets = cu_seqlens if isinstance(cu_seqlens, tuple | list) and len(cu_seqlens) == 2 else ()
     scores = causal, scale, window, softcap
     where = lengths, cu_seqlens, block_table
     scales = scale_q, scale_k, scale_v
     arrays, factors = split_scales(scales)
-    options = (*scores, *factors, return_lse, out_dtype, arch, schedule, backend, len(offsets))
+    options = (*scores, *factors, return_lse, out_dtype, arch, schedule, backend, is_packed)
     shapes = None
     try:
         shapes = q.shape, k.shape, options
         repeats = _calls.repeats.get(shapes, ())
-    except (AttributeError, TypeError, ValueError):  # no arrays, or options without a hash
+    except (AttributeError, RuntimeError, TypeError, ValueError):  # no shapes, or no hashes
         repeats = ()
     try:
         for _, repeat in repeats:
@@ -334,6 +338,8 @@ class _Call:
         out_dtype: object,
     ) -> None:
         self.q, self.k = as_operand(q, "q"), as_operand(k, "k")
+        if isinstance(v, bool):
+            raise TypeError("v: expected an array, or how many columns of k it is, got bool")
         self.is_latent = isinstance(v, int)
         self.v = first_columns(self.k, v) if isinstance(v, int) else as_operand(v, "v")
         self.table = (
@@ -635,9 +641,7 @@ def _window(window: Any, causal: bool) -> Window:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not hasattr(value, "__float__"):
-        raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
-    number = float(value)  # pyright: ignore[reportArgumentType]
-    if not math.isfinite(number):
-        raise ValueError(f"{name}: expected a finite number, got {number}")
-    return number
+    found = as_number(name, value)
+    if not math.isfinite(found):
+        raise ValueError(f"{name}: expected a finite number, got {found}")
+    return found

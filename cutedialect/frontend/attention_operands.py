@@ -53,12 +53,12 @@ def columns_of(k: Any, v: Any) -> tuple[Any, int | None]:
     """
     if isinstance(v, int) and not isinstance(v, bool):
         return None, v
-    mine, theirs = getattr(v, "shape", None), getattr(k, "shape", None)
-    if not mine or not theirs or mine[-1] == theirs[-1] or isinstance(v, TensorSpec):
-        return v, None
     try:
+        mine, theirs = getattr(v, "shape", None), getattr(k, "shape", None)
+        if not mine or not theirs or mine[-1] == theirs[-1] or isinstance(v, TensorSpec):
+            return v, None
         one, other = as_operand(k, "k").array, as_operand(v, "v").array
-    except (TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError):
         return v, None  # which the checks of the call then say
     if one is None or other is None:
         return v, None
@@ -131,7 +131,8 @@ def integers(name: str, value: object) -> Operand:
 def check_extent(name: str, operand: Operand, extent: int | None) -> None:
     """Refuse a vector that is known to have another extent."""
     if differ(operand.shape[0], extent):
-        raise ValueError(f"{name}: expected {extent} numbers, got {operand.shape[0]}")
+        numbers = "1 number" if extent == 1 else f"{extent} numbers"
+        raise ValueError(f"{name}: expected {numbers}, got {operand.shape[0]}")
 
 
 def differ(one: int | None, other: int | None) -> bool:

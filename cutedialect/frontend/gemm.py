@@ -29,6 +29,7 @@ from .gemm_operands import (
     INTEGERS,
     PITCH,
     Operand,
+    as_number,
     as_operand,
     batched,
     broadcast,
@@ -37,6 +38,8 @@ from .gemm_operands import (
     has_tcgen05,
     has_wgmma,
     pitch_of,
+    refuse_array,
+    refuse_unknown,
     result_dtype,
     shown,
     transposed,
@@ -117,6 +120,7 @@ def gemm(
     stream: Any = None,
     atom: str | None = None,
     negate: Literal["a", "b", "ab"] | None = None,
+    **unknown: Any,
 ) -> Any:
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
 
@@ -154,7 +158,10 @@ def gemm(
     may be c itself. Wrong arguments raise TypeError or ValueError naming the argument, and nothing
     is written. Returns the output: `out`, or a new array where `a` lives.
     """
+    if unknown:
+        refuse_unknown("gemm", unknown)
     if acc is not None:
+        refuse_array("acc", acc, "an array that is added is c=..., with beta=1.0")
         from .functions import tile_gemm
 
         tile_gemm(a, b, acc, atom, negate)
@@ -164,10 +171,9 @@ def gemm(
         instead = "alpha=-1" if atom is None else "schedule='atom = ...'"
         with explained():
             raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
-    splits = False
-    if precision is not None:
-        with explained():
-            splits = check_precision(precision, a)
+    splits = precision is not None and check_precision(precision, a)
+    if type(alpha) is not float or type(beta) is not float:
+        alpha, beta = as_number("alpha", alpha), as_number("beta", beta)
     is_scaled = scale_a is not None or scale_b is not None
     factors = alpha, scale_a, scale_b
     if is_scaled:
@@ -180,7 +186,7 @@ def gemm(
     try:
         shapes = a.shape, b.shape, options
         repeats = _calls.repeats.get(shapes, ())
-    except (AttributeError, TypeError, ValueError):  # no arrays, or options without a hash
+    except (AttributeError, RuntimeError, TypeError, ValueError):  # no shapes, or no hashes
         repeats = ()
     try:
         for ready, repeat in repeats:
@@ -259,7 +265,7 @@ def compile_gemm(
     aux: Any = None,
 ) -> Kernel:
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
-    splits = check_precision(precision, a) if precision is not None else False
+    splits = precision is not None and check_precision(precision, a)
     is_scaled = scale_a is not None or scale_b is not None
     alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
     call = GemmCall(
@@ -382,13 +388,13 @@ class GemmCall:
     def _addend(self, name: str, value: Any, shape: tuple[int | None, ...]) -> Operand:
         operand = as_operand(value, name)
         ours, theirs = operand.shape, shape
-        fits = len(ours) <= len(theirs) and all(
+        fits = min(2, len(theirs)) <= len(ours) <= len(theirs) and all(
             x in (y, None) or y is None or (x == 1 and name == "c" and position < len(ours) - 2)
             for position, (x, y) in enumerate(
                 zip(ours, theirs[len(theirs) - len(ours) :], strict=True)
             )
         )
-        if not fits or (name == "bias" and len(ours) != 1):
+        if not fits:
             raise ValueError(f"{name}: expected shape {shown(shape)}, got {shown(ours)}")
         return operand
 

@@ -4,16 +4,18 @@ them (batched, transposed) as the tile program takes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from cutedialect.atoms import Target, target
 from cutedialect.atoms.mma_atoms import first_target
 from cutedialect.backend.runtime.arrays import TensorArgument, tensor_argument
+from cutedialect.backend.runtime.tracebacks import explained
 
 from .dtypes import DType, as_dtype, bf16, e4m3, e5m2, f16, f32, f64, i8, i32, u8
+from .instead import ARGUMENTS
 from .kernel import TensorSpec
 
 # Types that sums may have, the default first.
@@ -134,19 +136,51 @@ def mma_type(dtype: DType) -> str:
     return {"f32": "tf32", "i8": "s8"}.get(dtype.name, dtype.name)
 
 
+def as_number(name: str, value: Any) -> float:
+    """A number of the host as a float."""
+    if type(value) is float:
+        return value
+    if not isinstance(value, bool | str | bytes) and hasattr(value, "__float__"):
+        with suppress(TypeError, ValueError, RuntimeError):  # several elements, a traced one
+            return float(value)
+    with explained():
+        raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
+
+
+def refuse_array(name: str, value: Any, instead: str) -> None:
+    """Refuse an array where a kernel has a tile."""
+    with explained():
+        if tensor_argument(value) is not None:
+            raise TypeError(
+                f"{name}: expected None outside of a kernel, got {type(value).__name__}; {instead}"
+            )
+
+
+def refuse_unknown(function: str, given: Iterable[str]) -> NoReturn:
+    """Refuse arguments that a function of the library does not have."""
+    name = next(iter(given))
+    instead = ARGUMENTS[function].get(name)
+    with explained():
+        if instead is None:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+        raise TypeError(f"{name}: expected {instead}, got an argument of another library")
+
+
 def check_precision(precision: object, a: Any) -> bool:
     """Whether operands are split; refuses a precision that there is not, with the reason."""
-    if precision not in ("tf32", "3xtf32"):
-        reason = "; tensor cores multiply no f32, and there is no product of scalar f32 yet"
-        raise ValueError(
-            f"precision: expected None, 'tf32' or '3xtf32', got {precision!r}"
-            f"{reason if precision == 'ieee' else ''}"
-        )
-    dtype = as_operand(a, "a").dtype
-    if dtype != f32:
-        raise ValueError(
-            f"precision: expected None with operands of {dtype.name}, got {precision!r}"
-        )
+    with explained():
+        if precision not in ("tf32", "3xtf32"):
+            is_full = precision in ("ieee", "highest")
+            reason = "; tensor cores multiply no f32, and there is no product of scalar f32 yet"
+            raise ValueError(
+                f"precision: expected None, 'tf32' or '3xtf32', got {precision!r}"
+                f"{reason if is_full else ''}"
+            )
+        dtype = as_operand(a, "a").dtype
+        if dtype != f32:
+            raise ValueError(
+                f"precision: expected None with operands of {dtype.name}, got {precision!r}"
+            )
     return precision == "3xtf32"
 
 

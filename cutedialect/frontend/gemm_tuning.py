@@ -19,7 +19,7 @@ from cutedialect.backend.runtime.tunings import has_tunings, read_tuning, tuning
 from cutedialect.schedule import Schedule
 
 from .gemm import GemmCall
-from .gemm_operands import check_precision
+from .gemm_operands import check_precision, refuse_unknown
 from .gemm_scales import fold_numbers
 from .library.gemm_estimate import cycles
 from .library.gemm_problem import Problem
@@ -80,6 +80,8 @@ class TunableGemm:
         given = inspect.signature(gemm).bind(*args, **self._options)
         given.apply_defaults()
         named = dict(given.arguments)
+        if named["unknown"]:
+            refuse_unknown("gemm", named["unknown"])
         if named["acc"] is not None:
             raise TypeError("acc: expected no tile to tune cute.gemm with, got one")
         arrays = ("a", "b", "c", "bias", "out", "scale_a", "scale_b", "aux")

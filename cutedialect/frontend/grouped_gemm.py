@@ -26,7 +26,7 @@ from cutedialect.schedule import Schedule
 from .captured import exact
 from .fitting import fitting_default
 from .gemm import GemmCall
-from .gemm_operands import as_operand, check_types
+from .gemm_operands import as_number, as_operand, check_types
 from .gemm_scales import fold_numbers
 from .kernel import GroupSpec, ScalarSpec, TensorSpec
 from .launch import as_schedule, check_arch, compile_kernel, default_arch, spec_of
@@ -66,6 +66,8 @@ def grouped_gemm(
     ValueError naming the argument, as in `bs[3]`. Returns the outputs in order: the arrays of
     `out`, or new ones where the `as_` live.
     """
+    with explained():
+        alpha, beta = as_number("alpha", alpha), as_number("beta", beta)
     is_scaled = scale_a is not None or scale_b is not None
     factors = alpha, scale_a, scale_b
     alpha, scale_a, scale_b = fold_numbers(*factors)

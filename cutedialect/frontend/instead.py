@@ -1,5 +1,6 @@
 """What to write in the place of names that other libraries have: of methods of tiles, views and
-tensors, and of functions of the module. Data alone, so that a misspelled name imports nothing.
+tensors, of functions of the module, and of arguments of those that take arrays. Data alone, so that
+a misspelled name imports nothing.
 """
 
 from __future__ import annotations
@@ -82,4 +83,49 @@ FUNCTIONS = {
     "expm1": "cute.exp(x) - 1.0",
     "atomic_max": "one work item for each result, or a second kernel on a cute.workspace",
     "atomic_min": "one work item for each result, or a second kernel on a cute.workspace",
+}
+
+_MASKS = "causal=, window=(left, right), lengths= or cu_seqlens=, since masks are no arrays here"
+_NO_DROPOUT = "no dropout, which attention here does not have"
+_GROUPED = "nothing: heads of q share those of k and v where there are fewer"
+_PACKED = "cu_seqlens=(q_offsets, k_offsets)"
+_VIEW = "the transposed view (.T, .mT), which costs nothing"
+ARGUMENTS = {
+    "attention": {
+        "is_causal": "causal=",
+        "attn_mask": _MASKS,
+        "attn_bias": _MASKS,
+        "mask": _MASKS,
+        "bias": _MASKS,
+        "dropout_p": _NO_DROPOUT,
+        "dropout": _NO_DROPOUT,
+        "enable_gqa": _GROUPED,
+        "sm_scale": "scale=",
+        "softmax_scale": "scale=",
+        "window_size": "window=(left, right)",
+        "logits_soft_cap": "softcap=",
+        "cu_seqlens_q": _PACKED,
+        "cu_seqlens_k": _PACKED,
+        "seqlens_k": "lengths=",
+        "cache_seqlens": "lengths=",
+        "page_table": "block_table=",
+        "return_attn_probs": "return_lse=True",
+        "dtype": "out_dtype=",
+    },
+    "gemm": {
+        "dtype": "out_dtype=",
+        "preferred_element_type": "out_dtype=",
+        "transpose_a": _VIEW,
+        "transpose_b": _VIEW,
+        "trans_a": _VIEW,
+        "trans_b": _VIEW,
+        "transa": _VIEW,
+        "transb": _VIEW,
+        "epilogue": "activation=",
+        "act": "activation=",
+        "residual": "c=..., with beta=1.0",
+        "input_precision": "precision=",
+        "use_fast_accum": "fast_accum=",
+        "scale_result": "alpha=",
+    },
 }

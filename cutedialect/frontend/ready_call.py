@@ -142,8 +142,8 @@ class ReadyCall:
     def numbers(self, alpha: float, beta: float) -> tuple[float, ...]:
         """What the kernel takes of them."""
         if self.takes_c:
-            return (float(alpha), float(beta)) if self.takes_alpha else (float(beta),)
-        return (float(alpha),) if self.takes_alpha else ()
+            return (alpha, beta) if self.takes_alpha else (beta,)
+        return (alpha,) if self.takes_alpha else ()
 
     def repeat_of(
         self, arrays: Sequence[Any], is_new: bool, given: Sequence[Any] | None = None

@@ -47,6 +47,12 @@ REFUSED = {
         "k": zeros(2, 3, 16, 64),
         "v": zeros(2, 3, 16, 64),
     },
+    "v: expected an array, or how many columns of k it is, got bool": {"v": True},
+    "is_causal: expected causal=, got an argument of another library": {"is_causal": True},
+    "attn_mask: expected causal=, window=(left, right), lengths= or cu_seqlens=, since masks": {
+        "attn_mask": Q
+    },
+    "attention() got an unexpected keyword argument 'casual'": {"casual": True},
     "window: expected (left, right), two ints, got 5": {"window": 5},
     "window: expected numbers of keys or -1, got (-2, 0)": {"window": (-2, 0)},
     "scale: expected a number, got str": {"scale": "1"},
@@ -110,3 +116,11 @@ def test_refused(message):
     with pytest.raises((TypeError, ValueError)) as caught:
         cute.attention(given.pop("q"), given.pop("k"), given.pop("v"), backend="emulator", **given)
     assert str(caught.value).startswith(message)
+
+
+def test_offsets_of_a_wrong_kind_are_seen_after_a_call_that_looks_the_same():
+    q, k = Q[:1], K[:1]
+    cute.attention(q, k, k, backend="emulator")
+    for wrong in (OFFSETS, (OFFSETS,), (OFFSETS, OFFSETS, OFFSETS), "ab", 3):
+        with pytest.raises(TypeError, match=r"^cu_seqlens: expected \(q_offsets, k_offsets\), got"):
+            cute.attention(q, k, k, cu_seqlens=wrong, backend="emulator")

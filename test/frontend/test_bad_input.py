@@ -32,6 +32,11 @@ READ_ONLY.flags.writeable = False
         ({"bias": np.ones(47)}, ValueError, r"bias: expected shape \(48,\), got \(47,\)"),
         ({"c": np.ones((3, 3)), "beta": 1.0}, ValueError, r"c: expected shape \(64, 48\)"),
         ({"beta": 1.0}, ValueError, "c: expected an array with beta = 1.0, got None"),
+        ({"c": np.ones(48), "beta": 1.0}, ValueError, r"c: expected shape \(64, 48\), got \(48,"),
+        ({"acc": READ_ONLY}, TypeError, r"acc: expected None outside of a kernel, .* c=\.\.\., "),
+        ({"transpose_b": True}, TypeError, r"transpose_b: expected the transposed view \(\.T"),
+        ({"activations": "relu"}, TypeError, "got an unexpected keyword argument 'activations'"),
+        ({"activation": np.tanh}, TypeError, "write a function around it, of tiles and cute's own"),
         ({"activation": "gleu"}, ValueError, "activation: expected 'relu', .* got 'gleu'"),
         ({"acc_dtype": "f64"}, TypeError, "acc_dtype: expected f32 or f16 for f16, got f64"),
         ({"out_dtype": "f32"}, TypeError, "out: expected f32, got f16"),
@@ -62,6 +67,39 @@ def test_gemm(change, kind, message):
     with pytest.raises(kind, match=message):
         cute.gemm(given.pop("a"), given.pop("b"), **given)
     assert (out == 7).all()
+
+
+NO_NUMBERS = ("2", None, 1j, True, np.array([2.0, 3.0]), [2.0], "nan")
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+@pytest.mark.parametrize("name", ["alpha", "beta"])
+def test_what_is_no_number(name, value):
+    """Also in a call that looks like an earlier one."""
+    for call, operands in ((cute.gemm, (A, B)), (cute.grouped_gemm, ([A], [B]))):
+        addend = np.ones((64, 48), np.float16)
+        given = {"c": addend if call is cute.gemm else [addend], "alpha": 2.0, "beta": 3.0}
+        given |= {"arch": "sm_80", "backend": "emulator"}
+        call(*operands, **given)
+        with pytest.raises(TypeError, match=f"^{name}: expected a number, got "):
+            call(*operands, **(given | {name: value}))
+
+
+@pytest.mark.parametrize("value", [2, np.float32(2), np.float64(2), np.int8(2), np.array(2.0)])
+def test_what_is_a_number(value):
+    want = cute.gemm(A, B, alpha=2.0, arch="sm_80", backend="emulator")
+    made = cute.gemm(A, B, alpha=value, arch="sm_80", backend="emulator")
+    assert (made == want).all()
+
+
+def test_a_function_that_is_not_one_of_tiles_gets_a_note():
+    with pytest.raises(TypeError) as caught:
+        cute.gemm(A, B, activation=lambda tile: len(tile), arch="sm_80", backend="emulator")
+    assert any("activation: expected a function of a tile" in each for each in notes(caught.value))
+
+
+def notes(error):
+    return getattr(error, "__notes__", ())
 
 
 @pytest.mark.parametrize(

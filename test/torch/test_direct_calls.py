@@ -323,3 +323,22 @@ def test_a_parameter_seen_without_gradients_is_not_taken_with_them():
     with torch.inference_mode():
         repeat(None, None, False, weight)
     assert len(launches) >= 1
+
+
+@pytest.mark.parametrize("entry", ["gemm", "grouped_gemm", "attention"])
+def test_a_nested_tensor_is_refused(entry):
+    nested = torch.nested.nested_tensor([A, A])
+    call = {
+        "gemm": lambda: cute.gemm(nested, B),
+        "grouped_gemm": lambda: cute.grouped_gemm([nested], [B]),
+        "attention": lambda: cute.attention(Q, nested, Q),
+    }[entry]
+    with pytest.raises(ValueError, match="expected a tensor with one shape, got a nested one"):
+        call()
+
+
+@pytest.mark.parametrize("name", ["float4_e2m1fn_x2", "quint8"])
+def test_elements_that_numpy_does_not_have_are_refused(name):
+    odd = torch.empty(16, 32, dtype=getattr(torch, name))
+    with pytest.raises(TypeError, match=f"^a: expected elements of a type .* got {name}"):
+        cute.gemm(odd, B)

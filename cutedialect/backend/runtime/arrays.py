@@ -278,7 +278,12 @@ def numpy_dtype(name: str) -> np.dtype:
     except TypeError:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        found = getattr(ml_dtypes, name, None)
+        if found is None:
+            raise TypeError(
+                f"expected elements of a type that NumPy or ml_dtypes has, got {name}"
+            ) from None
+        return np.dtype(found)
 
 
 class _Interface:

@@ -43,6 +43,11 @@ def torch_reader(cls: type) -> Reader:
     def argument(tensor: Any) -> TensorArgument:
         if tensor.layout is not strided:
             raise ValueError(f"expected a strided tensor, got {tensor.layout}; use .to_dense()")
+        if getattr(tensor, "is_nested", False):
+            raise ValueError(
+                "expected a tensor with one shape, got a nested one; cute.grouped_gemm takes the "
+                "list of its parts, .to_padded_tensor() makes one of them"
+            )
         if tensor.requires_grad and grad_enabled():
             raise ValueError(
                 "expected a tensor without gradient, got one that requires it, which a kernel "

@@ -127,7 +127,14 @@ def applied(activation: Activation, tile: Tile) -> Tile:
     """The tile that an activation makes of another, of the same shape."""
     from cutedialect.frontend.tile import Tile
 
-    made = activation(tile)
+    try:
+        made = activation(tile)
+    except TypeError as error:
+        error.add_note(
+            "activation: expected a function of a tile, written with its operators and functions "
+            "of cutedialect such as cute.exp and cute.maximum"
+        )
+        raise
     if not isinstance(made, Tile) or made.shape != tile.shape:
         got = f"one of shape {made.shape}" if isinstance(made, Tile) else type(made).__name__
         raise TypeError(
