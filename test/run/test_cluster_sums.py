@@ -156,8 +156,9 @@ def test_other_schedules_are_refused(schedule, message):
 @pytest.mark.parametrize(
     ("tile", "parts", "stages"),
     [
-        # A part of a tile from each: the room is a tile's, 64 of 227 KB, and a stage takes 32.
-        ("(128,128,64)", 8, 5),
+        # A part of a tile from each: the room is a tile's, 64 of 227 KB, the buffer of results has
+        # 34, and a stage takes 32.
+        ("(128,128,64)", 8, 4),
         # Tiles from seven others of 20 KB each, and a stage takes 18.
         ("(64,80,64)", 8, 4),
     ],

@@ -17,6 +17,7 @@ from cutedialect.dialects.effects import declared
 from .bulk import BulkCopyType, BulkLoadType, BulkStoreType
 from .copy_atoms import (
     SHIFTED_BITS,
+    AlignedStoreType,
     CopyType,
     LdsmType,
     MatrixCopyType,
@@ -64,6 +65,7 @@ CuteNvgpu = Dialect(
     [
         UniversalCopyType,
         ShiftedCopyType,
+        AlignedStoreType,
         SimtAsyncCopyType,
         LdsmType,
         StsmType,
@@ -84,6 +86,7 @@ CuteNvgpu = Dialect(
 
 __all__ = [
     "SHIFTED_BITS",
+    "AlignedStoreType",
     "BulkCopyType",
     "BulkLoadType",
     "BulkStoreType",

@@ -143,6 +143,55 @@ class ShiftedCopyType(_ElementAtom):
 
 
 @irdl_attr_definition
+class AlignedStoreType(Data[tuple], TypeAttribute):
+    """A tile in shared memory to one in global memory whose lines begin at any element, through
+    registers of threads: `!cute_nvgpu.atom.aligned_store<bf16, groups = 2>`.
+
+    A thread reads two neighboring vectors of a line, shifts what belongs to aligned 16 bytes out of
+    both (`shf`), and stores these; the ends of lines go in the widest pieces that their alignment
+    allows. So the lines of the source have room for 16 bytes behind them. Each of `groups` of
+    threads stores an equal block of the lines.
+    """
+
+    name = "cute_nvgpu.atom.aligned_store"
+
+    @classmethod
+    def get(cls, element: Attribute, groups: int = 1) -> AlignedStoreType:
+        return cls((element, groups))
+
+    @property
+    def element(self) -> Attribute:
+        return self.data[0]
+
+    @property
+    def groups(self) -> int:
+        return self.data[1]
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple:
+        with parser.in_angle_brackets():
+            element = parser.parse_type()
+            groups = 1
+            if parser.parse_optional_punctuation(",") is not None:
+                parse_key(parser, "groups")
+                groups = parser.parse_integer(allow_boolean=False)
+            return element, groups
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_attribute(self.element)
+            printer.print_string("" if self.groups == 1 else f", groups = {self.groups}")
+
+    def verify(self) -> None:
+        bits = getattr(self.element, "bitwidth", None)
+        expect(
+            bits in SHIFTED_BITS,
+            f"expected elements of 8, 16 or 32 bits to shift, got {self.element}",
+        )
+        expect(self.groups > 0, f"expected a number of groups above 0, got {self.groups}")
+
+
+@irdl_attr_definition
 class SimtAsyncCopyType(CopyType):
     """`cp.async`: `!cute_nvgpu.atom.simt_async_copy<f16, cache = global, 128 b>`.
 

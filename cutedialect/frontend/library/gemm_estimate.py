@@ -16,7 +16,6 @@ from cutedialect.schedule import Schedule
 
 from .gemm_problem import (
     VECTOR,
-    WORD,
     Problem,
     blocks_of,
     ceil_div,
@@ -65,11 +64,10 @@ _WAIT = 78.3
 _CLUSTER_WAITS, _CLUSTER_DOUBLED = (95.2, 72.2), 0.2
 _CLUSTER = 1.026
 _FEW_STAGES, _SHORT_RING = 4, 1.138
-# Cycles of a tile besides its steps: at least, for each accumulator of a thread, and for each where
-# rows of the output are aligned to less than 16 bytes, or to less than 4: through shared memory in
-# the order of memory, or one by one.
+# Cycles of a tile besides its steps: at least, for each accumulator of a thread, and more for each
+# and for each of the tile where lines of the output begin at any element.
 _TILE, _VALUE = 6.6, 24.7
-_NARROW_VALUE, _REORDERED_VALUE, _SINGLE_VALUE = 50.0, 3.9, 98.3
+_ALIGNED_VALUE, _ALIGNED = 10.0, 0.05
 # Cycles of each line of 128 bytes, or less, that TMA stores, and of each time that it is told to;
 # of a value of the transposed product so many times as much.
 _LINE_STORED, _STORE, _SWAPPED_VALUE = 4.67, 4.8, 0.82
@@ -271,6 +269,9 @@ def stages_of(schedule: Schedule, problem: Problem, others: int = 0) -> int:
         stage += (rows + columns) * (line + VECTOR)
     teams = 2 if schedule.roles == "alternate" else 1
     staged = teams * rows * min(columns * problem.out_bits // 8, 4 * _CHUNK)
+    if problem.out_align < VECTOR:
+        # Lines that begin at any element have room for a vector more.
+        staged += teams * rows * VECTOR
     return (_RING - staged - others * rows * columns * _SUM_BYTES) // stage
 
 
@@ -280,23 +281,14 @@ def _end_cycles(schedule: Schedule, problem: Problem) -> float:
     rows, columns, _ = schedule.tile
     values, swapped = _values(schedule), schedule.swap_ab == "yes"
     each = _VALUE * (_SWAPPED_VALUE if swapped else 1.0)
-    if reorders(schedule, problem):
-        return _TILE + (each + _VALUE + _REORDERED_VALUE) * values
-    if problem.out_align < 16:
-        beside = _NARROW_VALUE if problem.out_align >= WORD else _SINGLE_VALUE
-        return _TILE + (each + _VALUE + beside) * values
+    if problem.out_align < VECTOR:
+        return _TILE + (each + _ALIGNED_VALUE) * values + _ALIGNED * rows * columns
     chunk = LINE * 8 // problem.out_bits
     while columns % chunk if swapped else columns < chunk:
         chunk //= 2
     steps = ceil_div(columns, chunk)
     lines = steps * chunk * max(1, rows // 64) if swapped else steps * rows
     return _TILE + each * values + _LINE_STORED * lines + _STORE * steps
-
-
-def reorders(schedule: Schedule, problem: Problem) -> bool:
-    """Whether results go through shared memory, so that neighboring threads store neighbors."""
-    is_plain = schedule.roles == "specialized" and schedule.swap_ab == "no"
-    return is_plain and problem.out_align < WORD
 
 
 def _transposed_extents(schedule: Schedule, problem: Problem) -> int:

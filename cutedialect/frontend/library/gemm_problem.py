@@ -11,6 +11,8 @@ VECTOR = 16
 _TRANSPOSED_ROWS = 32
 # By so many fewer accumulators has a thread room where three warpgroups share the registers.
 _FEWER_OF_THREE = 32
+# By so many where lines of the output begin at any element.
+_FEWER_ALIGNED = 16
 # By so many where columns of the transposed product are no multiple of those that leave at once; by
 # so many more has one where the tallest tiles are stored as they are.
 _FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 24
@@ -59,6 +61,7 @@ class Problem:
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
         )
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
+        most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
         if schedule.swap_ab == "yes":
             most -= _FEWER_SWAPPED if columns % _SWAPPED_AT_ONCE else 0
         elif rows >= _TALLEST and self.most_values == _MOST_VALUES:

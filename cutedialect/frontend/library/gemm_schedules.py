@@ -26,7 +26,6 @@ from .gemm_estimate import (
     RESIDENT,
     estimated,
     least_cycles,
-    reorders,
     scatters,
     stages_of,
 )
@@ -150,11 +149,10 @@ def completed(
 ) -> Schedule:
     """An entry of the list with its raster (`raster_for`), and what is not estimated."""
     raster = raster_for(problem, schedule, tall)
-    epilogue = "smem" if reorders(schedule, problem) else None
     assert schedule.cluster is not None
     is_large = schedule.cluster[0] * schedule.cluster[1] > 2
     early: Switch | None = "yes" if estimate <= _EARLY[is_large] else None
-    return schedule.merged(Schedule(raster=raster, epilogue=epilogue, early_launch=early))
+    return schedule.merged(Schedule(raster=raster, early_launch=early))
 
 
 def choose_below(given: Schedule | None, problem: Problem) -> Schedule:

@@ -92,7 +92,7 @@ class KernelBinding:
         # Tiles as they are multiplied: by their element type, and the order of their depth.
         self.prepared: dict[tuple[SSAValue, Attribute, Layout | None], SSAValue] = {}
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
-        self.scratch: dict[tuple[MemRefType, Parts | None], SSAValue] = {}
+        self.scratch: dict[tuple[MemRefType, Parts | int | None], SSAValue] = {}
         self.maps = TensorMaps(kernel)
         self.unmapped = ""
         self.dependences = tensor_dependences(kernel)
@@ -181,11 +181,7 @@ class KernelBinding:
         # Warpgroups that exchange values among themselves meet alone, in a buffer that only such
         # as divide the tile in the same way use.
         parts = group_parts(have, tv)
-        scratch = self.scratch.get((smem, parts))
-        if scratch is None:
-            alloc = AllocSmemOp(smem)
-            alloc.attributes["scratch"] = UnitAttr()
-            scratch = self.scratch[smem, parts] = self.insert_top(alloc, before).results[0]
+        scratch = self.scratch_of(smem, parts, before)
         atom = UniversalCopyType.get(type_.element, 128)
         warps = None if parts is None else GROUP_WARPS
         self.insert(BarrierOp(warps), before)
@@ -194,6 +190,17 @@ class KernelBinding:
         result = self.insert(AllocFragmentOp(wanted), before).results[0]
         self.insert(CopyOp(scratch, result, atom=atom), before)
         return result
+
+    def scratch_of(
+        self, type_: MemRefType, users: Parts | int | None, before: Operation
+    ) -> SSAValue:
+        """The buffer of a type through which the same threads exchange tiles in turn."""
+        scratch = self.scratch.get((type_, users))
+        if scratch is None:
+            alloc = AllocSmemOp(type_)
+            alloc.attributes["scratch"] = UnitAttr()
+            scratch = self.scratch[type_, users] = self.insert_top(alloc, before).results[0]
+        return scratch
 
     def in_vectors(self, tile: FragmentType, memory: MemRefType) -> Layout:
         """The layout in which a streaming program moves a register tile between itself and memory:

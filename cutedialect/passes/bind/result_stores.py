@@ -13,56 +13,70 @@ time, and the first columns are on their way while the last are computed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import gcd, prod
+from dataclasses import dataclass
 
 from xdsl.dialects import scf
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
-from cutedialect.atoms import target
+from cutedialect.atoms import MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects.cute import (
     AllocSmemOp,
     AtomicOp,
+    BarrierOp,
     CopyOp,
     ExtractOp,
-    FillOp,
     FragmentType,
-    GemmOp,
     KernelOp,
     LoadOp,
-    LocalTileOp,
     MapOp,
-    MemberOp,
     MemRefType,
     ReduceOp,
     SubviewOp,
-    TransposeOp,
+    TiledCopyAttr,
     indexed_tile,
     named_copy,
     shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import (
+    AlignedStoreType,
     StsmType,
     TmaPrefetchOp,
     TmaStoreType,
     UniversalCopyType,
 )
-from cutedialect.dialects.effects import is_pure, written
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.effects import is_pure
 from cutedialect.layout import Layout, flatten
+from cutedialect.passes.bind.aligned_results import (
+    aligned_copy,
+    columns_of_part,
+    has_registers,
+    is_stored_aligned,
+    line_buffer,
+    takes_aligned_stores,
+)
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_mode, vector_bytes
 from cutedialect.passes.bind.named_copies import named_layout, tiled_copy_of
+from cutedialect.passes.bind.result_pieces import (
+    Pieces,
+    argument_of,
+    find_cut,
+    fragment_of,
+    has_places,
+    registers_of_pieces,
+    rows_of,
+    space_of_tile,
+    type_of_part,
+)
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory
 from cutedialect.passes.bind.tensor_maps import is_exception, why_no_map
 from cutedialect.passes.bind.tensor_reductions import reduction_of
 from cutedialect.passes.bind.thread_layouts import (
-    columns_of,
     copied,
     divides_rows,
-    modes_of,
     sector_efficiency,
 )
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
@@ -79,8 +93,6 @@ _MIN_SECTOR_EFFICIENCY = 0.5
 # Registers of a thread that do not hold tiles: addresses, predicates, what an element's formula
 # needs. Bits of the shortest line that is stored, a sector of memory.
 _OTHER_REGISTERS = 60
-# Operations of a formula that needs no registers beside its operand and its result.
-_SHORT_FORMULA = 4
 _LEAST_LINE = 256
 _LANES = 32
 
@@ -96,34 +108,13 @@ class _Store:
     described: SSAValue | None = None
     atom: Attribute | None = None
     is_reordered: bool = False
+    # The copy of aligned words, where lines begin at any element.
+    tiled: TiledCopyAttr | None = None
 
     @property
     def type(self) -> FragmentType:
         assert isinstance(self.op.source.type, FragmentType)
         return self.op.source.type
-
-
-@dataclass
-class _Pieces:
-    """The values of which a group's stores want some columns: the ops that are cut, and what has
-    been made of each for the columns from a first one on.
-    """
-
-    columns: int
-    chunk: int
-    before: Operation
-    loads_ahead: bool = False
-    cut: set[Operation] = field(default_factory=set)
-    made: dict[tuple[SSAValue, int], SSAValue] = field(default_factory=dict)
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """The first column of each part. Where parts do not divide the columns, the last one begins
-        inside of the one before, so that all are lines of one width.
-        """
-        return tuple(
-            min(first, self.columns - self.chunk) for first in range(0, self.columns, self.chunk)
-        )
 
 
 class ResultStores:
@@ -148,7 +139,11 @@ class ResultStores:
         schedule = self.binding.schedule
         in_columns = schedule.epilogue == "tma" or (
             schedule.epilogue in ("direct", "smem")
-            and (self.binding.is_specialized or self._follows_reduction(ops))
+            and (
+                self.binding.is_specialized
+                or self._follows_reduction(ops)
+                or all(map(self._is_aligned, ops))
+            )
         )
         is_plain = all(
             op.mask is None
@@ -220,7 +215,7 @@ class ResultStores:
     def _store_in_columns(self, ops: Sequence[CopyOp]) -> bool:
         """Bind a group whose every store can go in columns; False where one cannot."""
         shape = shape_of(ops[0].source.type)
-        if len(shape) != 2 or any(_space(op.destination) != "gmem" for op in ops):
+        if len(shape) != 2 or any(space_of_tile(op.destination) != "gmem" for op in ops):
             return False
         pieces = self._pieces(ops)
         chunk = pieces.chunk
@@ -233,7 +228,7 @@ class ResultStores:
             if store.described is None and (
                 reduction_of(store.op) is not None
                 or (
-                    not store.is_reordered
+                    not (store.is_reordered or store.tiled)
                     and _share(store.type, store.type.tv, destination) < _MIN_SECTOR_EFFICIENCY
                 )
             ):
@@ -257,7 +252,7 @@ class ResultStores:
             _erase(op)
         return True
 
-    def _pieces(self, ops: Sequence[CopyOp]) -> _Pieces:
+    def _pieces(self, ops: Sequence[CopyOp]) -> Pieces:
         """The columns that are stored at once, if every thread holds as much of each such part: one
         line of all results (a small buffer leaves room for more stages of the operands), or less
         where the registers could not hold what is computed for them.
@@ -266,38 +261,64 @@ class ResultStores:
         columns = shape[1]
         if self.binding.grid is not None:
             return self._vectors(ops, columns)
-        bits = [_fragment(op.source).bits for op in ops]
+        bits = [fragment_of(op.source).bits for op in ops]
         bits_at_once = bits_of_results(self.results, shape) or bits
         # Where multiplies overlap, results leave once a tile, and lines would take much memory.
         divides = self.binding.schedule.overlaps_multiplies or not _may_overlap(ops)
         chunk = columns_at_once(columns, *bits_at_once, divides=divides)
-        if self.binding.schedule.epilogue == "smem" and chunk % _LANES == 0:
+        aligned = all(map(self._is_aligned, ops))
+        if aligned:
+            chunk = min(columns_of_part(op.destination.type) for op in ops)  # pyright: ignore[reportArgumentType]
+        elif self.binding.schedule.epilogue == "smem" and chunk % _LANES == 0:
             # Addresses of more columns of what is reordered would take registers, and save none.
             chunk = _LANES
-        while 2 * chunk <= columns and any(_part(op.source, chunk) is None for op in ops):
+        while 2 * chunk <= columns and any(type_of_part(op.source, chunk) is None for op in ops):
             # Warpgroups that share rows have none of so few.
             chunk *= 2
         room = self._registers() - _OTHER_REGISTERS
         kept = self._kept_elsewhere()
-        found = _Pieces(columns, columns, ops[-1])
-        while all(_part(op.source, chunk) is not None for op in ops):
-            found = _Pieces(columns, chunk, ops[-1])
+        found = Pieces(columns, columns, ops[-1])
+        while all(type_of_part(op.source, chunk) is not None for op in ops):
+            found = Pieces(columns, chunk, ops[-1])
             if chunk < columns:
-                _find_cut(found, ops)
-            if not _has_places(found, ops):
+                find_cut(found, ops)
+            if not has_places(found, ops):
                 chunk //= 2
                 continue
             beside = self.binding.schedule.epilogue != "tma"
             # Where there is no map, threads store, each to addresses of its own.
             maps = {op: why_no_map(op.destination.type) for op in ops if self._is_tensor()}  # pyright: ignore[reportArgumentType]
             by_threads = [op for op, why in maps.items() if why]
-            taken = _registers(found, ops, kept, beside or bool(by_threads))
-            taken += sum(2 * _rows_of(op.source) for op in by_threads)
+            taken = registers_of_pieces(found, ops, kept, beside or bool(by_threads))
+            taken += sum(2 * rows_of(op.source) for op in by_threads)
             found.loads_ahead = taken <= room
+            if aligned and all(self._has_lines(op, chunk) for op in ops):
+                # All columns at once are converted before they are stored.
+                taken = max(taken, *(fragment_of(op.source).values for op in ops), 0)
+                found.loads_ahead = has_registers(
+                    self.binding.schedule, self.binding.threads, taken
+                )
             if found.loads_ahead or chunk % 2 or chunk // 2 * min(bits) < _LEAST_LINE:
                 break
             chunk //= 2
         return found
+
+    def _is_aligned(self, op: CopyOp) -> bool:
+        """Whether a tile is stored in aligned words: of accumulators in registers. Beside warps
+        that load, those of warpgroups alone, whose operands take no more.
+        """
+        atoms = [bound.atom for bound in self.binding.atoms.values()]
+        kind = WgmmaAtom if self.binding.is_specialized else MmaAtom
+        multiplies = bool(atoms) and all(isinstance(atom, kind) for atom in atoms)
+        if not multiplies or self._is_tensor():
+            return False
+        return self.binding.schedule.epilogue in ("smem", "tma") and is_stored_aligned(op)
+
+    def _has_lines(self, op: CopyOp, chunk: int) -> bool:
+        """Whether so many columns of a result have lines of some vectors."""
+        type_ = op.destination.type
+        assert isinstance(type_, MemRefType)
+        return takes_aligned_stores(type_, (type_.shape[0], chunk))  # pyright: ignore[reportArgumentType]
 
     def _registers(self) -> int:
         """Registers of a thread that stores results."""
@@ -319,14 +340,14 @@ class ResultStores:
             and stays_in_tensor_memory(life, registers)
         }
 
-    def _vectors(self, ops: Sequence[CopyOp], columns: int) -> _Pieces:
+    def _vectors(self, ops: Sequence[CopyOp], columns: int) -> Pieces:
         """A vector of each thread at once, where the warps of a streaming program hold rows."""
         chunk = columns
-        while chunk % 2 == 0 and all(_part(op.source, chunk // 2) is not None for op in ops):
+        while chunk % 2 == 0 and all(type_of_part(op.source, chunk // 2) is not None for op in ops):
             chunk //= 2
-        found = _Pieces(columns, chunk, ops[-1], loads_ahead=True)
+        found = Pieces(columns, chunk, ops[-1], loads_ahead=True)
         if chunk < columns:
-            _find_cut(found, ops)
+            find_cut(found, ops)
         # Loads that wait for memory went ahead of all that is computed.
         found.cut = {op for op in found.cut if not isinstance(op, LoadOp) or is_common(op.source)}
         return found
@@ -353,6 +374,11 @@ class ResultStores:
         destination = op.destination.type
         assert isinstance(destination, MemRefType)
         contiguous = contiguous_mode(destination)
+        if self._is_aligned(op) and self._has_lines(op, chunk):
+            part, shared = (source.shape[0], chunk), groups if contiguous == 1 else 1
+            store.tiled = TiledCopyAttr(aligned_copy(destination, part, binding.threads, shared))  # pyright: ignore[reportArgumentType]
+            store.atom = AlignedStoreType.get(source.element, shared)
+            return
         if binding.schedule.epilogue == "smem" and contiguous == 1:
             store.is_reordered = True
         if contiguous is None or binding.schedule.epilogue != "tma" or is_exception(op):
@@ -364,7 +390,7 @@ class ResultStores:
         part = (source.shape[0], chunk)
         if binding.atoms and min(part) == 1:  # pyright: ignore[reportArgumentType]
             return
-        written = _part(op.source, chunk)
+        written = type_of_part(op.source, chunk)
         assert written is not None
         assert written.tv is not None
         layout, swizzle, alignment = staging_layout(part, contiguous, source.bits, written.tv)  # pyright: ignore[reportArgumentType]
@@ -383,7 +409,20 @@ class ResultStores:
         warps = _GROUP if groups > 1 else None
         store.atom = TmaStoreType.get(source.element, reduction_of(op), warps)
 
-    def _fill_stage(self, store: _Store, pieces: _Pieces, first: int) -> None:
+    def _store_aligned(self, store: _Store, pieces: Pieces, piece: SSAValue, to: SSAValue) -> None:
+        """Write some columns to a buffer, and store them from there in aligned words."""
+        assert isinstance(store.atom, AlignedStoreType)
+        assert isinstance(to.type, MemRefType)
+        warps = _GROUP if store.atom.groups > 1 else None
+        buffer = line_buffer(to.type, to.type.shape)  # pyright: ignore[reportArgumentType]
+        scratch = self.binding.scratch_of(buffer, warps, pieces.before)
+        atom = staging_atom(self.binding, store.type, contiguous_mode(to.type) or 0)
+        self._insert(pieces, BarrierOp(warps))
+        self._insert(pieces, CopyOp(piece, scratch, atom=atom))
+        self._insert(pieces, BarrierOp(warps))
+        self._insert(pieces, CopyOp(scratch, to, atom=store.atom, tiled=store.tiled))
+
+    def _fill_stage(self, store: _Store, pieces: Pieces, first: int) -> None:
         """Compute some columns and write them to their buffer, or to where they go."""
         piece = self._columns(pieces, store.op.source, first)
         contiguous = contiguous_mode(store.op.destination.type)  # pyright: ignore[reportArgumentType]
@@ -394,6 +433,9 @@ class ResultStores:
             return
         to = self._destination(store, pieces, first)
         assert isinstance(to.type, MemRefType)
+        if store.tiled is not None:
+            self._store_aligned(store, pieces, piece, to)
+            return
         if store.is_reordered:
             copy = coalesced_for(to.type, self.binding.threads, self.binding.grid)
             wanted = copied(copy, to.type.shape)
@@ -401,20 +443,20 @@ class ResultStores:
         atom = UniversalCopyType.get(store.type.element, vector_bytes(to.type) * 8)
         self._insert(pieces, CopyOp(piece, to, atom=atom))
 
-    def _send(self, store: _Store, pieces: _Pieces, first: int) -> None:
+    def _send(self, store: _Store, pieces: Pieces, first: int) -> None:
         if store.staged is not None:
             to = self._destination(store, pieces, first)
             copy = CopyOp(store.staged, to, atom=store.atom, descriptor=store.described)
             self._insert(pieces, copy)
 
-    def _destination(self, store: _Store, pieces: _Pieces, first: int) -> SSAValue:
+    def _destination(self, store: _Store, pieces: Pieces, first: int) -> SSAValue:
         if pieces.chunk == pieces.columns:
             return store.op.destination
         rows = store.type.shape[0]
         view = SubviewOp(store.op.destination, (0, first), (rows, pieces.chunk))  # pyright: ignore[reportArgumentType]
         return self._insert(pieces, view).results[0]
 
-    def _insert(self, pieces: _Pieces, op: Operation) -> Operation:
+    def _insert(self, pieces: Pieces, op: Operation) -> Operation:
         return self.binding.insert(op, pieces.before)
 
     def _prefetch(self, op: LoadOp, shape: tuple[int, ...]) -> None:
@@ -435,12 +477,12 @@ class ResultStores:
             self.binding.insert(TmaPrefetchOp(op.source, described), op)
         view.erase()
 
-    def _load_columns(self, pieces: _Pieces, first: int) -> None:
+    def _load_columns(self, pieces: Pieces, first: int) -> None:
         for op in _in_order(pieces.cut):
             if isinstance(op, LoadOp):
                 self._columns(pieces, op.result, first)
 
-    def _columns(self, pieces: _Pieces, value: SSAValue, first: int) -> SSAValue:
+    def _columns(self, pieces: Pieces, value: SSAValue, first: int) -> SSAValue:
         """Some columns of a register tile: computed or loaded alone, or taken out of the whole."""
         type_ = value.type
         assert isinstance(type_, FragmentType)
@@ -450,8 +492,8 @@ class ResultStores:
             pieces.made[value, first] = self._piece(pieces, value, first)
         return pieces.made[value, first]
 
-    def _piece(self, pieces: _Pieces, value: SSAValue, first: int) -> SSAValue:
-        part = _part(value, pieces.chunk)
+    def _piece(self, pieces: Pieces, value: SSAValue, first: int) -> SSAValue:
+        part = type_of_part(value, pieces.chunk)
         assert part is not None
         source = value.owner
         if source not in pieces.cut:
@@ -492,54 +534,20 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
         return False
     if reduction_of(last) != reduction_of(op) or op.mask is not None:
         return False
-    if _tensor_of(op.destination) in [_tensor_of(store.destination) for store in group]:
+    if argument_of(op.destination) in [argument_of(store.destination) for store in group]:
         # Parts of one result: the first of them leaves before the next is computed.
         return False
     between = last.next_op
     while between is not op:
         assert between is not None
         if isinstance(between, LoadOp):
-            tensor = _tensor_of(between.source)
-            if tensor is None or tensor in [_tensor_of(store.destination) for store in group]:
+            tensor = argument_of(between.source)
+            if tensor is None or tensor in [argument_of(store.destination) for store in group]:
                 return False  # It may read what was stored.
         elif not (isinstance(between, MapOp) or is_pure(between)):
             return False
         between = between.next_op
     return True
-
-
-def _find_cut(pieces: _Pieces, ops: Sequence[CopyOp]) -> None:
-    """The maps and loads that nothing but the stores needs, and that may wait for them."""
-    users: set[Operation] = set(ops)
-    changed: set[SSAValue] = set()
-    memory_changes = False
-    op: Operation | None = ops[-1]
-    while op is not None:
-        if op in users:
-            pass
-        elif isinstance(op, MapOp | LoadOp):
-            readers = {use.operation for use in op.results[0].uses}
-            stays = isinstance(op, MapOp) or (
-                not memory_changes
-                and _space(op.source) == "gmem"
-                and all(_is_apart(op.source, store.destination) for store in ops)
-            )
-            inputs = op.inputs if isinstance(op, MapOp) else (op.result,)
-            if (
-                readers
-                and readers <= users
-                and stays
-                and not changed & set(op.operands)
-                and shape_of(op.results[0].type)[1:] == (pieces.columns,)
-                and all(_can_part(each, pieces.chunk) for each in inputs)
-            ):
-                users.add(op)
-                pieces.cut.add(op)
-        else:
-            for inner in walk(op):
-                changed.update(written(inner))
-                memory_changes |= _may_write_memory(inner)
-        op = op.prev_op
 
 
 def _may_overlap(ops: Sequence[CopyOp]) -> bool:
@@ -548,114 +556,6 @@ def _may_overlap(ops: Sequence[CopyOp]) -> bool:
         reduction_of(op) is None and contiguous_mode(op.destination.type) == 1  # pyright: ignore[reportArgumentType]
         for op in ops
     )
-
-
-def _has_places(pieces: _Pieces, ops: Sequence[CopyOp]) -> bool:
-    """Whether there are such parts. Those that do not divide the columns are computed twice in
-    part: none of it from a tile that is loaded, which may be the one that is stored, and every
-    thread has to hold as much of a part wherever it begins.
-    """
-    step = gcd(pieces.chunk, pieces.columns)
-    if step == pieces.chunk:
-        return True
-    values = [op.source for op in ops] + [op.results[0] for op in pieces.cut]
-    return all(_can_part(value, step) for value in values) and not any(
-        isinstance(op, LoadOp) and shape_of(op.result.type)[0] != 1 for op in pieces.cut
-    )
-
-
-def _registers(
-    pieces: _Pieces, ops: Sequence[CopyOp], elsewhere: set[SSAValue], beside: bool
-) -> int:
-    """Registers of a thread that hold tiles while columns are stored: what they are taken from,
-    what is loaded for two parts (and the addresses of its rows), and what is computed for one. Of
-    values that are kept `elsewhere` it is one part, too. What is scaled or converted takes the
-    place of what it is made from, unless it waits `beside` that for addresses.
-    """
-    whole = {op.source for op in ops if op.source.owner not in pieces.cut}
-    parts = 0
-    if beside or elsewhere or not all(map(_is_short, pieces.cut)):
-        parts = max(_registers_of(op.source, pieces.chunk) for op in ops)
-    for op in pieces.cut:
-        if isinstance(op, LoadOp):
-            parts += 2 * _registers_of(op.result, pieces.chunk) + 2 * _rows_of(op.result)
-            continue
-        whole.update(each for each in op.operands if each.owner not in pieces.cut)
-        if len({use.operation for use in op.results[0].uses}) > 1:
-            parts += _registers_of(op.results[0], pieces.chunk)
-    return parts + sum(
-        _registers_of(each, pieces.chunk if each in elsewhere else pieces.columns) for each in whole
-    )
-
-
-def _is_short(op: Operation) -> bool:
-    """Whether an op makes of each element of a tile another one, by few operations."""
-    if not isinstance(op, MapOp) or len(op.body.block.ops) > _SHORT_FORMULA:
-        return False
-    return sum(isinstance(each.type, FragmentType) for each in op.inputs) == 1
-
-
-def _rows_of(value: SSAValue) -> int:
-    """How many rows of a tile a thread holds."""
-    type_ = _fragment(value)
-    assert type_.tv is not None
-    rows: int = type_.shape[0]  # pyright: ignore[reportAssignmentType]
-    return prod(extent for extent, stride in modes_of(type_.tv[1]) if stride < rows)
-
-
-def _registers_of(value: SSAValue, columns: int) -> int:
-    """Registers of so many columns of a tile."""
-    type_ = _fragment(value)
-    if len(type_.shape) == 2 and type_.shape[1] != 1:
-        return -(-type_.values * columns // type_.shape[1] * type_.bits // 32)  # pyright: ignore[reportOperatorIssue]
-    return -(-type_.values * type_.bits // 32)
-
-
-def _may_write_memory(op: Operation) -> bool:
-    """Whether an op may change global memory, or tell that others have."""
-    if isinstance(op, CopyOp):
-        return isinstance(op.destination.type, MemRefType) and op.destination.type.space == "gmem"
-    reads_only = MapOp | LoadOp | ExtractOp | FillOp | GemmOp | scf.ForOp | scf.IfOp | scf.YieldOp
-    return not isinstance(op, reads_only) and not is_pure(op)
-
-
-def _is_apart(read: SSAValue, stored: SSAValue) -> bool:
-    """Whether storing some columns of one tile leaves the others of another as they are: they
-    belong to two tensors, or are one tile.
-    """
-    one, other = _tensor_of(read), _tensor_of(stored)
-    if one is None or other is None:
-        return False
-    if one is not other:
-        return True
-    first, second = read.owner, stored.owner
-    return (
-        isinstance(first, LocalTileOp)
-        and isinstance(second, LocalTileOp)
-        and list(first.operands) == list(second.operands)
-        and first.tile == second.tile
-    )
-
-
-def _tensor_of(tile: SSAValue) -> SSAValue | None:
-    """The kernel's argument of which this is a part: a tensor, or a group of them."""
-    while isinstance(tile.owner, LocalTileOp | SubviewOp | TransposeOp | MemberOp):
-        tile = tile.owner.operands[0]
-    return tile if isinstance(tile, BlockArgument) else None
-
-
-def _can_part(value: SSAValue, chunk: int) -> bool:
-    shape = shape_of(value.type)
-    return len(shape) != 2 or shape[1] == 1 or _part(value, chunk) is not None
-
-
-def _part(value: SSAValue, chunk: int) -> FragmentType | None:
-    """The type of `chunk` columns of a tile, if every thread holds as much of each such part."""
-    type_ = _fragment(value)
-    assert type_.tv is not None
-    rows: int = type_.shape[0]  # pyright: ignore[reportAssignmentType]
-    tv = columns_of(type_.tv, rows, chunk)
-    return None if tv is None else FragmentType.get(type_.element, (rows, chunk), tv)
 
 
 def _in_order(ops: set[Operation]) -> list[Operation]:
@@ -687,14 +587,3 @@ def _share(source: FragmentType, tv: Layout | None, destination: MemRefType) -> 
     strides = tuple(s if isinstance(s, int) else 1 << 20 for s in destination.stride)
     strides += (0,) * (2 - len(strides))
     return sector_efficiency(tv, strides, source.shape[0], source.bits)  # pyright: ignore[reportArgumentType]
-
-
-def _fragment(value: SSAValue) -> FragmentType:
-    assert isinstance(value.type, FragmentType)
-    return value.type
-
-
-def _space(value: SSAValue) -> str:
-    type_ = value.type
-    assert isinstance(type_, MemRefType)
-    return type_.space

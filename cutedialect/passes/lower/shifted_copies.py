@@ -44,7 +44,7 @@ def copy_shifted(
     """Copy a tile, 0 for what is outside of the source's tensor, in vectors of 16 bytes that `tv`
     gives to threads. With `is_tf32`, f32 is rounded as TMA rounds it.
     """
-    tile, written = _Tile(context, source, tv), TileAccess(context, target, tv, 1, _BYTES)
+    tile, written = ShiftedTile(context, source, tv), TileAccess(context, target, tv, 1, _BYTES)
     if not (tile.is_in_vectors(tile.access) and tile.is_in_vectors(written)):
         copy_tile(context, source, target, tv, source.element_bytes, is_tf32)
         return
@@ -53,10 +53,10 @@ def copy_shifted(
         most = max(1, _vectors(context) // (1 if is_inside else 2))
 
         def part(source: View, target: View, tv: Layout) -> None:
-            count = len(_Tile(context, source, tv).firsts)
+            count = len(ShiftedTile(context, source, tv).firsts)
             # A tile that does not fall into equal parts: some vectors after others.
             for first in range(0, count, most):
-                some = _Tile(context, source, tv, range(first, min(count, first + most)))
+                some = ShiftedTile(context, source, tv, range(first, min(count, first + most)))
                 some.store(target, some.shifted(some.load(is_inside), is_inside, is_tf32))
 
         in_parts(context, source, target, tv, most * tile.unit, part)
@@ -69,14 +69,14 @@ def copy_around(context: Context, source: View, target: View, tv: Layout) -> Non
     """Start asynchronous copies of a tile with the aligned words around its rows; what is outside
     of the tensor becomes 0.
     """
-    tile = _Tile(context, source, tv)
+    tile = ShiftedTile(context, source, tv)
 
     def run(most: int, is_inside: bool, is_apart: bool) -> None:
         def part(source: View, target: View, tv: Layout) -> None:
-            every = _Tile(context, source, tv)
+            every = ShiftedTile(context, source, tv)
             for first in range(0, len(every.firsts), most):
                 some = range(first, min(len(every.firsts), first + most))
-                _Tile(context, source, tv, some).start(target, is_inside, is_apart)
+                ShiftedTile(context, source, tv, some).start(target, is_inside, is_apart)
 
         in_parts(context, source, target, tv, most * tile.unit, part)
 
@@ -92,7 +92,7 @@ def shift_within(
     context: Context, tile: View, source: View, target: View, tv: Layout, is_tf32: bool = False
 ) -> None:
     """Shift a tile into place that came with the aligned words around its rows, 0 behind them."""
-    every = _Tile(context, tile, tv)
+    every = ShiftedTile(context, tile, tv)
     is_one = len(set(every.shifts)) == len(set(every.lengths)) == 1
     most = _vectors(context)
 
@@ -100,11 +100,11 @@ def shift_within(
         shift, length = every.shifts[0], _BYTES if is_inside else every.lengths[0]
 
         def part(source: View, target: View, tv: Layout) -> None:
-            count = len(_Tile(context, source, tv).firsts)
+            count = len(ShiftedTile(context, source, tv).firsts)
             for first in range(0, count, most):
-                some = _Tile(context, source, tv, range(first, min(count, first + most)))
+                some = ShiftedTile(context, source, tv, range(first, min(count, first + most)))
                 words = some.read()
-                facts = [shift] * count, [length] * count, every.begins_in_words, is_tf32
+                facts = [shift] * count, [length] * count, every.grain, is_tf32
                 some.store(target, some.moved(words, *facts))
 
         if is_one:
@@ -112,8 +112,8 @@ def shift_within(
             return
         for first in range(0, len(every.firsts), most):
             some = range(first, min(len(every.firsts), first + most))
-            words = _Tile(context, source, tv, some).read()
-            origin = _Tile(context, tile, tv, some)
+            words = ShiftedTile(context, source, tv, some).read()
+            origin = ShiftedTile(context, tile, tv, some)
             origin.store(target, origin.shifted(words, is_inside, is_tf32))
 
     if every.contiguous in every.access.bounded:
@@ -134,18 +134,20 @@ def _vectors(context: Context) -> int:
 
 
 @dataclass
-class _Tile:
+class ShiftedTile:
     """A tile in global memory as threads have it in vectors, all or some of them."""
 
     context: Context
     source: View
     tv: Layout
     some: range | None = None
+    # Elements of each that threads have, where these are no vectors.
+    elements: int | None = None
 
     @property
     def unit(self) -> int:
         """Elements of a vector."""
-        return _BYTES // self.source.element_bytes
+        return self.elements or _BYTES // self.source.element_bytes
 
     @cached_property
     def access(self) -> TileAccess:
@@ -307,9 +309,9 @@ class _Tile:
         return found
 
     @property
-    def begins_in_words(self) -> bool:
-        """Whether vectors may begin within a word of 4 bytes."""
-        return replace(self.access, limit_bytes=_BYTES).aligned_to < _WORD
+    def grain(self) -> int:
+        """Bytes of which vectors begin at multiples."""
+        return replace(self.access, limit_bytes=_BYTES).aligned_to
 
     @cached_property
     def lengths(self) -> list[Scalar]:
@@ -331,7 +333,7 @@ class _Tile:
         builder = self.context.builder
         found: list[tuple[Scalar, Scalar]] = []
         for number, (length, shift) in enumerate(zip(self.lengths, self.shifts, strict=True)):
-            exists = self._exists(number)
+            exists = self.exists(number)
             goes_on = builder.pure("setp.gt.s32", builder.pure("add.s32", shift, length), _BYTES)
             found.append(
                 (
@@ -448,9 +450,9 @@ class _Tile:
             rest = builder.pure("mul.lo.s32", rest, self.source.element_bytes)
             rest = builder.pure("add.s32", rest, self.shifts[number])
             goes_on = builder.pure("setp.gt.s32", rest, behind * _BYTES)
-        return builder.pure("selp.b32", left, 0, builder.both(self._exists(number), goes_on))
+        return builder.pure("selp.b32", left, 0, builder.both(self.exists(number), goes_on))
 
-    def _exists(self, number: int) -> Scalar:
+    def exists(self, number: int) -> Scalar:
         """Whether the tensor has the row of a vector."""
         access, coords = self.access, self.access.coords[self.firsts[number]]
         rows = [
@@ -475,7 +477,7 @@ class _Tile:
 
         def one(index: int) -> None:
             number, behind = divmod(index, 2)
-            loaded = self._elements(before, self._exists(number), in_parts=True)
+            loaded = self._elements(before, self.exists(number), in_parts=True)
             place = places[number]
             base = [builder.value(place.base, "b32")]
             at = place.immediate + behind * _BYTES
@@ -589,14 +591,14 @@ class _Tile:
     def shifted(self, words: SSAValue, is_inside: bool, is_tf32: bool) -> SSAValue:
         """The vectors out of their aligned words, four registers each, 0 behind a row's end."""
         lengths = [_BYTES] * len(self.firsts) if is_inside else self.lengths
-        return self.moved(words, self.shifts, lengths, self.begins_in_words, is_tf32)
+        return self.moved(words, self.shifts, lengths, self.grain, is_tf32)
 
     def moved(
         self,
         words: SSAValue,
         shifts: Sequence[Scalar],
         lengths: Sequence[Scalar],
-        by_bits: bool,
+        grain: int,
         is_tf32: bool,
     ) -> SSAValue:
         """The same for vectors that begin so many bytes behind their aligned words, and have so
@@ -613,7 +615,7 @@ class _Tile:
                 (words, [2 * _WORDS * number + i for number in numbers]) for i in range(2 * _WORDS)
             ]
             targets = [(found, [_WORDS * number + i for number in numbers]) for i in range(_WORDS)]
-            body = partial(self._shift, shift, self._masks(length), by_bits, is_tf32)
+            body = partial(self._shift, shift, self._masks(length), grain, is_tf32)
             context.foreach(len(numbers), sources, targets, body)
         return found
 
@@ -647,7 +649,7 @@ class _Tile:
         self,
         shift: Scalar,
         masks: Sequence[Scalar],
-        by_bits: bool,
+        grain: int,
         is_tf32: bool,
         words: list[SSAValue],
     ) -> list[Scalar]:
@@ -655,12 +657,14 @@ class _Tile:
         builder = self.context.builder
         moved: list[Scalar] = list(words)
         for distance in (2, 1):
+            if distance * _WORD < grain:
+                continue
             is_far = builder.pure("setp.ne.s32", builder.pure("and.b32", shift, 4 * distance), 0)
             moved = [
                 builder.pure("selp.b32", far, near, is_far)
                 for near, far in zip(moved, moved[distance:], strict=False)
             ]
-        if by_bits:
+        if grain < _WORD:
             bits = builder.pure("mul.lo.s32", builder.pure("and.b32", shift, _WORD - 1), 8)
             moved = [
                 builder.pure("shf.r.wrap.b32", low, high, bits) for low, high in pairwise(moved)

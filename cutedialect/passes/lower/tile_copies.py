@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
+    AlignedStoreType,
     BulkCopyType,
     LdsmType,
     ShiftedCopyType,
@@ -29,6 +30,7 @@ from cutedialect.layout import Layout, LayoutError
 from cutedialect.passes.bind.thread_layouts import copied
 
 from . import tensor_memory
+from .aligned_stores import store_aligned
 from .async_copies import copy_async
 from .context import (
     array_class,
@@ -85,6 +87,9 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
                 copy_shifted(self.context, *piece, is_tf32)
             else:
                 shift_within(self.context, self.view(op, op.origin), *piece, is_tf32)
+    elif isinstance(atom, AlignedStoreType):
+        for piece in _tiled_pieces(self, op, "with aligned stores"):
+            store_aligned(self.context, *piece, atom.groups)
     elif isinstance(atom, WidenCopyType):
         for piece in _tiled_pieces(self, op, "with a widening copy"):
             widen_copy(self.context, *piece)

@@ -19,6 +19,11 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.bind.aligned_results import (
+    aligned_results,
+    bytes_of_buffer,
+    has_registers,
+)
 from cutedialect.passes.bind.layout_inference import (
     around_layout,
     contiguous_mode,
@@ -90,6 +95,8 @@ _SHIFTING_REGISTERS = _COPYING_REGISTERS | {1: (152, 256 - 8)}
 _SHARING_REGISTERS = (72, 216)
 # Where one warpgroup reads tensor memory, beside one that copies and a warp that multiplies.
 _READING_REGISTERS = (136, 232)
+# CTAs that an SM holds where all warps do the same.
+_BESIDE = 2
 # Elements of accumulators that a thread adds to in registers, of a kernel whose threads copy.
 _MOST_SUMMED_WHILE_COPYING = 64
 # And where warps beside the loading one transpose or convert operands in shared memory.
@@ -132,7 +139,12 @@ def complete(kernel: KernelOp, given: Schedule, arch: str) -> Schedule:
             )
         )
         choices["warps"] = _dividing(gemms, warps, given, arch)
-        choices["stages"] = _stages(gemms, arch)
+        choices["stages"] = stages = _stages(gemms, arch)
+        rings = stages * _stage_bytes(gemms) + _stage_bytes(gemms, once=True)
+        # Loops over work items keep registers for those.
+        is_single = given.scheduler in (None, "single")
+        if is_single and _stores_aligned(kernel, choices["warps"], rings, arch):
+            choices["epilogue"] = "smem"
     else:
         residence = residence_of(kernel, arch)
         choices["warps"] = residence.warps
@@ -203,6 +215,7 @@ def _multiplying(
     # Two buffers of what stays while a loop runs, unless the loop is left with one stage.
     if is_tensor and given.roles in (None, "specialized"):
         meeting += _staged_result_bytes(kernel, in_turns=True) - _staged_result_bytes(kernel)
+    meeting += 0 if is_tensor else _aligned_bytes(kernel, warps, given)
     plan = _plan(kernel, arch, warps, stage, given, 2 * once + meeting)
     if plan["stages"] == 1:
         plan = _plan(kernel, arch, warps, stage, given, once + meeting)
@@ -320,6 +333,36 @@ def _comes_by_tma(tile: SSAValue) -> bool:
     if box is None or box[contiguous] * type_.bits % 128:
         return False
     return takes_boxes(found, box, contiguous)
+
+
+def _stores_aligned(kernel: KernelOp, warps: tuple[int, int], rings: int, arch: str) -> bool:
+    """Whether results go through shared memory in aligned words, which do not cost a second CTA its
+    place on a processor.
+    """
+    buffers = set(aligned_results(kernel))
+    free = target(arch).smem_of(_BESIDE) - rings - sum(map(bytes_of_buffer, buffers))
+    uniform = Schedule(roles="uniform")
+    return (
+        bool(buffers)
+        and free >= 0
+        and has_registers(uniform, 32 * prod(warps), _sums(kernel, warps))
+    )
+
+
+def _aligned_bytes(kernel: KernelOp, warps: tuple[int, int], given: Schedule) -> int:
+    """Shared memory of results that go through it in aligned words, beside warps that load."""
+    loading = Schedule(roles="specialized").merged(given)
+    if given.epilogue == "direct":
+        return 0
+    if not has_registers(loading, 32 * prod(warps), _sums(kernel, warps)):
+        return 0
+    return _teams(given) * sum(map(bytes_of_buffer, set(aligned_results(kernel))))
+
+
+def _sums(kernel: KernelOp, warps: tuple[int, int]) -> int:
+    """Accumulators of a thread."""
+    tiles = [op.acc.type for op in ops_of(kernel, GemmOp)]
+    return max((prod(tile.shape) // (32 * prod(warps)) for tile in tiles), default=0)  # pyright: ignore
 
 
 def _teams(given: Schedule) -> int:

@@ -179,6 +179,16 @@ func.func private @shifted_doubles(!cute_nvgpu.atom.shifted_copy<f64>)
 
 // -----
 
+// expected-error @+1 {{expected elements of 8, 16 or 32 bits to shift, got f64}}
+func.func private @lines_of_doubles(!cute_nvgpu.atom.aligned_store<f64>)
+
+// -----
+
+// expected-error @+1 {{expected a number of groups above 0, got 0}}
+func.func private @no_groups(!cute_nvgpu.atom.aligned_store<f16, groups = 0>)
+
+// -----
+
 // expected-error @+1 {{expected floats of 8 bits to convert to floats of 16, got f16 and f32}}
 func.func private @widened_halves(!cute_nvgpu.atom.widen_copy<f16, f32>)
 

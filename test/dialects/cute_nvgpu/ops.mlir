@@ -131,6 +131,12 @@ func.func private @shifted(!cute_nvgpu.atom.shifted_copy<bf16>, !cute_nvgpu.atom
 
 // -----
 
+// cute_nvgpu.atom.aligned_store
+// CHECK: func.func private @lines(!cute_nvgpu.atom.aligned_store<bf16>, !cute_nvgpu.atom.aligned_store<f32, groups = 2>)
+func.func private @lines(!cute_nvgpu.atom.aligned_store<bf16, groups = 1>, !cute_nvgpu.atom.aligned_store<f32, groups = 2>)
+
+// -----
+
 // cute_nvgpu.atom.widen_copy
 // CHECK: func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
 func.func private @floats(!cute_nvgpu.atom.widen_copy<f8E4M3FN, bf16>, !cute_nvgpu.atom.widen_copy<f8E5M2, f16>)
