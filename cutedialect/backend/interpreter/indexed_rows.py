@@ -13,7 +13,8 @@ from .memory import Combine, View
 class IndexedRows:
     """Row r of the tile is the row `numbers[r]` of a tensor along `mode`, in the columns that the
     tile has at its coordinates, which count extents `of`; rows that the tensor does not have read
-    0, and writes to them are lost. Rows are written in order.
+    0, and writes to them are lost. Rows are written in order. `places` are a mode and the
+    coordinate of each row along it.
     """
 
     def __init__(
@@ -24,12 +25,16 @@ class IndexedRows:
         mode: int,
         numbers: Fragment,
         of: tuple[int, ...],
+        places: tuple[int, Fragment] | None = None,
     ) -> None:
         one, counted = ((*each[:mode], 0, *each[mode + 1 :]) for each in (tile, of))
-        self.rows = [
-            tensor.local_tile(one, (*coords[:mode], int(number), *coords[mode + 1 :]), counted)
-            for number in numbers.read().reshape(-1)
-        ]
+        self.rows: list[View] = []
+        for row, number in enumerate(numbers.read().reshape(-1)):
+            at = list(coords)
+            at[mode] = int(number)
+            if places is not None:
+                at[places[0]] = int(places[1].read().reshape(-1)[row])
+            self.rows.append(tensor.local_tile(one, tuple(at), counted))
         width = self.rows[0].shape[0] if self.rows[0].shape else 1
         self.shape = len(self.rows), width
 

@@ -77,6 +77,8 @@ def work_items(op: cute.TileIndexOp, tensor: Any) -> list[tuple[int, ...]]:
 
     def of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
         counts = [1 if e < 0 else -(-extent // e) for extent, e in zip(shape, tile, strict=True)]
+        if op.run is not None:
+            counts = [-(-prod(counts) // op.run), 1]
         return list(np.ndindex(*counts))
 
     if isinstance(tensor, tuple):

@@ -59,8 +59,12 @@ def _local_tile(op: cute.LocalTileOp) -> Step:
 def _indexed_tile(op: cute.IndexedTileOp) -> Any:
     tile, of, mode = tuple(op.tile.get_values()), op.counted, op.mode
 
+    count, last = len(tile), op.last
+
     def made(view: View, *rest: Any) -> IndexedRows:
-        return IndexedRows(view, tile, tuple(map(int, rest[:-1])), mode, rest[-1], of)
+        coords, numbers = tuple(map(int, rest[:count])), rest[count]
+        places = (last, rest[count + 1]) if len(rest) > count + 1 else None
+        return IndexedRows(view, tile, coords, mode, numbers, of, places)
 
     return made
 

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -35,7 +37,8 @@ class IndexedTileOp(IRDLOperation):
     that of its rows: row r of the tile is row `rows[r]` of the tensor, and the coordinate of that
     mode is not looked at. A row whose number is not one of the tensor's reads 0 and is not stored;
     of rows with one number, any may be stored last. A tile of one mode is a column. `of` is what
-    coordinates count where columns are padded, as with `cute.local_tile`.
+    coordinates count where columns are padded, as with `cute.local_tile`. With a second tile of
+    numbers each row has a coordinate of its own along the second mode, too, in tiles.
 
     Example:
 
@@ -44,6 +47,7 @@ class IndexedTileOp(IRDLOperation):
           %t = cute.indexed_tile %x, [16, 64], (%z, %k), %rows : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.fragment<i32, "(16,1)"> -> !cute.memref<f16, gmem, align<16>, "(16,64):(?{i64 div=8},1)">
           %v = cute.load %t : !cute.memref<f16, gmem, align<16>, "(16,64):(?{i64 div=8},1)"> -> !cute.fragment<f16, "(16,64)">
           %p = cute.indexed_tile %x, [16, 320], (%z, %k) of [16, 264], %rows : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.fragment<i32, "(16,1)"> -> !cute.memref<f16, gmem, align<16>, "(16,320):(?{i64 div=8},1)">
+          %b = cute.indexed_tile %x, [16, 8], (%z, %z), %rows at %rows : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, !cute.fragment<i32, "(16,1)"> -> !cute.memref<f16, gmem, align<16>, "(16,8):(?{i64 div=8},1)">
         }
     """
 
@@ -51,10 +55,12 @@ class IndexedTileOp(IRDLOperation):
     memref = operand_def(MemRefType)
     coords = var_operand_def(i32)
     rows = operand_def(FragmentType)
+    places = opt_operand_def(FragmentType)
     tile = prop_def(DenseArrayBase)
     of = opt_prop_def(DenseArrayBase)
     result = result_def(MemRefType)
     traits = traits_def(Pure())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
     def __init__(
         self,
@@ -63,11 +69,12 @@ class IndexedTileOp(IRDLOperation):
         coords: Sequence[SSAValue],
         rows: SSAValue,
         of: Sequence[int] | None = None,
+        places: SSAValue | None = None,
     ) -> None:
         type_ = memref.type
         assert isinstance(type_, MemRefType)
         super().__init__(
-            operands=[memref, list(coords), rows],
+            operands=[memref, list(coords), rows, places],
             properties={
                 "tile": DenseArrayBase.from_list(i64, list(tile)),
                 "of": None if of is None else DenseArrayBase.from_list(i64, list(of)),
@@ -79,6 +86,12 @@ class IndexedTileOp(IRDLOperation):
     def mode(self) -> int:
         """The mode of the tensor that the rows number."""
         return next(mode for mode, extent in enumerate(self.tile.get_values()) if extent != 0)
+
+    @property
+    def last(self) -> int:
+        """The last mode that the tile keeps: that of the columns, where there are several."""
+        kept = [mode for mode, extent in enumerate(self.tile.get_values()) if extent != 0]
+        return kept[-1]
 
     @property
     def counted(self) -> tuple[int, ...]:
@@ -99,6 +112,9 @@ class IndexedTileOp(IRDLOperation):
             properties["of"] = parse_tile(parser)
         parser.parse_punctuation(",")
         rows = parser.parse_unresolved_operand()
+        places = None
+        if parser.parse_optional_keyword("at"):
+            places = parser.parse_unresolved_operand()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         source = parser.parse_type()
@@ -107,11 +123,16 @@ class IndexedTileOp(IRDLOperation):
         parser.parse_punctuation("->")
         result = parser.parse_type()
         pos = parser.pos
+        moved = [] if places is None else [parser.resolve_operand(places, numbers)]
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(
+            i32, [1, len(coords), 1, len(moved)]
+        )
         return cls.create(
             operands=[
                 parser.resolve_operand(memref, source),
                 *parser.resolve_operands(coords, [i32] * len(coords), pos),
                 parser.resolve_operand(rows, numbers),
+                *moved,
             ],
             properties=properties,
             attributes=attributes,
@@ -131,6 +152,9 @@ class IndexedTileOp(IRDLOperation):
             print_tile(printer, self.of)
         printer.print_string(", ")
         printer.print_ssa_value(self.rows)
+        if self.places is not None:
+            printer.print_string(" at ")
+            printer.print_ssa_value(self.places)
         printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
@@ -158,6 +182,11 @@ class IndexedTileOp(IRDLOperation):
         check(
             rows.shape == (kept[0], 1) and rows.element == IntegerType(32),
             f"expected i32 numbers of {kept[0]} rows, as a column, got {rows}",
+        )
+        check(
+            self.places is None or (self.places.type == rows and len(kept) == 2),
+            f"expected a tile of two modes whose rows have places {rows}, got {tile}, "
+            f"{self.places and self.places.type}",
         )
         for extent, mode, leaves in zip(tile, type_.shape, type_.modes, strict=True):
             check(

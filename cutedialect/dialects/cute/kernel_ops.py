@@ -291,10 +291,16 @@ class TileIndexOp(IRDLOperation):
     `work` names another group of as many tensors: a tile takes time in proportion to an extent of
     its problem's tensor there, and the schedule may deal tiles out so that all CTAs end together.
 
+    A work item of `runs(n)` is n tiles of a matrix that follow each other row by row, from wherever
+    in a row they begin; its coordinates are its number and 0.
+
     Example:
 
         cute.kernel @k(%c: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
           %m, %n = cute.tile_index %c, [128, 128] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
+        }
+        cute.kernel @flat(%c: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
+          %f, %zero = cute.tile_index %c, [1, 8] runs(512) : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
         }
         cute.kernel @grouped(%a: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>, %c: !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>) {
           %i, %m, %n = cute.tile_index %c, [128, 128] work(%a[1]) : !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>, !cute.group<!cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">>
@@ -306,6 +312,7 @@ class TileIndexOp(IRDLOperation):
     work = opt_operand_def(GroupType)
     tile = prop_def(DenseArrayBase)
     mode = opt_prop_def(IntegerAttr)
+    runs = opt_prop_def(IntegerAttr)
     coords = var_result_def(i32)
 
     def __init__(
@@ -313,22 +320,35 @@ class TileIndexOp(IRDLOperation):
         memref: SSAValue,
         tile: Sequence[int] | DenseArrayBase,
         work: tuple[SSAValue, int] | None = None,
+        runs: int | None = None,
     ) -> None:
         if not isinstance(tile, DenseArrayBase):
             tile = DenseArrayBase.from_list(i64, list(tile))
         coords = len(tile.get_values()) + isinstance(memref.type, GroupType)
         super().__init__(
             operands=[memref, [] if work is None else [work[0]]],
-            properties={"tile": tile, "mode": work and IntegerAttr(work[1], i64)},
+            properties={
+                "tile": tile,
+                "mode": work and IntegerAttr(work[1], i64),
+                "runs": None if runs is None else IntegerAttr(runs, i64),
+            },
             result_types=[[i32] * coords],
         )
+
+    @property
+    def run(self) -> int | None:
+        """How many tiles in a row-by-row order are a work item; None where each is one."""
+        return None if self.runs is None else self.runs.value.data
 
     @classmethod
     def parse(cls, parser: Parser) -> TileIndexOp:
         unresolved = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         tile = parse_tile(parser)
-        work, mode = None, 0
+        work, mode, runs = None, 0, None
+        if parser.parse_optional_keyword("runs"):
+            with parser.in_parens():
+                runs = parser.parse_integer(allow_boolean=False, allow_negative=False)
         if parser.parse_optional_keyword("work"):
             with parser.in_parens():
                 work = parser.parse_unresolved_operand()
@@ -338,7 +358,7 @@ class TileIndexOp(IRDLOperation):
         parser.parse_punctuation(":")
         memref = parser.resolve_operand(unresolved, parser.parse_type())
         if work is None:
-            return with_attributes(cls(memref, tile), attributes)
+            return with_attributes(cls(memref, tile, runs=runs), attributes)
         parser.parse_punctuation(",")
         group = parser.resolve_operand(work, parser.parse_type())
         return with_attributes(cls(memref, tile, (group, mode)), attributes)
@@ -348,6 +368,8 @@ class TileIndexOp(IRDLOperation):
         printer.print_ssa_value(self.memref)
         printer.print_string(", ")
         print_tile(printer, self.tile)
+        if self.run is not None:
+            printer.print_string(f" runs({self.run})")
         if self.work is not None and self.mode is not None:
             printer.print_string(" work(")
             printer.print_ssa_value(self.work)
@@ -384,6 +406,12 @@ class TileIndexOp(IRDLOperation):
         check(
             all(extent == -1 or extent > 0 for extent in tile),
             f"expected positive tile extents or '_', got {list(tile)}",
+        )
+        check(
+            self.run is None
+            or (self.run > 0 and isinstance(self.memref.type, MemRefType) and tile[:-1] == (1,)),
+            "expected runs of tiles of one row of a matrix, got "
+            f"runs({self.run}) of {list(tile)} of {self.memref.type}",
         )
 
 

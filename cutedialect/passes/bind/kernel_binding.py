@@ -225,8 +225,10 @@ class KernelBinding:
             assert tile.type.tv is not None
             wanted = project(tile.type.tv, tile.type.shape, shape_of(made.rows.type))
             rows = self.converted(made.rows, wanted, made)
+            places = made.places and self.converted(made.places, wanted, made)
             of = None if made.of is None else made.counted
-            again = IndexedTileOp(made.memref, made.tile.get_values(), made.coords, rows, of)  # pyright: ignore
+            extents = made.tile.get_values()
+            again = IndexedTileOp(made.memref, extents, made.coords, rows, of, places)  # pyright: ignore
             again.attributes |= made.attributes
             user.operands[index] = self.insert(again, made).results[0]
             if not made.result.uses:

@@ -320,7 +320,10 @@ class LayoutInference:
             tile = user.result if isinstance(user, LoadOp) else user.operands[0]
             if tile in self.layouts:
                 layout = project(self.layouts[tile], shape_of(tile.type), shape_of(op.rows.type))
-                return self._set(op.rows, layout)
+                changed = self._set(op.rows, layout)
+                if op.places is not None:
+                    changed |= self._set(op.places, layout)
+                return changed
         return False
 
     def _tie(self, one: SSAValue, other: SSAValue) -> bool:

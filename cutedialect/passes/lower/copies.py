@@ -124,8 +124,11 @@ def _transfer(
         _whole(context, access, array, loads, emit)
         return
     each = access.never_straddling()
-    if each is access and len(access.vectors) <= _FEW:
+    if each is access and (len(access.vectors) <= _FEW or not access.is_uniform):
         _ragged(context, access, array, loads, emit)
+        return
+    if not access.is_uniform and context.is_streaming and access.view.bits in _SPLIT_BITS:
+        _in_vectors(context, access, each, array, loads, emit)
         return
     # What both sides of the branch need is written before it.
     access.addresses(_shared(context, access.vectors))

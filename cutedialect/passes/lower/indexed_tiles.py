@@ -44,11 +44,18 @@ class IndexedTile:
     mode: int
     rows: Fragment
     of: tuple[int, ...]
+    # The coordinates of each row along the last mode of the tile, where they differ.
+    places: tuple[int, Fragment] | None = None
 
-    def row(self, builder: ScalarBuilder, number: Scalar) -> View:
-        """The part of the row with a number that lies in the tile's columns."""
+    def row(self, builder: ScalarBuilder, number: Scalar, at: int) -> View:
+        """The part of the row with a number that lies in the tile's columns; the number is the
+        value `at` of those that a thread has.
+        """
         tile, of, coords = list(self.tile), list(self.of), list(self.coords)
         tile[self.mode], of[self.mode], coords[self.mode] = 0, 0, number
+        if self.places is not None:
+            mode, places = self.places
+            coords[mode] = builder.emit(ptx.GetOp(places.array, at)).results[0]
         guarded = (*self.guarded, self.mode)
         return local_tile(builder, self.tensor, tuple(tile), tuple(coords), guarded, tuple(of))
 
@@ -61,6 +68,10 @@ class RowAccess(TileAccess):
 
     whole: ThreadValue = field(kw_only=True)
     columns: tuple[int, ...] = field(kw_only=True)
+
+    @property
+    def is_uniform(self) -> bool:
+        return False
 
     @cached_property
     def layout(self) -> ThreadValue:
@@ -141,7 +152,7 @@ def _each_row(
             context.move(mask, held, chosen, range(len(held)))
         access = RowAccess(
             context,
-            tile.row(builder, number),
+            tile.row(builder, number, places[row]),
             fragment.tv,
             pack,
             limit_bytes,
@@ -172,6 +183,9 @@ def _indexed_tile(self: KernelLowering, op: cute.IndexedTileOp) -> None:
     rows = self.fragment(op, op.rows)
     if rows.type.tv is None:
         raise fail(op, f"expected bound row numbers (cute-partition), got {rows.type}")
+    places = None
+    if op.places is not None:
+        places = op.last, self.fragment(op, op.places)
     self.indexed[op.result] = IndexedTile(
         self.view(op, op.memref),
         integers(op.tile),
@@ -180,6 +194,7 @@ def _indexed_tile(self: KernelLowering, op: cute.IndexedTileOp) -> None:
         op.mode,
         rows,
         op.counted,
+        places,
     )
 
 

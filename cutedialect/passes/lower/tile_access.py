@@ -57,6 +57,11 @@ class TileAccess:
     limit_bytes: int
     mask: SSAValue | None = None
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all threads have the same tile, so that they branch alike at its edges."""
+        return True
+
     @cached_property
     def layout(self) -> ThreadValue:
         """The layout on the leaves of the view; `LayoutMismatchError` when it does not fit."""

@@ -128,7 +128,8 @@ def _is_below(coord: SSAValue, tensor: SSAValue, mode: int) -> bool:
     op = coord.owner
     if isinstance(op, TileIndexOp):
         number = list(op.results).index(coord)  # pyright: ignore[reportArgumentType]
-        return op.memref is root and number == mode and op.tile.get_values()[mode] == 1
+        is_row = op.run is None and op.tile.get_values()[mode] == 1
+        return op.memref is root and number == mode and is_row
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
         return isinstance(extent, int) and op.value.value.data < extent
     return False

@@ -35,7 +35,7 @@ def resize_view(
     again = (
         LocalTileOp(memref, tile, coords, of)
         if isinstance(op, LocalTileOp)
-        else IndexedTileOp(memref, tile, coords, op.rows, of)
+        else IndexedTileOp(memref, tile, coords, op.rows, of, op.places)
     )
     again.attributes |= op.attributes
     again.location = op.location

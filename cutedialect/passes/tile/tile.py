@@ -54,6 +54,7 @@ from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.coordinate_bounds import mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
+from cutedialect.passes.tile.flatten_tiles import flatten_tiles
 from cutedialect.passes.tile.join_tiles import join_tiles
 from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
@@ -93,7 +94,9 @@ class TilePass(ModulePass):
             wanted = asked
             if is_streaming(kernel):
                 cut_tiles(kernel, self.name)
-                narrow_tiles(kernel, self.name)
+                given = kernel.schedule.data if kernel.schedule is not None else Schedule()
+                if not flatten_tiles(kernel, given.merged(asked), self.name):
+                    narrow_tiles(kernel, self.name)
                 wanted = _with_shared_rows(kernel, asked, self.arch)
                 join_tiles(kernel, self.name)
                 pad_tiles(kernel)
@@ -268,7 +271,7 @@ def _write_launch(
     if index is not None:
         position = _argument_position(kernel, index)
         tensor = block.args[position]
-        total = grid_size(build, tensor, index.tile.get_values(), schedule)
+        total = grid_size(build, tensor, index.tile.get_values(), schedule, index.run)
     cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
     build.insert(
         LaunchOp(
@@ -303,7 +306,7 @@ def _fill_in_launches(
         total = one = build.constant(1)
         if index is not None:
             tensor = launch.args[_argument_position(kernel, index)]
-            total = grid_size(build, tensor, index.tile.get_values(), schedule)
+            total = grid_size(build, tensor, index.tile.get_values(), schedule, index.run)
         cluster = None if kernel.cluster is None else (kernel.cluster.value.data, 1, 1)
         again = LaunchOp(
             kernel.sym_name.data, [total, one, one], launch.args, threads=threads, cluster=cluster

@@ -42,6 +42,7 @@ from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
 from cutedialect.passes.tile.raster import walk
+from cutedialect.passes.tile.runs import count_runs
 from cutedialect.passes.tile.share_rows import shares_rows
 from cutedialect.passes.tile.split_reduction import (
     Reduction,
@@ -57,9 +58,15 @@ from cutedialect.schedule import Schedule
 
 
 def count_blocks(
-    build: ScalarBuilder, memref: SSAValue, tile: tuple[int, ...], cluster: tuple[int, int]
+    build: ScalarBuilder,
+    memref: SSAValue,
+    tile: tuple[int, ...],
+    cluster: tuple[int, int],
+    run: int | None = None,
 ) -> tuple[SSAValue, ...]:
-    """How many blocks of tiles cover each mode of a tensor."""
+    """How many blocks of tiles cover each mode of a tensor; or how many runs of tiles cover it."""
+    if run is not None:
+        return count_runs(build, memref, tile[-1], run), build.constant(1)
     shape = (1,) * (len(tile) - 2) + cluster if len(tile) >= 2 else (1,) * len(tile)
     counts: list[SSAValue] = []
     for mode, (extent, ctas) in enumerate(zip(tile, shape, strict=True)):
@@ -93,7 +100,7 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
     item: SSAValue = build.insert(BlockIdxOp("x")).results[0]
     blocks = None
     if offsets is None:
-        blocks = count_blocks(build, index.memref, tile, cluster)
+        blocks = count_blocks(build, index.memref, tile, cluster, index.run)
     rank = None
     if cluster != (1, 1):
         size = build.constant(cluster[0] * cluster[1])
@@ -151,7 +158,9 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         item = build.binary(arith.SubiOp, item, first)
         tensor = build.insert(MemberOp(index.memref, problem)).results[0]
         blocks = count_blocks(build, tensor, tile, cluster)
-    if schedule.order == "sections":
+    if index.run is not None:
+        coords = [item, build.constant(0)]
+    elif schedule.order == "sections":
         coords = _in_sections(build, item, blocks, tile, schedule)
     elif schedule.order == "memory":
         tensor = index.memref if problem is None else tensor
@@ -171,7 +180,11 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
 
 
 def grid_size(
-    build: ScalarBuilder, memref: SSAValue, tile: tuple[int, ...], schedule: Schedule
+    build: ScalarBuilder,
+    memref: SSAValue,
+    tile: tuple[int, ...],
+    schedule: Schedule,
+    run: int | None = None,
 ) -> SSAValue:
     """Host part: how many CTAs to launch over the tiles of a tensor, or of a group of them."""
     cluster = schedule.cluster or (1, 1)
@@ -179,7 +192,7 @@ def grid_size(
     if isinstance(memref.type, GroupType):
         total = _last(build, build.insert(TileOffsetsOp(memref, tile, cluster)).results[0])
     else:
-        total = _product(build, count_blocks(build, memref, tile, cluster))
+        total = _product(build, count_blocks(build, memref, tile, cluster, run))
     if shares_in_cluster(schedule):
         ctas = schedule.split_k or 1
     elif schedule.scheduler != "stream" and (schedule.split_k or 1) > 1:

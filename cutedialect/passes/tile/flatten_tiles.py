@@ -1,0 +1,380 @@
+"""Elementwise programs that go through a matrix as one row: a step of `cute-tile`.
+
+    i, j = tile_index Y, [4, 1024]                     f, _ = tile_index Y, [1, 8] runs(512)
+    x = load local_tile(X, [4, 1024], (i, j))    =>    row, place = of f * 512 + coord 0
+    copy f(x), local_tile(Y, [4, 1024], (i, j))        x = load indexed_tile(X, [512, 8]), row at place
+                                                       copy f(x), indexed_tile(Y, [512, 8]), row at place
+
+Tiles of a matrix whose rows end within one leave lanes idle, and rows that do not begin at lines of
+memory leave every store of a warp with sectors that another one fills up. A run of vectors that
+follow each other from row to row has neither, whatever rows are long and wherever they begin. What
+is the same for a row or for a column comes along as a tile of its own, gathered likewise.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    CoordOp,
+    CopyOp,
+    DimOp,
+    FillOp,
+    FragmentType,
+    IndexedTileOp,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    SliceOp,
+    StrideOp,
+    TileIndexOp,
+    TransposeOp,
+    YieldOp,
+)
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.bind.layout_inference import contiguous_mode, vector_bytes
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.tile.resized_tiles import resize_fragment
+from cutedialect.passes.tile.runs import RunStart, start_of_run
+from cutedialect.passes.tile.tensor_dependences import tensor_dependences
+from cutedialect.schedule import Schedule
+
+# Elements of a run, and vectors of it at most: some of each lane of a few warps.
+_ELEMENTS = 4096
+_MOST_VECTORS = 1024
+_LEAST_VECTORS = 512
+_TILES = (AllocFragmentOp, CopyOp, FillOp, LoadOp, LocalTileOp, MapOp, TransposeOp)
+_SCALARS = (DimOp, SliceOp, StrideOp, TileIndexOp, YieldOp)
+
+
+def flatten_tiles(kernel: KernelOp, given: Schedule, of: str) -> bool:
+    """Let the work items of an elementwise kernel be runs of vectors; `of` is the pass that says
+    so. Whether that is done.
+    """
+    index = next(iter(ops_of(kernel, TileIndexOp)), None)
+    if index is None or not _takes_runs(given):
+        return False
+    flat = _Flat(kernel, index)
+    if not flat.is_legal():
+        return False
+    rows, columns = index.tile.get_values()
+    remark(
+        of,
+        index,
+        f"tiles of {rows} x {columns} become runs of {flat.run} vectors of {flat.width} elements "
+        "that go through rows as if they were one",
+    )
+    flat.rewrite()
+    return True
+
+
+def _takes_runs(given: Schedule) -> bool:
+    """Whether a schedule leaves open which elements a work item has."""
+    return (
+        given.roles in (None, "uniform")
+        and given.scheduler in (None, "single")
+        and given.epilogue in (None, "direct")
+        and given.cluster in (None, (1, 1))
+        and (given.raster, given.order, given.split_k) == (None, None, None)
+    )
+
+
+class _Flat:
+    """One kernel whose tiles become runs."""
+
+    def __init__(self, kernel: KernelOp, index: TileIndexOp) -> None:
+        self.kernel, self.index = kernel, index
+        self.extents = tuple(int(each) for each in index.tile.get_values())
+        self.width = self.run = 1
+
+    def is_legal(self) -> bool:
+        """Whether each element of a tile keeps to itself and to its row and column; finds how wide
+        vectors are.
+        """
+        type_ = self.index.memref.type
+        if not isinstance(type_, MemRefType) or type_.rank != 2 or self.index.run is not None:
+            return False
+        rows, columns = self.extents
+        if rows < 1 or columns < 2 or self.index.parent is not self.kernel.body.block:
+            return False
+        if not all(map(self._allows, self.kernel.body.block.ops)):
+            return False
+        coords = [use for result in self.index.results for use in result.uses]
+        if not all(self._takes_coordinate(use.operation) for use in coords):
+            return False
+        if tensor_dependences(self.kernel).readers:
+            return False
+        widths = [self._width(op) for op in ops_of(self.kernel, LocalTileOp) if self._is_whole(op)]
+        stores = [op for op in ops_of(self.kernel, CopyOp) if _is_memory(op.destination)]
+        if not widths or not stores:
+            return False
+        self.width = min(widths)
+        self.run = max(_LEAST_VECTORS, min(_MOST_VECTORS, _ELEMENTS // self.width))
+        return True
+
+    def _width(self, view: LocalTileOp) -> int:
+        """Elements of the widest access to the rows of a tensor."""
+        type_ = view.memref.type
+        assert isinstance(type_, MemRefType)
+        return max(1, vector_bytes(type_) * 8 // type_.bits)
+
+    def _is_whole(self, view: LocalTileOp) -> bool:
+        return len(view.coords) == 2
+
+    def _allows(self, op: Operation) -> bool:
+        match op:
+            case LocalTileOp():
+                return self._allows_view(op)
+            case TransposeOp():
+                return _is_memory(op.source) and self._is_vector(op.source)
+            case CopyOp():
+                whole = op.destination.owner
+                return op.mask is None and (
+                    not _is_memory(op.destination)
+                    or (isinstance(whole, LocalTileOp) and self._is_whole(whole))
+                )
+            case MapOp():
+                return all(map(self._allows_coordinate, self._coordinates(op)))
+            case _:
+                is_scalar = isinstance(op, _SCALARS) or op.name.startswith("arith.")
+                return isinstance(op, _TILES) or (is_scalar and not op.regions)
+
+    def _allows_view(self, op: LocalTileOp) -> bool:
+        tile, coords = tuple(op.tile.get_values()), tuple(op.coords)
+        if op.of is not None or "tiled" in op.attributes:
+            return False
+        users = [use.operation for use in op.result.uses]
+        if self._is_whole(op):
+            type_ = op.memref.type
+            assert isinstance(type_, MemRefType)
+            return (
+                tile == self.extents
+                and coords == tuple(self.index.results)
+                and contiguous_mode(type_) == 1
+                and not any(isinstance(mode, tuple) for mode in type_.modes)
+                and all(isinstance(each, LoadOp | CopyOp) for each in users)
+            )
+        return self._vector_mode(op) is not None and all(
+            isinstance(each, TransposeOp) for each in users
+        )
+
+    def _vector_mode(self, op: LocalTileOp) -> int | None:
+        """The mode of the work items that a vector lies along."""
+        tile, coords = tuple(op.tile.get_values()), tuple(op.coords)
+        for mode, (extent, at) in enumerate(zip(self.extents, self.index.results, strict=True)):
+            if tile == (extent,) and coords == (at,):
+                return mode
+        return None
+
+    def _is_vector(self, view: SSAValue) -> bool:
+        """Whether a view is one of a vector, which its users see as a row or as a column."""
+        turns = 0
+        while isinstance(view.owner, TransposeOp):
+            view, turns = view.owner.source, turns + 1
+        op = view.owner
+        return isinstance(op, LocalTileOp) and not self._is_whole(op) and turns < 2
+
+    def _coordinates(self, op: MapOp) -> list[CoordOp]:
+        return [each for each in walk(op.body.block) if isinstance(each, CoordOp)]
+
+    def _allows_coordinate(self, op: CoordOp) -> bool:
+        """Whether a coordinate is only added to where the tile begins, in a tile that has it."""
+        mode = op.mode.value.data
+        made = op.parent_op()
+        if not isinstance(made, MapOp) or op.parent is not made.body.block:
+            return False
+        shape = _shape(made.result)
+        origins = self._origins(mode)
+        return (
+            len(shape) == 2
+            and shape[mode] == self.extents[mode]
+            and all(
+                isinstance(use.operation, arith.AddiOp)
+                and any(each in origins for each in use.operation.operands)
+                for use in op.result.uses
+            )
+        )
+
+    def _origins(self, mode: int) -> list[SSAValue]:
+        """The first element of the work item along a mode, as the kernel computes it."""
+        coord, extent = self.index.results[mode], self.extents[mode]
+        found: list[SSAValue] = [coord] if extent == 1 else []
+        for use in coord.uses:
+            op = use.operation
+            if isinstance(op, arith.MuliOp):
+                other = op.operands[1 - use.index].owner
+                if isinstance(other, arith.ConstantOp) and other.value == IntegerAttr(extent, i32):
+                    found.append(op.result)
+        return found
+
+    def _takes_coordinate(self, op: Operation) -> bool:
+        """Whether an op uses a coordinate of the work item as the place of a tile only."""
+        if isinstance(op, LocalTileOp):
+            return True
+        if isinstance(op, arith.MuliOp):
+            origins = [each for mode in (0, 1) for each in self._origins(mode)]
+            return op.result in origins and all(
+                self._adds_to_coordinate(use.operation) for use in op.result.uses
+            )
+        return self._adds_to_coordinate(op)
+
+    def _adds_to_coordinate(self, op: Operation) -> bool:
+        """Whether an op in a map adds where the tile begins to a coordinate along that mode."""
+        if not isinstance(op, arith.AddiOp) or not isinstance(op.parent_op(), MapOp):
+            return False
+        one, other = op.operands
+        return any(
+            isinstance(at.owner, CoordOp) and origin in self._origins(at.owner.mode.value.data)
+            for at, origin in ((one, other), (other, one))
+        )
+
+    def rewrite(self) -> None:
+        """Make them."""
+        index, ops = self.index, list(self.kernel.body.block.ops)
+        build = ScalarBuilder(InsertPoint.before(index), index)
+        made = build.insert(TileIndexOp(index.memref, [1, self.width], runs=self.run))
+        start = start_of_run(build, made.results[0], index.memref, self.width, self.run)
+        self._number(build, start)
+        zero = build.constant(0)
+        for op in ops:
+            if isinstance(op, MapOp):
+                self._place_coordinates(op)
+            elif isinstance(op, LocalTileOp):
+                self._gather(op, zero)
+        shapes = self._shapes()
+        for op in ops:
+            for result in op.results if op.parent is not None else ():
+                wanted = shapes.get(_shape(result))
+                if wanted is not None:
+                    resize_fragment(result, dict(enumerate(wanted)))
+        for result in index.results:
+            result.replace_all_uses_with(zero)
+        index.detach()
+        index.erase()
+
+    def _shapes(self) -> dict[tuple[int, ...], tuple[int, int]]:
+        """What tiles of a shape become."""
+        (rows, columns), whole = self.extents, (self.run, self.width)
+        return {(rows, 1): (self.run, 1), (1, columns): whole, (rows, columns): whole}
+
+    def _number(self, build: ScalarBuilder, start: RunStart) -> None:
+        """The rows of a run's vectors and their places in these, as tiles."""
+        column = FragmentType.get(i32, (self.run, 1))
+
+        def further(block: Block) -> SSAValue:
+            coord = CoordOp(0)
+            at = arith.AddiOp(coord.result, start.place)
+            block.add_ops([coord, at])
+            return at.result
+
+        block = Block()
+        at = further(block)
+        below = arith.MulUIExtendedOp(at, start.reciprocal)
+        before = arith.MuliOp(below.results[1], start.tiles)
+        left = arith.SubiOp(at, before.result)
+        over = arith.CmpiOp(left.result, start.tiles, "uge")
+        one = arith.ConstantOp(IntegerAttr(1, i32))
+        above = arith.AddiOp(below.results[1], one.result)
+        ends = arith.SelectOp(over.result, above.result, below.results[1])
+        block.add_ops([below, before, left, over, one, above, ends, YieldOp(ends.result)])
+        passed = build.insert(MapOp([], column, block)).results[0]
+
+        block = Block(arg_types=[i32])
+        further_on = arith.MuliOp(block.args[0], start.next_row)
+        row = arith.AddiOp(further_on.result, start.row)
+        block.add_ops([further_on, row, YieldOp(row.result)])
+        self.rows = build.insert(MapOp([passed], column, block)).results[0]
+
+        block = Block(arg_types=[i32])
+        at = further(block)
+        before = arith.MuliOp(block.args[0], start.tiles)
+        place = arith.SubiOp(at, before.result)
+        block.add_ops([before, place, YieldOp(place.result)])
+        self.places = build.insert(MapOp([passed], column, block)).results[0]
+
+        block = Block()
+        none = arith.ConstantOp(IntegerAttr(0, i32))
+        block.add_ops([none, YieldOp(none.result)])
+        self.first = build.insert(MapOp([], column, block)).results[0]
+        for name, tile in (("row", self.rows), ("place", self.places)):
+            tile.name_hint = name
+
+    def _place_coordinates(self, op: MapOp) -> None:
+        """Let a map find the rows and columns of its elements where it asks for them."""
+        for coordinate in self._coordinates(op):
+            mode = coordinate.mode.value.data
+            number = self.places if mode else self.rows
+            arg = op.body.block.insert_arg(i32, len(op.operands))
+            op.operands = [*op.operands, number]
+            for use in list(coordinate.result.uses):
+                moved = use.operation
+                value: SSAValue = arg
+                if mode:
+                    width = arith.ConstantOp(IntegerAttr(self.width, i32))
+                    first = arith.MuliOp(arg, width.result)
+                    column = arith.AddiOp(first.result, coordinate.result)
+                    for each in (width, first, column):
+                        each.location = moved.location
+                    Rewriter.insert_op([width, first, column], InsertPoint.before(moved))
+                    value = column.result
+                moved.results[0].replace_all_uses_with(value)
+                moved.detach()
+                moved.erase()
+
+    def _gather(self, op: LocalTileOp, zero: SSAValue) -> None:
+        """Let what moves a tile move the vectors of the run."""
+        build = ScalarBuilder(InsertPoint.before(op), op)
+        size = [self.run, self.width]
+        if self._is_whole(op):
+            again = IndexedTileOp(op.memref, size, [zero, zero], self.rows, places=self.places)
+            view, users = op.result, list(op.result.uses)
+        else:
+            view, users = self._seen(op)
+            if self._vector_mode_of(view) == 0:
+                again = IndexedTileOp(op.memref, [self.run], [zero], self.rows)
+            else:
+                row = build.insert(TransposeOp(op.memref)).results[0]
+                again = IndexedTileOp(row, size, [zero, zero], self.first, places=self.places)
+        made = build.insert(again).results[0]
+        made.name_hint = op.result.name_hint
+        for use in users:
+            use.operation.operands[use.index] = made
+        while not view.uses:
+            last = view.owner
+            assert isinstance(last, Operation)
+            view = last.operands[0]
+            last.detach()
+            last.erase()
+            if last is op:
+                break
+
+    def _seen(self, op: LocalTileOp) -> tuple[SSAValue, list]:
+        """A vector as its readers see it, and these."""
+        view = op.result
+        while True:
+            users = list(view.uses)
+            turned = [use.operation for use in users if isinstance(use.operation, TransposeOp)]
+            if not turned:
+                return view, users
+            view = turned[0].result
+
+    def _vector_mode_of(self, view: SSAValue) -> int:
+        type_ = view.type
+        assert isinstance(type_, MemRefType)
+        return 0 if type_.shape[1] == 1 and self.extents[0] == type_.shape[0] else 1
+
+
+def _is_memory(value: SSAValue) -> bool:
+    return isinstance(value.type, MemRefType)
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    type_ = value.type
+    return type_.shape if isinstance(type_, FragmentType) else ()

@@ -1,0 +1,78 @@
+"""Runs of tiles: work items that take a matrix row by row, so many tiles of one row at a time, from
+wherever in a row the last one has ended.
+
+Rows of up to `_LONGEST` tiles follow each other without a gap. Of longer ones each begins a run of
+its own, which costs them nothing: so no product of a run's number and its length leaves 32 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+
+from cutedialect.passes.scalar_ops import ScalarBuilder
+
+_LONGEST = 1 << 20
+# A row that no tensor has.
+_BEYOND = 1 << 30
+
+
+@dataclass(frozen=True)
+class RunStart:
+    """Where a run begins: the row, the place in it, both in tiles; the tiles of a row, a number
+    whose product with a small place has their quotient in its high half, or one less; and how many
+    rows further on the end of a row leads.
+    """
+
+    row: SSAValue
+    place: SSAValue
+    tiles: SSAValue
+    reciprocal: SSAValue
+    next_row: SSAValue
+
+
+def count_runs(build: ScalarBuilder, memref: SSAValue, width: int, run: int) -> SSAValue:
+    """How many runs of tiles of so many columns cover a matrix."""
+    rows, tiles = build.dim(memref, 0), build.tiles(memref, 1, width)
+    length = build.constant(run)
+    whole = build.binary(arith.DivSIOp, rows, length)
+    rest = build.binary(arith.RemSIOp, rows, length)
+    # rows * tiles / run, of which no product is too large.
+    left = build.binary(arith.MuliOp, rest, _shortest(build, tiles))
+    left = build.binary(arith.CeilDivSIOp, left, length)
+    joined = build.binary(arith.AddiOp, build.binary(arith.MuliOp, whole, tiles), left)
+    each = build.binary(arith.CeilDivSIOp, tiles, length)
+    apart = build.binary(arith.MuliOp, rows, each)
+    return _select(build, _is_long(build, tiles), apart, joined)
+
+
+def start_of_run(
+    build: ScalarBuilder, number: SSAValue, memref: SSAValue, width: int, run: int
+) -> RunStart:
+    """Where the run with a number begins."""
+    tiles, length, one = build.tiles(memref, 1, width), build.constant(run), build.constant(1)
+    is_long = _is_long(build, tiles)
+    runs = build.binary(arith.CeilDivSIOp, tiles, length)
+    step = _select(build, is_long, runs, tiles)
+    row = build.binary(arith.DivUIOp, number, step)
+    row = build.binary(arith.MuliOp, row, _select(build, is_long, one, length))
+    first = build.binary(arith.MuliOp, build.binary(arith.RemUIOp, number, step), length)
+    row = build.binary(arith.AddiOp, row, build.binary(arith.DivUIOp, first, tiles))
+    place = build.binary(arith.RemUIOp, first, tiles)
+    reciprocal = build.binary(arith.DivUIOp, build.constant(-1), tiles)
+    next_row = _select(build, is_long, build.constant(_BEYOND), one)
+    return RunStart(row, place, tiles, reciprocal, next_row)
+
+
+def _is_long(build: ScalarBuilder, tiles: SSAValue) -> SSAValue:
+    return build.insert(arith.CmpiOp(tiles, build.constant(_LONGEST), "sgt")).results[0]
+
+
+def _shortest(build: ScalarBuilder, tiles: SSAValue) -> SSAValue:
+    return build.binary(arith.MinSIOp, tiles, build.constant(_LONGEST))
+
+
+def _select(build: ScalarBuilder, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+    return build.insert(arith.SelectOp(condition, yes, no)).results[0]
