@@ -2,6 +2,8 @@
 for all targets.
 """
 
+import re
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -32,6 +34,15 @@ def scatter_add(X, rows, Y, *, tile):
     i, j = cute.tile_index(X, tile)
     at = cute.local_tile(rows, (tile[0],), (i,))
     x = cute.local_tile(X, tile, (i, j)).to(cute.f32)
+    cute.atomic_add(x, cute.local_tile(Y, tile, (at, j)))
+
+
+@cute.kernel
+def scatter_add_to(X, rows, Y, *, tile):
+    """In the type of Y."""
+    i, j = cute.tile_index(X, tile)
+    at = cute.local_tile(rows, (tile[0],), (i,))
+    x = cute.local_tile(X, tile, (i, j)).to(Y.dtype)
     cute.atomic_add(x, cute.local_tile(Y, tile, (at, j)))
 
 
@@ -242,3 +253,24 @@ def test_lanes_share_rows_of_any_width(width):
     np.testing.assert_array_equal(y.astype(np.float64), _rows_of(x, numbers))
     kernel = cute.compile(gather, x, numbers, y, **where)
     assert kernel.resources.ops["main"] < 500
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BF16])
+@pytest.mark.parametrize("columns", [64, 70, 33])
+def test_vectors_added_to_rows(dtype, columns):
+    """Atomics of whole vectors of floats from sm_90 on, of elements where rows do not begin so."""
+    rng = np.random.default_rng(columns)
+    x = rng.integers(-2, 3, (20, columns)).astype(BF16)
+    rows = rng.integers(-1, 6, 20).astype(np.int32)
+    y = np.zeros((5, columns), dtype)
+    kernel = cute.compile(scatter_add_to, x, rows, y, tile=(4, 32), arch="sm_90a")
+    found = " ".join(re.findall(r"red\.relaxed\.gpu\.global\.add\.(\S+)", kernel.ptx))
+    packed = "x2" if dtype != np.float32 else ".f32"
+    wide = {64: f"v4.*{packed}", 70: "v2.f32" if dtype == np.float32 else packed, 33: "f"}[columns]
+    assert re.search(wide, found)
+    assert columns == 64 or "v4" not in found
+    scatter_add_to(x, rows, y, tile=(4, 32), arch="sm_90a", backend="emulator")
+    exact = np.zeros((5, columns))
+    inside = (rows >= 0) & (rows < 5)
+    np.add.at(exact, rows[inside], x[inside].astype(np.float64))
+    np.testing.assert_array_equal(y.astype(np.float64), exact)

@@ -28,6 +28,8 @@ _MAX_BYTES = 16
 # What L2 is to bring from memory where a load wants a part of it, and from which target on.
 _PREFETCH = ".L2::256B"
 _PREFETCH_TARGET = 80
+# From which target on atomics combine vectors.
+_VECTOR_RED_TARGET = 90
 # Elements that are loaded and stored one by one.
 _SPLIT_BITS = (8, 16, 32, 64)
 
@@ -77,8 +79,19 @@ def reduce_tile(
     context: Context, view: View, array: SSAValue, tv: Layout, operation: str, type_: str
 ) -> None:
     """Combine the registers of `array` with memory atomically (`red`), each element once."""
-    access = TileAccess(context, view, tv, copy_pack(view), max(4, view.element_bytes))
+    limit = reduced_bytes(context, view, operation, type_)
+    access = TileAccess(context, view, tv, copy_pack(view), limit)
     reduce_access(access, array, operation, type_)
+
+
+def reduced_bytes(context: Context, view: View, operation: str, type_: str) -> int:
+    """Bytes that one instruction combines with memory: vectors of floats from sm_90 on (PTX ISA
+    9.7.13.6), each element atomically by itself.
+    """
+    has_vectors = operation == "add" and type_ in ("f32", "f16", "bf16")
+    if has_vectors and target(context.arch).number >= _VECTOR_RED_TARGET:
+        return _MAX_BYTES
+    return max(4, view.element_bytes)
 
 
 def reduce_access(access: TileAccess, array: SSAValue, operation: str, type_: str) -> None:
@@ -90,8 +103,8 @@ def reduce_access(access: TileAccess, array: SSAValue, operation: str, type_: st
     ) -> None:
         pair = "x2" if access.unit == 2 else ""
         rounding = "noftz." if type_ in ("f16", "bf16") else ""
-        modifiers = f"relaxed.gpu.global.{operation}.{rounding}{type_}{pair}"
-        _memory_op(context, ptx.RedOp, modifiers, access, units, vectors, guards)
+        head, tail = f"relaxed.gpu.global.{operation}.{rounding}", f"{type_}{pair}"
+        _memory_op(context, ptx.RedOp, (head, tail), access, units, vectors, guards)
 
     _transfer(context, access, array, False, emit)
 
@@ -352,7 +365,7 @@ def _move(
     hint = ""
     if kind is ptx.LdOp and context.is_streaming and access.leaves_lines:
         hint = _PREFETCH if target(context.arch).number >= _PREFETCH_TARGET else ""
-    _memory_op(context, kind, "", access, units, vectors, guards, hint)
+    _memory_op(context, kind, None, access, units, vectors, guards, hint)
 
 
 def _predicated(
@@ -470,14 +483,16 @@ def merge_units(context: Context, units: SSAValue, array: SSAValue, used: int) -
 def _memory_op(
     context: Context,
     kind: type,
-    modifiers: str,
+    around: tuple[str, str] | None,
     access: TileAccess,
     units: SSAValue,
     vectors: Sequence[Vector],
     guards: Sequence[Scalar],
     hint: str = "",
 ) -> None:
-    """One op for each vector length."""
+    """One op for each vector length, which its modifiers have `around` them; those of plain loads
+    and stores where these are not given.
+    """
     # Loads and stores move plain bits, whatever the class of the registers.
     suffix = f"b{access.unit * access.view.bits}"
     space = "global" if access.view.space == "gmem" else "shared"
@@ -485,11 +500,15 @@ def _memory_op(
     for width in sorted({len(vector.values) for vector in vectors}, reverse=True):
         chosen = [i for i, vector in enumerate(vectors) if len(vector.values) == width]
         vector_part = f".v{width}" if width > 1 else ""
+        if around is None:
+            modifiers = f"{space}{hint}{vector_part}.{suffix}"
+        else:
+            modifiers = f"{around[0]}v{width}.{around[1]}" if width > 1 else "".join(around)
         bases, base = context.table_of([addresses[i].base for i in chosen], "b64")
         predicates, predicate = context.guards([guards[i] for i in chosen])
         context.builder.emit(
             kind(
-                modifiers or f"{space}{hint}{vector_part}.{suffix}",
+                modifiers,
                 units,
                 bases,
                 base,

@@ -20,6 +20,7 @@ from .copies import (
     load_access,
     merge_units,
     reduce_access,
+    reduced_bytes,
     split_units,
     store_access,
 )
@@ -109,7 +110,7 @@ def reduce_rows(
     context: Context, tile: IndexedTile, source: Fragment, operation: str, type_: str
 ) -> None:
     """Combine registers with the rows that there are, atomically, each element once."""
-    limit = max(4, tile.tensor.element_bytes)
+    limit = reduced_bytes(context, tile.tensor, operation, type_)
 
     def reduce(access: TileAccess, array: SSAValue) -> None:
         reduce_access(access, array, operation, type_)

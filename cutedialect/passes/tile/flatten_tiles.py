@@ -1,9 +1,10 @@
 """Elementwise programs that go through a matrix as one row: a step of `cute-tile`.
 
-    i, j = tile_index Y, [4, 1024]                     f, _ = tile_index Y, [1, 8] runs(512)
-    x = load local_tile(X, [4, 1024], (i, j))    =>    row, place = of f * 512 + coord 0
-    copy f(x), local_tile(Y, [4, 1024], (i, j))        x = load indexed_tile(X, [512, 8]), row at place
-                                                       copy f(x), indexed_tile(Y, [512, 8]), row at place
+    i, j = tile_index Y, [4, 1024]
+    copy f(load local_tile(X, [4, 1024], (i, j))), local_tile(Y, [4, 1024], (i, j))
+    =>
+    n, _ = tile_index Y, [1, 8] runs(512); row, place = of (n * 512 + coord 0)
+    copy f(load indexed_tile(X, [512, 8]), row at place), indexed_tile(Y, [512, 8]), row at place
 
 Tiles of a matrix whose rows end within one leave lanes idle, and rows that do not begin at lines of
 memory leave every store of a warp with sectors that another one fills up. A run of vectors that

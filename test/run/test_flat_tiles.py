@@ -1,0 +1,100 @@
+"""Elementwise programs whose work items are runs of vectors that go through rows as if they were
+one: matrices of any width, alignment and type, drawn at random, on all backends without a GPU.
+"""
+
+import random
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+BF16 = ml_dtypes.bfloat16
+TYPES = (BF16, np.float16, np.float32, np.int8)
+WIDTHS = (1, 2, 3, 4, 7, 8, 12, 20, 31, 64, 66, 129, 260, 1024)
+TILES = ((4, 1024), (1, 256), (2, 64), (16, 32), (3, 40), (1, 4096))
+
+
+@cute.kernel
+def scaled(X, bias, scale, Y, Z, *, tile):
+    """What is the same for a column and for a row, and two results."""
+    i, j = cute.tile_index(Y, tile)
+    x = cute.local_tile(X, tile, (i, j)).to(cute.f32)
+    b = cute.row_vector(bias, j, tile[1]).to(cute.f32)
+    y = (x + b) * cute.column_vector(scale, i, tile[0]).to(cute.f32)
+    cute.copy(y.to(Y.dtype), cute.local_tile(Y, tile, (i, j)))
+    cute.copy((y + 1.0).to(Z.dtype), cute.local_tile(Z, tile, (i, j)))
+
+
+@cute.kernel
+def placed(X, Y, *, tile):
+    """Elements that ask where they are."""
+    i, j = cute.tile_index(Y, tile)
+    x = cute.local_tile(X, tile, (i, j)).to(cute.f32)
+    row, column = cute.coord(x, 0, i * tile[0]), cute.coord(x, 1, j * tile[1])
+    y = cute.where((2 * row + column) % 3 == 0, x, -x)
+    cute.copy(y.to(Y.dtype), cute.local_tile(Y, tile, (i, j)))
+
+
+@cute.kernel
+def doubled(X, Y, *, tile):
+    """In place, and beside that a slice of the columns."""
+    i, j = cute.tile_index(X, tile)
+    x = cute.local_tile(X, tile, (i, j)).to(cute.f32)
+    cute.copy((x + x).to(X.dtype), cute.local_tile(X, tile, (i, j)))
+    right = Y.slice(1, 1, 1 + X.shape[1])
+    cute.copy(x.to(Y.dtype), cute.local_tile(right, tile, (i, j)))
+
+
+def _matrix(rng, rows, columns, dtype, pad):
+    return rng.integers(-3, 4, (rows, columns + pad)).astype(dtype)[:, :columns]
+
+
+def _is_flat(program, *args, **options):
+    remarks = cute.compile(program, *args, **options).remarks
+    return any("go through rows as if they were one" in str(each) for each in remarks)
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(1, 6))]
+)
+@pytest.mark.parametrize(("backend", "arch"), [("emulator", "sm_90a"), ("interpreter", "sm_80")])
+def test_matrices_of_any_width(backend, arch, seed):
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    how = {"backend": backend, "arch": arch}
+    for _ in range(2):
+        columns = draw.choice(WIDTHS)
+        rows = min(draw.choice((1, 2, 5, 33, 130)), max(1, 6000 // columns))
+        tile = draw.choice(TILES)
+        x, y, z = (
+            _matrix(rng, rows, columns, draw.choice(TYPES), draw.choice((0, 0, 1, 2, 4, 8)))
+            for _ in range(3)
+        )
+        beside = [each.base if each.base is not None else each for each in (y, z)]
+        kept = [each.copy() for each in beside]
+        wide = x.astype(np.float64)
+        bias = rng.integers(-3, 4, columns).astype(BF16)
+        scale = rng.integers(-3, 4, rows).astype(np.float32)
+        scaled(x, bias, scale, y, z, tile=tile, **how)
+        exact = (wide + bias.astype(np.float64)) * scale.astype(np.float64)[:, None]
+        assert np.array_equal(y.astype(np.float64), exact)
+        assert np.array_equal(z.astype(np.float64), exact + 1)
+        placed(x, y, tile=tile, **how)
+        places = 2 * np.arange(rows)[:, None] + np.arange(columns)
+        assert np.array_equal(y.astype(np.float64), np.where(places % 3 == 0, wide, -wide))
+        right = np.zeros((rows, columns + 2), np.float32)
+        doubled(x, right, tile=tile, **how)
+        assert np.array_equal(x.astype(np.float64), 2 * wide)
+        assert np.array_equal(right[:, 1:-1], wide)
+        assert not right[:, [0, -1]].any()
+        for whole, before in zip(beside, kept, strict=True):
+            assert np.array_equal(whole[:, columns:], before[:, columns:])
+
+
+def test_which_programs_are_flat():
+    x, y = (np.zeros((6, 300), BF16) for _ in range(2))
+    assert _is_flat(placed, x, y, tile=(4, 64), arch="sm_90a")
+    assert _is_flat(doubled, x, np.zeros((6, 302), np.float32), tile=(4, 64), arch="sm_90a")
+    assert not _is_flat(placed, x, y, tile=(4, 64), arch="sm_90a", schedule="raster = 4")
+    assert not _is_flat(placed, x.T, y.T, tile=(64, 4), arch="sm_90a")
