@@ -53,17 +53,33 @@ def start_of_run(
 ) -> RunStart:
     """Where the run with a number begins."""
     tiles, length, one = build.tiles(memref, 1, width), build.constant(run), build.constant(1)
-    is_long = _is_long(build, tiles)
+    zero, is_long = build.constant(0), _is_long(build, tiles)
     runs = build.binary(arith.CeilDivSIOp, tiles, length)
     step = _select(build, is_long, runs, tiles)
-    row = build.binary(arith.DivUIOp, number, step)
+    of_step = build.binary(arith.DivUIOp, build.constant(-1), step)
+    # No place in a long row, nor the end of a run that begins there, is twice as far as its end.
+    reciprocal = _select(build, is_long, zero, of_step)
+    row, rest = _divided(build, number, step, of_step)
     row = build.binary(arith.MuliOp, row, _select(build, is_long, one, length))
-    first = build.binary(arith.MuliOp, build.binary(arith.RemUIOp, number, step), length)
-    row = build.binary(arith.AddiOp, row, build.binary(arith.DivUIOp, first, tiles))
-    place = build.binary(arith.RemUIOp, first, tiles)
-    reciprocal = build.binary(arith.DivUIOp, build.constant(-1), tiles)
+    first = build.binary(arith.MuliOp, rest, length)
+    further, place = _divided(build, first, tiles, reciprocal)
     next_row = _select(build, is_long, build.constant(_BEYOND), one)
+    row = build.binary(arith.AddiOp, row, further)
     return RunStart(row, place, tiles, reciprocal, next_row)
+
+
+def _divided(
+    build: ScalarBuilder, number: SSAValue, divisor: SSAValue, reciprocal: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """Quotient and remainder of what is not negative, by a reciprocal: the high half of their
+    product is the quotient, or one less.
+    """
+    below = build.insert(arith.MulUIExtendedOp(number, reciprocal)).results[1]
+    rest = build.binary(arith.SubiOp, number, build.binary(arith.MuliOp, below, divisor))
+    over = build.insert(arith.CmpiOp(rest, divisor, "uge")).results[0]
+    above = build.binary(arith.AddiOp, below, build.constant(1))
+    less = build.binary(arith.SubiOp, rest, divisor)
+    return _select(build, over, above, below), _select(build, over, less, rest)
 
 
 def _is_long(build: ScalarBuilder, tiles: SSAValue) -> SSAValue:

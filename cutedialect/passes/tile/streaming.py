@@ -185,6 +185,18 @@ def order_of_stores(kernel: KernelOp) -> Literal["tall", "short", "memory"] | No
     return "memory" if nearest is not None and len({*apart} - {nearest}) > 1 else None
 
 
+def registers_of_tile(block: Block, size: int) -> float:
+    """Registers that a block's tiles of so many elements take where most are live, with those that
+    all work items load alike.
+    """
+    common = sum(
+        op.result.type.bits / 32  # pyright: ignore
+        for op in block.ops
+        if isinstance(op, LoadOp) and _size(op.result) == size and is_common(op.source)
+    )
+    return (_live(block, size) + common) * size
+
+
 def traffic_of(kernel: KernelOp) -> Traffic | None:
     """What a kernel moves; None where it moves no tile."""
     moved = [type_ for op in walk(kernel) for type_ in _moved(op)]

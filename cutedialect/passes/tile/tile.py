@@ -63,6 +63,7 @@ from cutedialect.passes.tile.split_reduction import cluster_of, shares_in_cluste
 from cutedialect.passes.tile.split_rows import split_rows
 from cutedialect.passes.tile.streaming import is_streaming
 from cutedialect.passes.tile.tile_scheduler import grid_size, lower_tile_index, tile_index_of
+from cutedialect.passes.tile.walk_rows import walk_rows
 from cutedialect.schedule import Schedule
 
 _VIEWS = (LocalTileOp, IndexedTileOp, SliceOp, TransposeOp, MemberOp)
@@ -98,6 +99,7 @@ class TilePass(ModulePass):
                 if not flatten_tiles(kernel, given.merged(asked), self.name):
                     narrow_tiles(kernel, self.name)
                 wanted = _with_shared_rows(kernel, asked, self.arch)
+                walk_rows(kernel, self.name)
                 join_tiles(kernel, self.name)
                 pad_tiles(kernel)
             mark_coordinates(kernel)

@@ -37,15 +37,20 @@ def _evaluated(block: Block, values: dict[SSAValue, int], shape: tuple[int, int]
             case arith.ConstantOp():
                 value = op.value.value.data  # pyright: ignore
             case arith.CmpiOp():
-                assert op.predicate.value.data == 4
-                value = int(values[op.lhs] > values[op.rhs])
+                is_above = op.predicate.value.data == 4
+                one, other = values[op.lhs], values[op.rhs]
+                value = int(one > other if is_above else one >= other)
+            case arith.MulUIExtendedOp():
+                value = values[op.lhs] * values[op.rhs]
+                values[op.results[1]] = value >> 32
+                value %= 2**32
             case arith.SelectOp():
                 value = values[op.lhs] if values[op.cond] else values[op.rhs]
             case TileIndexOp():
                 continue
             case _:
                 value = _SIGNED[type(op)](*(values[each] for each in op.operands))
-                if not isinstance(op, arith.DivUIOp):
+                if not isinstance(op, arith.DivUIOp | arith.SubiOp):
                     assert 0 <= value < 2**31, op
         values[op.results[0]] = value
 
@@ -78,7 +83,7 @@ def test_runs_cover_each_tile_once(width, run):
             row, place, _, values = begin(number)
             next_row, reciprocal = values[start.next_row], values[start.reciprocal]
             assert values[start.tiles] == tiles
-            assert reciprocal == (2**32 - 1) // tiles
+            assert reciprocal == ((2**32 - 1) // tiles if next_row == 1 else 0)
             if next_row == 1:
                 # One run after the other.
                 assert row * tiles + place == number * run

@@ -1,0 +1,327 @@
+"""Rows that are longer than the registers of a CTA, in a program without a multiply: a step of
+`cute-tile`.
+
+    x = load X[1, 1048576]; m = reduce "max", x; copy map(x, m), Y[1, 1048576]
+    =>
+    m = -inf; for k { m = max(m, reduce "max", (load X[1, 8192] at k)) }
+    for k { copy map(load X[1, 8192] at k, m), Y[1, 8192] at k }
+
+What is reduced along such a row, and what is stored of it, each walks the row in parts, and loads them again: L2
+has the rows of some work items, and registers that spill would go through memory as well. A row that is read once
+anyway is walked as soon as it is longer than what keeps memory busy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import AnyFloat, i32
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from cutedialect.dialects.cute import (
+    AllocFragmentOp,
+    AtomicOp,
+    CopyOp,
+    FillOp,
+    FragmentType,
+    KernelOp,
+    LoadOp,
+    LocalTileOp,
+    MapOp,
+    MemRefType,
+    ReduceOp,
+    TransposeOp,
+    YieldOp,
+)
+from cutedialect.dialects.cute.reductions import combined_type
+from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.remarks import remark
+from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.synchronize.memory_views import expression_of, root_of
+from cutedialect.passes.tile.hidden_elements import hidden, neutral
+from cutedialect.passes.tile.resized_tiles import (
+    coordinates_along,
+    count_from,
+    resize_fragment,
+)
+from cutedialect.passes.tile.streaming import registers_of_tile
+from cutedialect.passes.tile.tensor_dependences import tensor_dependences
+
+# Elements of a part.
+_PART = 8192
+# Elements of a tile up to which it is kept where it is read once, and its registers elsewhere.
+_MOST_ELEMENTS = 32768
+_MOST_REGISTERS = 98304
+_FLOATS = {
+    "add": arith.AddfOp,
+    "mul": arith.MulfOp,
+    "max": arith.MaximumfOp,
+    "min": arith.MinimumfOp,
+}
+_INTEGERS = {"add": arith.AddiOp, "mul": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp}
+
+
+def walk_rows(kernel: KernelOp, of: str) -> None:
+    """Walk the rows of a kernel that are too long; `of` is the pass that says so."""
+    reduced = ops_of(kernel, ReduceOp)
+    row = max((_shape(op.source)[op.mode.value.data] for op in reduced), default=0)
+    blocks = {op.parent for op in reduced if op.parent is not None and _is_long(op, row)}
+    if len(blocks) != 1:
+        return
+    (block,) = blocks
+    found = _Rows(kernel, block, row)
+    if not found.are_too_long():
+        return
+    why = found.why_not()
+    if why:
+        remark(
+            of, kernel, f"rows of {row} elements, which do not fit the registers, not walked: {why}"
+        )
+        return
+    remark(of, kernel, f"rows of {row} elements are walked in parts of {found.part}")
+    found.run()
+
+
+def _is_long(op: ReduceOp, row: int) -> bool:
+    return _shape(op.source)[op.mode.value.data] == row
+
+
+class _Rows:
+    """The tiles of a block that are as long as its rows."""
+
+    def __init__(self, kernel: KernelOp, block: Block, row: int) -> None:
+        self.kernel, self.block, self.row = kernel, block, row
+        self.ops = [op for op in block.ops if any(map(self._has_row, (*op.operands, *op.results)))]
+        across = max((_size(value) // row for op in self.ops for value in op.results), default=1)
+        self.part = max(1024, _PART // max(1, across))
+        self.reduced = [op for op in self.ops if isinstance(op, ReduceOp) and _is_long(op, row)]
+        self.stored = [op for op in self.ops if isinstance(op, CopyOp)]
+
+    def are_too_long(self) -> bool:
+        """Whether registers do not hold a row, or need not."""
+        size = max((_size(value) for op in self.ops for value in op.results), default=0)
+        if len(self._groups()) + bool(self.stored) < 2:
+            return size > _MOST_ELEMENTS
+        return registers_of_tile(self.block, size) > _MOST_REGISTERS
+
+    def why_not(self) -> str:
+        """Why the rows cannot be walked; empty where they can."""
+        inside = {*self.ops}
+        for op in walk(self.kernel.body.block):
+            if op not in inside and not isinstance(op.parent_op(), MapOp):
+                values = (*op.operands, *op.results)
+                if any(map(self._has_row, values)) and not isinstance(
+                    op, LocalTileOp | TransposeOp
+                ):
+                    return f"{op.name} of it stands elsewhere"
+        for op in self.ops:
+            why = self._why_not(op)
+            if why:
+                return why
+        if tensor_dependences(self.kernel).readers:
+            return "the program loads what it has stored"
+        return self._why_not_again()
+
+    def _why_not(self, op: Operation) -> str:
+        match op:
+            case LoadOp():
+                return "" if self._is_tile(op.source) else "a tile is no part of a tensor"
+            case CopyOp():
+                is_plain = op.mask is None and op.pred is None and self._is_tile(op.destination)
+                return "" if is_plain else "a copy stays in registers, or stores some elements"
+            case MapOp():
+                shape = _shape(op.result)
+                return "" if shape.count(self.row) < 2 else "a tile is as long both ways"
+            case ReduceOp() if _is_long(op, self.row):
+                type_ = op.result.type
+                assert isinstance(type_, FragmentType)
+                is_known = op.body is None and op.local is None
+                is_known = is_known and combined_type(type_.element) == type_.element
+                return "" if is_known else "a reduction folds by a function, or rounds"
+            case LocalTileOp() | TransposeOp():
+                return ""
+            case _:
+                return f"{op.name} has no parts"
+
+    def _why_not_again(self) -> str:
+        """Why what is loaded cannot be loaded again behind what is stored meanwhile."""
+        loads = [op for op in self.ops if isinstance(op, LoadOp)]
+        roots = {root_of(op.source) for op in loads}
+        for op in ops_of(self.kernel, CopyOp, AtomicOp):
+            if (
+                not isinstance(op.destination.type, MemRefType)
+                or root_of(op.destination) not in roots
+            ):
+                continue
+            same = [each for each in loads if root_of(each.source) is root_of(op.destination)]
+            place = expression_of(op.destination)
+            if op not in self.stored or any(expression_of(each.source) != place for each in same):
+                return "the program stores to what it loads"
+        return ""
+
+    def _has_row(self, value: SSAValue) -> bool:
+        return self.row in _shape(value)
+
+    def _is_tile(self, view: SSAValue) -> bool:
+        """Whether a view is a tile of a tensor, perhaps turned, that has the row once."""
+        op = _tile_of(view)
+        return op is not None and op.of is None and [*op.tile.get_values()].count(self.row) == 1
+
+    def _groups(self) -> list[list[ReduceOp]]:
+        """Reductions that walk together: those of which none needs what another one gives."""
+        groups: list[list[ReduceOp]] = []
+        later: set[Operation] = set()
+        for op in self.block.ops:
+            inner = [value for each in walk(op) for value in each.operands]
+            if any(value.owner in later for value in inner):
+                later.add(op)
+            if isinstance(op, ReduceOp) and op in self.reduced:
+                if not groups or op in later:
+                    groups.append([])
+                    later = set()
+                groups[-1].append(op)
+                later.add(op)
+        return groups
+
+    def run(self) -> None:
+        """Walk them."""
+        for group in self._groups():
+            self._reduce(group)
+        if self.stored:
+            self._walk(self.stored).insert(scf.YieldOp())
+        for op in reversed(self.ops):
+            op.detach()
+            op.erase()
+
+    def _reduce(self, group: Sequence[ReduceOp]) -> None:
+        """What a group of reductions gives, in a loop in front of the last of them."""
+        build = ScalarBuilder(InsertPoint.before(group[-1]), group[-1])
+        totals: list[SSAValue] = []
+        for op in group:
+            type_ = op.result.type
+            assert isinstance(type_, FragmentType)
+            none = neutral(op.kind.data, type_.element)
+            total = build.insert(AllocFragmentOp(type_)).results[0]
+            total.name_hint = op.result.name_hint
+            value = build.insert(arith.ConstantOp(none)).results[0]  # pyright: ignore[reportArgumentType]
+            build.insert(FillOp(total, value))
+            totals.append(total)
+        inner = self._walk(group)
+        for op, total in zip(group, totals, strict=True):
+            part = self.made[op.result]
+            inner.insert(CopyOp(_combined(inner, op.kind.data, total, part), total))
+            op.result.replace_all_uses_with(total)
+        inner.insert(scf.YieldOp())
+
+    def _walk(self, ends: Sequence[Operation]) -> ScalarBuilder:
+        """A loop over the parts of the row with some ops and all of the row that they need, in
+        front of the last of them; where the loop's end is. `made` has what values are in it.
+        """
+        build = ScalarBuilder(InsertPoint.before(ends[-1]), ends[-1])
+        bounds = [build.constant(each) for each in (0, self.trips, 1)]
+        needed = self._needed(ends)
+        views = {
+            op: self._padded(_moved(op)) for op in needed if not isinstance(op, MapOp | ReduceOp)
+        }
+        body = Block(arg_types=[i32])
+        build.insert(scf.ForOp(bounds[0], bounds[1], bounds[2], [], body))
+        inner = ScalarBuilder(InsertPoint.at_end(body), ends[-1])
+        start = inner.binary(arith.MuliOp, body.args[0], inner.constant(self.part))
+        self.made: dict[SSAValue, SSAValue] = {}
+        for op in needed:
+            again = op.clone(dict(self.made))
+            if op in views:
+                at = 0 if isinstance(op, LoadOp) else 1
+                again.operands[at] = self._part_of(inner, _moved(op), views[op], body.args[0])
+            inner.insert(again).location = op.location
+            modes = (
+                [m for m, each in enumerate(_shape(op.results[0])) if each == self.row]
+                if op.results
+                else []
+            )
+            for coordinate in coordinates_along(again, modes):
+                count_from(coordinate, start)
+            for result in again.results:
+                resize_fragment(result, dict.fromkeys(modes, self.part))
+            if isinstance(again, ReduceOp) and self.trips * self.part != self.row:
+                mode = again.mode.value.data
+                none = neutral(again.kind.data, again.source.type.element)  # pyright: ignore
+                again.operands[0] = hidden(again, again.source, {mode: self.row}, none, start)
+            self.made |= dict(zip(op.results, again.results, strict=True))
+        return inner
+
+    @property
+    def trips(self) -> int:
+        return -(-self.row // self.part)
+
+    def _needed(self, ends: Sequence[Operation]) -> list[Operation]:
+        """Some ops and all that their parts of the row are computed of, in order."""
+        found, new = {*ends}, list(ends)
+        while new:
+            for value in new.pop().operands:
+                op = value.owner
+                if isinstance(op, LoadOp | MapOp) and op in self.ops and op not in found:
+                    found.add(op)
+                    new.append(op)
+        return [op for op in self.ops if op in found]
+
+    def _padded(self, view: SSAValue) -> LocalTileOp:
+        """The tile of a tensor behind a view, as long as all parts together."""
+        op = _tile_of(view)
+        assert op is not None
+        if self.trips * self.part == self.row:
+            return op
+        tile = list(op.tile.get_values())
+        wide = [self.trips * self.part if each == self.row else each for each in tile]
+        padded = LocalTileOp(op.memref, wide, list(op.coords), tile)
+        padded.attributes |= op.attributes
+        return ScalarBuilder(InsertPoint.after(op), op).insert(padded)  # pyright: ignore[reportReturnType]
+
+    def _part_of(
+        self, build: ScalarBuilder, view: SSAValue, whole: LocalTileOp, number: SSAValue
+    ) -> SSAValue:
+        """A part of a view, whose tile is `whole`."""
+        if isinstance(view.owner, TransposeOp):
+            part = self._part_of(build, view.owner.source, whole, number)
+            return build.insert(TransposeOp(part)).results[0]
+        kept = [each for each in whole.tile.get_values() if each != 0]
+        is_row = [each == self.trips * self.part for each in kept]
+        none = build.constant(0)
+        tile = [self.part if row else -1 for row in is_row]
+        made = LocalTileOp(whole.result, tile, [number if row else none for row in is_row])
+        return build.insert(made).results[0]
+
+
+def _combined(build: ScalarBuilder, kind: str, total: SSAValue, part: SSAValue) -> SSAValue:
+    """Two results of reductions as one."""
+    type_ = total.type
+    assert isinstance(type_, FragmentType)
+    combine = (_FLOATS if isinstance(type_.element, AnyFloat) else _INTEGERS)[kind]
+    block = Block(arg_types=[type_.element, type_.element])
+    made = combine(*block.args)
+    block.add_ops([made, YieldOp(made.results[0])])
+    return build.insert(MapOp([total, part], type_, block)).results[0]
+
+
+def _moved(op: Operation) -> SSAValue:
+    """The view that an op loads or stores."""
+    return op.operands[0 if isinstance(op, LoadOp) else 1]
+
+
+def _tile_of(view: SSAValue) -> LocalTileOp | None:
+    """The tile of a tensor that a view turns, if it is one."""
+    while isinstance(view.owner, TransposeOp):
+        view = view.owner.source
+    return view.owner if isinstance(view.owner, LocalTileOp) else None
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a register tile, () of anything else."""
+    return value.type.shape if isinstance(value.type, FragmentType) else ()
+
+
+def _size(value: SSAValue) -> int:
+    return prod(_shape(value)) if _shape(value) else 0
