@@ -318,9 +318,11 @@ def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
         # The estimate is careful; CTAs that wait for others of their cluster want company, and the
         # assembler takes back what would spill.
         return max(1, min(wanted, held, _REGISTER_FILE // (threads * _LEAST_REGISTERS)))
-    # Of two rows one is loaded while the other one is computed: worth a try, which the assembler
-    # takes back where it would spill.
-    return max(1, min(wanted, max(fit, 2 if traffic.reduced and held > 1 else 1)))
+    if traffic.reduced and held > 1:
+        # Of two rows one is loaded while the other one is computed, and what the estimate does not
+        # quite hold often fits: worth a try, which the assembler takes back where it would spill.
+        fit = max(fit + 1, 2)
+    return max(1, min(wanted, fit, held))
 
 
 def _divisor(number: int, wanted: int, most: int) -> int:

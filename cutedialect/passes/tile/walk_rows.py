@@ -6,9 +6,9 @@
     m = -inf; for k { m = max(m, reduce "max", (load X[1, 8192] at k)) }
     for k { copy map(load X[1, 8192] at k, m), Y[1, 8192] at k }
 
-What is reduced along such a row, and what is stored of it, each walks the row in parts, and loads them again: L2
-has the rows of some work items, and registers that spill would go through memory as well. A row that is read once
-anyway is walked as soon as it is longer than what keeps memory busy.
+What is reduced along such a row, and what is stored of it, each walks the row in parts, and loads
+them again: L2 has the rows of some work items, and registers that spill would go through memory as
+well. A row that is read once anyway is walked as soon as it is longer than what keeps memory busy.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 
 # Elements of a part.
 _PART = 8192
+_LEAST = 1024
 # Elements of a tile up to which it is kept where it is read once, and its registers elsewhere.
 _MOST_ELEMENTS = 32768
 _MOST_REGISTERS = 98304
@@ -77,9 +78,7 @@ def walk_rows(kernel: KernelOp, of: str) -> None:
         return
     why = found.why_not()
     if why:
-        remark(
-            of, kernel, f"rows of {row} elements, which do not fit the registers, not walked: {why}"
-        )
+        remark(of, kernel, f"rows of {row} elements, too long for registers, not walked: {why}")
         return
     remark(of, kernel, f"rows of {row} elements are walked in parts of {found.part}")
     found.run()
@@ -96,12 +95,14 @@ class _Rows:
         self.kernel, self.block, self.row = kernel, block, row
         self.ops = [op for op in block.ops if any(map(self._has_row, (*op.operands, *op.results)))]
         across = max((_size(value) // row for op in self.ops for value in op.results), default=1)
-        self.part = max(1024, _PART // max(1, across))
+        self.part = max(_LEAST, 1 << (_PART // max(1, across)).bit_length() - 1)
         self.reduced = [op for op in self.ops if isinstance(op, ReduceOp) and _is_long(op, row)]
         self.stored = [op for op in self.ops if isinstance(op, CopyOp)]
 
     def are_too_long(self) -> bool:
         """Whether registers do not hold a row, or need not."""
+        if self.row <= self.part:
+            return False
         size = max((_size(value) for op in self.ops for value in op.results), default=0)
         if len(self._groups()) + bool(self.stored) < 2:
             return size > _MOST_ELEMENTS
@@ -111,12 +112,9 @@ class _Rows:
         """Why the rows cannot be walked; empty where they can."""
         inside = {*self.ops}
         for op in walk(self.kernel.body.block):
-            if op not in inside and not isinstance(op.parent_op(), MapOp):
-                values = (*op.operands, *op.results)
-                if any(map(self._has_row, values)) and not isinstance(
-                    op, LocalTileOp | TransposeOp
-                ):
-                    return f"{op.name} of it stands elsewhere"
+            is_outside = op not in inside and not isinstance(op.parent_op(), MapOp)
+            if is_outside and any(map(self._has_row, (*op.operands, *op.results))):
+                return f"{op.name} of it stands elsewhere"
         for op in self.ops:
             why = self._why_not(op)
             if why:
@@ -168,22 +166,29 @@ class _Rows:
     def _is_tile(self, view: SSAValue) -> bool:
         """Whether a view is a tile of a tensor, perhaps turned, that has the row once."""
         op = _tile_of(view)
-        return op is not None and op.of is None and [*op.tile.get_values()].count(self.row) == 1
+        if op is None or op.of is not None or "tiled" in op.attributes:
+            return False
+        return [*op.tile.get_values()].count(self.row) == 1
 
     def _groups(self) -> list[list[ReduceOp]]:
-        """Reductions that walk together: those of which none needs what another one gives."""
+        """Reductions that walk together: those whose parts need nothing that comes behind the first
+        of them.
+        """
+        place = {op: at for at, op in enumerate(self.block.ops)}
         groups: list[list[ReduceOp]] = []
-        later: set[Operation] = set()
-        for op in self.block.ops:
-            inner = [value for each in walk(op) for value in each.operands]
-            if any(value.owner in later for value in inner):
-                later.add(op)
-            if isinstance(op, ReduceOp) and op in self.reduced:
-                if not groups or op in later:
-                    groups.append([])
-                    later = set()
-                groups[-1].append(op)
-                later.add(op)
+        for op in self.reduced:
+            needed = self._needed([op])
+            given = {
+                self.block.find_ancestor_op_in_block(value.owner)
+                for each in needed
+                for inner in walk(each)
+                for value in inner.operands
+                if isinstance(value.owner, Operation)
+            } - {*needed}
+            first = place[groups[-1][0]] if groups else -1
+            if not groups or any(place.get(each, -1) >= first for each in given if each):
+                groups.append([])
+            groups[-1].append(op)
         return groups
 
     def run(self) -> None:
@@ -191,14 +196,14 @@ class _Rows:
         for group in self._groups():
             self._reduce(group)
         if self.stored:
-            self._walk(self.stored).insert(scf.YieldOp())
+            self._walk(self.stored, self.stored[-1]).insert(scf.YieldOp())
         for op in reversed(self.ops):
             op.detach()
             op.erase()
 
     def _reduce(self, group: Sequence[ReduceOp]) -> None:
-        """What a group of reductions gives, in a loop in front of the last of them."""
-        build = ScalarBuilder(InsertPoint.before(group[-1]), group[-1])
+        """What a group of reductions gives, in a loop in front of the first of them."""
+        build = ScalarBuilder(InsertPoint.before(group[0]), group[0])
         totals: list[SSAValue] = []
         for op in group:
             type_ = op.result.type
@@ -209,18 +214,18 @@ class _Rows:
             value = build.insert(arith.ConstantOp(none)).results[0]  # pyright: ignore[reportArgumentType]
             build.insert(FillOp(total, value))
             totals.append(total)
-        inner = self._walk(group)
+        inner = self._walk(group, group[0])
         for op, total in zip(group, totals, strict=True):
             part = self.made[op.result]
             inner.insert(CopyOp(_combined(inner, op.kind.data, total, part), total))
             op.result.replace_all_uses_with(total)
         inner.insert(scf.YieldOp())
 
-    def _walk(self, ends: Sequence[Operation]) -> ScalarBuilder:
+    def _walk(self, ends: Sequence[Operation], before: Operation) -> ScalarBuilder:
         """A loop over the parts of the row with some ops and all of the row that they need, in
-        front of the last of them; where the loop's end is. `made` has what values are in it.
+        front of another op; where the loop's end is. `made` has what values are in it.
         """
-        build = ScalarBuilder(InsertPoint.before(ends[-1]), ends[-1])
+        build = ScalarBuilder(InsertPoint.before(before), before)
         bounds = [build.constant(each) for each in (0, self.trips, 1)]
         needed = self._needed(ends)
         views = {
@@ -228,7 +233,7 @@ class _Rows:
         }
         body = Block(arg_types=[i32])
         build.insert(scf.ForOp(bounds[0], bounds[1], bounds[2], [], body))
-        inner = ScalarBuilder(InsertPoint.at_end(body), ends[-1])
+        inner = ScalarBuilder(InsertPoint.at_end(body), before)
         start = inner.binary(arith.MuliOp, body.args[0], inner.constant(self.part))
         self.made: dict[SSAValue, SSAValue] = {}
         for op in needed:
