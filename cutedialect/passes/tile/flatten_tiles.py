@@ -3,8 +3,8 @@
     i, j = tile_index Y, [4, 1024]
     copy f(load local_tile(X, [4, 1024], (i, j))), local_tile(Y, [4, 1024], (i, j))
     =>
-    n, _ = tile_index Y, [1, 8] runs(512); row, place = of (n * 512 + coord 0)
-    copy f(load indexed_tile(X, [512, 8]), row at place), indexed_tile(Y, [512, 8]), row at place
+    n, _ = tile_index Y, [1, 8] runs(256); row, place = of (n * 256 + coord 0)
+    copy f(load indexed_tile(X, [256, 8]), row at place), indexed_tile(Y, [256, 8]), row at place
 
 Tiles of a matrix whose rows end within one leave lanes idle, and rows that do not begin at lines of
 memory leave every store of a warp with sectors that another one fills up. A run of vectors that
@@ -44,13 +44,21 @@ from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import resize_fragment
 from cutedialect.passes.tile.runs import RunStart, start_of_run
+from cutedialect.passes.tile.streaming import RUN_THREADS
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule
 
-# Elements of a run, and vectors of it at most: some of each lane of a few warps.
-_ELEMENTS = 4096
-_MOST_VECTORS = 1024
-_LEAST_VECTORS = 512
+# Bytes of the widest tensor that a thread has of a run.
+_BYTES = 16
+# Instructions of a vector, and for each access to it, to find its place; those of an op on each
+# element that are more than one.
+_OF_VECTOR = 14
+_OF_ACCESS = 10
+_COSTS = {"arith.divf": 6, "math.exp": 4, "math.exp2": 4, "math.log": 4, "math.rsqrt": 4}
+# How many lanes an SM has instructions for while memory gives it a byte. Of the time of that, how
+# much finding places may take; more of it only where all instructions leave memory the slowest.
+_LANES_A_BYTE = 10
+_FEW, _MOST, _ALL = 0.25, 0.45, 0.6
 _TILES = (AllocFragmentOp, CopyOp, FillOp, LoadOp, LocalTileOp, MapOp, TransposeOp)
 _SCALARS = (DimOp, SliceOp, StrideOp, TileIndexOp, YieldOp)
 
@@ -63,7 +71,7 @@ def flatten_tiles(kernel: KernelOp, given: Schedule, of: str) -> bool:
     if index is None or not _takes_runs(given):
         return False
     flat = _Flat(kernel, index)
-    if not flat.is_legal():
+    if not flat.is_legal() or not flat.is_gain():
         return False
     rows, columns = index.tile.get_values()
     remark(
@@ -112,13 +120,30 @@ class _Flat:
             return False
         if tensor_dependences(self.kernel).readers:
             return False
-        widths = [self._width(op) for op in ops_of(self.kernel, LocalTileOp) if self._is_whole(op)]
+        widths = [self._width(op) for op in self._whole()]
         stores = [op for op in ops_of(self.kernel, CopyOp) if _is_memory(op.destination)]
         if not widths or not stores:
             return False
         self.width = min(widths)
-        self.run = max(_LEAST_VECTORS, min(_MOST_VECTORS, _ELEMENTS // self.width))
+        widest = max(_bits(view.memref) for view in self._whole())
+        self.run = RUN_THREADS * max(1, 8 * _BYTES // (self.width * widest))
         return True
+
+    def is_gain(self) -> bool:
+        """Whether memory stays slower than the instructions that find the places of vectors."""
+        moves = ops_of(self.kernel, LoadOp, CopyOp)
+        found = [_tile_of(op.operands[0 if isinstance(op, LoadOp) else 1]) for op in moves]
+        views = [view for view in found if view is not None]
+        bits = sum(_bits(view.memref) for view in views if self._is_whole(view))
+        places = _OF_VECTOR + _OF_ACCESS * len(views)
+        maps = ops_of(self.kernel, MapOp)
+        math = sum(_COSTS.get(op.name, 1) for each in maps for op in each.body.block.ops)
+        time = _LANES_A_BYTE * self.width * bits / 8
+        share = places / time
+        return share <= _FEW or (share <= _MOST and (places + self.width * math) / time <= _ALL)
+
+    def _whole(self) -> list[LocalTileOp]:
+        return [op for op in ops_of(self.kernel, LocalTileOp) if self._is_whole(op)]
 
     def _width(self, view: LocalTileOp) -> int:
         """Elements of the widest access to the rows of a tensor."""
@@ -370,6 +395,19 @@ class _Flat:
         type_ = view.type
         assert isinstance(type_, MemRefType)
         return 0 if type_.shape[1] == 1 and self.extents[0] == type_.shape[0] else 1
+
+
+def _tile_of(view: SSAValue) -> LocalTileOp | None:
+    """The tile of a tensor behind a view, if it is one."""
+    while isinstance(view.owner, TransposeOp):
+        view = view.owner.source
+    return view.owner if isinstance(view.owner, LocalTileOp) else None
+
+
+def _bits(tensor: SSAValue) -> int:
+    type_ = tensor.type
+    assert isinstance(type_, MemRefType)
+    return type_.bits
 
 
 def _is_memory(value: SSAValue) -> bool:

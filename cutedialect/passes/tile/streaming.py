@@ -68,6 +68,8 @@ _PART_BYTES = 16 << 10
 _MOST_PARTS = 8
 # Threads of an SM that hide the arithmetic of what is not reduced.
 _BUSY_THREADS = 1024
+RUN_THREADS = 256
+"""Threads of a CTA that goes through a matrix as one row; an SM holds as many as it can."""
 # The share of a tile's registers that is live where it is computed vector by vector.
 _PASSING = 0.25
 
@@ -125,6 +127,9 @@ def is_common(view: SSAValue) -> bool:
 
 def residence_of(kernel: KernelOp, arch: str) -> Residence:
     """How a kernel is bound on a target."""
+    index = next(iter(ops_of(kernel, TileIndexOp)), None)
+    if index is not None and index.run is not None:
+        return Residence((RUN_THREADS // _LANES, 1), target(arch).max_threads_per_sm // RUN_THREADS)
     traffic = traffic_of(kernel)
     return Residence((4, 1), 1) if traffic is None else residence_for(traffic, arch)
 

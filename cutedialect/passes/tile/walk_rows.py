@@ -55,7 +55,7 @@ _PART = 8192
 _LEAST = 1024
 # Elements of a tile up to which it is kept where it is read once, and its registers elsewhere.
 _MOST_ELEMENTS = 32768
-_MOST_REGISTERS = 98304
+_MOST_REGISTERS = 122880
 _FLOATS = {
     "add": arith.AddfOp,
     "mul": arith.MulfOp,

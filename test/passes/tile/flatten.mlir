@@ -4,16 +4,16 @@
 // rows and places in them are numbered. What is the same for a row or for a column is gathered, too.
 
 // CHECK-LABEL: cute.kernel @scaled
-// CHECK: cute.map () -> !cute.fragment<i32, "(512,1)">
+// CHECK: cute.map () -> !cute.fragment<i32, "(256,1)">
 // CHECK: arith.mului_extended
 // CHECK: %row = cute.map
 // CHECK: %place = cute.map
-// CHECK: %x = cute.indexed_tile %X, [512, 8], {{.*}}, %row at %place
-// CHECK: %s = cute.indexed_tile %S, [512], {{.*}}, %row : {{.*}} -> !cute.memref<f16, gmem, align<16>, "(512,1):(1,0)">
+// CHECK: %x = cute.indexed_tile %X, [256, 8], {{.*}}, %row at %place
+// CHECK: %s = cute.indexed_tile %S, [256], {{.*}}, %row : {{.*}} -> !cute.memref<f16, gmem, align<16>, "(256,1):(1,0)">
 // CHECK: cute.transpose %B : {{.*}} -> !cute.memref<f16, gmem, align<16>, "(1,?):(0,1)">
-// CHECK: %b = cute.indexed_tile {{.*}}, [512, 8], {{.*}} at %place
-// CHECK: cute.map ({{.*}}"(512,8)">{{.*}}"(512,1)">{{.*}}"(512,8)">) -> !cute.fragment<f16, "(512,8)">
-// CHECK: %y = cute.indexed_tile %Y, [512, 8], {{.*}}, %row at %place
+// CHECK: %b = cute.indexed_tile {{.*}}, [256, 8], {{.*}} at %place
+// CHECK: cute.map ({{.*}}"(256,8)">{{.*}}"(256,1)">{{.*}}"(256,8)">) -> !cute.fragment<f16, "(256,8)">
+// CHECK: %y = cute.indexed_tile %Y, [256, 8], {{.*}}, %row at %place
 // CHECK-NOT: cute.local_tile
 cute.kernel @scaled(%X: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">, %S: !cute.memref<f16, gmem, align<16>, "(?):(1)">, %B: !cute.memref<f16, gmem, align<16>, "(?):(1)">, %Y: !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">) {
   %i, %j = cute.tile_index %Y, [4, 1024] : !cute.memref<f16, gmem, align<16>, "(?,?):(?{i64 div=8},1)">
