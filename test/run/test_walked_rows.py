@@ -59,7 +59,7 @@ LONG = pytest.param("emulator", 700_001, "sm_90a", marks=pytest.mark.long)
 
 @pytest.mark.parametrize(
     ("backend", "columns", "arch"),
-    [("emulator", 70_001, "sm_80"), ("interpreter", 700_001, "sm_90a"), LONG],
+    [("emulator", 90_001, "sm_80"), ("interpreter", 700_001, "sm_90a"), LONG],
 )
 def test_rows_that_are_read_again(backend, columns, arch):
     """A row of one CTA, and the parts of those that share one; in place as well."""
