@@ -229,10 +229,10 @@ class TileAccess:
                 return False
             bound = self.view.bounds[mode]
             assert bound is not None
-            for edge in (bound.limit, bound.floor):
-                if edge is not None:
-                    rest = builder.pure("and.b32", edge, count - 1)
-                    tests.append(builder.pure("setp.eq.s32", rest, 0))
+            rests = [bound.rest(builder, count)]
+            if bound.floor is not None:
+                rests.append(builder.pure("and.b32", bound.floor, count - 1))
+            tests += [builder.pure("setp.eq.s32", rest, 0) for rest in rests]
         return builder.both(*tests)
 
     def _spans(self, mode: int) -> list[tuple[int, int]]:

@@ -41,12 +41,24 @@ class Bound:
     floor: Scalar | None = None
     # What the limit is at most, where that is known.
     most: int | None = None
+    # The limit of what it has been moved from, by multiples of `steps` elements.
+    whole: Scalar | None = None
+    steps: int = 0
+
+    def rest(self, builder: ScalarBuilder, count: int) -> Scalar:
+        """What is left of the limit when it is divided by a power of two: of a tile as of what it
+        is a tile of, if it begins at a multiple.
+        """
+        known = self.whole is not None and self.steps % count == 0
+        return builder.pure("and.b32", self.whole if known else self.limit, count - 1)
 
     def moved(self, builder: ScalarBuilder, start: Scalar, divisor: int) -> Bound:
         """The bound of what starts so many elements, a multiple of `divisor`, further on."""
         limit = builder.pure("sub.s32", self.limit, start)
         floor = None if self.floor is None else builder.pure("sub.s32", self.floor, start)
-        return Bound(limit, gcd(self.divisor, divisor), floor)
+        whole = self.limit if self.whole is None else self.whole
+        steps = gcd(self.steps, divisor)
+        return Bound(limit, gcd(self.divisor, divisor), floor, whole=whole, steps=steps)
 
 
 @dataclass(frozen=True)
@@ -244,7 +256,7 @@ def local_tile(
             moved = bound.moved(builder, start, count)
             if count < extent:
                 limit = builder.pure("min.s32", moved.limit, count)
-                moved = replace(moved, limit=limit, most=count)
+                moved = replace(moved, limit=limit, most=count, whole=None, steps=0)
             bounds.append(moved)
     kept = zip(view.root_modes, tile, strict=True)
     return replace(

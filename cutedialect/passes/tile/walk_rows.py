@@ -50,9 +50,11 @@ from cutedialect.passes.tile.resized_tiles import (
 from cutedialect.passes.tile.streaming import registers_of_tile
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 
-# Elements of a part.
+# Elements of a part; where a row is read once, bits that are loaded of one, so that few CTAs keep
+# memory busy.
 _PART = 8192
 _LEAST = 1024
+_PART_BITS = 16384 * 16
 # Elements of a tile up to which it is kept where it is read once, and its registers elsewhere.
 _MOST_ELEMENTS = 32768
 _MOST_REGISTERS = 122880
@@ -94,17 +96,21 @@ class _Rows:
     def __init__(self, kernel: KernelOp, block: Block, row: int) -> None:
         self.kernel, self.block, self.row = kernel, block, row
         self.ops = [op for op in block.ops if any(map(self._has_row, (*op.operands, *op.results)))]
-        across = max((_size(value) // row for op in self.ops for value in op.results), default=1)
-        self.part = max(_LEAST, 1 << (_PART // max(1, across)).bit_length() - 1)
         self.reduced = [op for op in self.ops if isinstance(op, ReduceOp) and _is_long(op, row)]
         self.stored = [op for op in self.ops if isinstance(op, CopyOp)]
+        across = max((_size(value) // row for op in self.ops for value in op.results), default=1)
+        loads = [op.result.type for op in self.ops if isinstance(op, LoadOp)]
+        bits = sum(type_.bits for type_ in loads if isinstance(type_, FragmentType))
+        self.is_read_once = len(self._groups()) + bool(self.stored) < 2
+        elements = max(_PART, _PART_BITS // max(1, bits)) if self.is_read_once else _PART
+        self.part = max(_LEAST, 1 << (elements // max(1, across)).bit_length() - 1)
 
     def are_too_long(self) -> bool:
         """Whether registers do not hold a row, or need not."""
         if self.row <= self.part:
             return False
         size = max((_size(value) for op in self.ops for value in op.results), default=0)
-        if len(self._groups()) + bool(self.stored) < 2:
+        if self.is_read_once:
             return size > _MOST_ELEMENTS
         return registers_of_tile(self.block, size) > _MOST_REGISTERS
 
