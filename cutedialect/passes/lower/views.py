@@ -49,8 +49,10 @@ class Bound:
         """What is left of the limit when it is divided by a power of two: of a tile as of what it
         is a tile of, if it begins at a multiple.
         """
-        known = self.whole is not None and self.steps % count == 0
-        return builder.pure("and.b32", self.whole if known else self.limit, count - 1)
+        whole = self.whole
+        if whole is None or self.steps % count:
+            whole = self.limit
+        return builder.pure("and.b32", whole, count - 1)
 
     def moved(self, builder: ScalarBuilder, start: Scalar, divisor: int) -> Bound:
         """The bound of what starts so many elements, a multiple of `divisor`, further on."""
