@@ -1,5 +1,6 @@
 """Other kernel generators on the same case, where they are installed: Triton's matrix multiply as
-its tutorial builds it, and pyptx's Hopper GEMM, which is an example of its repository.
+its tutorial builds it, pyptx's Hopper GEMM, which is an example of its repository, and torch's
+multiplies of groups.
 
 A maker raises where the case is none that the peer is written for.
 """
@@ -22,7 +23,11 @@ _PYPTX_EXAMPLE = "examples.hopper.gemm_highperf_hopper"
 
 def peers_of(torch: Any, case: Gemm) -> dict[str, Maker]:
     """Name to maker of each peer that is installed."""
-    known = {"Triton": ("triton", _triton), "pyptx": ("pyptx", _pyptx)}
+    known = {
+        "Triton": ("triton", _triton),
+        "pyptx": ("pyptx", _pyptx),
+        "grouped_mm": ("torch", _grouped_mm),
+    }
     return {
         name: lambda make=make: make(torch, case)
         for name, (package, make) in known.items()
@@ -53,5 +58,29 @@ def _pyptx(torch: Any, case: Gemm) -> Call:
         return example.gemm_warp_specialized(
             operands.a, operands.b.transpose(-1, -2), order
         ).transpose(-1, -2)
+
+    return call
+
+
+def _grouped_mm(torch: Any, case: Gemm) -> Call:
+    """One launch for problems that share N and K: torch takes the rows of all in one array, where
+    each problem's end, and an array of all b. Both are made before anything is timed.
+    """
+    shared = {sizes[1:] for sizes in case.group}
+    if len(shared) != 1 or case.dtype != "bf16" or case.majors != "TN":
+        raise NotImplementedError("groups of bf16 TN with one N and K only")
+    multiply = torch._grouped_mm
+    packed: dict[int, Any] = {}
+
+    def call(operands: Products) -> Any:
+        if id(operands) not in packed:
+            rows = torch.tensor([len(a) for a in operands.a], device="cuda", dtype=torch.int32)
+            b = torch.stack([each.transpose(0, 1) for each in operands.b]).transpose(-1, -2)
+            # The key holds only while the operands live.
+            packed[id(operands)] = (
+                operands, torch.cat(operands.a), b, rows.cumsum(0).to(torch.int32),
+            )  # fmt: skip
+        _, a, b, ends = packed[id(operands)]
+        return multiply(a, b, offs=ends).split([len(each) for each in operands.a])
 
     return call

@@ -138,3 +138,14 @@ def test_tiles_in_front_of_their_tensor(width, tile, offset):
     if tile == 0:
         right[:width] = a.astype(np.float64)[:64] @ b.astype(np.float64)
     assert np.array_equal(out, right)
+
+
+def test_plan_says_how_many_warps_shift():
+    """A plan of one's own may have a warpgroup that does nothing else."""
+    plan = "(load 4 @56: loads; prepare 4 @144: prepares; main * @152: rest)"
+    schedule = f"tile = (128,64,64), roles = {plan}"
+    out, right = multiplied((130, 70, 85), "bf16", "TN", (1, 3, 0), schedule)
+    assert np.array_equal(out, right)
+    specs = [cute.TensorSpec(shape, "bf16", align=2) for shape in ((300, 1001), (1001, 301))]
+    kernel = cute.gemm.compile(*specs, arch="sm_90a", schedule=schedule)
+    assert ".reqntid 512" in kernel.ptx or ".maxntid 512" in kernel.ptx

@@ -293,7 +293,7 @@ class StagedOperands(KernelBinding):
             copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
         else:
             buffer = self.new_buffer(type_, operand_major(type_), op, element=element)
-            tiled = coalesced_for(staged.type, 32 * PREPARING_WARPS)  # pyright: ignore[reportArgumentType]
+            tiled = coalesced_for(staged.type, self._preparing_threads())  # pyright: ignore[reportArgumentType]
             atom = WidenCopyType.get(type_.element, element)
             copy = CopyOp(staged, buffer, atom=atom, tiled=TiledCopyAttr(tiled))
         buffer.name_hint = f"{'t' if transposes else 'w'}{value.name_hint or ''}"
@@ -322,7 +322,7 @@ class StagedOperands(KernelBinding):
             # Tensor cores would cut f32 operands off where shifts can round them.
             rounds = isinstance(type_.element, Float32Type)
             element = FloatTF32Type() if rounds else type_.element
-            tiled = TiledCopyAttr(shifted_copy(type_, 32 * PREPARING_WARPS))
+            tiled = TiledCopyAttr(shifted_copy(type_, self._preparing_threads()))
             atom = ShiftedCopyType.get(element)
             self.insert(CopyOp(came, buffer, atom=atom, tiled=tiled, origin=tile), place)
             self.prepared[key] = buffer
@@ -458,6 +458,12 @@ class StagedOperands(KernelBinding):
             for tile in (op.a, op.b)
         )
         return 32 * (_GROUP - PREPARING_WARPS if shares else _GROUP)
+
+    def _preparing_threads(self) -> int:
+        """Those of the role that transposes, converts or shifts operands in shared memory."""
+        assert self.schedule.roles is not None
+        rows = [row for row in rows_of(self.schedule.roles) if "prepares" in row.takes]
+        return 32 * (rows[0].warps or PREPARING_WARPS) if rows else self.threads
 
     def load_by_tma(
         self,
