@@ -9,14 +9,13 @@ one that turns out to have no tensor map becomes the atomic op again.
 from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tensor_map import check_reduction
 from cutedialect.dialects.cute import AtomicOp, CopyOp, MemberOp, MemRefType
-from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.element_names import element_name
 from cutedialect.passes.bind.tensor_maps import has_tensor_map, tile_of_tensor
+from cutedialect.passes.synchronize.memory_views import uses_of
 
 _REDUCE = "reduce"
 
@@ -37,7 +36,8 @@ def reduces_by_tma(op: AtomicOp) -> bool:
         return False
     made = tile.tensor.owner
     root = made.group if isinstance(made, MemberOp) else tile.tensor
-    return type_.rank == 2 and has_tensor_map(whole) and _accesses(root) == [op]
+    is_alone = [use.operation for use in uses_of(root)] == [op]
+    return type_.rank == 2 and has_tensor_map(whole) and is_alone
 
 
 def as_store(op: AtomicOp) -> CopyOp:
@@ -51,20 +51,3 @@ def reduction_of(op: CopyOp) -> str | None:
     """How a store combines with what is there, or None."""
     kind = op.attributes.get(_REDUCE)
     return kind.data if isinstance(kind, StringAttr) else None
-
-
-def _accesses(kernel_argument: SSAValue) -> list[Operation]:
-    """The ops that read or write a tensor or a group, through whatever views."""
-    found: list[Operation] = []
-    pending = [kernel_argument]
-    while pending:
-        for use in pending.pop().uses:
-            if is_pure(use.operation):
-                pending += [each for each in use.operation.results if _is_memory(each)]
-            else:
-                found.append(use.operation)
-    return found
-
-
-def _is_memory(value: SSAValue) -> bool:
-    return isinstance(value.type, MemRefType)

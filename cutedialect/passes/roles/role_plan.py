@@ -28,11 +28,11 @@ from cutedialect.dialects.cute import (
     GemmOp,
     KernelOp,
     MapOp,
-    SubviewOp,
 )
 from cutedialect.dialects.cute_nvgpu import TmaPrefetchOp, TransposeCopyType, WidenCopyType
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, written
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.synchronize.memory_views import uses_of
 
 MAIN = "main"
 """The role of everything in a kernel without others, and of what no other one takes."""
@@ -74,18 +74,10 @@ def is_update(op: Operation) -> bool:
 
 def is_corrected(alloc: AllocTmemOp) -> bool:
     """Whether multiplies add to what threads have written, and none of them begins anew."""
-    pending, is_multiplied, is_stored = [alloc.result], False, False
-    while pending:
-        for use in pending.pop().uses:
-            op = use.operation
-            if isinstance(op, SubviewOp):
-                pending.append(op.result)
-            if isinstance(op, GemmOp) and use.index == _ACCUMULATOR:
-                if op.keeps is not None:
-                    return False
-                is_multiplied = True
-            is_stored |= isinstance(op, CopyOp) and use.index == 1
-    return is_multiplied and is_stored
+    uses = [(use.operation, use.index) for use in uses_of(alloc.result)]
+    gemms = [op for op, index in uses if isinstance(op, GemmOp) and index == _ACCUMULATOR]
+    is_stored = any(isinstance(op, CopyOp) and index == 1 for op, index in uses)
+    return bool(gemms) and is_stored and all(op.keeps is None for op in gemms)
 
 
 def instances_of_rows(kernel: KernelOp) -> int:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from cutedialect.atoms.tmem_layouts import COLUMNS
-from cutedialect.dialects.cute import AllocTmemOp, CopyOp, FragmentType, GemmOp, KernelOp, SubviewOp
+from cutedialect.dialects.cute import AllocTmemOp, CopyOp, FragmentType, GemmOp, KernelOp
 from cutedialect.passes.roles.role_plan import is_corrected
+from cutedialect.passes.synchronize.memory_views import uses_of
 
 # Threads of a warpgroup: each of its warps reaches 32 lanes, with all that was in them before.
 _THREADS = 128
@@ -128,22 +129,18 @@ def _life(alloc: AllocTmemOp) -> _Life | None:
     writers: list[Operation] = []
     readers: list[Operation] = []
     roles: set[object] = set()
-    pending: list[SSAValue] = [alloc.result]
-    while pending:
-        for use in pending.pop().uses:
-            op = use.operation
-            if isinstance(op, SubviewOp):
-                pending.append(op.result)
-            elif isinstance(op, GemmOp):
-                (readers if is_operand else writers).append(op)
-            elif isinstance(op, CopyOp):
-                (writers if use.index == 1 else readers).append(op)
-                roles.add(op.attributes.get("role"))
-                held = op.source if use.index == 1 else op.destination
-                if not isinstance(held.type, FragmentType) or held.type.threads != _THREADS:
-                    return None
-            else:
+    for use in uses_of(alloc.result):
+        op = use.operation
+        if isinstance(op, GemmOp):
+            (readers if is_operand else writers).append(op)
+        elif isinstance(op, CopyOp):
+            (writers if use.index == 1 else readers).append(op)
+            roles.add(op.attributes.get("role"))
+            held = op.source if use.index == 1 else op.destination
+            if not isinstance(held.type, FragmentType) or held.type.threads != _THREADS:
                 return None
+        else:
+            return None
     block = writers[0].parent if writers else None
     if block is None or not readers or len(roles) != 1:
         return None

@@ -4,11 +4,11 @@ is described by its expression: the tensor, and the tiles, slices and coordinate
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue, Use
 
 from cutedialect.dialects.cute import ConcatOp, LocalTileOp, MemRefType, SubviewOp
 from cutedialect.dialects.effects import is_pure
@@ -23,6 +23,28 @@ def root_of(view: SSAValue) -> SSAValue:
         view = owner.operands[0]
         owner = view.owner
     return view
+
+
+def uses_of(memory: SSAValue) -> Iterator[Use]:
+    """The uses of a buffer, tensor or group, and of all views of it, by ops that read or write."""
+    pending = [memory]
+    while pending:
+        for use in pending.pop().uses:
+            if is_pure(use.operation):
+                pending += _shown_by(use.operation)
+            else:
+                yield use
+
+
+def views_of(memory: SSAValue) -> list[Operation]:
+    """The ops that show a buffer or a part of it."""
+    shown = [use.operation for use in memory.uses if _shown_by(use.operation)]
+    return [*shown, *(op for each in shown for value in each.results for op in views_of(value))]
+
+
+def _shown_by(op: Operation) -> list[SSAValue]:
+    """The views that an op makes."""
+    return [each for each in op.results if is_pure(op) and isinstance(each.type, MemRefType)]
 
 
 def expression_of(value: SSAValue) -> Expression:

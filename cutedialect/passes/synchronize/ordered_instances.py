@@ -21,23 +21,15 @@ from xdsl.ir import Block, Operation
 
 from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, MapOp
 from cutedialect.dialects.effects import space_of
-from cutedialect.dialects.pipeline import (
-    AdvanceOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
-    CreateOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-    StateOp,
-)
+from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.role_plan import rows_of
 from cutedialect.passes.schedule.multiply_chains import TURNS
-from cutedialect.passes.synchronize.accumulator_rings import last_alloc, stand_like
 from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.ring_ends import RingEnd, insert_ring
 
 
 def order_instances(kernel: KernelOp, roles: Sequence[Role]) -> None:
@@ -106,33 +98,8 @@ def _hand_over(
     other: tuple[Operation, Operation],
 ) -> None:
     """Let one role begin when the other is done with the trip before, and that one behind it."""
-    create = CreateOp("threads", 1, first.warps, second.warps)
-    create.location = one[0].location
-    kernel.body.block.insert_op_after(create, last_alloc(kernel))
-    passing, taking = StateOp("producer", create.ring), StateOp("consumer", create.ring)
-    for state, role in ((passing, first), (taking, second)):
-        stand_like(state, create, role.name)
-        kernel.body.block.insert_op_after(state, create)
-    ring = create.ring
-    _around(one, first, [ProducerAcquireOp(ring, passing.state)],
-            [ProducerCommitOp(ring, passing.state), AdvanceOp(passing.state)])  # fmt: skip
-    _around(other, second, [ConsumerWaitOp(ring, taking.state)],
-            [ConsumerReleaseOp(ring, taking.state), AdvanceOp(taking.state)])  # fmt: skip
-
-
-def _around(
-    ends: tuple[Operation, Operation],
-    role: Role,
-    before: Sequence[Operation],
-    behind: Sequence[Operation],
-) -> None:
-    first, after = ends
-    block = first.parent
-    assert block is not None
-    for op in before:
-        stand_like(op, first, role.name)
-        block.insert_op_before(op, first)
-    for op in behind:
-        stand_like(op, ends[1], role.name)
-        block.insert_op_after(op, after)
-        after = op
+    create = insert_ring(kernel, CreateOp("threads", 1, first.warps, second.warps), one[0])
+    passing = RingEnd.of(create, "producer", first)
+    taking = RingEnd.of(create, "consumer", second)
+    passing.around(one, passing.begins(), passing.ends())
+    taking.around(other, taking.begins(), taking.ends())

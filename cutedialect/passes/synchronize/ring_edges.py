@@ -19,8 +19,6 @@ from cutedialect.dialects.cute import (
     FragmentType,
     KernelOp,
     LoadOp,
-    SubviewOp,
-    TransposeOp,
 )
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
@@ -28,6 +26,7 @@ from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.roles.role_plan import MAIN, is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
+from cutedialect.passes.synchronize.memory_views import uses_of
 
 FILLS = "fills"
 READS = "reads"
@@ -63,7 +62,7 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         if not isinstance(alloc, Buffer):
             continue
         if isinstance(alloc, AllocTmemOp) and (is_corrected(alloc) or alloc in overlays):
-            # Two roles have it in turn (`in_place_rings.py`, `overlaid_rings.py`).
+            # Two roles have it in turn (`tensor_rings.py`).
             continue
         users = _readers(alloc, writer)
         if any(effects_of(op).unit is Unit.TMA_STORE for op in users):
@@ -125,11 +124,8 @@ def _with_rows(edges: list[Edge]) -> list[Edge]:
 def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
     """The ops that read a buffer, beside who fills it."""
     found: list[Operation] = []
-    pending = [use.operation for use in alloc.result.uses if use.operation is not writer]
-    while pending:
-        op = pending.pop()
-        if isinstance(op, SubviewOp | TransposeOp):
-            pending += [use.operation for use in op.results[0].uses]
+    for op in [use.operation for use in uses_of(alloc.result)]:
+        if op is writer:
             continue
         found.append(op)
         if isinstance(op, LoadOp) and is_shared_by_lanes(op):

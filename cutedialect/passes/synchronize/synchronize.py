@@ -31,16 +31,14 @@ from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.split_roles import split_roles
 from cutedialect.passes.roles.tensor_columns import tensor_stages
 from cutedialect.passes.schedule.expand_stages import expand_stages, take_turns
-from cutedialect.passes.synchronize.accumulator_rings import insert_accumulator_rings
-from cutedialect.passes.synchronize.in_place_rings import insert_in_place_rings
 from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
 from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
 from cutedialect.passes.synchronize.ordered_instances import order_instances
-from cutedialect.passes.synchronize.overlaid_rings import insert_overlaid_rings
 from cutedialect.passes.synchronize.overlay import overlay_buffers
 from cutedialect.passes.synchronize.shared_numbers import share_numbers
 from cutedialect.passes.synchronize.store_rings import insert_store_rings
+from cutedialect.passes.synchronize.tensor_rings import insert_tensor_rings
 
 
 @dataclass(frozen=True)
@@ -63,10 +61,7 @@ class SynchronizePass(ModulePass):
             order_instances(kernel, roles)
             insert_store_rings(kernel, roles)
             rings = plan_rings(kernel, stages or 2)
-            columns = tensor_stages(kernel)
-            insert_overlaid_rings(kernel, roles, columns)
-            insert_accumulator_rings(kernel, roles, columns)
-            insert_in_place_rings(kernel, roles)
+            insert_tensor_rings(kernel, roles, tensor_stages(kernel))
             split_roles(kernel, roles)
             parts = [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]
             for part in parts:

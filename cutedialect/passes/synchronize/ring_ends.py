@@ -1,0 +1,153 @@
+"""A role's end of a ring, before roles are split: its place in the ring, and the verbs that hand
+stages over, which stand around ops of the role and run where these do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, StageOp
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
+    CreateOp,
+    IndexOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
+    StateOp,
+)
+from cutedialect.dialects.walks import walk
+from cutedialect.passes.roles.assign_warp_roles import Role
+from cutedialect.passes.roles.crossing_tiles import ROLE, role_of
+from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
+from cutedialect.passes.synchronize.ring_buffers import ring_type
+
+
+_AllocT = TypeVar("_AllocT", AllocSmemOp, AllocTmemOp)
+
+
+def insert_ring(kernel: KernelOp, ring: CreateOp, like: Operation) -> CreateOp:
+    """Make a ring behind all buffers of a kernel, at the location of an op."""
+    ring.location = like.location
+    last = [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp | AllocTmemOp)][-1]
+    kernel.body.block.insert_op_after(ring, last)
+    return ring
+
+
+def ring_of(alloc: _AllocT, stages: int) -> _AllocT:
+    """A ring of buffers, to stand in the place of one."""
+    made = type(alloc)(ring_type(alloc.result.type, stages))
+    made.location = alloc.location
+    made.result.name_hint = alloc.result.name_hint
+    return made
+
+
+def erase(*allocs: Operation) -> None:
+    """Erase buffers that rings have replaced."""
+    for alloc in allocs:
+        alloc.detach()
+        alloc.erase()
+
+
+def role_among(roles: Sequence[Role], ops: Iterable[Operation], expected: str) -> Role:
+    """The one role that has some ops, or those inside of them; an error where there are others,
+    which says what was `expected`.
+    """
+    ops = list(ops)
+    names = {name for op in ops for inner in walk(op) if (name := role_of(inner)) is not None}
+    found = [role for role in roles if role.name in names]
+    if len(names) != 1 or len(found) != 1:
+        raise PassFailedException(ops[0], f"{expected}, got {', '.join(sorted(names))}")
+    return found[0]
+
+
+@dataclass
+class RingEnd:
+    """The place of a role in a ring that it fills (`producer`) or reads (`consumer`)."""
+
+    ring: CreateOp
+    role: Role
+    state: StateOp
+
+    @staticmethod
+    def of(ring: CreateOp, side: str, role: Role, behind: Operation | None = None) -> RingEnd:
+        """A new place, made behind the ring or an op that follows it."""
+        end = RingEnd(ring, role, StateOp(side, ring.ring))
+        end._stand_like(end.state, ring)
+        assert ring.parent is not None
+        ring.parent.insert_op_after(end.state, behind or ring)
+        return end
+
+    @property
+    def operands(self) -> tuple[SSAValue, SSAValue]:
+        """What each verb takes."""
+        return self.ring.ring, self.state.state
+
+    def begins(self) -> list[Operation]:
+        """Wait until a stage may be filled, or read."""
+        fills = self.state.side.data == "producer"
+        return [(ProducerAcquireOp if fills else ConsumerWaitOp)(*self.operands)]
+
+    def ends(self, commits: bool = False) -> list[Operation]:
+        """Hand the stage over and go on: a reader, by a commit behind multiplies that read it."""
+        fills = self.state.side.data == "producer"
+        verb = ConsumerReleaseOp(*self.operands, commits=commits) if not fills else None
+        return [verb or ProducerCommitOp(*self.operands), *self.goes_on()]
+
+    def goes_on(self) -> list[Operation]:
+        """Go on to the next stage."""
+        return [AdvanceOp(self.state.state)]
+
+    def stage_of(self, buffer: Operation) -> tuple[IndexOp, StageOp]:
+        """The stage of a ring of buffers."""
+        index = IndexOp(self.state.state)
+        return index, StageOp(buffer.results[0], index.index)
+
+    def before(self, place: Operation, *ops: Operation, like: Operation | None = None) -> None:
+        """Insert ops of the role in front of one; they run where that, or another one, does."""
+        assert place.parent is not None
+        for op in ops:
+            self._stand_like(op, like or place)
+            op.location = place.location
+            place.parent.insert_op_before(op, place)
+
+    def behind(self, place: Operation, *ops: Operation) -> None:
+        """Insert ops of the role behind one."""
+        assert place.parent is not None
+        after = place
+        for op in ops:
+            self._stand_like(op, place)
+            place.parent.insert_op_after(op, after)
+            after = op
+
+    def around(
+        self,
+        places: Sequence[Operation],
+        before: Sequence[Operation],
+        behind: Sequence[Operation],
+        alloc: AllocTmemOp | None = None,
+        buffer: AllocTmemOp | None = None,
+    ) -> None:
+        """Insert verbs on either side of ops, which get a stage of a buffer in the place of what
+        they, or ops inside of them, have used.
+        """
+        stage = () if buffer is None else self.stage_of(buffer)
+        self.before(places[0], *before, *stage)
+        self.behind(places[-1], *behind)
+        if alloc is not None and stage:
+            inside = {inner for place in places for inner in walk(place)}
+            alloc.result.replace_uses_with_if(stage[1].result, lambda use: use.operation in inside)
+
+    def _stand_like(self, op: Operation, like: Operation) -> None:
+        op.location = like.location
+        op.attributes[ROLE] = StringAttr(self.role.name)
+        order = order_of(like)
+        if order is not None:
+            set_place(op, stage_of(like), order)

@@ -1,0 +1,238 @@
+"""The part of `cute-synchronize` for tensor memory: buffers there that pass from role to role are
+rings, of two stages where tensor memory holds them and work items follow each other.
+
+An accumulator is full when a commit behind its multiplies has signaled, and empty when all warps
+that read it have arrived:
+
+    for k { gemm a, b, t (mma) }; copy t, y (main)
+    =>
+    acquire; for k { gemm a, b, t[i] }; commit; advance (mma)
+    wait; copy t[j], y; release; advance (main)
+
+One that threads correct between multiplies has a ring of one stage, in place. Who waits for it to
+be empty without filling it has it as the last multiply has left it; each trip hands it over once,
+whether a branch has changed it or not:
+
+    copy z, t (correction); for j { copy t, x; copy f(x), t (correction); gemm a, b, t (mma) }
+    copy t, y (correction)
+    =>
+    copy z, t; for j { acquire; copy t, x; copy f(x), t; commit; advance }
+    acquire; copy t, y
+    for j { wait; gemm a, b, t; release by a commit; advance }
+
+An operand that lies over an accumulator (`tensor_columns.py`) shares its columns: the release of
+ring A is that of both buffers, and ring B, which tells that the operand is there, has no other:
+
+    gemm q, k, s (mma); copy s, x; copy f(x), p (main); gemm p, v, o (mma)
+    =>
+    acquire A; gemm q, k, s[i]; commit A (mma)
+    wait A; copy s[i], x; copy f(x), p[i]; commit B (main)
+    wait B; gemm p[i], v, o; release A by a commit (mma)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects import scf
+from xdsl.ir import Block, Operation
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, MemRefType
+from cutedialect.dialects.pipeline import CreateOp
+from cutedialect.layout import Layout
+from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
+from cutedialect.passes.roles.role_plan import is_corrected
+from cutedialect.passes.roles.tensor_columns import tensor_overlays
+from cutedialect.passes.synchronize.memory_views import uses_of, views_of
+from cutedialect.passes.synchronize.ring_edges import depth
+from cutedialect.passes.synchronize.ring_ends import (
+    RingEnd,
+    erase,
+    insert_ring,
+    ring_of,
+    role_among,
+)
+
+
+def insert_tensor_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
+    """Give every buffer in tensor memory that passes between roles its ring, of so many stages in
+    loops.
+    """
+    overlays = tensor_overlays(kernel)
+    allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
+    allocs = [op for op in allocs if op not in {*overlays, *overlays.values()}]
+    corrected = [op for op in allocs if is_corrected(op)]
+    for operand, under in overlays.items():
+        _insert_overlaid(kernel, operand, under, roles, stages)
+    for alloc in allocs:
+        if alloc not in corrected and any(_adds_to(op, alloc) for op in _users(alloc)):
+            _insert_accumulator(kernel, alloc, roles, stages)
+    for alloc in corrected:
+        _insert_in_place(kernel, alloc, roles)
+
+
+def _adds_to(op: Operation, alloc: AllocTmemOp) -> bool:
+    return isinstance(op, GemmOp) and op.acc is alloc.result
+
+
+def _insert_accumulator(
+    kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role], most: int
+) -> None:
+    users = _users(alloc)
+    multiplies = [op for op in users if _adds_to(op, alloc)]
+    readers = [op for op in users if op not in multiplies]
+    views = views_of(alloc.result)
+    if not readers:
+        raise PassFailedException(
+            alloc, "expected multiplies into tensor memory and copies out of it, got none"
+        )
+    block = _common_block(kernel, [*users, *views])
+    expected = "expected one role to multiply into tensor memory, and one to copy out of it"
+    writer, reader = (role_among(roles, ops, expected) for ops in (multiplies, readers))
+    teams = reader.instances if depth(block) else 1
+    pairs = any(map(is_of_pair, multiplies))
+    arriving = reader.warps // teams * (2 if pairs else 1)
+    stages = most if depth(block) else 1
+    create = CreateOp("tcgen05", stages, 1, arriving, pair=pairs)
+    insert_ring(kernel, create, alloc)
+    buffer = ring_of(alloc, stages)
+    kernel.body.block.insert_op_before(buffer, alloc)
+    filling = RingEnd.of(create, "producer", writer)
+    reading = RingEnd.of(create, "consumer", reader)
+    places = _places(block, multiplies), _places(block, [*readers, *views])
+    for end, at in zip((filling, reading), places, strict=True):
+        end.around(at, end.begins(), end.ends(), alloc, buffer)
+    erase(alloc)
+
+
+def _insert_in_place(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]) -> None:
+    users = _users(alloc)
+    gemms = [op for op in users if isinstance(op, GemmOp)]
+    others = [op for op in users if not isinstance(op, GemmOp)]
+    block = gemms[0].parent
+    assert block is not None
+    gemms.sort(key=block.get_operation_index)
+    loop = block.parent_op()
+    expected = "expected one role to correct an accumulator, and one to multiply into it"
+    threads, multiplying = (role_among(roles, ops, expected) for ops in (others, gemms))
+    if not isinstance(loop, scf.ForOp) or threads.instances > 1:
+        raise PassFailedException(
+            alloc, "expected one role to correct an accumulator in each trip of a loop"
+        )
+    create = insert_ring(kernel, CreateOp("tmem", 1, threads.warps, 1), alloc)
+    filling = RingEnd.of(create, "producer", threads)
+    reading = RingEnd.of(create, "consumer", multiplying)
+    before, trip, behind = _phases(loop, others)
+    # Who has read it behind the loop has waited for the last multiply.
+    outside = behind or before
+    if outside:
+        filling.before(outside[0], *filling.begins())
+    filling.before(trip[0] if trip else gemms[0], *filling.begins())
+    filling.before(gemms[0], *filling.ends(), like=trip[-1] if trip else None)
+    reading.around(gemms, reading.begins(), reading.ends(commits=True))
+
+
+def _phases(
+    loop: scf.ForOp, ops: Sequence[Operation]
+) -> tuple[list[Operation], list[Operation], list[Operation]]:
+    """Where threads touch the buffer in front of the loop, in its trips and behind it: the ops of
+    the block that do so or hold what does, in order.
+    """
+    outer, inner = loop.parent, loop.body.block
+    assert outer is not None
+    around = _places(outer, ops)
+    at = outer.get_operation_index
+    trip = [op for op in ops if outer.find_ancestor_op_in_block(op) is loop]
+    return (
+        [op for op in around if at(op) < at(loop)],
+        _places(inner, trip),
+        [op for op in around if at(op) > at(loop)],
+    )
+
+
+def _insert_overlaid(
+    kernel: KernelOp,
+    operand: AllocTmemOp,
+    under: AllocTmemOp,
+    roles: Sequence[Role],
+    most: int,
+) -> None:
+    block = next(op for op in _users(under) if isinstance(op, GemmOp)).parent
+    assert block is not None
+    (fills, reads), (stores, multiplies) = (
+        _parted(block, under, GemmOp),
+        _parted(block, operand, CopyOp),
+    )
+    expected = (
+        "expected one role to multiply by way of columns that an operand shares, and one to "
+        "compute it"
+    )
+    tensor = role_among(roles, fills + multiplies, expected)
+    threads = role_among(roles, reads + stores, expected)
+    stages = most if depth(block) else 1
+    first = insert_ring(kernel, CreateOp("tcgen05", stages, 1, 1), under)
+    second = insert_ring(kernel, CreateOp("tmem", stages, threads.warps, 0), under)
+    columns, whole = _overlaid_buffers(operand, under, stages)
+    kernel.body.block.insert_op_before(columns, under)
+    kernel.body.block.insert_op_after(whole, columns)
+    # The second ring stands in front of the first one.
+    filling = RingEnd.of(first, "producer", tensor)
+    reading = RingEnd.of(first, "consumer", threads)
+    releasing = RingEnd.of(first, "consumer", tensor)
+    storing = RingEnd.of(second, "producer", threads, first)
+    taking = RingEnd.of(second, "consumer", tensor, first)
+    filling.around(fills, filling.begins(), filling.ends(), under, columns)
+    reading.around(reads, reading.begins(), reading.goes_on(), under, columns)
+    storing.around(stores, [], storing.ends(), operand, whole)
+    freed = [*releasing.ends(commits=True), *taking.goes_on()]
+    taking.around(multiplies, taking.begins(), freed, operand, whole)
+    erase(operand, under)
+
+
+def _overlaid_buffers(
+    operand: AllocTmemOp, under: AllocTmemOp, stages: int
+) -> tuple[AllocTmemOp, AllocTmemOp]:
+    """The rings of an accumulator and of the operand over it, stage over stage."""
+    columns = ring_of(under, stages)
+    type_ = operand.result.type
+    assert isinstance(type_, MemRefType)
+    step = under.columns * operand.packed
+    layout = Layout((*type_.modes, stages), (*type_.stride, step))
+    whole = AllocTmemOp(type_.with_layout(layout), columns.result)
+    whole.location = operand.location
+    whole.result.name_hint = operand.result.name_hint
+    return columns, whole
+
+
+def _users(alloc: AllocTmemOp) -> list[Operation]:
+    """The ops that read or write a buffer or a part of it."""
+    return [use.operation for use in uses_of(alloc.result)]
+
+
+def _parted(
+    block: Block, alloc: AllocTmemOp, kind: type[Operation]
+) -> tuple[list[Operation], list[Operation]]:
+    """The ops of a block that are or hold users of a buffer of one kind, and others and views."""
+    users = [*_users(alloc), *views_of(alloc.result)]
+    mine = [op for op in users if isinstance(op, kind)]
+    return _places(block, mine), _places(block, [op for op in users if op not in mine])
+
+
+def _common_block(kernel: KernelOp, ops: Sequence[Operation]) -> Block:
+    """The innermost block in which all ops stand, or ops that hold them."""
+    block = ops[0].parent
+    while block is not None:
+        if all(block.find_ancestor_op_in_block(op) is not None for op in ops):
+            return block
+        around = block.parent_op()
+        block = None if around is None or around is kernel else around.parent
+    raise PassFailedException(ops[0], "expected uses of tensor memory in one kernel")
+
+
+def _places(block: Block, ops: Iterable[Operation]) -> list[Operation]:
+    """The ops of a block that are some ops or hold them, in order."""
+    found = {block.find_ancestor_op_in_block(op): op for op in ops}
+    if None in found:
+        raise PassFailedException(found[None], "expected uses of an accumulator around one loop")
+    return sorted((op for op in found if op is not None), key=block.get_operation_index)
