@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects.cute import (
-    AllocSmemOp,
     CopyOp,
     KernelOp,
     MemRefType,
@@ -35,17 +34,13 @@ from cutedialect.dialects.cute_nvgpu import (
     WgmmaWaitOp,
 )
 from cutedialect.dialects.effects import Unit, effects_of
+from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.pipeline import (
-    AdvanceOp,
     ConsumerReleaseOp,
     CreateOp,
-    IndexOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
     RoleOp,
     StateOp,
 )
-from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
@@ -56,7 +51,6 @@ from cutedialect.passes.synchronize.multiply_groups import (
     MultiplyGroups,
     group_multiplies,
 )
-from cutedialect.passes.synchronize.ring_buffers import ring_type
 from cutedialect.passes.synchronize.ring_edges import (
     FILLS,
     READS,
@@ -69,6 +63,7 @@ from cutedialect.passes.synchronize.ring_edges import (
     reading_sites,
     stages_of,
 )
+from cutedialect.passes.synchronize.ring_ends import RingEnd, erase, insert_ring, ring_of
 from cutedialect.passes.synchronize.ring_turns import (
     is_read_by_multiplies,
     place_of_wait,
@@ -204,19 +199,16 @@ def _insert_ring(
         if is_paired(alloc):
             assert isinstance(type_, MemRefType)
             type_ = half_type(type_)
-        whole = type(alloc)(ring_type(type_, ring.stages))
-        whole.location = alloc.location
-        whole.result.name_hint = alloc.result.name_hint
+        whole = ring_of(alloc, ring.stages, type_)
         kernel.body.block.insert_op_before(whole, alloc)
         buffers[alloc.result] = whole.result
-    create.location = writers[0].location
-    kernel.body.block.insert_op_after(create, _last_alloc(kernel))
-    producer = StateOp("producer", create.ring)
-    consumer = StateOp("consumer", create.ring)
-    for state, block in ((producer, filling), (consumer, reading)):
-        state.location = create.location
+    insert_ring(kernel, create, writers[0])
+    producer = RingEnd(create, StateOp("producer", create.ring))
+    consumer = RingEnd(create, StateOp("consumer", create.ring))
+    for end, block in ((producer, filling), (consumer, reading)):
+        end.state.location = create.location
         assert block.first_op is not None
-        block.insert_op_before(state, block.first_op)
+        block.insert_op_before(end.state, block.first_op)
     is_async = any(is_read_by_multiplies(site) for site in sites)
     commits = any(
         effects_of(each).unit is Unit.TCGEN05 for site in sites for op in site for each in walk(op)
@@ -225,24 +217,22 @@ def _insert_ring(
     for each, other in ring.edges.items():
         tiles: list[SSAValue] = [alloc.result for alloc in other.buffers]
         stored = dict(zip(tiles, list(buffers.values()), strict=True))
-        _load(_writers(filling, each), create, producer, stored, is_async)
+        _load(_writers(filling, each), producer, stored, is_async)
         if ring.takes_turns:
             turns.append((reading_sites(reading, each)[0], stored))
     if turns:
-        use_in_turns(turns, create, consumer, groups, commits)
+        use_in_turns(turns, consumer, groups, commits)
     else:
         for site in sites:
-            _use(site, create, consumer, buffers, groups, commits)
+            _use(site, consumer, buffers, groups, commits)
     early = reading_sites(reading, number, READS_EARLY)
     if early:
         # It goes ahead of the one that releases.
-        ahead = StateOp("consumer", create.ring)
-        insert_after(consumer, ahead)
+        ahead = RingEnd(create, StateOp("consumer", create.ring))
+        insert_after(consumer.state, ahead.state)
         for site in early:
-            _use(site, create, ahead, buffers, groups, commits, releases=False)
-    for alloc in [alloc for each in ring.edges.values() for alloc in each.buffers]:
-        alloc.detach()
-        alloc.erase()
+            _use(site, ahead, buffers, groups, commits, releases=False)
+    erase(*(alloc for each in ring.edges.values() for alloc in each.buffers))
 
 
 def _writers(filling: Block, number: int) -> list[CopyOp]:
@@ -265,21 +255,14 @@ def _way(writer: CopyOp) -> str:
     return "cp_async" if isinstance(writer.atom, SimtAsyncCopyType) else "threads"
 
 
-def _last_alloc(kernel: KernelOp) -> Operation:
-    return [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)][-1]
-
-
 def _load(
     writers: Sequence[CopyOp],
-    create: CreateOp,
-    state: StateOp,
+    end: RingEnd,
     buffers: Mapping[SSAValue, SSAValue],
     is_async: bool,
 ) -> None:
-    ring = create.ring
-    full = FullBarrierOp(ring, state.state)
-    index = IndexOp(state.state)
-    insert_before(writers[0], ProducerAcquireOp(ring, state.state), full, index)
+    full, index = FullBarrierOp(*end.operands), end.index()
+    insert_before(writers[0], *end.begins(), full, index)
     for writer in writers:
         stage = StageOp(buffers[writer.destination], index.index)
         copy = CopyOp(
@@ -295,8 +278,8 @@ def _load(
             copy.attributes[READS] = writer.attributes[READS]
         insert_before(writer, stage, copy)
         if writer is writers[-1]:
-            insert_after(copy, ProducerCommitOp(ring, state.state), AdvanceOp(state.state))
-            if "threads" in create.kinds and is_async:
+            insert_after(copy, *end.ends())
+            if "threads" in end.ring.kinds and is_async:
                 insert_after(copy, ProxyFenceOp())
         writer.detach()
         writer.erase()
@@ -304,36 +287,30 @@ def _load(
 
 def _use(
     readers: Sequence[Operation],
-    create: CreateOp,
-    state: StateOp,
+    end: RingEnd,
     buffers: Mapping[SSAValue, SSAValue],
     groups: MultiplyGroups,
     commits: bool,
     releases: bool = True,
 ) -> None:
-    ring = create.ring
     block = readers[0].parent
     assert block is not None
-    wait_in_front(place_of_wait(readers, buffers), readers, create, state, buffers)
+    wait_in_front(place_of_wait(readers, buffers), readers, end, buffers)
     # What multiplies read is free when their group is done.
-    end = max(map(groups.end_of, readers), key=block.get_operation_index)
-    advance = AdvanceOp(state.state)
+    last = max(map(groups.end_of, readers), key=block.get_operation_index)
     if not releases:
-        insert_after(end, advance)
+        insert_after(last, *end.goes_on())
         return
-    if commits:
-        release = ConsumerReleaseOp(ring, state.state, commits=True)
-        insert_after(end, release, advance)
-        return
-    if end not in groups.trailing:
-        insert_after(end, ConsumerReleaseOp(ring, state.state), advance)
+    if commits or last not in groups.trailing:
+        insert_after(last, *end.ends(commits))
         return
     # One group may be at work: the stage before is free, and the last one after the loop.
-    loop = end.parent_op()
+    loop = last.parent_op()
     assert isinstance(loop, scf.ForOp)
     later = arith.CmpiOp(loop.body.block.args[0], loop.lb, "ne")
-    insert_after(end, later, ConsumerReleaseOp(ring, state.state, later.result, 1), advance)
+    release = ConsumerReleaseOp(*end.operands, later.result, 1)
+    insert_after(last, later, release, *end.goes_on())
     done = loop.next_op
     assert isinstance(done, WgmmaWaitOp)
     ran = arith.CmpiOp(loop.lb, loop.ub, "slt")
-    insert_after(done, ran, ConsumerReleaseOp(ring, state.state, ran.result, 1))
+    insert_after(done, ran, ConsumerReleaseOp(*end.operands, ran.result, 1))

@@ -29,7 +29,7 @@ from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.role_plan import rows_of
 from cutedialect.passes.schedule.multiply_chains import TURNS
 from cutedialect.passes.synchronize.memory_views import root_of
-from cutedialect.passes.synchronize.ring_ends import RingEnd, insert_ring
+from cutedialect.passes.synchronize.ring_ends import RoleEnd, insert_ring
 
 
 def order_instances(kernel: KernelOp, roles: Sequence[Role]) -> None:
@@ -99,7 +99,7 @@ def _hand_over(
 ) -> None:
     """Let one role begin when the other is done with the trip before, and that one behind it."""
     create = insert_ring(kernel, CreateOp("threads", 1, first.warps, second.warps), one[0])
-    passing = RingEnd.of(create, "producer", first)
-    taking = RingEnd.of(create, "consumer", second)
+    passing = RoleEnd.of(create, "producer", first)
+    taking = RoleEnd.of(create, "consumer", second)
     passing.around(one, passing.begins(), passing.ends())
     taking.around(other, taking.begins(), taking.ends())

@@ -1,5 +1,5 @@
-"""A role's end of a ring, before roles are split: its place in the ring, and the verbs that hand
-stages over, which stand around ops of the role and run where these do.
+"""The ends of rings: a place in a ring, and the verbs that hand its stages over. Before roles are
+split, the verbs of a role stand around its ops and run where these do.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, StageOp
@@ -29,8 +29,7 @@ from cutedialect.passes.roles.crossing_tiles import ROLE, role_of
 from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 
-
-_AllocT = TypeVar("_AllocT", AllocSmemOp, AllocTmemOp)
+_AllocT = TypeVar("_AllocT", bound=AllocSmemOp | AllocTmemOp)
 
 
 def insert_ring(kernel: KernelOp, ring: CreateOp, like: Operation) -> CreateOp:
@@ -41,9 +40,9 @@ def insert_ring(kernel: KernelOp, ring: CreateOp, like: Operation) -> CreateOp:
     return ring
 
 
-def ring_of(alloc: _AllocT, stages: int) -> _AllocT:
-    """A ring of buffers, to stand in the place of one."""
-    made = type(alloc)(ring_type(alloc.result.type, stages))
+def ring_of(alloc: _AllocT, stages: int, type_: Attribute | None = None) -> _AllocT:
+    """A ring of buffers, of another one's type or of a part of it, to stand in its place."""
+    made = type(alloc)(ring_type(type_ or alloc.result.type, stages))
     made.location = alloc.location
     made.result.name_hint = alloc.result.name_hint
     return made
@@ -70,20 +69,10 @@ def role_among(roles: Sequence[Role], ops: Iterable[Operation], expected: str) -
 
 @dataclass
 class RingEnd:
-    """The place of a role in a ring that it fills (`producer`) or reads (`consumer`)."""
+    """A place in a ring that is filled from it (`producer`) or read (`consumer`), and its verbs."""
 
     ring: CreateOp
-    role: Role
     state: StateOp
-
-    @staticmethod
-    def of(ring: CreateOp, side: str, role: Role, behind: Operation | None = None) -> RingEnd:
-        """A new place, made behind the ring or an op that follows it."""
-        end = RingEnd(ring, role, StateOp(side, ring.ring))
-        end._stand_like(end.state, ring)
-        assert ring.parent is not None
-        ring.parent.insert_op_after(end.state, behind or ring)
-        return end
 
     @property
     def operands(self) -> tuple[SSAValue, SSAValue]:
@@ -98,16 +87,36 @@ class RingEnd:
     def ends(self, commits: bool = False) -> list[Operation]:
         """Hand the stage over and go on: a reader, by a commit behind multiplies that read it."""
         fills = self.state.side.data == "producer"
-        verb = ConsumerReleaseOp(*self.operands, commits=commits) if not fills else None
+        verb = None if fills else ConsumerReleaseOp(*self.operands, commits=commits)
         return [verb or ProducerCommitOp(*self.operands), *self.goes_on()]
 
     def goes_on(self) -> list[Operation]:
         """Go on to the next stage."""
         return [AdvanceOp(self.state.state)]
 
+    def index(self) -> IndexOp:
+        """Which stage it is."""
+        return IndexOp(self.state.state)
+
+
+@dataclass
+class RoleEnd(RingEnd):
+    """The place of a role, whose verbs stand around ops of it and run where these do."""
+
+    role: Role
+
+    @staticmethod
+    def of(ring: CreateOp, side: str, role: Role, behind: Operation | None = None) -> RoleEnd:
+        """A new place, made behind the ring or an op that follows it."""
+        end = RoleEnd(ring, StateOp(side, ring.ring), role)
+        end._stand_like(end.state, ring)
+        assert ring.parent is not None
+        ring.parent.insert_op_after(end.state, behind or ring)
+        return end
+
     def stage_of(self, buffer: Operation) -> tuple[IndexOp, StageOp]:
         """The stage of a ring of buffers."""
-        index = IndexOp(self.state.state)
+        index = self.index()
         return index, StageOp(buffer.results[0], index.index)
 
     def before(self, place: Operation, *ops: Operation, like: Operation | None = None) -> None:

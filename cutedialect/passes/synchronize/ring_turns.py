@@ -26,15 +26,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, Sm90MmaType, Sm100MmaType, WgmmaFenceOp
-from cutedialect.dialects.pipeline import (
-    AdvanceOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
-    CreateOp,
-    IndexOp,
-    RingType,
-    StateOp,
-)
+from cutedialect.dialects.pipeline import ConsumerReleaseOp, RingType
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.multiply_pairs import is_paired
 from cutedialect.passes.insertion import insert_after, insert_before
@@ -44,6 +36,7 @@ from cutedialect.passes.schedule.trips import STAGE
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, is_warpgroup_multiply
 from cutedialect.passes.synchronize.ring_edges import Edge
+from cutedialect.passes.synchronize.ring_ends import RingEnd
 
 # One stage is read by a group at work while the next one is waited for.
 _LEAST_STAGES = 2
@@ -109,8 +102,7 @@ def _look(edge: Edge) -> object:
 
 def use_in_turns(
     turns: Sequence[tuple[Sequence[Operation], Mapping[SSAValue, SSAValue]]],
-    create: CreateOp,
-    state: StateOp,
+    end: RingEnd,
     groups: MultiplyGroups,
     commits: bool,
 ) -> None:
@@ -118,42 +110,39 @@ def use_in_turns(
     readers, in one block, with the rings that the buffers which they read become stages of.
     """
     block = turns[0][0][0].parent
-    type_ = create.ring.type
+    type_ = end.ring.ring.type
     assert block is not None
     assert isinstance(type_, RingType)
     starts = [place_of_wait(*turn) for turn in turns]
     at = block.get_operation_index
     ends = [max(map(groups.end_of, readers), key=at) for readers, _ in turns]
     # Whether a tile is still read when the next one is waited for.
-    is_late = [at(end) > at(start) for end, start in zip(ends, starts[1:], strict=False)]
+    is_late = [at(done) > at(start) for done, start in zip(ends, starts[1:], strict=False)]
     is_late.append(False)
     waits = [(at(start), turn, False) for turn, start in enumerate(starts)]
-    releases = [(at(end), turn, True) for turn, end in enumerate(ends)]
+    releases = [(at(done), turn, True) for turn, done in enumerate(ends)]
     advanced = released = 0
     last: dict[Operation, Operation] = {}
     for _, turn, is_release in sorted(waits + releases):
         if is_release:
-            ops: list[Operation] = [
-                ConsumerReleaseOp(
-                    create.ring, state.state, None, (advanced - turn) or None, commits
-                )
-            ]
+            back = (advanced - turn) or None
+            ops: list[Operation] = [ConsumerReleaseOp(*end.operands, None, back, commits)]
             released += 1
             if not is_late[turn]:
-                ops.append(AdvanceOp(state.state))
+                ops += end.goes_on()
                 advanced += 1
             insert_after(last.get(ends[turn], ends[turn]), *ops)
             last[ends[turn]] = ops[-1]
             continue
         readers, buffers = turns[turn]
         if turn and is_late[turn - 1]:
-            insert_before(starts[turn], AdvanceOp(state.state))
+            insert_before(starts[turn], *end.goes_on())
             advanced += 1
         if turn - released >= type_.data:
             raise PassFailedException(
                 readers[0], f"expected at most {type_.data} tiles in use at one time"
             )
-        wait_in_front(starts[turn], readers, create, state, buffers)
+        wait_in_front(starts[turn], readers, end, buffers)
 
 
 def place_of_wait(readers: Sequence[Operation], buffers: Mapping[SSAValue, SSAValue]) -> Operation:
@@ -173,17 +162,16 @@ def place_of_wait(readers: Sequence[Operation], buffers: Mapping[SSAValue, SSAVa
 def wait_in_front(
     start: Operation,
     readers: Sequence[Operation],
-    create: CreateOp,
-    state: StateOp,
+    end: RingEnd,
     buffers: Mapping[SSAValue, SSAValue],
 ) -> None:
     """Wait for a stage of a ring in front of `start`, and let the readers read it: `buffers` says
     which ring each buffer becomes a stage of.
     """
     reading = _with_views(readers, buffers)
-    index = IndexOp(state.state)
-    insert_before(start, ConsumerWaitOp(create.ring, state.state), index)
-    if "cp_async" in create.kinds and is_read_by_multiplies(readers):
+    index = end.index()
+    insert_before(start, *end.begins(), index)
+    if "cp_async" in end.ring.kinds and is_read_by_multiplies(readers):
         # The copies arrive by themselves: no thread could fence between them and the barrier.
         insert_before(start, ProxyFenceOp())
     for buffer, whole in buffers.items():

@@ -39,13 +39,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp
 from cutedialect.dialects.pipeline import (
     RESPONSE_WORDS,
-    AdvanceOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
     CreateOp,
-    IndexOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
     ReceiveOp,
     RequestOp,
     ResponseOp,
@@ -57,6 +51,7 @@ from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.insertion import insert_before
+from cutedialect.passes.synchronize.ring_ends import RingEnd
 
 # Of the one that tells a number, the others may be so many behind.
 _SLOTS = 2
@@ -86,43 +81,23 @@ class _Slots:
         assert first is not None
         insert_before(first, self.memory)
         insert_before(parts[0], self.ring)
-        self._states = {teller: self._state(teller, "producer")}
-        self._states |= {role: self._state(role, "consumer") for role in told}
-
-    def _state(self, role: RoleOp, side: str) -> SSAValue:
-        first = role.body.block.first_op
-        assert first is not None
-        state = StateOp(side, self.ring.ring)
-        insert_before(first, state)
-        return state.state
+        self._ends = {teller: _end(teller, self.ring, "producer")}
+        self._ends |= {role: _end(role, self.ring, "consumer") for role in told}
 
     def send(self, role: RoleOp, value: SSAValue, place: Operation) -> Operation:
         """Tell a number in front of an op; returns where a slot is free."""
-        ring, state = self.ring.ring, self._states[role]
-        index = IndexOp(state)
-        insert_before(
-            place,
-            ProducerAcquireOp(ring, state),
-            index,
-            SendOp(value, self.memory.result, index.index),
-            ProducerCommitOp(ring, state),
-            AdvanceOp(state),
-        )
+        end = self._ends[role]
+        index = end.index()
+        sent = SendOp(value, self.memory.result, index.index)
+        insert_before(place, *end.begins(), index, sent, *end.ends())
         return index
 
     def receive(self, role: RoleOp, place: Operation) -> SSAValue:
         """The number that is told, in front of an op."""
-        ring, state = self.ring.ring, self._states[role]
-        index = IndexOp(state)
+        end = self._ends[role]
+        index = end.index()
         number = ReceiveOp(self.memory.result, index.index)
-        insert_before(
-            place,
-            ConsumerWaitOp(ring, state),
-            index,
-            number,
-            ConsumerReleaseOp(ring, state),
-            AdvanceOp(state),
-        )
+        insert_before(place, *end.begins(), index, number, *end.ends())
         return number.result
 
 
@@ -230,20 +205,12 @@ def _share_responses(kernel: KernelOp) -> None:
     insert_before(roles[0], ring)
     _ask(asker, ring, memory, request)
     for role, op in asked:
-        state = StateOp("consumer", ring.ring)
-        _begin(role, state)
-        index = IndexOp(state.state)
+        end = _end(role, ring, "consumer")
+        index = end.index()
         response = ResponseOp(memory.result, index.index, op.total)
-        insert_before(
-            _last(op),
-            ConsumerWaitOp(ring.ring, state.state),
-            index,
-            response,
-            # The next response is written by the async proxy (PTX ISA 9.7.13.17).
-            ProxyFenceOp(),
-            ConsumerReleaseOp(ring.ring, state.state),
-            AdvanceOp(state.state),
-        )
+        # The next response is written by the async proxy (PTX ISA 9.7.13.17).
+        fence = ProxyFenceOp()
+        insert_before(_last(op), *end.begins(), index, response, fence, *end.ends())
         op.result.replace_all_uses_with(response.result)
         op.detach()
         op.erase()
@@ -251,24 +218,19 @@ def _share_responses(kernel: KernelOp) -> None:
 
 def _ask(role: RoleOp, ring: CreateOp, memory: AllocSmemOp, place: Operation) -> None:
     """Request a launch in front of an op."""
-    state = StateOp("producer", ring.ring)
-    _begin(role, state)
-    index, full = IndexOp(state.state), FullBarrierOp(ring.ring, state.state)
-    insert_before(
-        place,
-        ProducerAcquireOp(ring.ring, state.state),
-        full,
-        index,
-        RequestOp(memory.result, index.index, full.barrier),
-        ProducerCommitOp(ring.ring, state.state),
-        AdvanceOp(state.state),
-    )
+    end = _end(role, ring, "producer")
+    index, full = end.index(), FullBarrierOp(*end.operands)
+    request = RequestOp(memory.result, index.index, full.barrier)
+    insert_before(place, *end.begins(), full, index, request, *end.ends())
 
 
-def _begin(role: RoleOp, state: StateOp) -> None:
+def _end(role: RoleOp, ring: CreateOp, side: str) -> RingEnd:
+    """The place of a role in a ring, from its begin on."""
     first = role.body.block.first_op
     assert first is not None
-    insert_before(first, state)
+    end = RingEnd(ring, StateOp(side, ring.ring))
+    insert_before(first, end.state)
+    return end
 
 
 def _last(op: Operation) -> Operation:

@@ -27,7 +27,7 @@ from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.resource_plan import stages_of_results
 from cutedialect.passes.synchronize.ring_ends import (
-    RingEnd,
+    RoleEnd,
     erase,
     insert_ring,
     ring_of,
@@ -49,8 +49,8 @@ class _Ring:
     """A ring of buffers, and where the role that writes and the one that stores stand in it."""
 
     buffer: Operation
-    filling: RingEnd
-    storing: RingEnd
+    filling: RoleEnd
+    storing: RoleEnd
     stages: int
 
 
@@ -101,7 +101,7 @@ def _made(
     create = insert_ring(kernel, CreateOp("threads", stages, writing.warps, arriving), alloc)
     buffer = ring_of(alloc, stages)
     kernel.body.block.insert_op_before(buffer, alloc)
-    ends = RingEnd.of(create, "producer", writing), RingEnd.of(create, "consumer", storing)
+    ends = RoleEnd.of(create, "producer", writing), RoleEnd.of(create, "consumer", storing)
     return _Ring(buffer, *ends, stages)
 
 
@@ -116,7 +116,7 @@ def _fill(step: _Step, ring: _Ring) -> None:
 
 def _store(steps: Sequence[_Step]) -> None:
     """The stores of a block: each waits for its stage, and releases that of the one before."""
-    waiting: RingEnd | None = None
+    waiting: RoleEnd | None = None
     for step in steps:
         ring = step.ring
         assert ring is not None

@@ -47,7 +47,7 @@ from cutedialect.passes.roles.tensor_columns import tensor_overlays
 from cutedialect.passes.synchronize.memory_views import uses_of, views_of
 from cutedialect.passes.synchronize.ring_edges import depth
 from cutedialect.passes.synchronize.ring_ends import (
-    RingEnd,
+    RoleEnd,
     erase,
     insert_ring,
     ring_of,
@@ -98,8 +98,8 @@ def _insert_accumulator(
     insert_ring(kernel, create, alloc)
     buffer = ring_of(alloc, stages)
     kernel.body.block.insert_op_before(buffer, alloc)
-    filling = RingEnd.of(create, "producer", writer)
-    reading = RingEnd.of(create, "consumer", reader)
+    filling = RoleEnd.of(create, "producer", writer)
+    reading = RoleEnd.of(create, "consumer", reader)
     places = _places(block, multiplies), _places(block, [*readers, *views])
     for end, at in zip((filling, reading), places, strict=True):
         end.around(at, end.begins(), end.ends(), alloc, buffer)
@@ -121,8 +121,8 @@ def _insert_in_place(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]
             alloc, "expected one role to correct an accumulator in each trip of a loop"
         )
     create = insert_ring(kernel, CreateOp("tmem", 1, threads.warps, 1), alloc)
-    filling = RingEnd.of(create, "producer", threads)
-    reading = RingEnd.of(create, "consumer", multiplying)
+    filling = RoleEnd.of(create, "producer", threads)
+    reading = RoleEnd.of(create, "consumer", multiplying)
     before, trip, behind = _phases(loop, others)
     # Who has read it behind the loop has waited for the last multiply.
     outside = behind or before
@@ -177,11 +177,11 @@ def _insert_overlaid(
     kernel.body.block.insert_op_before(columns, under)
     kernel.body.block.insert_op_after(whole, columns)
     # The second ring stands in front of the first one.
-    filling = RingEnd.of(first, "producer", tensor)
-    reading = RingEnd.of(first, "consumer", threads)
-    releasing = RingEnd.of(first, "consumer", tensor)
-    storing = RingEnd.of(second, "producer", threads, first)
-    taking = RingEnd.of(second, "consumer", tensor, first)
+    filling = RoleEnd.of(first, "producer", tensor)
+    reading = RoleEnd.of(first, "consumer", threads)
+    releasing = RoleEnd.of(first, "consumer", tensor)
+    storing = RoleEnd.of(second, "producer", threads, first)
+    taking = RoleEnd.of(second, "consumer", tensor, first)
     filling.around(fills, filling.begins(), filling.ends(), under, columns)
     reading.around(reads, reading.begins(), reading.goes_on(), under, columns)
     storing.around(stores, [], storing.ends(), operand, whole)
