@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
+from cutedialect.backend.runtime import ptxas
 
 # Types of operands and of the result.
 KINDS = {
@@ -89,6 +90,17 @@ def test_two_results_of_two_types():
     right = a.astype(np.float32) @ b.astype(np.float32)
     assert np.array_equal(aux, right)
     assert np.array_equal(out, np.maximum(right, 0).astype(np.float16))
+
+
+def test_results_with_an_addend_leave_registers_for_it():
+    """Where few are left beside accumulators and a tile that is loaded, nothing spills."""
+    shapes = (2, 14, 49), (49, 199), (2, 14, 199)
+    a, b, c = (cute.TensorSpec(shape, "f16", align=2) for shape in shapes)
+    schedule = "tile = (256,64,64), cluster = (2,1), stages = 1"
+    options = {"beta": 1.0, "activation": "relu", "schedule": schedule, "arch": "sm_90a"}
+    kernel = cute.gemm.compile(a, b, c=c, **options)
+    if ptxas.candidates():
+        ptxas.check_strict(ptxas.assemble(kernel.ptx, "sm_90a"), kernel.ptx)
 
 
 @pytest.mark.parametrize(("columns", "piece"), [(1001, 16), (1002, 32), (1004, 64)])

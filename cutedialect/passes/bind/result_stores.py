@@ -293,8 +293,9 @@ class ResultStores:
             taken += sum(2 * rows_of(op.source) for op in by_threads)
             found.loads_ahead = taken <= room
             if aligned and all(self._has_lines(op, chunk) for op in ops):
-                # All columns at once are converted before they are stored.
-                taken = max(taken, *(fragment_of(op.source).values for op in ops), 0)
+                # All columns at once are converted before they are stored, beside what is loaded.
+                values = max(fragment_of(op.source).values for op in ops)
+                taken = max(taken, values * (2 if _adds_tiles(ops, columns) else 1))
                 found.loads_ahead = has_registers(
                     self.binding.schedule, self.binding.threads, taken
                 )
@@ -511,6 +512,14 @@ class ResultStores:
 
 
 # What can be cut
+
+
+def _adds_tiles(ops: Sequence[CopyOp], columns: int) -> bool:
+    """Whether tiles are loaded for results alone."""
+    every = Pieces(columns, columns, ops[-1])
+    find_cut(every, ops)
+    loads = [op for op in every.cut if isinstance(op, LoadOp)]
+    return any(1 not in shape_of(op.result.type) for op in loads)
 
 
 def staging_atom(binding: KernelBinding, source: FragmentType, contiguous: int) -> Attribute:
