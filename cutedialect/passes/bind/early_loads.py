@@ -39,8 +39,10 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.tile.streaming import is_common
 from cutedialect.passes.tile.tensor_dependences import TensorDependences
 
-# Registers of a thread that loads may wait in.
+# Registers of a thread that loads may wait in, and those that keep memory busy where no row is held
+# that is reduced.
 _MOST_REGISTERS = 96
+_BUSY_REGISTERS = 32
 _VIEWS = (LocalTileOp, SliceOp, TransposeOp, MemberOp)
 
 
@@ -98,14 +100,14 @@ def _hoist(block: Block, stored: TensorDependences, threads: int) -> None:
         behind.add(at)
         at = at.next_op
     reduces = any(isinstance(op, ReduceOp) for op in block.ops)
-    registers = 0.0
+    most, registers = _MOST_REGISTERS if reduces else _BUSY_REGISTERS, 0.0
     for op in [op for op in block.ops if op in behind and isinstance(op, LoadOp)]:
         assert isinstance(op, LoadOp)
         if reduces and is_common(op.source):
             continue
         needed = _needed(op, behind)
         registers += _registers(op.result, threads)
-        if needed is None or registers > _MOST_REGISTERS or not _is_constant(op, stored):
+        if needed is None or registers > most or not _is_constant(op, stored):
             continue
         for each in needed:
             each.detach()
