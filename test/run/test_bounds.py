@@ -226,3 +226,18 @@ def test_masks_that_are_refused() -> None:
     refused("a mask to be a tile of conditions, got bool", lambda v: cute.copy(v.load(), v, True))
     refused(wide, lambda v: cute.load(v, cute.zeros((4, 16)) < 1))
     refused(wide, lambda v: cute.copy(v, v, cute.zeros((4, 16)) < 1))
+
+
+@cute.kernel
+def of_more_modes(X, Y):
+    i, j = cute.tile_index(Y, (1, 1))
+    x = cute.local_tile(X, (1, 1), (j, i, j)).load()
+    cute.copy(x, cute.local_tile(Y, (1, 1), (i, j)))
+
+
+def test_coordinates_of_a_tensor_with_more_modes():
+    """A work item's coordinate drops a mode that the tensor of the work items does not have."""
+    x = np.arange(8, dtype=np.float32).reshape(2, 2, 2)
+    y = np.zeros((2, 2), np.float32)
+    of_more_modes(x, y, arch="sm_90a", backend="emulator")
+    np.testing.assert_array_equal(y, [[x[j, i, j] for j in range(2)] for i in range(2)])

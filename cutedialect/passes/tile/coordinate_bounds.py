@@ -128,8 +128,8 @@ def _is_below(coord: SSAValue, tensor: SSAValue, mode: int) -> bool:
     op = coord.owner
     if isinstance(op, TileIndexOp):
         number = list(op.results).index(coord)  # pyright: ignore[reportArgumentType]
-        is_row = op.run is None and op.tile.get_values()[mode] == 1
-        return op.memref is root and number == mode and is_row
+        is_same = op.memref is root and number == mode and op.run is None
+        return is_same and op.tile.get_values()[mode] == 1
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
         return isinstance(extent, int) and op.value.value.data < extent
     return False
