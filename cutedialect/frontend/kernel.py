@@ -338,7 +338,10 @@ def trace_function(
     """A `cute.kernel` of a program for arguments of these types."""
     from xdsl.dialects.builtin import UnitAttr
 
+    from cutedialect.backend.runtime.fingerprint import is_installed
     from cutedialect.dialects.cute import KernelOp, ScheduleAttr
+
+    from .trace import start_of
 
     block, state = trace_arguments(program, types)
     trace_body(program, types, block, state, constants)
@@ -349,6 +352,8 @@ def trace_function(
             "kernel without an effect",
         )
     made = KernelOp(name, block, None if schedule is None else ScheduleAttr(schedule))
+    if not is_installed(program.function.__module__):
+        made.location = start_of(program.function.__code__)
     if program.in_bounds:
         made.attributes["in_bounds"] = UnitAttr()
     return made

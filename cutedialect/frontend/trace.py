@@ -187,6 +187,11 @@ def _columns(code: CodeType) -> tuple[int, ...]:
     return tuple((position[2] or 0) + 1 for position in code.co_positions())
 
 
+def start_of(code: CodeType) -> LocationAttr:
+    """Where a function begins, as an IR location."""
+    return _location(code.co_filename, code.co_firstlineno, 1)
+
+
 def location() -> LocationAttr:
     """The user's file, line and column as an IR location."""
     frame = user_frame()

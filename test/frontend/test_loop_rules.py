@@ -247,3 +247,16 @@ def test_every_op_keeps_a_location_of_the_user():
             where = op.location
             assert isinstance(where, FileLineColLoc), (step, op.name)
             assert where.filename.data == __file__, (step, op.name)
+
+
+def test_what_a_pass_says_of_a_whole_program_names_where_it_begins():
+    @cute.kernel
+    def program(X, Y):
+        cute.copy(tile(X).load() * 2.0, tile(Y))
+
+    with pytest.raises(CompileError, match="got the role plan uniform") as caught:
+        program(
+            X, np.zeros_like(X), arch="sm_100a", backend="emulator", schedule="scheduler = cancel"
+        )
+    first = inspect.getsourcelines(program.function)[1]
+    assert caught.value.location == f"{__file__}:{first}:1"
