@@ -1,4 +1,4 @@
-"""Inserting ops beside another one, whose location they take."""
+"""Inserting ops beside another one, whose location they take, and erasing them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ def insert_after(place: Operation, *ops: Operation) -> None:
         _locate(op, place)
         block.insert_op_after(op, last)
         last = op
+
+
+def erase(*ops: Operation) -> None:
+    """Take ops out of their blocks, for good: nothing uses what they give."""
+    for op in ops:
+        op.detach()
+        op.erase()
 
 
 def _locate(op: Operation, place: Operation) -> None:

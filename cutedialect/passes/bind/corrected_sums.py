@@ -35,6 +35,7 @@ from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.passes.bind.corrections import Correction
 from cutedialect.passes.bind.tensor_accumulators import Insert, tensor_layout
 from cutedialect.passes.bind.thread_layouts import tensor_accumulator
+from cutedialect.passes.insertion import erase
 
 # Reductions of floats that are those of their parts combined element by element.
 _COMBINES = {"add": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}
@@ -77,16 +78,16 @@ def move_correction(
             inputs = [held if value is accumulator else value for value in update.inputs]
             changed = insert(MapOp(inputs, part, update.body.clone()), update).results[0]
             insert(CopyOp(changed, place, atom=store), update)
-        _erase(kept)
-        _erase(update)
+        erase(kept)
+        erase(update)
     for gemm in life.multiplies:
         insert(GemmOp(gemm.a, gemm.b, tensor, gemm.atom), gemm)
-        _erase(gemm)
+        erase(gemm)
     _read(life, accumulator, tensor, part, insert)
-    _erase(life.fill)
+    erase(life.fill)
     owner = accumulator.owner
     assert isinstance(owner, Operation)
-    _erase(owner)
+    erase(owner)
 
 
 def _read(
@@ -108,7 +109,7 @@ def _read(
             wanted = reader.result.type
             assert isinstance(wanted, FragmentType)
             reader.result.replace_all_uses_with(_columns(tensor, origin[1], wanted, reader, insert))
-            _erase(reader)
+            erase(reader)
             continue
         if isinstance(reader, ReduceOp) and _is_combined(reader):
             _combine(tensor, accumulator, part, reader, insert)
@@ -163,8 +164,3 @@ def _index(block: Block, op: Operation) -> int:
     place = block.find_ancestor_op_in_block(op)
     assert place is not None
     return block.get_operation_index(place)
-
-
-def _erase(op: Operation) -> None:
-    op.detach()
-    op.erase()

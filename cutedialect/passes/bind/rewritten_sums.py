@@ -34,6 +34,7 @@ from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.dialects.effects import is_pure, written
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.thread_layouts import columns_of
+from cutedialect.passes.insertion import erase
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 
 Insert = Callable[[Operation, Operation], Operation]
@@ -117,9 +118,7 @@ def rewrite_in_columns(
             piece.copy(run)
             view = piece.view(tensor)
             insert(CopyOp(held, view, atom=TmemStoreType.get(type_.element)), after)
-        for op in reversed(run):
-            op.detach()
-            op.erase()
+        erase(*reversed(run))
 
 
 def read_in_columns(
@@ -137,8 +136,7 @@ def read_in_columns(
         piece = _Columns(first, columns, insert, reader)
         piece.load(tensor, piece.held(accumulator))
         piece.copy((reader,))
-    reader.detach()
-    reader.erase()
+    erase(reader)
     return True
 
 

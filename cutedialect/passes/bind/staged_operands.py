@@ -78,6 +78,7 @@ from cutedialect.passes.bind.tensor_maps import (
     sharing,
 )
 from cutedialect.passes.bind.thread_layouts import copied, mma_operand, modes_of
+from cutedialect.passes.insertion import erase
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import registers_at_start
 from cutedialect.passes.roles.role_plan import PREPARING_WARPS, rows_of
@@ -126,11 +127,9 @@ class StagedOperands(KernelBinding):
                 assert isinstance(gemm, GemmOp)
                 buffer, atom = self._smem_operand(tile, gemm, self.units_of_tensors[alloc], False)
                 self.insert(CopyOp(tile, buffer, atom=atom), copy)
-                copy.detach()
-                copy.erase()
+                erase(copy)
                 alloc.result.replace_all_uses_with(buffer)
-            alloc.detach()
-            alloc.erase()
+            erase(alloc)
 
     def _once_made(self, tile: SSAValue, op: GemmOp) -> Operation:
         """In front of which op a register tile is written where a multiply reads it: as soon as it

@@ -35,6 +35,7 @@ from cutedialect.dialects.pipeline import (
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.cloning import cloned
 from cutedialect.passes.dead_code import sweep
+from cutedialect.passes.insertion import erase
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 
@@ -120,8 +121,7 @@ def _own_buffers(kernel: KernelOp, role: RoleOp, instance: InstanceOp) -> None:
         role.body.block.insert_op_after(mine, place)
         place = mine
         alloc.result.replace_all_uses_with(mine.result)
-        alloc.detach()
-        alloc.erase()
+        erase(alloc)
 
 
 def _take_turns(loop: scf.ForOp, start: SSAValue, step: SSAValue, total: SSAValue) -> None:
@@ -209,5 +209,4 @@ def _count_trips(block: Block) -> None:
         for each in steps:
             assert isinstance(each, AdvanceOp)
             build.insert(AdvanceOp(each.state, trips))
-        op.detach()
-        op.erase()
+        erase(op)

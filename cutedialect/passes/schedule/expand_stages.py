@@ -32,7 +32,7 @@ from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWa
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.cloning import cloned
 from cutedialect.passes.dead_code import sweep
-from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.insertion import erase, insert_after, insert_before
 from cutedialect.passes.schedule.multiply_chains import TURNS
 from cutedialect.passes.schedule.trips import (
     clear_place,
@@ -164,8 +164,7 @@ class _Expansion:
         for op in (*self.numbers, *self.late):
             self._copy(op, then, last)
         self._add(then, scf.YieldOp())
-        loop.detach()
-        loop.erase()
+        erase(loop)
 
     def _steady(self, body: Block) -> None:
         """A trip with the late ops of the one before."""

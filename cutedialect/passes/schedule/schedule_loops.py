@@ -38,6 +38,7 @@ from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.cloning import cloned
+from cutedialect.passes.insertion import erase
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.resource_plan import (
@@ -196,13 +197,11 @@ def _run_ahead(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages:
     for op in reversed(producers):
         # A coordinate may be wanted elsewhere in the loop too.
         if not any(result.first_use is not None for result in op.results):
-            op.detach()
-            op.erase()
+            erase(op)
     prefetch_fragments(loop, complete, views, from_start)
     for buffer in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
         if not any(True for _ in buffer.result.uses):
-            buffer.detach()
-            buffer.erase()
+            erase(buffer)
 
 
 def _producers(loop: scf.ForOp, writers: list[CopyOp]) -> list[Operation]:

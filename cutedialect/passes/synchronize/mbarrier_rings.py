@@ -43,7 +43,7 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
-from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.insertion import erase, insert_after, insert_before
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
@@ -63,7 +63,7 @@ from cutedialect.passes.synchronize.ring_edges import (
     reading_sites,
     stages_of,
 )
-from cutedialect.passes.synchronize.ring_ends import RingEnd, erase, insert_ring, ring_of
+from cutedialect.passes.synchronize.ring_ends import RingEnd, insert_ring, ring_of
 from cutedialect.passes.synchronize.ring_turns import (
     is_read_by_multiplies,
     place_of_wait,
@@ -281,8 +281,7 @@ def _load(
             insert_after(copy, *end.ends())
             if "threads" in end.ring.kinds and is_async:
                 insert_after(copy, ProxyFenceOp())
-        writer.detach()
-        writer.erase()
+        erase(writer)
 
 
 def _use(

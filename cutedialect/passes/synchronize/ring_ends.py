@@ -48,13 +48,6 @@ def ring_of(alloc: _AllocT, stages: int, type_: Attribute | None = None) -> _All
     return made
 
 
-def erase(*allocs: Operation) -> None:
-    """Erase buffers that rings have replaced."""
-    for alloc in allocs:
-        alloc.detach()
-        alloc.erase()
-
-
 def role_among(roles: Sequence[Role], ops: Iterable[Operation], expected: str) -> Role:
     """The one role that has some ops, or those inside of them; an error where there are others,
     which says what was `expected`.

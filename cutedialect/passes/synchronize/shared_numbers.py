@@ -50,7 +50,7 @@ from cutedialect.dialects.pipeline import (
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
-from cutedialect.passes.insertion import insert_before
+from cutedialect.passes.insertion import erase, insert_before
 from cutedialect.passes.synchronize.ring_ends import RingEnd
 
 # Of the one that tells a number, the others may be so many behind.
@@ -138,8 +138,7 @@ def _share_conditions(kernel: KernelOp) -> None:
                 insert_before(op, zero, holds)
                 known = holds.result
             op.result.replace_all_uses_with(known)
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def _share_claims(kernel: KernelOp) -> None:
@@ -160,8 +159,7 @@ def _share_claims(kernel: KernelOp) -> None:
         insert_before(free, claim)
     for role, other in others:
         other.result.replace_all_uses_with(slots.receive(role, _last(other)))
-        other.detach()
-        other.erase()
+        erase(other)
 
 
 def _of_loading_roles(
@@ -212,8 +210,7 @@ def _share_responses(kernel: KernelOp) -> None:
         fence = ProxyFenceOp()
         insert_before(_last(op), *end.begins(), index, response, fence, *end.ends())
         op.result.replace_all_uses_with(response.result)
-        op.detach()
-        op.erase()
+        erase(op)
 
 
 def _ask(role: RoleOp, ring: CreateOp, memory: AllocSmemOp, place: Operation) -> None:

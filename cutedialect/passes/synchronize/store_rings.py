@@ -23,12 +23,12 @@ from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, TmaStoreCommitOp, TmaS
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.insertion import erase
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossing_tiles import role_of
 from cutedialect.passes.roles.resource_plan import stages_of_results
 from cutedialect.passes.synchronize.ring_ends import (
     RoleEnd,
-    erase,
     insert_ring,
     ring_of,
     role_among,

@@ -41,6 +41,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, MemRefType
 from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.layout import Layout
+from cutedialect.passes.insertion import erase
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.role_plan import is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays
@@ -48,7 +49,6 @@ from cutedialect.passes.synchronize.memory_views import uses_of, views_of
 from cutedialect.passes.synchronize.ring_edges import depth
 from cutedialect.passes.synchronize.ring_ends import (
     RoleEnd,
-    erase,
     insert_ring,
     ring_of,
     role_among,

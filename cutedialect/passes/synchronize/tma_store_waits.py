@@ -25,7 +25,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.pipeline import IndexOp
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.insertion import erase, insert_after, insert_before
 from cutedialect.passes.synchronize.ring_buffers import ring_type
 
 
@@ -185,5 +185,4 @@ def _take_turns(
         insert_before(writer, index, stage)
         writer.operands[1] = stage.result
         store.operands[0] = stage.result
-    alloc.detach()
-    alloc.erase()
+    erase(alloc)

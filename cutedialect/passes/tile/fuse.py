@@ -37,6 +37,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.cloning import cloned
+from cutedialect.passes.insertion import erase
 from cutedialect.passes.tile.streaming import is_streaming
 
 # What takes an instruction or two for each element, and how many such ops are computed again.
@@ -140,8 +141,7 @@ def _repeat(producer: MapOp) -> None:
     for reader in maps:
         _inline_into(producer, reader)
     if not producer.result.uses:
-        producer.detach()
-        producer.erase()
+        erase(producer)
 
 
 def _kept_for(producer: MapOp, last: MapOp) -> int:
@@ -182,8 +182,7 @@ def _overwritten(producer: MapOp, consumer: Operation) -> bool:
 def _fuse(producer: MapOp, consumer: MapOp) -> None:
     """Move `producer` into `consumer`, its only reader."""
     _inline_into(producer, consumer)
-    producer.detach()
-    producer.erase()
+    erase(producer)
 
 
 def _inline_into(producer: MapOp, consumer: MapOp) -> None:
@@ -242,10 +241,8 @@ def _contract(op: arith.AddfOp | arith.SubfOp) -> None:
         fma.location = op.location
         block.insert_op_before(fma, op)
         op.result.replace_all_uses_with(fma.result)
-        op.detach()
-        op.erase()
-        product.detach()
-        product.erase()
+        erase(op)
+        erase(product)
         return
 
 
@@ -263,5 +260,4 @@ def _share_views(module: ModuleOp) -> None:
         first = known.setdefault(key, view)
         if first is not view:
             view.replace_all_uses_with(first)
-            op.detach()
-            op.erase()
+            erase(op)

@@ -38,6 +38,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import is_pure, space_of
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.insertion import erase
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 
 _ONE_BY_ONE = (
@@ -84,9 +85,7 @@ class _Split:
         for op in walk(self.kernel):
             self._check(op)
         self._split_block(self.kernel.body.block)
-        for op in reversed(self.replaced):
-            op.detach()
-            op.erase()
+        erase(*reversed(self.replaced))
 
     def _touches(self, op: Operation) -> bool:
         return any(value in self.tiles for value in (*op.operands, *op.results))
