@@ -267,7 +267,7 @@ def _cut_of_row(context: Context, access: TileAccess, units: SSAValue) -> bool:
     merged = parts
     if access.unit > 1:
         merged = context.registers(array_class(units), width)
-        _merge(context, access, parts, list(range(width)), merged)
+        merge_units(context, parts, merged)
     for vector, cut in zip(vectors, cuts, strict=True):
         targets = [v // access.unit for v in vector.values]
 
@@ -306,10 +306,10 @@ def _cut(
             if access.unit > 1 and loads:
                 context.foreach(len(values), [], [(parts, values)], lambda args: [0])
             if access.unit > 1 and not loads:
-                _split(context, access, units, registers, parts)
+                split_units(context, units, parts, registers)
             _predicated(context, each, parts, guard, emit, [single[value] for value in values])
             if access.unit > 1 and loads:
-                _merge(context, access, parts, registers, units)
+                merge_units(context, parts, units, registers=registers)
 
         context.when(
             builder.both(
@@ -317,38 +317,6 @@ def _cut(
             ),
             one,
         )
-
-
-def _split(
-    context: Context, access: TileAccess, units: SSAValue, registers: list[int], parts: SSAValue
-) -> None:
-    """Some units into their elements, one 16-bit register each."""
-    builder, count = context.builder, access.unit
-
-    def body(args: list[SSAValue]) -> list[Scalar]:
-        halves = list(builder.unpack(args[0])) if access.unit * access.view.bits == 32 else args
-        if len(halves) == count:
-            return list(halves)
-        return [part for half in halves for part in (half, builder.pure("shr.u16", half, 8))]
-
-    targets = [(parts, [r * count + i for r in registers]) for i in range(count)]
-    context.foreach(len(registers), [(units, registers)], targets, body)
-
-
-def _merge(
-    context: Context, access: TileAccess, parts: SSAValue, registers: list[int], units: SSAValue
-) -> None:
-    """The reverse of `_split`."""
-    builder, count = context.builder, access.unit
-
-    def body(args: list[SSAValue]) -> list[Scalar]:
-        halves: list[Scalar] = list(args)
-        if access.view.bits == 8:
-            halves = [builder.pack_bytes(*args[i : i + 2]) for i in range(0, count, 2)]
-        return halves if len(halves) == 1 else [builder.pack(*halves)]
-
-    sources = [(parts, [r * count + i for r in registers]) for i in range(count)]
-    context.foreach(len(registers), sources, [(units, registers)], body)
 
 
 def _move(
@@ -448,36 +416,42 @@ def _with_units(
         run(units)
 
 
-def split_units(context: Context, array: SSAValue, units: SSAValue) -> None:
-    """Each 32-bit register into 2 halves or 4 bytes, one 16-bit register each."""
-    builder = context.builder
-    count = array.type.count  # type: ignore[union-attr]
+def split_units(
+    context: Context, array: SSAValue, units: SSAValue, registers: Sequence[int] | None = None
+) -> None:
+    """The elements of registers, all or some, one 16-bit register each."""
+    count: int = array.type.count  # type: ignore[union-attr]
     parts = units.type.count // count  # type: ignore[union-attr]
+    registers = range(count) if registers is None else registers
 
     def body(args: list[SSAValue]) -> list[Scalar]:
-        low, high = builder.unpack(args[0])
-        if parts == 2:
-            return [low, high]
-        return [low, builder.pure("shr.u16", low, 8), high, builder.pure("shr.u16", high, 8)]
+        return context.builder.parts(args[0], parts)
 
-    targets = [(units, range(i, count * parts, parts)) for i in range(parts)]
-    context.foreach(count, [(array, range(count))], targets, body)
+    targets = [(units, [r * parts + i for r in registers]) for i in range(parts)]
+    context.foreach(len(registers), [(array, registers)], targets, body)
 
 
-def merge_units(context: Context, units: SSAValue, array: SSAValue, used: int) -> None:
-    """The reverse of `split_units` for `used` units; the last one also fills its register up."""
-    builder = context.builder
-    count = array.type.count  # type: ignore[union-attr]
+def merge_units(
+    context: Context,
+    units: SSAValue,
+    array: SSAValue,
+    used: int | None = None,
+    registers: Sequence[int] | None = None,
+) -> None:
+    """The reverse of `split_units` for the first `used` units, of which the last one also fills its
+    register up.
+    """
+    count: int = array.type.count  # type: ignore[union-attr]
     parts = units.type.count // count  # type: ignore[union-attr]
+    last = (count * parts if used is None else used) - 1
+    registers = range(count) if registers is None else registers
+    bits = 32 if array_class(array) == "b32" else 16
 
     def body(args: list[SSAValue]) -> list[Scalar]:
-        if parts == 2:
-            return [builder.pack(*args)]
-        halves = [builder.pack_bytes(low, high) for low, high in (args[:2], args[2:])]
-        return [builder.pack(*halves)]
+        return [context.builder.joined(args, bits)]
 
-    sources = [(units, [min(r * parts + i, used - 1) for r in range(count)]) for i in range(parts)]
-    context.foreach(count, sources, [(array, range(count))], body)
+    sources = [(units, [min(r * parts + i, last) for r in registers]) for i in range(parts)]
+    context.foreach(len(registers), sources, [(array, registers)], body)
 
 
 def _memory_op(

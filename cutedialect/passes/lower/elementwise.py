@@ -320,16 +320,10 @@ def _element(
 
 def _registers(context: Context, result: Fragment, elements: Sequence[Scalar]) -> list[Scalar]:
     """Elements packed as the result's registers."""
-    builder = context.builder
-    if result.pack == 1:
+    pack, joined = result.pack, context.builder.joined
+    if pack == 1:
         return list(elements)
-    if result.pack == 2:
-        return [builder.pack(*elements[i : i + 2]) for i in range(0, len(elements), 2)]
-    registers: list[Scalar] = []
-    for i in range(0, len(elements), 4):
-        halves = [builder.pack_bytes(*elements[j : j + 2]) for j in (i, i + 2)]
-        registers.append(builder.pack(*halves))
-    return registers
+    return [joined(elements[i : i + pack], 32) for i in range(0, len(elements), pack)]
 
 
 def _operand_values(
@@ -473,7 +467,7 @@ def elements_of(context: Context, source: Fragment, cls: str) -> SSAValue:
     array = context.registers(cls, count * pack)
 
     def body(args: list[SSAValue]) -> list[Scalar]:
-        return [_element(context, source, args[0], e if pack > 1 else None) for e in range(pack)]
+        return [args[0]] if pack == 1 else context.builder.parts(args[0], pack)
 
     targets = [(array, range(e, count * pack, pack)) for e in range(pack)]
     context.foreach(count, [(source.array, range(count))], targets, body)

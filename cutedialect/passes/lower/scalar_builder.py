@@ -384,6 +384,19 @@ class ScalarBuilder:
         assert isinstance(op, Operation)
         return op.results[0], op.results[1]
 
+    def parts(self, register: SSAValue, count: int) -> list[Scalar]:
+        """The elements of a register, of 16 bits or bytes, in 16-bit registers, low part first."""
+        halves = self.unpack(register) if class_of(register) == "b32" else (register,)
+        if len(halves) == count:
+            return [*halves]
+        return [part for half in halves for part in (half, self.pure("shr.u16", half, 8))]
+
+    def joined(self, parts: Sequence[Scalar], bits: int) -> Scalar:
+        """One register of so many bits made of elements in 16-bit registers, low part first."""
+        if len(parts) * 16 > bits:
+            parts = [self.pack_bytes(*parts[i : i + 2]) for i in range(0, len(parts), 2)]
+        return parts[0] if len(parts) == 1 else self.pack(*parts)
+
     def _simplify(self, mnemonic: str, operands: Sequence[Scalar]) -> Scalar | None:
         operation, type_, bits, signed = parse_mnemonic(mnemonic)
         constants = [self.constant(each) for each in operands]

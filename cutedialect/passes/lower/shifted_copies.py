@@ -20,6 +20,7 @@ from cutedialect.layout import Layout
 
 from .addresses import Address, Offset, global_addresses, thread_coord
 from .context import Context
+from .copies import merge_units
 from .register_copies import copy_tile
 from .scalar_builder import Scalar, ScalarBuilder
 from .tile_access import TileAccess
@@ -576,16 +577,7 @@ class ShiftedTile:
         if in_parts or size == _WORD:
             return parts
         words = context.registers("b32", _WORDS)
-        per_word = self.unit // _WORDS
-
-        def merge(args: list[SSAValue]) -> list[Scalar]:
-            halves: list[Scalar] = list(args)
-            if size == 1:
-                halves = [builder.pack_bytes(*args[:2]), builder.pack_bytes(*args[2:])]
-            return [builder.pack(*halves)]
-
-        sources = [(parts, range(i, self.unit, per_word)) for i in range(per_word)]
-        context.foreach(_WORDS, sources, [(words, range(_WORDS))], merge)
+        merge_units(context, parts, words)
         return words
 
     def shifted(self, words: SSAValue, is_inside: bool, is_tf32: bool) -> SSAValue:
