@@ -377,6 +377,15 @@ def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
     nearest legal choice: another accumulator, another target, or other operand types. For `wgmma`
     and `tcgen05` ask `find_wgmma` and `find_tcgen05`.
     """
+    found, why = _search(a, b, c, on)
+    if why:
+        raise ValueError(why)
+    return found
+
+
+@cache
+def _search(a: str, b: str, c: str, on: str | Target) -> tuple[tuple[MmaAtom, ...], str]:
+    """What `find_mma` finds, or why there is none: a question of each multiply of a kernel."""
     chip = target(on)
     typed = [
         x for x in _all() if x.types[:2] == (a, b) and x.majors == "TN" and x.kind in DEFAULT_KINDS
@@ -385,22 +394,22 @@ def find_mma(a: str, b: str, c: str, on: str | Target) -> tuple[MmaAtom, ...]:
     found = [x for x in matching if chip.has(x.requires)]
     if found:
         found.sort(key=lambda x: (len(x.thr_offsets) > 1, -x.flops))
-        return tuple(found)
+        return tuple(found), ""
     asked = f"no mma takes {a} x {b} into {c} on {chip.name}"
     here = sorted({x.types.c for x in typed if chip.has(x.requires)})
     if here:
-        raise ValueError(f"{asked}; accumulators there: {', '.join(here)}")
+        return (), f"{asked}; accumulators there: {', '.join(here)}"
     if matching:
         first = min((target(x.targets[0]) for x in matching), key=lambda each: each.number)
         there = _pairs_on(chip)
-        raise ValueError(
+        return (), (
             f"{asked}; the first target that has it is {first.name}, operand types on "
             f"{chip.name}: {there}"
         )
     if typed:
         legal = sorted({x.types.c for x in typed})
-        raise ValueError(f"{asked}; accumulators for these types: {', '.join(legal)}")
-    raise ValueError(f"{asked}; operand types there: {_pairs_on(chip)}")
+        return (), f"{asked}; accumulators for these types: {', '.join(legal)}"
+    return (), f"{asked}; operand types there: {_pairs_on(chip)}"
 
 
 def first_target(a: str, b: str) -> Target | None:

@@ -211,6 +211,10 @@ def columns_of(kind: str, m: int, cta_group: int, *, a_space: str = "smem") -> r
     return range(step, 257, step)
 
 
+def _targets_of(kind: str) -> str:
+    return _INTEGER_TARGETS if kind == "i8" else _TARGETS
+
+
 def _entry(row: _Row, cta_group: int, m: int, n: int) -> Tcgen05Atom:
     scaled = f"_{row.scale}x{row.block}" if row.scale else ""
     suffix = f".block_scale.block{row.block}" if row.scale else ""
@@ -223,7 +227,7 @@ def _entry(row: _Row, cta_group: int, m: int, n: int) -> Tcgen05Atom:
         ptx=f"tcgen05.mma.cta_group::{cta_group}.kind::{row.kind}{suffix}",
         shape_mnk=(m, n, k),
         types=MmaTypes(row.a, row.b, row.d, row.d),
-        requires=_INTEGER_TARGETS if row.kind == "i8" else _TARGETS,
+        requires=_targets_of(row.kind),
         ptx_version=(8, 8) if row.scale else (8, 6),
         a_text=f"({cta_group},({half_m},{k})):({half_m if cta_group > 1 else 0},(1,{m}))",
         b_text=f"({cta_group},({half_n},{k})):({half_n if cta_group > 1 else 0},(1,{n}))",
@@ -294,7 +298,6 @@ def tcgen05_of(
     )
 
 
-@cache
 def find_tcgen05(
     a: str, b: str, c: str, on: str | Target, *, cta_group: int = 1, kind: str | None = None
 ) -> tuple[Tcgen05Atom, ...]:
@@ -306,25 +309,38 @@ def find_tcgen05(
     >>> find_tcgen05("bf16", "bf16", "f32", "sm_100a")[0].name
     'tcgen05_f16_cg1_m128n256k16_f32_bf16_bf16'
     """
+    found, why = _search(a, b, c, on, cta_group, kind)
+    if why:
+        raise ValueError(why)
+    return found
+
+
+@cache
+def _search(
+    a: str, b: str, c: str, on: str | Target, cta_group: int, kind: str | None
+) -> tuple[tuple[Tcgen05Atom, ...], str]:
+    """What `find_tcgen05` finds, or why there is none: a question of each multiply of a kernel."""
     chip = target(on)
     wanted = [row for row in _ROWS if (row.kind == kind if kind else not row.scale)]
     typed = [row for row in wanted if (row.a, row.b) == (a, b)]
     matching = [row for row in typed if row.d == c]
     found = [
-        atom
+        _entry(row, group, m, n)
         for row in matching
+        if chip.has(_targets_of(row.kind))
         for group, m, n in _shapes(row.kind)
-        if group == cta_group and chip.has((atom := _entry(row, group, m, n)).requires)
+        if group == cta_group
     ]
     if found:
-        return tuple(sorted(found, key=lambda atom: (-atom.shape_mnk[0], -atom.shape_mnk[1])))
+        found.sort(key=lambda atom: (-atom.shape_mnk[0], -atom.shape_mnk[1]))
+        return tuple(found), ""
     asked = f"no tcgen05.mma takes {a} x {b} into {c} on {chip.name}"
     if not chip.has(_TARGETS):
-        raise ValueError(f"{asked}; sm_100f and sm_110f have tcgen05, with their a targets")
+        return (), f"{asked}; sm_100f and sm_110f have tcgen05, with their a targets"
     if matching:
-        raise ValueError(f"{asked}; {_INTEGER_TARGETS.replace(' ', ' and ')} have it")
+        return (), f"{asked}; {_INTEGER_TARGETS.replace(' ', ' and ')} have it"
     if typed:
         there = ", ".join(sorted({row.d for row in typed}))
-        raise ValueError(f"{asked}; accumulators for these types: {there}")
+        return (), f"{asked}; accumulators for these types: {there}"
     pairs = ", ".join(sorted({f"{row.a} x {row.b}" for row in wanted}))
-    raise ValueError(f"{asked}; operand types: {pairs}")
+    return (), f"{asked}; operand types: {pairs}"

@@ -181,17 +181,26 @@ def find_wgmma(a: str, b: str, c: str, on: str | Target) -> tuple[WgmmaAtom, ...
     >>> find_wgmma("bf16", "bf16", "f32", "sm_90a")[0].name
     'wgmma_m64n256k16_f32_bf16_bf16'
     """
+    found, why = _search(a, b, c, on)
+    if why:
+        raise ValueError(why)
+    return found
+
+
+@cache
+def _search(a: str, b: str, c: str, on: str | Target) -> tuple[tuple[WgmmaAtom, ...], str]:
+    """What `find_wgmma` finds, or why there is none: a question of each multiply of a kernel."""
     chip = target(on)
     typed = [atom for atom in wgmma() if atom.types[:2] == (a, b) and not atom.kind]
     matching = [atom for atom in typed if atom.types.c == c]
     found = [atom for atom in matching if chip.has(atom.requires)]
     if found:
-        return tuple(sorted(found, key=lambda atom: -atom.shape_mnk[1]))
+        return tuple(sorted(found, key=lambda atom: -atom.shape_mnk[1])), ""
     asked = f"no wgmma takes {a} x {b} into {c} on {chip.name}"
     if not chip.has("sm_90a"):
-        raise ValueError(f"{asked}; only sm_90a has wgmma")
+        return (), f"{asked}; only sm_90a has wgmma"
     if typed:
         there = ", ".join(sorted({atom.types.c for atom in typed}))
-        raise ValueError(f"{asked}; accumulators for these types: {there}")
+        return (), f"{asked}; accumulators for these types: {there}"
     pairs = ", ".join(sorted({f"{atom.types.a} x {atom.types.b}" for atom in wgmma()}))
-    raise ValueError(f"{asked}; operand types: {pairs}")
+    return (), f"{asked}; operand types: {pairs}"

@@ -57,10 +57,11 @@ class _Membership(dict[type[Operation], bool]):
 
     def __init__(self, kinds: tuple[type[Operation], ...]) -> None:
         super().__init__()
-        self.kinds = kinds
+        self.kinds = frozenset(kinds)
 
     def __missing__(self, kind: type[Operation]) -> bool:
-        self[kind] = issubclass(kind, self.kinds)
+        # xDSL's classes are abstract ones, which `issubclass` asks for all of their subclasses.
+        self[kind] = not self.kinds.isdisjoint(kind.__mro__)
         return self[kind]
 
 

@@ -93,7 +93,9 @@ class Trace:
         if isinstance(type_, IntegerType) and type_.signedness.data is Signedness.UNSIGNED:
             # arith has constants of signless integers only.
             return self.insert(arith.TruncIOp(self.constant(value, i32), type_)).results[0]
-        return self.insert(arith.ConstantOp(constant_attr(value, type_))).results[0]  # pyright: ignore[reportArgumentType]
+        properties = {"value": constant_attr(value, type_)}
+        made = arith.ConstantOp.create(result_types=[type_], properties=properties)
+        return self.insert(made).results[0]
 
     @contextmanager
     def region(self, block: Block, what: str) -> Iterator[Scope]:

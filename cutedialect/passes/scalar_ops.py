@@ -26,17 +26,18 @@ class ScalarBuilder:
         return self._builder.insert(op)
 
     def constant(self, value: int) -> SSAValue:
-        return self.insert(arith.ConstantOp(IntegerAttr(value, i32))).results[0]
+        properties = {"value": IntegerAttr(value, i32)}
+        made = arith.ConstantOp.create(result_types=[i32], properties=properties)
+        return self.insert(made).results[0]
 
     def dim(self, memref: SSAValue, mode: int) -> SSAValue:
         return self.insert(DimOp(memref, mode)).results[0]
 
-    def binary(self, kind: type, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    def binary(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """An integer op; extents and counts are below 2^31, so that sums do not wrap."""
-        op = kind(lhs, rhs)
-        if kind in _SUMS:
-            op.properties["overflowFlags"] = _NO_WRAP
-        return self.insert(op).results[0]
+        properties = {"overflowFlags": _NO_WRAP} if kind in _SUMS else {}
+        made = kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=properties)
+        return self.insert(made).results[0]
 
     def tiles(self, memref: SSAValue, mode: int, extent: int) -> SSAValue:
         """How many tiles of `extent` cover a mode; -1 is the whole mode in one tile."""

@@ -43,9 +43,10 @@ class Body:
     def register(self, value: SSAValue) -> str:
         """The name of a value where PTX takes no literal."""
         shown = self.values[value]
-        if shown.startswith("%"):
-            return shown
-        register_class = class_of(value)
+        return shown if shown.startswith("%") else self.in_register(shown, class_of(value))
+
+    def in_register(self, shown: str, register_class: str) -> str:
+        """A new register that holds a literal."""
         name = self.names.fresh(register_class)
         self.lines.append(f"\t{MOVES[register_class]} {name}, {shown};")
         return name

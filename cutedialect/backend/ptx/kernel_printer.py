@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from xdsl.dialects.builtin import FileLineColLoc, StringAttr
@@ -36,7 +37,13 @@ from .async_lines import ASYNC_LINES
 from .body import MOVES, Body, class_of
 from .memory_lines import MEMORY_LINES
 from .printf import call_lines, format_declaration
-from .scalar_lines import SCALAR_LINES, ScalarLine
+from .scalar_lines import SCALAR_LINES, ScalarLine, ScalarTrips
+
+
+@cache
+def _is_scalar(kind: type[Operation]) -> bool:
+    # xDSL's classes are abstract ones, which `isinstance` asks for all of their subclasses.
+    return ScalarOp in kind.__mro__
 
 
 class Files:
@@ -137,8 +144,8 @@ class KernelPrinter:
             first = len(body.lines)
             self.ops.append(op)
             self.first_lines.append(first)
-            if isinstance(op, ScalarOp):
-                ScalarLine(op).print(body)
+            if _is_scalar(type(op)):
+                ScalarLine(op).print(body)  # pyright: ignore[reportArgumentType]
             else:
                 handler = handlers.get(type(op))
                 if handler is None:
@@ -172,40 +179,65 @@ class KernelPrinter:
             (body.arrays[v], entries(t), MOVES[v.type.cls])  # type: ignore[union-attr]
             for v, t in zip(op.targets, op.target_index, strict=True)
         ]
-        inner = [self._printed_again(o) for o in block.ops if o is not ending]
+        inner = [o for o in block.ops if o is not ending]
         # A value from outside of the region, such as a source, is not the region's to rename.
         owned = [
             isinstance(v.owner, Operation) and v.owner.parent is block and v.has_one_use()
             for v in ending.values
         ]
+        print_trip = self._trips(block, inner, ending)
         for trip in range(op.count.value.data):
             given = [names[index[trip]] for names, index in sources]
             given += [str(index[trip]) for index in constants]
+            yielded = print_trip(given)
+            written = [(names[index[trip]], move) for names, index, move in targets]
+            self._write_targets(written, yielded, ending.values, owned)
+
+    def _trips(
+        self, block: Block, inner: Sequence[Operation], ending: YieldOp
+    ) -> Callable[[list[str]], list[str]]:
+        """What prints a trip of an unrolled region for its arguments, and gives what it yields."""
+        body = self.body
+        scalars: list[Any] = [o for o in inner if _is_scalar(type(o))]
+        if len(scalars) == len(inner):
+            trips = ScalarTrips(body, block.args, scalars)
+            places = [(trips.places.get(value), value) for value in ending.values]
+
+            def scalar_trip(given: list[str]) -> list[str]:
+                shown = trips.print(given)
+                return [body.values[v] if at is None else shown[at] for at, v in places]
+
+            return scalar_trip
+        lines = [self._printed_again(o) for o in inner]
+
+        def trip(given: list[str]) -> list[str]:
             for arg, name in zip(block.args, given, strict=True):
                 body.values[arg] = name
-            for print_line in inner:
+            for print_line in lines:
                 print_line(body)
-            self._write_targets(
-                [(names[index[trip]], move) for names, index, move in targets], ending.values, owned
-            )
+            return [body.values[value] for value in ending.values]
+
+        return trip
 
     def _printed_again(self, op: Operation) -> Callable[[Body], None]:
         """What prints an op of an unrolled region in each trip."""
-        if isinstance(op, ScalarOp):
-            return ScalarLine(op).print
+        if _is_scalar(type(op)):
+            return ScalarLine(op).print  # pyright: ignore[reportArgumentType]
         handler = self.handlers[type(op)]
         return lambda body: handler(body, op)
 
     def _write_targets(
         self,
         targets: Sequence[tuple[str, str]],
+        values: list[str],
         yielded: Sequence[SSAValue],
         owned: Sequence[bool],
     ) -> None:
-        """Write all targets of a trip; one may be a source of it that another yields."""
+        """Write all targets of a trip, which yields values; one target may be a source of it that
+        another yields.
+        """
         body = self.body
-        values = [body.values[value] for value in yielded]
-        written = {name for name, _ in targets}
+        written = {name for name, _ in targets} if len(targets) > 1 else ()
         for position, ((name, move), value) in enumerate(zip(targets, values, strict=True)):
             if value in written and value != name:
                 saved = body.names.fresh(class_of(yielded[position]))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.ptx import (
     FillOp,
@@ -34,7 +34,7 @@ _HALF_TYPES = frozenset({"f16", "bf16", "f16x2", "bf16x2", "e4m3x2", "e5m2x2"})
 
 
 class ScalarLine:
-    """The line of a scalar instruction, which is printed once for each trip that it is in."""
+    """The line of a scalar instruction."""
 
     def __init__(self, op: ScalarOp) -> None:
         self.mnemonic = op.mnemonic
@@ -54,6 +54,48 @@ class ScalarLine:
         for (result, _), name in zip(self.results, names, strict=True):
             values[result] = name
         body.lines.append(f"\t{mnemonic} {'|'.join(names)}, {', '.join(args)};")
+
+
+class ScalarTrips:
+    """The lines of an unrolled region of scalar instructions. What they read is numbered once: the
+    arguments of a trip, then what comes from outside, then each result.
+    """
+
+    def __init__(self, body: Body, given: Sequence[SSAValue], ops: Sequence[ScalarOp]) -> None:
+        self.body = body
+        self.places = {value: place for place, value in enumerate(given)}
+        made = {result for op in ops for result in op.results}
+        outside = [arg for op in ops for arg in op.operands if arg not in made]
+        for value in outside:
+            self.places.setdefault(value, len(self.places))
+        self.fixed = [body.values[value] for value in [*self.places][len(given) :]]
+        # Of each line: the instruction, the places that it reads, those that may be literals where
+        # it takes none, and the classes of its results.
+        self.lines: list[tuple[str, list[int], list[tuple[int, str]], list[str]]] = []
+        for op in ops:
+            mnemonic, checked = op.mnemonic, []
+            for position, arg in enumerate(op.operands):
+                register_class = class_of(arg)
+                if arg not in made and not _takes_literal(mnemonic, position, register_class):
+                    checked.append((position, register_class))
+            read = [self.places[arg] for arg in op.operands]
+            self.lines.append((mnemonic, read, checked, [class_of(each) for each in op.results]))
+            for result in op.results:
+                self.places[result] = len(self.places)
+
+    def print(self, given: list[str]) -> list[str]:
+        """Append the lines of a trip with these arguments; the text of every value, by place."""
+        lines, fresh = self.body.lines, self.body.names.fresh
+        values = given + self.fixed
+        for mnemonic, read, checked, classes in self.lines:
+            args = [values[place] for place in read]
+            for position, register_class in checked:
+                if args[position][0] != "%":
+                    args[position] = self.body.in_register(args[position], register_class)
+            names = [fresh(register_class) for register_class in classes]
+            values += names
+            lines.append(f"\t{mnemonic} {'|'.join(names)}, {', '.join(args)};")
+        return values
 
 
 def _imm(body: Body, op: ImmOp) -> None:

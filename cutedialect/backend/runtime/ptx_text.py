@@ -19,7 +19,7 @@ _PARAM = re.compile(
     r"(?:\s+\.ptr\b(?:\s*\.(?:global|shared|const|local))?(?:\s*\.align\s+\d+)?)?"
     r"\s+[\w$%]+\s*(?:\[(?P<count>\d*)\])?"
 )
-_WAIT = re.compile(r"\bgriddepcontrol\.wait\b")
+_WAIT = "griddepcontrol.wait"
 _FUNCTION_START = re.compile(r"\s*(?:\.visible\s+|\.extern\s+|\.weak\s+)*\.(?:entry|func)\b")
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE)
@@ -66,7 +66,7 @@ def entries(ptx: str) -> tuple[Entry, ...]:
                 tuple(_size(param) for param in _PARAM.finditer(match["params"] or "")),
                 _triple(directives, "reqntid"),
                 _triple(directives, "reqnctapercluster"),
-                _WAIT.search(text, match.end(), end) is not None,
+                text.find(_WAIT, match.end(), end) >= 0,
             )
         )
     return tuple(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
 from xdsl.ir import Attribute, Data, TypeAttribute
@@ -77,36 +78,41 @@ class MmaType(Data[tuple], TypeAttribute):
 
         Raises VerifyException when there is none, or none on `target`.
         """
-        names = operand_name(self.a), operand_name(self.b), element_name(self.c)
-        typed = [atom for atom in self._registry() if tuple(atom.types[:3]) == names]
-        shaped = [atom for atom in typed if atom.shape_mnk == self.shape and atom.majors == "TN"]
-        found = [atom for atom in shaped if atom.kind == self.kind]
-        if shaped and not found:
-            kinds = sorted({atom.kind or "no kind" for atom in shaped})
-            expect(
-                False,
-                f"expected {' or '.join(kinds)} for {shaped[0].name}, got {self.kind or 'no kind'}",
-            )
-        if not found:
-            near = sorted({"x".join(map(str, atom.shape_mnk)) for atom in typed})
-            expect(
-                False,
-                f"expected an mma of {' x '.join(names[:2])} into {names[2]} "
-                f"({', '.join(near) or 'there is none'}), got {'x'.join(map(str, self.shape))}",
-            )
-        if target is not None:
-            here = [atom for atom in found if atom.is_legal_on(target)]
-            expect(
-                bool(here),
-                f"expected an mma that {target} has, got {found[0].name}, which needs "
-                f"{found[0].requires}",
-            )
-            found = here
-        return found[0]
+        return _entry(self, target)
 
     @staticmethod
     def _registry() -> Sequence[MmaAtom]:
         raise NotImplementedError
+
+
+@lru_cache(maxsize=1024)
+def _entry(type_: MmaType, target: str | None) -> MmaAtom:
+    names = operand_name(type_.a), operand_name(type_.b), element_name(type_.c)
+    typed = [atom for atom in type_._registry() if tuple(atom.types[:3]) == names]
+    shaped = [atom for atom in typed if atom.shape_mnk == type_.shape and atom.majors == "TN"]
+    found = [atom for atom in shaped if atom.kind == type_.kind]
+    if shaped and not found:
+        kinds = sorted({atom.kind or "no kind" for atom in shaped})
+        expect(
+            False,
+            f"expected {' or '.join(kinds)} for {shaped[0].name}, got {type_.kind or 'no kind'}",
+        )
+    if not found:
+        near = sorted({"x".join(map(str, atom.shape_mnk)) for atom in typed})
+        expect(
+            False,
+            f"expected an mma of {' x '.join(names[:2])} into {names[2]} "
+            f"({', '.join(near) or 'there is none'}), got {'x'.join(map(str, type_.shape))}",
+        )
+    if target is not None:
+        here = [atom for atom in found if atom.is_legal_on(target)]
+        expect(
+            bool(here),
+            f"expected an mma that {target} has, got {found[0].name}, which needs "
+            f"{found[0].requires}",
+        )
+        found = here
+    return found[0]
 
 
 @irdl_attr_definition

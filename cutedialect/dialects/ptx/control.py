@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import (
     SymbolNameConstraint,
     i32,
 )
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -328,7 +328,8 @@ class IfOp(IRDLOperation):
     traits = traits_def(NoTerminator())
 
     def __init__(self, pred: SSAValue, then: Block, otherwise: Block | None = None) -> None:
-        super().__init__(operands=[pred], regions=[Region(then), Region(otherwise or Block())])
+        regions = [Region(then), Region(otherwise or Block())]
+        Operation.__init__(self, operands=[pred], regions=regions)
 
     @classmethod
     def parse(cls, parser: Parser) -> IfOp:

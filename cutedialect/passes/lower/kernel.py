@@ -38,16 +38,18 @@ from .context import (
 from .lowering import KernelLowering
 from .scalar_builder import ScalarBuilder, erase_unused
 
-_ERASABLE = (
-    ptx.ScalarOp,
-    ptx.ImmOp,
-    ptx.SpecialOp,
-    ptx.SmemBaseOp,
-    ptx.PackOp,
-    ptx.UnpackOp,
-    ptx.RegArrayOp,
-    ptx.MapaOp,
-    ptx.GetOp,
+_ERASABLE = frozenset(
+    (
+        ptx.ScalarOp,
+        ptx.ImmOp,
+        ptx.SpecialOp,
+        ptx.SmemBaseOp,
+        ptx.PackOp,
+        ptx.UnpackOp,
+        ptx.RegArrayOp,
+        ptx.MapaOp,
+        ptx.GetOp,
+    )
 )
 _HANDLERS = (
     cluster_reductions.HANDLERS
@@ -107,7 +109,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
 
 @cache
 def _is_erasable(kind: type[Operation]) -> bool:
-    return issubclass(kind, _ERASABLE)
+    return not _ERASABLE.isdisjoint(kind.__mro__)
 
 
 def _parameter_types(arg: SSAValue) -> list[Attribute]:

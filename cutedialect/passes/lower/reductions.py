@@ -7,6 +7,7 @@ thread. Packed sums begin with additions of whole registers, two 16-bit floats a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from math import prod
 
 from xdsl.dialects.builtin import BFloat16Type, Float16Type
@@ -17,7 +18,7 @@ from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
 
 from .addresses import digit_value, weighted_sum
 from .context import Context, array_class, fail, float_name
-from .coordinates import Digit, split_digits, thread_value
+from .coordinates import Digit, ThreadValue, split_digits, thread_value
 from .elementwise import Fragment, from_elements
 from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, extreme, from_f32, lower_scalar, to_f32
@@ -60,26 +61,20 @@ def lower_reduce(
         if digit.steps[mode] and any(s for d, s in enumerate(digit.steps) if d != mode):
             raise fail(op, f"expected thread modes along one tile mode, got {layout.threads}")
 
-    def project(coord: tuple[int, ...]) -> tuple[int, ...]:
-        return (*coord[:mode], 0, *coord[mode + 1 :])
-
-    places, parts = result_layout.thread_coords(), type_.shape[mode]
-    if [project(c) for c in layout.thread_coords()] != [project(c) for c in places]:
+    parts = type_.shape[mode]
+    places, members = _rows(layout, result_layout, mode)
+    if places is None:
         raise fail(
             op,
             f"expected the threads of the result {type_} to lie as those of {source.type} "
             f"without mode {mode}",
         )
     along = prod(digit.extent for digit in digits if digit.steps[mode])
-    if parts > 1 and (parts != along or {c[mode] for c in places} != {*range(parts)}):
+    if parts > 1 and (parts != along or places != {*range(parts)}):
         raise fail(op, f"expected a result with a place for each of {along} threads, got {type_}")
-    members: dict[tuple[int, ...], list[int]] = {}
-    for v, coord in enumerate(layout.value_coords()):
-        members.setdefault(project(coord), []).append(v)
-    results = result_layout.value_coords()
-    if set(results) != set(members):
+    if members is None:
         raise fail(op, f"expected the result {type_} to hold the rows of {source.type}")
-    rows = [members[coord] for coord in results]
+    rows = [*map(list, members)]
     every = range(len(rows))
     builder = context.builder
     values = source.array
@@ -110,6 +105,30 @@ def lower_reduce(
         accumulator = narrow
         return from_elements(context, accumulator, type_)
     return Fragment(type_, accumulator)
+
+
+@lru_cache(maxsize=256)
+def _rows(
+    layout: ThreadValue, result_layout: ThreadValue, mode: int
+) -> tuple[set[int] | None, list[tuple[int, ...]] | None]:
+    """Where along a mode the threads of a result lie, None if not as those of its source do, and
+    for each of its values those of the source, None if they are others.
+    """
+
+    def project(coord: tuple[int, ...]) -> tuple[int, ...]:
+        return (*coord[:mode], 0, *coord[mode + 1 :])
+
+    places = result_layout.thread_coords()
+    if [project(c) for c in layout.thread_coords()] != [project(c) for c in places]:
+        return None, None
+    members: dict[tuple[int, ...], list[int]] = {}
+    for v, coord in enumerate(layout.value_coords()):
+        members.setdefault(project(coord), []).append(v)
+    results = result_layout.value_coords()
+    found = {c[mode] for c in places}
+    if set(results) != set(members):
+        return found, None
+    return found, [tuple(members[coord]) for coord in results]
 
 
 def _within_threads(
