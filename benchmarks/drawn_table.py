@@ -39,7 +39,8 @@ class Drawn:
     """What differs between tables. `draw` gives the cases of a seed, so many times as many as
     usual; `reached` says whether a row needs no second look, at a copy's bytes in a second;
     `summary` what all rows add up to, and whether that is enough. Rows of a section in `unranked`
-    are none of the worst; `shuffled`: they come in random order.
+    are none of the worst; `shuffled`: they come in random order. A contender's launches of a round
+    take `batch_ms`: the longer, the less of it is what the one before leaves behind in L2.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Drawn:
     summary: Callable[[Sequence[Row], float | None], tuple[list[str], bool]]
     unranked: str = ""
     shuffled: bool = False
+    batch_ms: float = 1.5
 
     def run(
         self, arguments: Sequence[str] | None = None, supervisor: Supervisor | None = None
@@ -81,7 +83,7 @@ class Drawn:
                 for number, case in enumerate(cases):
                     progress.step(case.name)
                     left = options.budget - (time.monotonic() - begun)
-                    plan = _plan(left / (len(cases) - number))
+                    plan = _plan(left / (len(cases) - number), self.batch_ms)
                     ways = {OURS: None} | dict(case.rivals)
                     row = table.timed(case, plan, ways, described(case))
                     if not self.reached(row, copied) and row.failure is None and row.ours_ms:
@@ -145,10 +147,10 @@ def worst(rows: Sequence[Row]) -> list[str]:
     return ["worst rows:", *lines] if lines else []
 
 
-def _plan(seconds: float) -> Plan:
+def _plan(seconds: float, batch_ms: float) -> Plan:
     """How to time a row of which all may take so many seconds."""
     limit = max(0.02, _TIMED * seconds)
-    return Plan(rounds=15, batch_ms=1.5, warmup=3, cool_down=0.0, limit=limit)
+    return Plan(rounds=15, batch_ms=batch_ms, warmup=3, cool_down=0.0, limit=limit)
 
 
 def _ways(case: Case) -> tuple[str | None, ...]:

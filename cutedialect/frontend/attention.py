@@ -43,6 +43,7 @@ from .library.attention_schedules import (
     choose_schedule,
     maxima,
     meets_at,
+    summed_by,
     tile_columns,
 )
 from .library.exponential_model import polynomials
@@ -509,6 +510,7 @@ class _Call:
             "is_scaled_first": self.softcap is not None or self.scale <= 0,
             "maxima": maxima(problem, chosen),
             "meets_at": meets_at(problem, chosen),
+            "sums": summed_by(problem, chosen, target),
             "arch": target,
             "schedule": chosen,
             "backend": backend,

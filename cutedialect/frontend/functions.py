@@ -32,6 +32,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.cute.kernel_ops import format_problem, with_strings
+from cutedialect.dialects.cute.tile_ops import SUM_COLUMNS
 from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS
 
 from .accuracy import documented
@@ -146,9 +147,16 @@ def zeros(shape: Sequence[int], dtype: object = f32) -> Tile:
 
 
 def tile_gemm(
-    a: object, b: object, acc: Tile, atom: str | None = None, negate: str | None = None
+    a: object,
+    b: object,
+    acc: Tile,
+    atom: str | None = None,
+    negate: str | None = None,
+    sums: bool = False,
 ) -> None:
-    """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the atom of a name if one is given."""
+    """acc (M,N) += a (M,K) @ b (K,N), on tiles; by the atom of a name if one is given. With `sums`
+    acc is (M,N+8), and each of the last columns adds up the rows of a.
+    """
     if atom is not None:
         try:
             mma_atom(atom)
@@ -170,18 +178,23 @@ def tile_gemm(
             )
         operands.append(value.use())
     shapes = a.shape, b.shape, acc.shape  # type: ignore[union-attr]
+    more = SUM_COLUMNS if sums else 0
     if not (
         all(len(shape) == 2 for shape in shapes)
         and shapes[0] == (shapes[2][0], shapes[1][0])
-        and shapes[1][1] == shapes[2][1]
+        and shapes[1][1] + more == shapes[2][1]
     ):
+        wide = f"N+{more}" if sums else "N"
         raise error(
-            f"expected a (M,K), b (K,N) and acc (M,N), got {shapes[0]}, {shapes[1]}, {shapes[2]}",
+            f"expected a (M,K), b (K,N) and acc (M,{wide}), got {shapes[0]}, {shapes[1]}, "
+            f"{shapes[2]}",
             code="CD-P2",
         )
+    if sums and negate is not None:
+        raise error(f"negate: expected None with sums, got {negate!r}", code="CD-P4")
     turned = current().insert(TransposeOp(operands[1])).results[0]
     named = None if atom is None else StringAttr(atom)
-    current().insert(GemmOp(operands[0], turned, acc.use(), named, negate))
+    current().insert(GemmOp(operands[0], turned, acc.use(), named, negate, sums=sums))
 
 
 def copy(source: object, destination: object, mask: Tile | None = None) -> None:

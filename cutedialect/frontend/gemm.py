@@ -66,6 +66,7 @@ def gemm(
     *,
     atom: str | None = None,
     negate: Literal["a", "b", "ab"] | None = None,
+    sums: bool = False,
 ) -> None: ...
 
 
@@ -120,18 +121,19 @@ def gemm(
     stream: Any = None,
     atom: str | None = None,
     negate: Literal["a", "b", "ab"] | None = None,
+    sums: bool = False,
     **unknown: Any,
 ) -> Any:
     """activation(alpha A B + beta C + bias) of a (..., M, K) and b (..., K, N), as numpy.matmul.
 
     Inside a kernel, `gemm(a, b, acc)` accumulates tiles instead; there `atom` names the MMA atom
     (`cute.atoms.mma()` lists them) and `negate` the operands ("a", "b", "ab") that count with the
-    other sign. Batch dimensions broadcast.
-    bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and 8-bit integers (into
-    int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled integers, int32 for 8-bit
-    integers; e4m3 and e5m2 outputs saturate and keep NaN. Integer results take no alpha, beta or
-    gelu: only with an `out_dtype` of floats are sums of integers multiplied, in f32. K = 0 gives
-    beta C + bias; an empty output launches nothing.
+    other sign; with `sums` acc has 8 columns more than b, which add up the rows of a. Batch
+    dimensions broadcast. bias is (N,). Types: f16, bf16, f32 (as tf32), f64, e4m3 and e5m2, and
+    8-bit integers (into int32). Default `out_dtype` is a's type, bf16 for fp8 and for scaled
+    integers, int32 for 8-bit integers; e4m3 and e5m2 outputs saturate and keep NaN. Integer results
+    take no alpha, beta or gelu: only with an `out_dtype` of floats are sums of integers multiplied,
+    in f32. K = 0 gives beta C + bias; an empty output launches nothing.
 
     `scale_a` multiplies a and `scale_b` multiplies b before the product: a host number, or an f32
     array where the operands live. Of one element it scales the whole operand. (M,) or (M, 1) scale
@@ -164,11 +166,10 @@ def gemm(
         refuse_array("acc", acc, "an array that is added is c=..., with beta=1.0")
         from .functions import tile_gemm
 
-        tile_gemm(a, b, acc, atom, negate)
-        return None
-    if atom is not None or negate is not None:
-        name = "negate" if atom is None else "atom"
-        instead = "alpha=-1" if atom is None else "schedule='atom = ...'"
+        return tile_gemm(a, b, acc, atom, negate, sums)
+    if atom is not None or negate is not None or sums:
+        name = "atom" if atom is not None else "sums" if negate is None else "negate"
+        instead = {"atom": "schedule='atom = ...'", "negate": "alpha=-1", "sums": "a.sum(-1)"}[name]
         with explained():
             raise TypeError(f"{name}: expected it inside a kernel only; here take {instead}")
     splits = precision is not None and check_precision(precision, a)

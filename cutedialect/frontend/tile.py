@@ -16,6 +16,7 @@ from xdsl.ir import Block, SSAValue
 from cutedialect.dialects.cute import (
     CopyOp,
     DimOp,
+    ExtractOp,
     FragmentType,
     LoadOp,
     LocalTileOp,
@@ -311,6 +312,18 @@ class Tile(Hinted):
     def T(self) -> Tile:
         """The tile with its two modes exchanged; a vector becomes a row."""
         return Tile(current().insert(TransposeOp(self.use())).results[0])
+
+    def columns(self, first: int, count: int) -> Tile:
+        """A tile (rows, count) of some columns as they are now, from number `first` on; each stays
+        with its threads, which hold as many of them each.
+        """
+        if len(self.shape) != 2 or not 0 <= first < first + count <= self.shape[1]:
+            raise error(
+                f"expected columns of a tile {self.shape}, got {count} from {first} on",
+                code="CD-P2",
+            )
+        part = FragmentType.get(self.fragment.element, (self.shape[0], count))
+        return Tile(current().insert(ExtractOp(self.use(), (0, first), part)).results[0])
 
     def use(self) -> SSAValue:
         """The value, checked to be alive."""

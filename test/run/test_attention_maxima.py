@@ -79,6 +79,24 @@ def test_logarithms_are_those_of_sums_before_rounding(dtype):
         np.testing.assert_allclose(lse, wanted, rtol=2e-6)
 
 
+@pytest.mark.some(2)
+@pytest.mark.parametrize("dtype", [BF16, np.float16])
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_do_not_depend_on_their_neighbors(way, d, dtype):
+    """Guesses for some rows of a warp fail, by more than f16 and bf16 have room for."""
+    rng = np.random.default_rng(5)
+    q, k, v = problem(2, dtype, d=d, seed=5)
+    k[:, :, -40] *= 6
+    before = attend(q, k, v, way)
+    changed = rng.random(q.shape[2]) < 0.3
+    q[:, :, changed] *= dtype(8)
+    after = attend(q, k, v, way)
+    assert np.array_equal(before[:, :, ~changed], after[:, :, ~changed])
+    error = np.abs(after.astype(np.float64) - exact(q, k, v))
+    assert error.max() < (5e-2 if dtype is BF16 else 5e-3)
+
+
 def test_f16_keeps_up_with_scores_that_rise_in_each_block():
     """By 2^9 in each: no guess is too low by more than f16 has room for, and none is made again."""
     q, k, v = problem(1, np.float16, keys=64 * 12)

@@ -9,12 +9,14 @@ from dataclasses import replace
 import pytest
 
 import cutedialect as cute
+from cutedialect.atoms import target
 from cutedialect.frontend.attention_splits import Work, parts_of
 from cutedialect.frontend.library.attention_schedules import (
     AttentionWork,
     choose_schedule,
     maxima,
     meets_at,
+    summed_by,
     tile_columns,
 )
 from cutedialect.schedule import Schedule
@@ -373,6 +375,44 @@ FEW_BEFORE = replace(FEW, rows=2048, keys=2048, is_uneven=True)
 FEW_IN_WINDOW = replace(
     FEW, rows=16384, keys=16384, is_uneven=True, keeps_more=True, has_window=True, sees=1025
 )
+
+
+@pytest.mark.parametrize(
+    ("more", "given", "way"),
+    [
+        ({}, None, "multiply"),
+        ({"dims": (32, 32)}, None, "multiply"),
+        ({"dims": (128, 64)}, "maxima = lazy", "multiply"),
+        ({"is_f16": True, "keys": 4096}, None, "multiply"),
+        ({}, "maxima = exact", "registers"),
+        ({}, "roles = alternate", "registers"),
+        ({}, "tile = (32,64), maxima = lazy", "registers"),
+        ({}, "warps = (4,2), maxima = lazy", "registers"),
+        ({}, "ctas = 4, registers = (24,104), tile = (64,48), maxima = lazy", "registers"),
+        ({"dims": (32, 32)}, "ctas = 4, registers = (24,104), tile = (64,64)", "multiply"),
+        ({"dims": (64, 128)}, None, "registers"),
+        ({"dims": (48, 48)}, None, "registers"),
+        ({"is_sliced": True, "is_packed": True}, "tile = (192,96)", "registers"),
+        ({"keys": 128}, None, "registers"),
+        ({"loads_boxes": False}, "maxima = lazy", "registers"),
+    ],
+)
+def test_narrow_values_have_columns_that_add_up_rows(more, given, way):
+    work = replace(AttentionWork((64, 64)), **more)
+    found = choose_schedule(work, "sm_90a", Schedule.parse(given) if given else None)
+    assert summed_by(work, found, "sm_90a") == way
+    assert summed_by(work, found, "sm_100a") == "registers"
+
+
+def test_ones_leave_room_for_three_ctas_and_two_stages_of_rows():
+    spec = cute.TensorSpec((1, 32, 16384, 64), cute.bf16)
+    kernel = cute.compile(cute.attention, *[spec] * 3, arch="sm_90a", window=(1024, 0))
+    assert "m64n72k16" in kernel.ptx
+    assert ", ctas = 3" in kernel.schedule
+    assert kernel.program.dynamic_smem <= target("sm_90a").smem_of(3)
+    assert "(64,64,2)" in next(
+        line for line in kernel.stages["cute-synchronize"].splitlines() if "%sQ = " in line
+    )
 
 
 @pytest.mark.parametrize("work", [FEW, FEW_BEFORE, FEW_IN_WINDOW])

@@ -196,6 +196,7 @@ def _gemm(op: cute.GemmOp) -> Step:
     is_negated, saturates = len(op.negated) == 1, op.kind == "satfinite"
     limits = np.iinfo(dtype) if saturates else None
     rows = None if is_whole else _rows_at_a_time(cute.shape_of(op.a.type), cute.shape_of(op.b.type))
+    sums = op.columns_of_sums
 
     def plain(cta: Cta) -> None:
         values = cta.values
@@ -204,7 +205,7 @@ def _gemm(op: cute.GemmOp) -> Step:
         cta.store(to, np.add(to.read(), product, out=product))
 
     is_wide = wide == dtype and all(held_as(_dtype(each)) == wide for each in (op.a, op.b))
-    if rows is not None and keeps is None and is_wide and not is_negated:
+    if rows is not None and keeps is None and is_wide and not is_negated and not sums:
         return plain
 
     def step(cta: Cta) -> None:
@@ -212,6 +213,8 @@ def _gemm(op: cute.GemmOp) -> Step:
         left, right = values[a].read(), values[b].read()
         if left.dtype is not wide and left.dtype != wide:
             left, right = left.astype(wide), right.astype(wide)
+        if sums:
+            right = np.concatenate([right, np.ones((sums, right.shape[1]), right.dtype)])
         product = _product(left, right, rows)
         if is_negated:
             product = -product

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import (
     IntegerAttr,
     StringAttr,
+    UnitAttr,
     i1,
     i32,
     i64,
@@ -60,6 +61,8 @@ from .types import FragmentType, MemRefType
 from .views import element_of, same_element, same_tile, shape_of
 
 ATOMICS = ("add", "max", "min")
+SUM_COLUMNS = 8
+"""Columns that add up the rows of A where a multiply has `sums`: as many as the narrowest one."""
 
 
 @irdl_op_definition
@@ -234,8 +237,9 @@ class GemmOp(IRDLOperation):
     bound, `atom` is the MMA atom, and operands and accumulator are where it wants them. Before,
     `atom` may be the name of the one that `cute-partition` is to take, and `negate` says which
     operands (`a`, `b`, `ab`) count with the other sign. With `keeps %p` the accumulator counts only
-    if the (CTA-uniform) condition holds, else it starts from 0. On whole tensors in gmem it stands
-    for the whole problem C = A B^T, which `cute-tile` makes a tile program.
+    if the (CTA-uniform) condition holds, else it starts from 0. With `sums` the accumulator has 8
+    columns more than B has rows, each of which adds up the rows of A. On whole tensors in gmem it
+    stands for the whole problem C = A B^T, which `cute-tile` makes a tile program.
 
     Example:
 
@@ -247,6 +251,9 @@ class GemmOp(IRDLOperation):
           cute.gemm %a, %b, %acc {atom = "mma_m16n8k8_f32_f16", negate = "a"} :
             !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
             !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,64)">
+          %both = cute.alloc_fragment : !cute.fragment<f32, "(128,72)">
+          cute.gemm %a, %b, %both {sums} : !cute.memref<f16, gmem, align<16>, "(128,32):(32,1)">,
+            !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">, !cute.fragment<f32, "(128,72)">
         }
     """
 
@@ -257,6 +264,7 @@ class GemmOp(IRDLOperation):
     keeps = opt_operand_def(i1)
     atom = opt_prop_def()
     negate = opt_prop_def(StringAttr)
+    sums = opt_prop_def(UnitAttr)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
@@ -271,9 +279,13 @@ class GemmOp(IRDLOperation):
         atom: Attribute | None = None,
         negate: str | None = None,
         keeps: SSAValue | None = None,
+        sums: bool = False,
     ) -> None:
         signs = None if negate is None else StringAttr(negate)
-        super().__init__(operands=[a, b, acc, keeps], properties={"atom": atom, "negate": signs})
+        super().__init__(
+            operands=[a, b, acc, keeps],
+            properties={"atom": atom, "negate": signs, "sums": UnitAttr() if sums else None},
+        )
 
     @property
     def asked(self) -> str | None:
@@ -295,6 +307,11 @@ class GemmOp(IRDLOperation):
         return mma_atom(self.asked).kind if self.asked is not None else ""
 
     @property
+    def columns_of_sums(self) -> int:
+        """How many columns of the accumulator add up the rows of A."""
+        return 0 if self.sums is None else SUM_COLUMNS
+
+    @property
     def is_whole_problem(self) -> bool:
         """Whether the accumulator is a tensor in global memory."""
         return isinstance(self.acc.type, MemRefType) and self.acc.type.space == "gmem"
@@ -310,9 +327,18 @@ class GemmOp(IRDLOperation):
         )
         check(
             _fit(a[0], c[0])
-            and (_fit(b[0], c[1]) or self._is_half(b[0], c[1]))
+            and (_fit(b[0], self._products(c[1])) or self._is_half(b[0], c[1]))
             and _fit(a[1], b[1]),
-            f"expected a (M,K), b (N,K) and acc (M,N), got {a}, {b} and {c}",
+            f"expected a (M,K), b (N,K) and acc (M,N{' + 8' if self.sums else ''}), got {a}, {b} "
+            f"and {c}",
+        )
+        check(
+            self.sums is None or not self.is_whole_problem,
+            f"expected an accumulator in registers with sums, got {self.acc.type}",
+        )
+        check(
+            self.sums is None or not self.negated,
+            f"expected sums of operands that count as they are, got negate = {self.negated}",
         )
         if self.asked is not None:
             try:
@@ -337,6 +363,10 @@ class GemmOp(IRDLOperation):
                 f"expected operands of the atom's types {_names(atom)}, got {_names(elements)}",
             )
             self.atom.entry(_arch_of(self))
+
+    def _products(self, columns: object) -> object:
+        """The columns of the accumulator that are products."""
+        return columns - self.columns_of_sums if isinstance(columns, int) else columns
 
     def _is_half(self, mine: object, whole: object) -> bool:
         """Whether a CTA of a pair holds its half of B's rows, and the other CTA the other."""

@@ -27,6 +27,16 @@ from .tables import check_index, entries, table
 
 # The start address of a matrix descriptor, in units of 16 bytes, is below this.
 ADDRESS_LIMIT = 1 << 14
+# What one is of the leading offset in a descriptor.
+_LEADING = 1 << 16
+
+
+def _of_start(addend: int) -> int:
+    """What an addend adds to the start address; itself if it does more than to take from the
+    leading offset.
+    """
+    start, taken = addend % _LEADING, -(addend // _LEADING)
+    return start if start < ADDRESS_LIMIT and 0 <= taken < ADDRESS_LIMIT else addend
 
 
 @irdl_op_definition
@@ -35,7 +45,8 @@ class WgmmaOp(IRDLOperation):
 
     Instruction i accumulates in the `counts[0]` registers from `c[i]`. A is in the `counts[1]`
     registers from `a[i]`, or behind a descriptor to which `a[i]` is added; `b[i]` is added to the
-    descriptor of B. The addends move the start address, in units of 16 bytes. `scale[i]` names a
+    descriptor of B. The addends move the start address, in units of 16 bytes; those of B may take
+    as much or less from the leading offset (bits 16 to 29). `scale[i]` names a
     predicate of `scale_d` that is false where D starts from 0, or is -1 for always true.
     `immediates` follow: the signs of A and B, then for f16 and bf16 whether each is MN-major (of B
     alone if A is in registers); integers have none.
@@ -131,7 +142,7 @@ class WgmmaOp(IRDLOperation):
                     f"expected {count} entries in each table, got {len(entries(given))}",
                 )
         check_index("register", entries(self.c), self.acc.type.count - counts[0] + 1)
-        check_index("addend", entries(self.b), ADDRESS_LIMIT)
+        check_index("addend", [_of_start(each) for each in entries(self.b)], ADDRESS_LIMIT)
         if isinstance(self.lhs.type, RegsType):
             check(
                 self.lhs.type.cls == "b32",

@@ -27,8 +27,10 @@ _LN2 = math.log(2)
 # Exponentials of 8 bits are multiplied by 2^8: e4m3 goes up to 448.
 _SHIFT = 8.0
 # Those of f16 that count from a guess, by 2^-6. A guess may then be too low by 2^21, and what is
-# lost of small ones, below 2^-14, is less than the rounding of the large ones.
-_ROOM = -6.0
+# lost of small ones, below 2^-14, is less than the rounding of the large ones. Those of bf16 by
+# 2^-64, where 2 is too much: one bit tells that.
+_ROOM = {"f16": -6.0, "bf16": -64.0}
+_TOO_MUCH = 2.0
 # By how much a row's largest score may exceed the one that its exponentials count from. These go
 # up to 2^8 in f16 then, and up to 2^64 in bf16, as exact as those up to 1.
 _SLACK = {"f16": 8.0, "bf16": 64.0}
@@ -46,6 +48,8 @@ _PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
 _FEW_ROWS, _PACKED_IN_WINDOWS = 64, 2
 # Of f16 fewer, since what such sums lose is then as much as what the result loses by its rounding.
 _LESS_PACKED = 2
+# Columns that add up rows beside a multiply, and more elements than any thread has.
+_SUM_COLUMNS, _ALL = 8, 1 << 10
 # In the place of a largest score of -inf: what any score exceeds by too much, and -inf does not.
 _LOWEST = -3.4028234663852886e38
 _LEAST = 1e-30
@@ -79,6 +83,7 @@ def attention(
     maxima: str = "exact",
     meets_at: int = 0,
     page_size: int = 0,
+    sums: str = "registers",
 ) -> None:
     """`scale` is in units of log2(e); `cap` is softcap log2(e), with scale / cap as the scale.
     Row r sees the keys from r + shift - left to r + shift + right, where shift = keys - rows; None
@@ -102,10 +107,12 @@ def attention(
 
     With `meets_at` a tile begins with its last block whose number is a multiple of that, and comes
     to those in front of it in the end: tiles computed at a time begin with the same keys.
+
+    `sums` says what adds up rounded exponentials: "registers", or the "multiply" by V.
     """
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
-    from cutedialect.frontend.dtypes import e4m3, f16, f32
+    from cutedialect.frontend.dtypes import bf16, e4m3, f16, f32
     from cutedialect.frontend.dtypes import i32 as cute_i32
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
@@ -149,8 +156,13 @@ def attention(
     # What is multiplied by V: of 8 bits, exponentials up to 2^8 use the range of the type.
     p_type = e4m3 if Q.dtype.bits == 8 else Q.dtype
     shift = _SHIFT if p_type.bits == 8 else 0.0
-    if maxima == "guessed" and p_type == f16:
-        shift = _ROOM
+    sums_rounded = maxima != "exact" and p_type.bits == 16
+    # Columns behind those of the result add up what is multiplied by V.
+    by_multiply = sums_rounded and sums == "multiply"
+    # No sum of the block is at hand then. Where exponentials are large, one of them has a bit.
+    by_bits = by_multiply and p_type == bf16 and lse is None
+    if maxima == "guessed" and (p_type == f16 or by_bits):
+        shift = _ROOM[p_type.name]
     if table is not None:
         K, V = (each.paged(along, table, page_size) for each in (K, V))
     if lengths is not None:
@@ -245,18 +257,20 @@ def attention(
                 exact += cute.where(seen, p * row, 0.0)
             cute.copy((exact * part).to(out.dtype), local_tile(out, (bq, width), (*place, i, c)))
 
-    o, total = cute.zeros((bq, dims[1])), cute.zeros((bq,))
-    m = cute.full((bq,), -cute.inf)
+    o = cute.zeros((bq, dims[1] + (_SUM_COLUMNS if by_multiply else 0)))
+    total, m = cute.zeros((bq,)), cute.full((bq,), -cute.inf)
     packed = next((each for most, each in _PACKED.items() if max(dims) <= most), 1)
     if bq <= _FEW_ROWS:
         packed = min(packed, 1 if left is None else _PACKED_IN_WINDOWS)
     if p_type == f16:
         packed = min(packed, _LESS_PACKED)
-    sums_rounded = maxima != "exact" and p_type.bits == 16
+    if by_multiply:
+        # Whether there is room alone: sums are as exact as can be anyway.
+        packed = _ALL
     # The logarithms are those of sums before rounding.
     plain = cute.zeros((bq,)) if sums_rounded and lse is not None else total
 
-    def sums(p: Tile, rounded: Tile | None, local: bool = False) -> Tile:
+    def summed(p: Tile, rounded: Tile | None, local: bool = False) -> Tile:
         """Of each row's exponentials: what the products with V are divided by."""
         if sums_rounded and rounded is not None:
             return cute.row_sum(rounded, local=local, packed=packed)
@@ -264,7 +278,8 @@ def attention(
 
     def add_up(p: Tile, rounded: Tile | None, r: Tile | None = None) -> None:
         """Add a block's exponentials to their sums, which are multiplied by `r` before."""
-        total.assign((total if r is None else total * r) + sums(p, rounded))
+        if not by_multiply:
+            total.assign((total if r is None else total * r) + summed(p, rounded))
         if plain is not total:
             plain.assign((plain if r is None else plain * r) + cute.row_sum(p))
 
@@ -323,7 +338,8 @@ def attention(
         # NaN counts as growth.
         r.assign(cute.where(new <= m, 1.0, cute.exp2(m - new)))
         m.assign(cute.where(new <= m, m, new))
-        total.assign(total * r)
+        if not by_multiply:
+            total.assign(total * r)
         if plain is not total:
             plain.assign(plain * r)
 
@@ -342,15 +358,23 @@ def attention(
             p = exponentials(s, cute.maximum(m, _LOWEST))
             rounded.assign(p.to(p_type))
             most = _MOST.get(p_type.name, _MOST_SMALL)
-            holds = sums(p, rounded, True) <= most
-            if plain is not total:
-                # Both sums are there before the branch, which then holds no exponentials.
-                holds = holds & (cute.row_sum(p, local=True) <= most)
+            if by_bits:
+                holds = cute.abs_(rounded) < _TOO_MUCH
+            else:
+                holds = summed(p, rounded, True) <= most
+                if plain is not total:
+                    # Both sums are there before the branch, which then holds no exponentials.
+                    holds = holds & (cute.row_sum(p, local=True) <= most)
             fails = cute.any_(~holds, local=True)
             with when(fails):
                 # Only the rows of which a part is too much: none depends on its neighbors.
-                late = cute.row_max(cute.where(holds, -cute.inf, s))
-                settle(s, cute.where(late == -cute.inf, m, largest(s)), rounded, r)
+                if by_bits:
+                    new = largest(s)
+                    new = cute.where(new <= m + (math.log2(_TOO_MUCH) - shift), m, new)
+                else:
+                    late = cute.row_max(cute.where(holds, -cute.inf, s))
+                    new = cute.where(late == -cute.inf, m, largest(s))
+                settle(s, new, rounded, r)
             with otherwise():
                 add_up(p, rounded)
             moved = cute.any_(r != 1.0, local=True) if p_type == f16 else fails
@@ -379,7 +403,10 @@ def attention(
             p = guessed(s, trip)
         else:
             p = lazy(s) if maxima == "lazy" else exact(s)
-        cute.tile_gemm(p, v[j], o)
+        cute.tile_gemm(p, v[j], o, sums=by_multiply)
+    if by_multiply:
+        total = cute.row_max(o.columns(dims[1], _SUM_COLUMNS))
+        o = o.columns(0, dims[1])
     none = total == 0.0
     part = cute.reciprocal(total)
     part = cute.where(none, 0.0, part if factor_v is None else part * factor_v)

@@ -44,6 +44,11 @@ _SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
 # Packed sequences of so many rows, on average: a long one among them may see many.
 _SEEN_IN_PACKS = 256
 _FEW_TILES = 6
+# Columns of 16 bits of one span of the widest swizzle, and how many CTAs of a warpgroup may share a
+# processor where a multiply takes more than them.
+_SPAN, _MOST_CTAS = 64, 3
+# Up to so many keys, registers add up their exponentials sooner.
+_LEAST_SUMMED = 128
 # Above this dimension unmasked rows of f16, which look for largest scores now and then, take more.
 _LOOKING_DIMS = 80
 # Keys less where registers are few, and the fewest of a block: those of one multiply.
@@ -358,6 +363,29 @@ def _scales_rarely(work: AttentionWork, chosen: Schedule) -> bool:
     is_partial = work.has_window or work.is_packed
     is_apart = max(work.dims) > WIDE or chosen.roles in _CORRECTING
     return sees_many and not is_partial and (chosen.overlaps_multiplies or is_apart)
+
+
+def summed_by(work: AttentionWork, chosen: Schedule, arch: str) -> str:
+    """What adds up a row's rounded exponentials: the "multiply" by V, where one span of a swizzle
+    holds the columns of V and more of them in a multiply of warpgroups cost less than the
+    arithmetic, or else "registers".
+    """
+    rows, block = chosen.tile or (_GROUP_ROWS, _UNIT_KEYS)
+    groups = chosen.warps is None or (chosen.warps[0] % 4 == 0 and chosen.warps[1] == 1)
+    groups = groups and rows % _GROUP_ROWS == 0 and block % _LEAST_KEYS == 0
+    is_open = chosen.atom is None and chosen.roles in (None, "specialized")
+    is_plain = _is_plain(work) and work.bits_q == 16 and not work.is_latent
+    columns = work.dims[1]
+    is_span = columns <= _SPAN and columns & (columns - 1) == 0
+    takes = arch in _WARPGROUP_TARGETS and groups and is_open and is_plain and is_span
+    # What ptxas gives all threads at first has to hold what one instruction takes, and three
+    # warpgroups have no registers for more beside the places in a slice.
+    is_tight = (chosen.ctas or 1) > _MOST_CTAS and columns == _SPAN
+    is_tight |= rows == 3 * _GROUP_ROWS and work.is_sliced
+    # Ones have to be written first.
+    keys = work.rows if work.is_packed else work.keys
+    takes = takes and not is_tight and (keys is None or keys > _LEAST_SUMMED)
+    return "multiply" if takes and maxima(work, chosen) != "exact" else "registers"
 
 
 def meets_at(work: AttentionWork, chosen: Schedule) -> int:

@@ -114,6 +114,7 @@ def split_attention(
     maxima: str = "exact",
     meets_at: int = 0,
     page_size: int = 0,
+    sums: str = "registers",
 ) -> None:
     """`attention` with the keys of each tile of rows in so many `parts`. A Q with a mode more, the
     heads that share keys, is brought into the order of `out` first.
@@ -143,6 +144,7 @@ def split_attention(
         maxima=maxima,
         meets_at=meets_at,
         page_size=page_size,
+        sums=sums,
     )
     if parts is not None and lse is not None:
         launch(combine, out, lse, *whole, schedule=plan, width=dims[1])

@@ -18,6 +18,7 @@ from cutedialect.dialects.cute import (
     AtomicOp,
     ClusterScatterOp,
     CopyOp,
+    ExtractOp,
     FillOp,
     FragmentType,
     GemmOp,
@@ -49,7 +50,7 @@ from cutedialect.passes.bind.thread_layouts import (
 _BLOCK_BITS = 128
 # Bytes of the widest load or store.
 _VECTOR = 16
-_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp, IndexedTileOp, ClusterScatterOp)
+_SPREADING = (MapOp, ReduceOp, TransposeOp, CopyOp, ExtractOp, IndexedTileOp, ClusterScatterOp)
 
 
 def contiguous_mode(type_: MemRefType) -> int | None:
@@ -259,6 +260,8 @@ class LayoutInference:
                 return False
             case ClusterScatterOp():
                 return self._through_scattered(op)
+            case ExtractOp():
+                return self._through_columns(op)
             case IndexedTileOp():
                 return self._through_rows(op)
             case TransposeOp() if isinstance(op.source.type, FragmentType):
@@ -311,6 +314,19 @@ class LayoutInference:
                 op,
                 "expected a multiply whose threads have values in all parts of the columns that a "
                 f"cluster shares, {columns} each, got other warps; take reduction = ordered",
+            )
+        return self._set(op.result, layout)
+
+    def _through_columns(self, op: ExtractOp) -> bool:
+        if op.source not in self.layouts:
+            return False
+        (rows, count), first = shape_of(op.result.type), op.origin.get_values()[1]
+        layout = columns_of(self.layouts[op.source], rows, count)
+        if layout is None or first % count:
+            raise PassFailedException(
+                op,
+                "expected columns of which each thread that has some of the tile holds as many, "
+                f"got {count} from {first} on of {shape_of(op.source.type)[1]}",
             )
         return self._set(op.result, layout)
 

@@ -50,6 +50,8 @@ _LEAST_ASYNC = 4
 _LANES = 32
 # Bits of the elements of register tiles that are written to shared memory for a unit.
 _STAGED_BITS = {"wgmma": (16,), "tcgen05": (8, 16)}
+# Columns of 16 bits that the widest swizzle holds side by side.
+_SPAN = 64
 # Rows of tensor memory, which one warpgroup reads.
 _TENSOR_ROWS = 128
 # Elements of accumulators in registers of a thread beside which it has room for a product.
@@ -66,8 +68,11 @@ def choose_mma(
     """The atom for a multiply on a grid of warps, or None where the tile does not divide. Those of
     warpgroups want their operands from a role that loads.
 
-    Raises `ValueError` when the target has no atom for the types, or nothing has the name `asked`.
+    Raises `ValueError` when the target has no atom for the types, or nothing has the name `asked`,
+    and where no multiply of warpgroups gives the sums that the program wants.
     """
+    if op.sums is not None:
+        return _with_sums(op, warps, arch, has_load_role)
     asked = op.asked or asked
     if asked is not None:
         named = _named(op, mma_atom(asked), arch, has_load_role)
@@ -76,6 +81,36 @@ def choose_mma(
     if has_load_role:
         candidates = [*_tcgen05(op, warps, arch), *_wgmma(op, warps, arch), *candidates]
     return next((atom for atom in candidates if _divides(op, atom, warps)), None)
+
+
+def _with_sums(
+    op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: bool
+) -> WgmmaAtom | None:
+    """The atom of a multiply that adds up the rows of A, too: one as wide as the accumulator, with
+    A in registers, beside whose B, one span of a swizzle wide, a tile of ones lies.
+    """
+    columns = shape_of(op.acc.type)[1] - op.columns_of_sums
+    is_power = columns <= _SPAN and columns & (columns - 1) == 0
+    is_short = isinstance(op.b.type, MemRefType) and op.b.type.bits == 16
+    found = [each for each in _wgmma(op, (_GROUP, 1), arch) if each.shape_mnk[1] == columns + 8]
+    why = ""
+    if not isinstance(op.a.type, FragmentType):
+        why = "A in memory"
+    elif target(arch) not in [target(name) for name in targets_with("sm_90a")]:
+        why = f"target {arch}"
+    elif not found or not is_short or contiguous_mode(op.b.type) != 0:  # pyright: ignore[reportArgumentType]
+        why = f"B {op.b.type}"
+    elif not is_power:
+        why = f"{columns} columns"
+    elif not has_load_role:
+        why = "a schedule with roles = uniform"
+    if why:
+        raise ValueError(
+            "sums: expected a multiply by warpgroups (wgmma) whose A is in registers, and whose B "
+            f"has 16, 32 or {_SPAN} columns of 16 bits that are contiguous in memory, got {why}; "
+            "add cute.row_sum(a) to a tile of its own"
+        )
+    return found[0] if warps[1] == 1 and _divides(op, found[0], warps) else None
 
 
 def _divides(op: GemmOp, atom: MmaAtom, warps: tuple[int, int]) -> bool:

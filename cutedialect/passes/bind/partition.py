@@ -89,6 +89,7 @@ from cutedialect.passes.bind.tensor_maps import (
 from cutedialect.passes.bind.tensor_reductions import as_store, reduces_by_tma
 from cutedialect.passes.bind.thread_layouts import (
     accumulator_order,
+    columns_of,
     copied,
     mma_operand,
     project,
@@ -167,6 +168,8 @@ class _Partition(StagedOperands):
                     self._meet_reduce(op)
                 case TransposeOp():
                     self._meet_transpose(op)
+                case ExtractOp():
+                    self._meet_columns(op)
                 case LoadOp():
                     self._bind_load(op)
                 case CopyOp() if op.atom is None and _is_store(op):
@@ -327,7 +330,7 @@ class _Partition(StagedOperands):
                 a = self.converted(a, self._operand_layout(op, bound, "a", a.type), op)
             negate = None if op.negate is None else op.negate.data
             type_ = Sm90MmaType.get(atom.shape_mnk, *elements, where, negate, kind=atom.kind)
-            self.insert(GemmOp(a, b, op.acc, type_), op)
+            self.insert(GemmOp(a, b, op.acc, type_, sums=op.sums is not None), op)
         else:
             a, b = self.stage_widened(op, op.a), self.stage_widened(op, op.b)
             self._bind_warp_gemm(op, bound, a, b)
@@ -390,6 +393,15 @@ class _Partition(StagedOperands):
         assert isinstance(result, FragmentType)
         assert source.tv is not None
         self._settle(op, op.result, project(source.tv, source.shape, result.shape))
+
+    def _meet_columns(self, op: ExtractOp) -> None:
+        source = op.source.type
+        assert isinstance(source, FragmentType)
+        assert source.tv is not None
+        rows, count = shape_of(op.result.type)
+        natural = columns_of(source.tv, rows, count)
+        assert natural is not None, "a layout that inference has spread"
+        self._settle(op, op.result, natural)
 
     def _meet_transpose(self, op: TransposeOp) -> None:
         source, result = op.source.type, op.result.type

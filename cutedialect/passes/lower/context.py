@@ -116,6 +116,8 @@ class Context:
     turns: int | None = None
     # Whether the launch in front of this one may still be at work.
     is_early: bool = False
+    # Offsets of the tiles of ones with which multiplies add up rows, by the type of an element.
+    ones: dict[Attribute, int] = field(default_factory=dict)
     # CTAs that an SM is to hold at a time.
     resident: int = 1
 

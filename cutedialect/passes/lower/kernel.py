@@ -12,6 +12,7 @@ from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
 )
+from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Dyn, flatten
 from cutedialect.passes.tile.streaming import is_streaming
 
@@ -88,6 +89,10 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     buffers = [each for each in op.body.block.ops if isinstance(each, cute.AllocSmemOp)]
     places = [place for each in buffers if (place := each.place) is not None]
     context.smem.used = max((place.stop for place in places), default=0)
+    if any(each.sums is not None for each in ops_of(op, cute.GemmOp)):
+        # A tile of ones beside the buffers leaves no room for gaps.
+        for each in sorted(buffers, key=lambda op: (-op.result.type.alignment, -op.bytes)):
+            lowering.places[each] = context.smem.take(each.bytes, each.result.type.alignment)
     lowering.reductions = cluster_reductions.prepare(context, op)
     lowering.run(op.body.block)
     smem = lowering.context.smem.used

@@ -92,6 +92,11 @@ class KernelLowering:
         self.barriers: dict[SSAValue, tuple[SSAValue, int]] = {}
         self.sums: dict[SumOp, ClusterSum] = {}
         self.reductions: ClusterReductions | None = None
+        # Whether a thread has an element of a tile of conditions that holds, where that is known
+        # without the tile.
+        self.tests: dict[SSAValue, Scalar] = {}
+        # Buffers that have a place in shared memory before they are reached.
+        self.places: dict[cute.AllocSmemOp, int] = {}
         # Tensor memory: the first column of each buffer, counted from the kernel's own.
         self.tensor = TensorPlan()
         self.tensor_offsets: dict[SSAValue, int] = {}

@@ -56,9 +56,11 @@ def initialize(
     rings: Sequence[Ring],
     maps: Sequence[SSAValue],
     others: Sequence[tuple[int, int]] = (),
+    publishes: bool = False,
 ) -> None:
-    """One thread makes all barriers, then every thread that may use them knows. The `others` are
-    offsets, each with how many threads arrive there, maybe of other CTAs.
+    """One thread makes all barriers, then every thread that may use them knows, and, if that
+    `publishes` more, what others have written to shared memory. The `others` are offsets, each with
+    how many threads arrive there, maybe of other CTAs.
     """
     builder = context.builder
 
@@ -80,7 +82,7 @@ def initialize(
     context.by_one_thread(make)
     if others or any(_is_shared(ring.op) for ring in rings):
         # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
-        builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
+        builder.emit(ptx.ClusterArriveOp("aligned" if publishes else "relaxed.aligned"))
         builder.emit(ptx.ClusterWaitOp("aligned"))
     else:
         builder.emit(ptx.BarSyncOp())

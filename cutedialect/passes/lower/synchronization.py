@@ -12,6 +12,7 @@ from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
 
 from . import cluster_sums, tensor_memory
 from .lowering import Handler, KernelLowering
+from .ones import write_ones
 from .rings import (
     acquire,
     advance,
@@ -61,7 +62,9 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     assert kernel is not None
     self.sums = cluster_sums.prepare(self.context, kernel)
     others = list(cluster_sums.barriers(self.sums))
-    initialize(self.context, list(self.rings.values()), used, others)
+    write_ones(self.context, kernel)
+    rings = list(self.rings.values())
+    initialize(self.context, rings, used, others, publishes=bool(self.context.ones))
     tensor_memory.ready(self)
     self.context.wait_for_launch()
     lower_roles(self.context, roles, lambda role: _run_role(self, role))

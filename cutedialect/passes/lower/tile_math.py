@@ -26,6 +26,7 @@ from .elementwise import Fragment, lower_map
 from .fresh_accumulators import fresh_accumulator
 from .gemm import lower_gemm
 from .indexed_tiles import reduce_rows
+from .large_elements import has_large, tested
 from .lowering import Handler, KernelLowering
 from .reductions import lower_reduce
 from .scalar_builder import Scalar
@@ -80,6 +81,11 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
 
 def _map(self: KernelLowering, op: cute.MapOp) -> None:
     inputs = [self.fragment(op, each) for each in op.inputs]
+    if tested(op) is not None:
+        found = has_large(self.context, inputs[0])
+        if found is not None:
+            self.tests[op.result] = found
+            return
     copy = _assignment(op)
     target_ = None
     if copy is not None:
@@ -169,11 +175,14 @@ def _keeps_between(first: Operation, last: Operation, tile: SSAValue) -> bool:
 
 
 def _any(self: KernelLowering, op: cute.AnyOp) -> None:
-    fragment = self.fragment(op, op.source)
     found: Scalar = False
-    for index in range(fragment.values):
-        value = self.builder.emit(ptx.GetOp(fragment.array, index)).results[0]
-        found = value if found is False else self.builder.pure("or.pred", found, value)
+    if op.source in self.tests:
+        found = self.tests[op.source]
+    else:
+        fragment = self.fragment(op, op.source)
+        for index in range(fragment.values):
+            value = self.builder.emit(ptx.GetOp(fragment.array, index)).results[0]
+            found = value if found is False else self.builder.pure("or.pred", found, value)
     warps = None if op.warps is None else op.warps.value.data
     self.scalars[op.result] = self.context.any_thread(found, warps)
 

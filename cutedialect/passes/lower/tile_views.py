@@ -157,7 +157,9 @@ def _alloc_smem(self: KernelLowering, op: cute.AllocSmemOp) -> None:
     type_ = op.result.type
     assert isinstance(type_, cute.MemRefType)
     place = op.place
-    root = self.context.smem.take(op.bytes, type_.alignment) if place is None else place.start
+    root = self.places.get(op) if place is None else place.start
+    if root is None:
+        root = self.context.smem.take(op.bytes, type_.alignment)
 
     def dynamic(cls: str) -> SSAValue:
         raise fail(op, f"expected a static layout, got {type_.layout} ({cls})")

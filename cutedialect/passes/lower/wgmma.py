@@ -15,6 +15,7 @@ from cutedialect.layout import Layout, coalesce, composition, product
 
 from .context import Context, fail
 from .elementwise import Fragment, as_operand
+from .ones import beside_ones, steps_beside_ones
 from .scalar_builder import Scalar
 from .tensor_copies import tile_address
 from .views import View
@@ -47,7 +48,10 @@ def lower_wgmma(
     if across == 1:
         group_m = 0
     order = depth_order(atom, a) if isinstance(a, Fragment) else None
-    rhs, b_major, b_table = _operand(context, op.b, b, an, ak, columns, along, group_n, order)
+    ones = op.columns_of_sums
+    rhs, b_major, b_table = _operand(
+        context, op.b, b, an - ones, ak, columns, along, group_n, order, has_ones=ones > 0
+    )
     steps = len(b_table[0])
     if isinstance(a, Fragment):
         if _rests(op, "A", a, atom.values[0]) != (rows, steps):
@@ -146,9 +150,11 @@ def _operand(
     group: Scalar,
     order: Layout | None = None,
     unit: str = "wgmma",
+    has_ones: bool = False,
 ) -> tuple[SSAValue, str, Sequence[Sequence[int]]]:
     """This warpgroup's part of an operand: descriptor, major, addends of (block, k step). `order`
-    is that of the depth of A, in which this operand's has to be contiguous.
+    is that of the depth of A, in which this operand's has to be contiguous; `has_ones`: with the
+    columns that add up the rows of A.
     """
     builder = context.builder
     type_ = value.type
@@ -168,6 +174,10 @@ def _operand(
                     )
         chunk = builder.pure("add.s32", chunk, builder.pure("mul.lo.s32", group, step))
     low = builder.pure("and.b32", chunk, _ADDRESS_BITS)
+    if has_ones:
+        descriptor = beside_ones(context, type_.element, low, described)
+        table = [steps_beside_ones(row) for row in addends]
+        return builder.value(descriptor, "b64"), described.major, table
     wide = builder.pure("cvt.u64.u32", low)
     descriptor = builder.pure("or.b64", wide, described.constant)
     return builder.value(descriptor, "b64"), described.major, addends

@@ -35,6 +35,10 @@ Buffer = AllocSmemOp | AllocTmemOp
 """What makes a tile in memory of a CTA."""
 RESERVED_BYTES = 2048
 """What barriers and the places where threads meet take at most."""
+ONES_BYTES = 2048
+"""A tile of ones beside B, where a multiply adds up the rows of A: 16 of its depth."""
+# What such a kernel reserves: its buffers lie without gaps, and no reduction crosses warps.
+_BESIDE_ONES = 760
 _REGISTER_FILE = 65536
 _MOST_REGISTERS = 255
 _WARP, _QUARTERS = 32, 4
@@ -75,6 +79,9 @@ def room(
         if isinstance(op, AllocSmemOp)
     )
     used += sum(op.bytes for op in ops_of(kernel, ClusterSumOp, ClusterScatterOp))
+    if any(op.sums is not None for op in ops_of(kernel, GemmOp)):
+        used += ONES_BYTES
+        reserved = min(reserved, _BESIDE_ONES)
     ctas = 1 if kernel.schedule is None else kernel.schedule.data.ctas or 1
     return target(arch.data).smem_of(ctas) - reserved - used
 

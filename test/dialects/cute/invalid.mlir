@@ -123,6 +123,33 @@ cute.kernel @gemm_of_shapes_that_do_not_fit(%a: !operand) {
 
 // -----
 
+!operand = !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">
+cute.kernel @sums_without_columns_of_their_own(%a: !operand) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,64)">
+  // expected-error @+1 {{expected a (M,K), b (N,K) and acc (M,N + 8), got (64, 32), (64, 32) and (64, 64)}}
+  cute.gemm %a, %a, %acc {sums} : !operand, !operand, !cute.fragment<f32, "(64,64)">
+}
+
+// -----
+
+!operand = !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">
+cute.kernel @sums_of_negated_operands(%a: !operand) {
+  %acc = cute.alloc_fragment : !cute.fragment<f32, "(64,72)">
+  // expected-error @+1 {{expected sums of operands that count as they are, got negate = a}}
+  cute.gemm %a, %a, %acc {negate = "a", sums} : !operand, !operand, !cute.fragment<f32, "(64,72)">
+}
+
+// -----
+
+!operand = !cute.memref<f16, gmem, align<16>, "(64,32):(32,1)">
+!result = !cute.memref<f32, gmem, align<16>, "(64,72):(72,1)">
+cute.kernel @sums_of_a_whole_problem(%a: !operand, %c: !result) {
+  // expected-error @+1 {{expected an accumulator in registers with sums, got !cute.memref<f32, gmem}}
+  cute.gemm %a, %a, %c {sums} : !operand, !operand, !result
+}
+
+// -----
+
 cute.kernel @fill_of_another_type(%x: f16) {
   %r = cute.alloc_fragment : !cute.fragment<f32, "(32,32)">
   // expected-error @+1 {{f16}}

@@ -33,7 +33,7 @@ MARKS = re.compile(
 
 @pytest.mark.usefixtures("looks_first")
 def test_the_second_multiply_stands_between_the_first_and_its_wait():
-    text = main_role(compiled(), "cute-synchronize")
+    text = main_role(compiled(d=128), "cute-synchronize")
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
     # The sums are those of the rounded exponentials.
     softmax = ['reduce "max"', "truncf", 'reduce "add"']
@@ -48,7 +48,7 @@ def test_the_first_trip_and_the_others_take_their_sides_of_a_branch():
     """What is tried but in the first trip is ready before the second multiply is waited for, as is
     what takes its place if it does not hold.
     """
-    text = main_role(compiled(), "cute-synchronize")
+    text = main_role(compiled(d=128), "cute-synchronize")
     found = [m.group().split(" a = ")[-1] for m in MARKS.finditer(text)]
     exact = ['reduce "max"', "truncf", 'reduce "add"']
     first = ["smem", "wgmma_commit", "wgmma_wait {pending = 0", *exact]

@@ -1,0 +1,109 @@
+"""Multiplies that add up the rows of A, too: `cute.gemm` with `sums`, and columns of a tile."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+TYPES = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+
+def compiled(dtype, rows, depth, keys, width, schedule="", arch: Any = "sm_90a", **options):
+    """(A B^T) V and the rows' sums of A B^T, by blocks of so many keys."""
+    takes, sums = options.get("columns", width), options.get("sums", True)
+    is_turned = options.get("is_turned", False)
+    negate = options.get("negate")
+
+    @cute.kernel
+    def program(a, b, v, out, total):
+        i = cute.tile_index(out, (rows,))
+        acc = cute.zeros((rows, width + 8))
+        left = cute.local_tile(a, (rows, depth), (i, 0))
+        right = cute.local_tile(b, (keys, depth), (None, 0))
+        shape, place = ((width, keys), (0, None)) if is_turned else ((keys, width), (None, 0))
+        values = cute.local_tile(v, shape, place)
+        for j in cute.range(b.extent // keys):
+            s = cute.zeros((rows, keys))
+            cute.gemm(left, right[j].T, s)
+            p = s.to(cute.f16 if dtype == "f16" else cute.bf16)
+            value = values[j].T if is_turned else values[j]
+            cute.gemm(p, value, acc, sums=sums, negate=negate)
+        cute.copy(acc.columns(0, takes).to(out.dtype), cute.local_tile(out, (rows, takes), (i, 0)))
+        cute.copy(cute.row_max(acc.columns(width, 8)), cute.local_tile(total, (rows,), (i,)))
+
+    matrix = cute.TensorSpec((None, None), dtype)
+    specs = matrix, matrix, matrix, cute.TensorSpec((None, None), "f32")
+    backend = options.get("backend", "emulator")
+    total = cute.TensorSpec((None,), "f32")
+    return cute.compile(program, *specs, total, arch=arch, schedule=schedule, backend=backend)
+
+
+def drawn(seed):
+    rng = random.Random(seed)
+    groups = rng.choice((1, 2))
+    schedule = (
+        f"warps = ({4 * groups},1), roles = specialized, overlap = {rng.choice(('yes', 'no'))}"
+    )
+    if rng.random() < 0.3:
+        schedule += ", split_loads = no"
+    sizes = (
+        64 * groups,
+        rng.choice((16, 64, 96)),
+        rng.choice((16, 48, 64)),
+        rng.choice((16, 32, 64)),
+    )
+    return rng.choice(list(TYPES)), sizes, rng.randint(1, 4), schedule
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize("backend", ["emulator", "interpreter"])
+@pytest.mark.parametrize("seed", range(8))
+def test_columns_behind_the_products_are_sums(seed, backend):
+    dtype, (rows, depth, keys, width), blocks, schedule = drawn(seed)
+    rng = np.random.default_rng(seed)
+    counts = (2 * rows, depth), (blocks * keys, depth), (blocks * keys, width)
+    a, b, v = (rng.integers(-1, 2, count).astype(TYPES[dtype]) for count in counts)
+    out, total = np.full((2 * rows, width), np.nan, np.float32), np.zeros(2 * rows, np.float32)
+    kernel = compiled(dtype, rows, depth, keys, width, schedule, backend=backend)
+    assert f"m64n{width + 8}k16" in kernel.ptx
+    kernel.launch(a, b, v, out, total)
+    scores = (a.astype(np.float64) @ b.astype(np.float64).T).astype(TYPES[dtype]).astype(np.float64)
+    np.testing.assert_array_equal(out, scores @ v.astype(np.float64))
+    np.testing.assert_array_equal(total, scores.sum(1))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"arch": "sm_80"},
+            r"sums: expected a multiply by warpgroups \(wgmma\) .* got target sm_80",
+        ),
+        ({"schedule": "roles = uniform"}, "got a schedule with roles = uniform"),
+        ({"width": 128}, "16, 32 or 64 columns .* got 128 columns"),
+        ({"width": 48}, "got 48 columns"),
+        ({"is_turned": True}, "got B !cute.memref<bf16, gmem"),
+        ({"sums": False}, r"expected a \(M,K\), b \(K,N\) and acc \(M,N\), got"),
+        ({"negate": "a"}, "negate: expected None with sums, got 'a'"),
+        ({"columns": 80}, r"expected columns of a tile \(64, 72\), got 80 from 0 on"),
+        ({"columns": 20}, "expected columns of which each thread .* holds as many"),
+    ],
+)
+def test_other_sums_are_refused(options, message):
+    sizes = {"rows": 64, "depth": 64, "keys": 64, "width": 64, "schedule": "warps = (4,1)"}
+    with pytest.raises((cute.CompileError, ValueError), match=re.compile(message)):
+        compiled("bf16", **(sizes | options)).ptx  # noqa: B018
+
+
+def test_only_kernels_have_sums():
+    x = np.zeros((8, 8), np.float16)
+    multiply: Any = cute.gemm
+    with pytest.raises(TypeError, match="sums: expected it inside a kernel only; here"):
+        multiply(x, x, sums=True)
