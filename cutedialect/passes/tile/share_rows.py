@@ -64,15 +64,10 @@ from cutedialect.passes.tile.resized_tiles import (
     resize_view,
 )
 from cutedialect.passes.tile.split_reduction import shares_in_cluster
-from cutedialect.passes.tile.streaming import parts_of_rows
+from cutedialect.passes.tile.streaming import part_of, parts_of_rows
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule
 
-# Elements of a part are a multiple of this: vectors of 16 bytes of any type begin there.
-_UNIT = 16
-# As many elements as all lanes have a vector of, and how much longer than the row parts may be.
-_MOST_UNIT = 2048
-_MORE = 1.06
 _SHARED = (AllocFragmentOp, AtomicOp, CopyOp, FillOp, LoadOp, MapOp, ReduceOp, TransposeOp)
 # What all CTAs may do alike.
 _ALONE = (DimOp, LocalTileOp, ReadOp, SliceOp, StrideOp, TileIndexOp, YieldOp)
@@ -125,22 +120,6 @@ def _longest_row(kernel: KernelOp) -> int | None:
     return max(map(_reduced, ops_of(kernel, ReduceOp)), default=None)
 
 
-def _part(row: int, parts: int) -> int:
-    """The elements of a part: equal parts where there are such, so that no reduction has to look
-    for the end of the row; else as many as lanes share evenly, where the last part is not much
-    shorter for it.
-
-    >>> [_part(32768, 4), _part(18944, 4), _part(23416, 4), _part(27583, 4), _part(300, 4)]
-    [8192, 4736, 6144, 7168, 80]
-    """
-    if row % (parts * _UNIT) == 0:
-        return row // parts
-    unit = _MOST_UNIT
-    while unit > _UNIT and -(-row // (parts * unit)) * parts * unit > _MORE * row:
-        unit //= 2
-    return -(-row // (parts * unit)) * unit
-
-
 def _reduced(op: ReduceOp) -> int:
     return _shape(op.source)[op.mode.value.data]
 
@@ -150,7 +129,7 @@ class _Share:
 
     def __init__(self, kernel: KernelOp, row: int, parts: int) -> None:
         self.kernel, self.row, self.parts = kernel, row, parts
-        self.part = _part(row, parts)
+        self.part = part_of(row, parts)
 
     def why_not(self) -> str:
         """Why the rows cannot be shared; empty where they can."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import log, prod
 from typing import Literal
 
 from xdsl.dialects import arith, scf
@@ -42,6 +42,7 @@ from cutedialect.passes.tile.pad_tiles import vector_elements
 
 _LANES = 32
 _MOST_WARPS = 32
+_MOST_ROW_WARPS = 8
 _VECTOR_BITS = 128
 # Vectors of a thread, those of all tensors together that it loads at a time, and those of a lane up
 # to which one warp takes a row that is reduced.
@@ -64,8 +65,18 @@ _RESIDENT_BYTES = 64 << 10
 # Elements of a row that is reduced up to which a CTA takes it whole, since an SM holds two of them;
 # of a longer one the CTAs of a cluster load so many bytes each, as far as clusters are portable.
 _WHOLE_ROW = 16384
-_PART_BYTES = 16 << 10
+_PART_BYTES = (5 << 10, 20 << 10)
+_BEST_BYTES = 12 << 10
 _MOST_PARTS = 8
+# Elements of a part are a multiple of this: vectors of 16 bytes of any type begin there.
+_UNIT = 16
+# As many elements as all lanes have a vector of, and how much longer than the row parts may be.
+_MOST_UNIT = 2048
+_MORE = 1.06
+# What of a part's rate is left where it hides what lies behind the row, and which shares of busy
+# lanes count as one.
+_HIDDEN = 0.9
+_ALIKE = 0.02
 # Threads of an SM that hide the arithmetic of what is not reduced.
 _BUSY_THREADS = 1024
 RUN_THREADS = 256
@@ -138,24 +149,61 @@ def parts_of_rows(kernel: KernelOp, row: int) -> int:
     """How many CTAs of a cluster are to share the rows of a kernel, which reduces so many elements
     of each.
     """
-    return parts_for(row, max(_loaded(block, row) for block in _blocks(kernel)))
+    types = [op.result.type for op in ops_of(kernel, LoadOp) if _size(op.result) == row]
+    widest = max((type_.bits for type_ in types if isinstance(type_, FragmentType)), default=16)
+    return parts_for(row, max(_loaded(block, row) for block in _blocks(kernel)), widest)
 
 
-def parts_for(row: int, bits: int) -> int:
+def parts_for(row: int, bits: int, widest: int = 16) -> int:
     """How many CTAs of a cluster are to share rows of so many elements, of each of which so many
-    bits are loaded.
+    bits are loaded, of the widest tensor so many.
+
+    Of the numbers that leave each about as many bytes, the one whose parts leave the fewest lanes
+    idle, and are equal if any are: what lies behind the end of a row is hidden from reductions.
 
     >>> [parts_for(row, 16) for row in (1000, 16384, 20480, 32768, 131072)]
-    [1, 1, 4, 4, 8]
-    >>> [parts_for(row, 32) for row in (16384, 20480, 32768)]
-    [1, 8, 8]
+    [1, 1, 5, 4, 8]
+    >>> [parts_for(row, 16) for row in (21016, 22224, 26880, 28896)]
+    [7, 3, 7, 6]
+    >>> [parts_for(row, 32, 32) for row in (16384, 20480, 32768)]
+    [1, 5, 8]
     """
     if row <= _WHOLE_ROW:
         return 1
-    parts = 1
-    while row * bits > 8 * _PART_BYTES * parts and parts < _MOST_PARTS:
-        parts *= 2
-    return parts
+    least, most = (row * bits / (8 * each) for each in _PART_BYTES[::-1])
+    numbers = [n for n in range(2, _MOST_PARTS + 1) if least <= n <= most] or [_MOST_PARTS]
+
+    def busy(parts: int) -> float:
+        part = part_of(row, parts)
+        vectors = -(-part * widest // _VECTOR_BITS)
+        warps = _few_warps(vectors / (_LANES * _VECTORS), reduces=True)
+        lanes = _LANES * min(warps, _MOST_ROW_WARPS)
+        share = vectors / (-(-vectors // lanes) * lanes) * row / (parts * part)
+        return share if part * parts == row else _HIDDEN * share
+
+    def distance(parts: int) -> float:
+        return abs(log(row * bits / (8 * parts) / _BEST_BYTES))
+
+    best = max(map(busy, numbers))
+    return min((n for n in numbers if busy(n) >= best - _ALIKE), key=distance)
+
+
+def part_of(row: int, parts: int) -> int:
+    """The elements of a part: equal parts where there are such, so that no reduction has to look
+    for the end of the row; else as many as lanes share evenly, where the last part is not much
+    shorter for it.
+
+    >>> [part_of(32768, 4), part_of(18944, 4), part_of(23416, 4), part_of(27583, 4)]
+    [8192, 4736, 6144, 7168]
+    >>> part_of(300, 4)
+    80
+    """
+    if row % (parts * _UNIT) == 0:
+        return row // parts
+    unit = _MOST_UNIT
+    while unit > _UNIT and -(-row // (parts * unit)) * parts * unit > _MORE * row:
+        unit //= 2
+    return -(-row // (parts * unit)) * unit
 
 
 def order_of_stores(kernel: KernelOp) -> Literal["tall", "short", "memory"] | None:
@@ -282,9 +330,7 @@ def _share(traffic: Traffic, vector: int) -> float:
 def _warps(traffic: Traffic, vector: int) -> int:
     """So few warps that a thread has some vectors, or more where registers want that."""
     share = _share(traffic, vector)
-    warps = _power_of_two(int(share))
-    if traffic.reduced and share > _MORE_WARPS * warps:
-        warps *= 2
+    warps = _few_warps(share, bool(traffic.reduced))
 
     def fits(count: int) -> bool:
         threads = _LANES * count
@@ -296,11 +342,17 @@ def _warps(traffic: Traffic, vector: int) -> int:
         # CTAs of many threads load and compute in turns, and few of them fit on an SM; sums of
         # columns that are loaded element by element take the registers of more.
         is_narrow = traffic.contiguous not in traffic.reduced and traffic.access * traffic.bits < 32
-        warps = min(warps, 16 if traffic.access and is_narrow else 8)
+        warps = min(warps, 16 if traffic.access and is_narrow else _MOST_ROW_WARPS)
     warps = min(warps, _MOST_WARPS)
     while warps < _MOST_WARPS and not fits(warps):
         warps *= 2
     return warps
+
+
+def _few_warps(share: float, reduces: bool) -> int:
+    """Warps that share a tile, at least so many that a thread has about what it should."""
+    warps = _power_of_two(int(share))
+    return 2 * warps if reduces and share > _MORE_WARPS * warps else warps
 
 
 def _ctas(traffic: Traffic, threads: int, arch: str) -> int:
