@@ -1,4 +1,6 @@
-"""Rows that the registers of a CTA do not hold: programs on whole rows walk them in parts."""
+"""Rows that the registers of a CTA do not hold: programs on whole rows walk them in parts, or any
+number of CTAs of a cluster share them.
+"""
 
 import importlib.util
 from pathlib import Path
@@ -79,3 +81,28 @@ def test_rows_that_are_read_again(backend, columns, arch):
     exact = np.exp(wide - wide.max())
     exact /= exact.sum()
     assert np.abs(x.astype(np.float64) - exact).max() < 4e-3 * exact.max()
+
+
+SHARED = [(22_224, 3), (20_480, 5), (28_896, 6), (21_016, 7)]
+
+
+LATER = [pytest.param(*each, marks=pytest.mark.long) for each in SHARED[1:]]
+
+
+@pytest.mark.parametrize(("columns", "parts"), [SHARED[0], *LATER])
+def test_rows_of_parts_that_keep_lanes_busy(columns, parts):
+    rows = _example("rows")
+    rng = np.random.default_rng(columns)
+    x, scale, bias = (rng.standard_normal(columns).astype(BF16) for _ in range(3))
+    x, y = x[None], np.empty((1, columns), BF16)
+    how = {"tile": (1, columns), "arch": "sm_90a"}
+    assert f"split_k = {parts}," in str(cute.compile(rows.softmax, x, y, **how).schedule)
+    rows.softmax(x, y, **how, backend="emulator")
+    wide = x.astype(np.float64)
+    exact = np.exp(wide - wide.max())
+    exact /= exact.sum()
+    assert np.abs(y.astype(np.float64) - exact).max() < 4e-3 * exact.max()
+    rows.layer_norm(x, scale, bias, y, 1e-5, **how, backend="emulator")
+    d = wide - wide.mean()
+    exact = d / np.sqrt((d * d).mean() + 1e-5) * scale.astype(np.float64) + bias.astype(np.float64)
+    assert np.abs(y.astype(np.float64) - exact).max() < 4e-3 * np.abs(exact).max()
