@@ -225,7 +225,7 @@ def gemm(
     is_again = ready.repeat is not None and shapes is not None and not callable(activation)
     try:
         result = ready.run(a, b, c, bias, out, alpha, beta, stream, scale_a, scale_b, aux)
-        if is_again:
+        if is_again and _calls.wants(shapes):
             made = ready.repeat_of((*arrays[:4], result, *arrays[5:]), out is None)
             _calls.remember(shapes, ready, made)
         return result

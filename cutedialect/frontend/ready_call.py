@@ -50,7 +50,17 @@ class Calls(Kept[tuple[object, ...], _R]):
 
     def __init__(self, limit: int) -> None:
         self.repeats: Kept[Any, tuple[tuple[_R, Repeat], ...]] = Kept(limit)
+        self._missed = 0
         super().__init__(limit)
+
+    def wants(self, key: Any) -> bool:
+        """Whether a call that was not found under a key is to be remembered: to make the function
+        costs as much as some ten calls, so that it waits where there are many that look different.
+        """
+        if len(self.repeats.get(key, ())) < _ALIKE:
+            return True
+        self._missed += 1
+        return self._missed % _WAITED == 0
 
     def remember(self, key: Any, ready: _R, repeat: Repeat | None) -> None:
         """Put a call in front of others with this key, the oldest of which goes. One call is there
@@ -65,8 +75,9 @@ class Calls(Kept[tuple[object, ...], _R]):
         self.repeats.clear()
 
 
-# Calls with the same shapes and options that are looked through.
-_ALIKE = 6
+# Calls with the same shapes and options that are looked through, and how many others go by until
+# one of them gives way.
+_ALIKE, _WAITED = 6, 64
 
 
 def call_key(

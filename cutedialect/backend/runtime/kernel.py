@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from cutedialect.backend.emulator import Report
 
 _REMEMBERED = 1024
+# Launches that go by until one that is made again gives way to what torch is at now.
+_WAITED = 64
 # The alignment in bytes up to which the look of an array tells that of its address.
 _LOOKED_AT = 16
 
@@ -83,6 +85,8 @@ class _Warm:
     prepared: PreparedCall
     watch: Watch | None
     repeat: Repeat | None = None
+    # How often it was tried in vain where torch was at something else.
+    missed: int = 0
 
 
 class Kernel:
@@ -306,8 +310,9 @@ class Kernel:
         if kept is not None:
             assert look is not None
             prepared, watch = kept.prepared, kept.watch
-            # The one that was just tried is of what torch was at then.
-            if kept.repeat is None or kept.repeat is repeat:
+            kept.missed += kept.repeat is repeat
+            if kept.repeat is None or kept.missed % _WAITED == 1:
+                kept.missed += 1
                 kept.repeat = self._made_repeat(kept.prepared, args, look)
             self._repeat = kept.repeat
             if self._has_outputs:

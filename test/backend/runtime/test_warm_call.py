@@ -4,9 +4,11 @@ like it move addresses. The driver is a stand-in, so what counts is which addres
 
 from __future__ import annotations
 
+import gc
 import random
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from importlib import import_module
 from itertools import cycle
@@ -245,6 +247,41 @@ def test_calls_on_other_shapes_in_turn_take_few_steps(cuda: Any, checked: list[i
         call()
     assert steps(call) <= 7
     assert len(checked) == len(outs)
+
+
+def test_many_layouts_of_one_shape_are_not_made_anew_each_time(
+    cuda: Any, checked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    real = ready_call.ReadyCall.repeat_of
+
+    def counted(self: Any, *args: Any) -> Any:
+        made.append(1)
+        return real(self, *args)
+
+    monkeypatch.setattr(ready_call.ReadyCall, "repeat_of", counted)
+    layouts = [Vector(0x10000, (16, 16), (64 + 16 * each, 4)) for each in range(12)]
+    b, out = matrix(0x20000), matrix(0x30000)
+    for each in layouts * 20:
+        cute.gemm(each, b, out=out, arch=ARCH)
+        assert addresses(cuda) == [0x10000, 0x20000, 0x30000]
+    assert len(checked) == len(layouts)
+    assert len(made) <= 2 * len(layouts)
+
+
+def test_no_call_keeps_its_arrays(cuda: Any, checked: list[int]) -> None:
+    kernel = cute.compile(cute.gemm, matrix(0x10000), matrix(0x20000), arch=ARCH)
+
+    def calls() -> list[weakref.ref[Vector]]:
+        a, b, out = (matrix(0x10000 * each) for each in (1, 2, 3))
+        for _ in range(3):
+            cute.gemm(a, b, out=out, arch=ARCH)
+            kernel.launch(a, b, out, 1.0)
+        return [weakref.ref(each) for each in (a, b, out)]
+
+    left = calls()
+    gc.collect()
+    assert [each() for each in left] == [None] * 3
 
 
 def with_contexts_of_threads(cuda: Any) -> int:
