@@ -531,7 +531,8 @@ class GemmCall:
             # Panels of both parts of either operand, with lines of their own.
             problem = replace(
                 problem, k=3 * k, most_values=_MOST_SPLIT, blocks=(0, 0, DEPTH), align=16,
-                pitches=(PITCH, PITCH), across=(False, False), takes_clusters=False,
+                pitches=(PITCH, PITCH), across=(False, False), transposed=(False, False),
+                takes_clusters=False,
             )  # fmt: skip
         elif self.promotes:
             problem = replace(problem, most_values=_MOST_PROMOTED, blocks=self._blocks())
@@ -554,8 +555,8 @@ class GemmCall:
         if self.splits:
             return True
         # Elements of other than 16 bits have to be contiguous along K (PTX ISA 9.7.15.5.1). They
-        # become so in shared memory; bytes that begin at less than 4, and f32 that TMA does not
-        # round, leave few registers on their way there.
+        # become so in shared memory, or words of A in registers; bytes that begin at less than 4,
+        # and f32 that TMA does not round, leave few registers on their way there.
         if self.a.dtype.bits == 16 or not any(self._across_k(specs)):
             return True
         align = min(spec.align for spec in specs or self.specs())

@@ -62,9 +62,10 @@ def fits(problem: Problem, schedule: cute.Schedule) -> bool:
     count = -(-n // columns)
     down, right = -(-m // (rows * schedule.cluster[0])), -(-count // schedule.cluster[1])
     size = schedule.cluster[0] * schedule.cluster[1]
+    units = (8,) if schedule.swap_ab == "no" else (8, 16)
     return (
         problem.align == problem.out_align == 16
-        and columns == 8 * -(-n // (8 * count))
+        and columns in [unit * -(-n // (unit * count)) for unit in units]
         and (size <= 2 or problem.batch * down * right * size <= 120)
     )
 
@@ -82,7 +83,7 @@ def test_choices_keep_to_the_rules():
         assert problem.takes(chosen)
         if chosen.swap_ab == "yes":
             swapped += 1
-            assert problem.m < problem.n
+            assert problem.n > 1
             assert problem.k > 1
         if chosen.split_k is not None:
             split += 1
@@ -113,7 +114,9 @@ def test_choices_keep_to_the_rules():
         ((152, 2560, 2560), (64, 64), (1, 1), "no", 4),
         ((152, 2560, 2560), (64, 64), (1, 1), "yes", 1),
         ((136, 8192, 3584), (128, 96), (1, 1), "yes", 1),
-        ((776, 2048, 8192), (128, 128), (1, 2), "no", 1),
+        ((776, 2048, 8192), (128, 128), (1, 2), "no", 8),
+        ((192, 5120, 25600), (64, 128), (1, 4), "no", 4),
+        ((280, 5120, 13824), (128, 96), (4, 1), "yes", 1),
         ((8192, 8192, 8192), (128, 256), (2, 1), "no", 8),
     ],
 )
@@ -121,6 +124,19 @@ def test_a_panel_of_the_longer_operand_is_shared_by_neighbors(sizes, tile, clust
     """Where all orders read the same, the one that was fastest on an H100, by up to 1.7 times."""
     schedule = cute.Schedule(tile=(*tile, 64), cluster=cluster, swap_ab=swap)
     assert raster_for(Problem(*sizes, 1, 16, 16), schedule) == raster
+
+
+def test_clusters_that_share_the_longer_operand_are_estimated_to_be_faster():
+    """Few rows with much to read: where each panel of the longer operand goes to several clusters,
+    those of two took 1.26 times as long on an H100 as CTAs alone.
+    """
+    problem = Problem(192, 5120, 13824, 1, 16, 16)
+
+    def estimate(cluster):
+        return cycles(cute.Schedule(tile=(128, 96, 64), cluster=cluster, swap_ab="yes"), problem)
+
+    assert estimate((2, 1)) > 1.05 * estimate((1, 1))
+    assert estimate((1, 2)) < 1.05 * estimate((1, 1))
 
 
 @pytest.mark.parametrize(
@@ -133,16 +149,6 @@ def test_few_tiles_with_a_long_depth_are_shared(sizes):
         part for part in chosen.text().split(", ") if not part.startswith("split_k")
     ))  # fmt: skip
     assert cycles(chosen, Problem(*sizes, 1, 16, 16)) < cycles(whole, Problem(*sizes, 1, 16, 16))
-
-
-def test_rows_that_no_word_divides_are_stored_in_the_order_of_memory():
-    reordered = 0
-    for problem in drawn(2, 60):
-        chosen = choose_schedule(problem)
-        is_plain = chosen.roles == "specialized" and chosen.swap_ab == "no"
-        assert (chosen.epilogue == "smem") == (is_plain and problem.out_align < 4)
-        reordered += chosen.epilogue == "smem"
-    assert reordered > 3
 
 
 def test_fields_that_clusters_cannot_do_with_leave_them_out():

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from cutedialect.choices import Switch
 
+from .gemm_problem import SWAPPED_AT_ONCE
+
 if TYPE_CHECKING:
     from .gemm_problem import Problem
 
@@ -36,12 +38,16 @@ def fitted_tiles(
         return
     line = _LINE_BITS // problem.bits
     # A matrix of one element may be contiguous along either mode, and would be along the wrong one.
-    # Kernels of square products, and of those of more rows, take their operands as they are.
-    may_swap = problem.m < problem.n and problem.k > 1
+    # Kernels of square products take their operands as they are.
+    is_square = problem.m == problem.n and not problem.turns
+    may_swap = min(problem.n, problem.k) > 1 and not is_square
     swaps: tuple[Switch, ...] = ("no", "yes") if may_swap else ("no",)
     for swap in swaps:
         m, n = (problem.n, problem.m) if swap == "yes" else (problem.m, problem.n)
-        widths = _widths(n, _UNIT_ACROSS if problem.across[swap == "no"] else _UNIT)
+        units = [_UNIT_ACROSS if problem.across[swap == "no"] else _UNIT]
+        if swap == "yes":
+            units.append(SWAPPED_AT_ONCE)
+        widths = tuple(dict.fromkeys(width for unit in units for width in _widths(n, unit)))
         for rows in _HEIGHTS:
             if rows > _HEIGHTS[0] and rows >= 2 * m:
                 continue

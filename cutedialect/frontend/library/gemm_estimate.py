@@ -16,9 +16,12 @@ from cutedialect.schedule import Schedule
 
 from .gemm_problem import (
     VECTOR,
+    WORD,
     Problem,
+    block_of,
     blocks_of,
     ceil_div,
+    extents_of,
     sides_of,
     warpgroups,
 )
@@ -64,6 +67,9 @@ _WAIT = 78.3
 _CLUSTER_WAITS, _CLUSTER_DOUBLED = (95.2, 72.2), 0.2
 _CLUSTER = 1.026
 _FEW_STAGES, _SHORT_RING = 4, 1.138
+# Cycles in which a warpgroup reads words of A to registers, and more for each block of 64 rows,
+# before its multiplies begin.
+_READ, _READ_BLOCK = 200.0, 300.0
 # Cycles of a tile besides its steps: at least, for each accumulator of a thread, and more for each
 # and for each of the tile where lines of the output begin at any element.
 _TILE, _VALUE = 6.6, 24.7
@@ -83,6 +89,8 @@ _LAST_VALUE = 19.0
 _STRAGGLERS = 0.066
 # Cycles of a launch; bytes from memory in one.
 _LAUNCH, _MEMORY_BYTES = 6839.3, 821.2
+# How many times as long memory takes where clusters that read one panel are apart.
+_APART = 1.3
 # What is left of the fit for tiles of so many rows, and columns up to so many: steps and ends take
 # so many times as long; the same where two take turns.
 _BANDS = (8, 16, 32, 64, 96, 128, 160, 192, 224, 256)
@@ -163,7 +171,20 @@ def estimated(
     if schedule.roles == "alternate":
         walk += _LAST_VALUE * values
     walk *= (_CLUSTER if size > 1 else 1.0) * _factor(schedule)
-    return _LAUNCH + _norm(_MEMORY_NORM, walk, _memory_cycles(problems))
+    memory = _memory_cycles(problems)
+    if len(problems) == 1 and size > 1 and items[0] <= resident:
+        memory *= _APART if parts_readers(schedule, problems[0]) else 1.0
+    return _LAUNCH + _norm(_MEMORY_NORM, walk, memory)
+
+
+def parts_readers(schedule: Schedule, problem: Problem) -> bool:
+    """Whether several clusters read each panel of the longer operand, which the CTAs of one cluster
+    do not share.
+    """
+    assert schedule.cluster is not None
+    (height, width), (m, n) = block_of(schedule), extents_of(schedule, problem)
+    down, right = schedule.cluster
+    return (down == 1 and m > height) if n >= m else (right == 1 and n > width)
 
 
 def _memory_cycles(problems: tuple[Problem, ...]) -> float:
@@ -250,7 +271,11 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         each * loaded + step,
     )
     found += sum(is_across) * _ACROSS_STEP
-    is_alone = warpgroups(schedule) == 1
+    groups = warpgroups(schedule)
+    if is_across[0] and problem.bits == 8 * WORD:
+        own = atoms * max(_COLUMN * columns, _MULTIPLY)
+        found = max(found, own / groups + _READ + _READ_BLOCK * rows / (64 * groups))
+    is_alone = groups == 1
     if is_alone:
         found += _WAIT / 2 if schedule.roles == "alternate" else _WAIT
     if across * along > 1:

@@ -14,10 +14,10 @@ _FEWER_OF_THREE = 32
 # By so many where lines of the output begin at any element.
 _FEWER_ALIGNED = 16
 # By so many where columns of the transposed product are no multiple of those that leave at once; by
-# so many more has one where the tallest tiles are stored as they are.
-_FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 24
+# so many more has one where the tallest tiles are stored otherwise.
+_FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 32
 _MOST_VALUES = 128
-_FEW_AT_ONCE, _MOST_COPIED, _TALLEST, _SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
+_FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class Problem:
         )
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
         most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
-        if schedule.swap_ab == "yes":
-            most -= _FEWER_SWAPPED if columns % _SWAPPED_AT_ONCE else 0
-        elif rows >= _TALLEST and self.most_values == _MOST_VALUES:
+        if schedule.swap_ab == "yes" and columns % SWAPPED_AT_ONCE:
+            most -= _FEWER_SWAPPED
+        elif rows >= TALLEST and self.most_values == _MOST_VALUES:
             most += _MORE_OF_TALLEST
         return (
             not is_copied
-            and not (self.out_align < WORD and rows >= _TALLEST)
+            and not (self.out_align < WORD and rows >= TALLEST)
             and rows * columns <= most * 128 * groups
             and all(
                 block % extent == 0
@@ -76,6 +76,11 @@ class Problem:
             )
             and self.transposes(schedule)
         )
+
+    @property
+    def turns(self) -> bool:
+        """Whether B alone is transposed, of words: A of the transposed product is read as it is."""
+        return self.bits == 8 * WORD and self.transposed == (False, True)
 
     @property
     def shifts(self) -> bool:
@@ -125,9 +130,13 @@ def extents_of(schedule: Schedule, problem: Problem) -> tuple[int, int]:
 
 
 def sides_of(schedule: Schedule, problem: Problem) -> tuple[bool, bool]:
-    """Whether the rows and the columns of a schedule's tile are transposed."""
+    """Whether the rows and the columns of a schedule's tile are transposed. Threads read words of
+    A wherever they lie.
+    """
     rows, columns = problem.transposed
-    return (columns, rows) if schedule.swap_ab == "yes" else (rows, columns)
+    if schedule.swap_ab == "yes":
+        rows, columns = columns, rows
+    return rows and problem.bits != 8 * WORD, columns
 
 
 def ceil_div(value: int, step: int) -> int:

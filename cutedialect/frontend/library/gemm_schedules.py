@@ -26,6 +26,7 @@ from .gemm_estimate import (
     RESIDENT,
     estimated,
     least_cycles,
+    parts_readers,
     scatters,
     stages_of,
 )
@@ -88,13 +89,13 @@ _LEAST_STAGES = 3
 # Fields with which the CTAs of a cluster may not be able to share tiles.
 _BESIDE_CLUSTERS = ("cluster", "split_k", "reduction", "scheduler", "roles", "stages")
 _CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (4, 2), (2, 4))
-# What an estimate with shared tiles, or of the transposed product of many rows, has to be better
-# by: it is less certain.
-_SHARED_MARGIN, _SWAPPED_MARGIN = 1.03, 1.04
-# Cycles up to which CTAs start while the launch in front of theirs ends, those of clusters of no
-# more than two and others. Of 306 and 117 pairs the early launch takes 0.65 of 2.5 us, 0.82 of 5,
-# 0.9 of 8 and 0.94 of 11; beyond that 1.02 (1.08 at worst), in larger clusters 0.96 to 22 us.
-_EARLY = (38000.0, 88000.0)
+# What an estimate with shared tiles has to be better by, which is less certain, and that of the
+# transposed product of many rows.
+_SHARED_MARGIN, _SWAPPED_MARGIN = 1.03, 1.01
+# Cycles up to which CTAs start while the launch in front of theirs ends, in clusters of no more
+# than two; larger ones always do. Of 306 and 117 pairs the early launch takes 0.65 of 2.5 us, 0.82
+# of 5, 0.9 of 8 and 0.94 of 11; beyond that 1.02 (1.08 at worst), in larger clusters 0.96 to 75 us.
+_EARLY = 38000.0
 _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
 # A schedule, into how many parts it splits the depth of a tile, and how these are added.
@@ -150,8 +151,8 @@ def completed(
     """An entry of the list with its raster (`raster_for`), and what is not estimated."""
     raster = raster_for(problem, schedule, tall)
     assert schedule.cluster is not None
-    is_large = schedule.cluster[0] * schedule.cluster[1] > 2
-    early: Switch | None = "yes" if estimate <= _EARLY[is_large] else None
+    is_early = estimate <= _EARLY or schedule.cluster[0] * schedule.cluster[1] > 2
+    early: Switch | None = "yes" if is_early else None
     return schedule.merged(Schedule(raster=raster, early_launch=early))
 
 
@@ -167,7 +168,7 @@ def _ranked(
 ) -> float:
     """By what the choices are compared."""
     margin = _SHARED_MARGIN if parts > 1 else 1.0
-    if schedule.swap_ab == "yes" and problems[0].m > _MOST_SWAPPED:
+    if schedule.swap_ab == "yes" and problems[0].m > _MOST_SWAPPED and not problems[0].turns:
         margin *= _SWAPPED_MARGIN
     return estimated(schedule, parts, reduction, problems) * margin
 
@@ -228,11 +229,12 @@ def _choices(problems: tuple[Problem, ...]) -> Iterator[_Choice]:
 
 
 def _may_swap(problem: Problem) -> bool:
-    """Whether the transposed product of a problem, which has fewer rows than columns, may be
-    computed. A matrix of one element may be contiguous along either mode, and would be along the
-    wrong one.
+    """Whether the transposed product of a problem may be computed: of one that has fewer rows than
+    columns, or whose operands are read more cheaply so. A matrix of one element may be contiguous
+    along either mode, and would be along the wrong one.
     """
-    return problem.m <= _MOST_SWAPPED and problem.m < problem.n and problem.k >= 2
+    is_wide = problem.m <= _MOST_SWAPPED and problem.m < problem.n
+    return (is_wide or problem.turns) and problem.k >= 2
 
 
 def _parts(
@@ -290,7 +292,8 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
     fitting = [raster for raster in _RASTERS if read(raster) <= limit]
     if tall:
         return fitting[-1]
-    if schedule.cluster != (1, 1):
+    is_apart = parts_readers(schedule, problem) and problem.batch * rows * columns <= resident
+    if schedule.cluster != (1, 1) and not is_apart:
         return fitting[0]
     if m <= n:
         return next((raster for raster in fitting if raster >= rows), fitting[0])

@@ -48,6 +48,7 @@ _GROUP = 4
 # Bytes of the narrowest asynchronous copy.
 _LEAST_ASYNC = 4
 _LANES = 32
+_WORD_BITS = 32
 # Bits of the elements of register tiles that are written to shared memory for a unit.
 _STAGED_BITS = {"wgmma": (16,), "tcgen05": (8, 16)}
 # Columns of 16 bits that the widest swizzle holds side by side.
@@ -321,7 +322,9 @@ def _not_wgmma(op: GemmOp, warps: tuple[int, int], arch: str, has_load_role: boo
             continue
         if isinstance(value.type, FragmentType):
             return f"it reads A in registers as 16-bit elements, got {element}"
-        if not (_feeds_wgmma(op, value) or needs_transposing(op, value)):
+        if not (
+            _feeds_wgmma(op, value) or needs_transposing(op, value) or is_read_by_threads(op, value)
+        ):
             rows, depth = shape_of(value.type)
             return (
                 f"no layout in shared memory that it reads holds {name}, {rows}x{depth} {element}"
@@ -345,7 +348,11 @@ def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]
     groups, columns = warps[0] // _GROUP, warps[1]
     if warps[0] % _GROUP or not (_feeds_wgmma(op, op.b, columns) or needs_transposing(op, op.b)):
         return ()
-    feeds_a = _feeds_wgmma(op, op.a, groups) or needs_transposing(op, op.a)
+    feeds_a = (
+        _feeds_wgmma(op, op.a, groups)
+        or needs_transposing(op, op.a)
+        or is_read_by_threads(op, op.a)
+    )
     if not (_stays_in_registers(op) or feeds_a):
         return ()
     try:
@@ -457,10 +464,22 @@ def needs_transposing(op: GemmOp, value: SSAValue) -> bool:
     type_ = value.type
     if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits not in (8, 32):
         return False
-    if needs_widening(op, value):
+    if needs_widening(op, value) or is_read_by_threads(op, value):
         return False
     rows, depth = type_.shape
     return contiguous_mode(type_) == 0 and rows % 32 == 0 and depth % 32 == 0
+
+
+def is_read_by_threads(op: GemmOp, value: SSAValue) -> bool:
+    """Whether threads bring an A of words with contiguous rows from shared memory to registers,
+    each what it holds of A there: a word is an element, wherever its neighbors lie.
+    """
+    type_ = value.type
+    if value is not op.a or value is op.b:
+        return False
+    if not isinstance(type_, MemRefType) or type_.space != "gmem" or type_.bits != _WORD_BITS:
+        return False
+    return contiguous_mode(type_) == 0 and not begins_anywhere(type_)
 
 
 def needs_shifting(op: GemmOp, value: SSAValue) -> bool:

@@ -71,6 +71,7 @@ from cutedialect.passes.bind.mma_choice import (
     declined,
     goes_through_smem,
     grids_that_divide,
+    is_read_by_threads,
     multiplied_element,
     needs_transposing,
     shapes_of,
@@ -325,6 +326,8 @@ class _Partition(StagedOperands):
                 for value in (op.a, op.b)
             )
             where = "smem"
+            if is_read_by_threads(op, op.a):
+                a = self._read_by_threads(op, bound, a)
             if isinstance(a.type, FragmentType):
                 where = "rmem"
                 a = self.converted(a, self._operand_layout(op, bound, "a", a.type), op)
@@ -336,6 +339,17 @@ class _Partition(StagedOperands):
             self._bind_warp_gemm(op, bound, a, b)
         op.detach()
         op.erase()
+
+    def _read_by_threads(self, op: GemmOp, bound: BoundMma, value: SSAValue) -> SSAValue:
+        """The registers of A, read from shared memory word by word."""
+        assert isinstance(value.type, MemRefType)
+        shape = shape_of(value.type)
+        tv = mma_operand(bound.atom, "a", shape, bound.units)  # pyright: ignore[reportArgumentType]
+        type_ = FragmentType.get(value.type.element, shape, tv)
+        fragment = self.insert(AllocFragmentOp(type_), op).results[0]
+        atom = UniversalCopyType.get(value.type.element, value.type.bits)
+        self.insert(CopyOp(value, fragment, atom=atom), op)
+        return fragment
 
     def _bind_warp_gemm(self, op: GemmOp, bound: BoundMma, a: SSAValue, b: SSAValue) -> None:
         """One multiply for each k block, its operands brought to registers before."""

@@ -38,6 +38,7 @@ from .context import (
 )
 from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, extract
+from .exchanged_loads import load_exchanged
 from .indexed_tiles import load_rows, store_rows
 from .joined_tiles import pieces
 from .lowering import Handler, KernelLowering, integers
@@ -105,7 +106,7 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
         view = self.views[source]
         if isinstance(atom, LdsmType):
             load_matrices(self.context, op, view, fragment.array, fragment.type, atom)
-        else:
+        elif not load_exchanged(self.context, view, fragment.array, fragment.tv):
             load_tile(self.context, view, fragment.array, fragment.tv, limit)
     elif target_ in self.views:
         fragment = self.fragment(op, source)

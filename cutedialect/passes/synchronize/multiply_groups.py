@@ -44,20 +44,30 @@ class _Group:
 
     gemms: list[GemmOp]
     fence: Operation
-    commit: Operation
+    commit: WgmmaCommitOp
 
 
 @dataclass
 class MultiplyGroups:
     """Which wait completes each multiply: what it has read is free behind that. Waits in `trailing`
     complete the multiplies of the trip before, and the loop is followed by one that completes all.
+    `commits` has the end of the group of each multiply.
     """
 
     waits: dict[Operation, WgmmaWaitOp] = field(default_factory=dict)
     trailing: set[WgmmaWaitOp] = field(default_factory=set)
+    commits: dict[Operation, WgmmaCommitOp] = field(default_factory=dict)
 
     def end_of(self, reader: Operation) -> Operation:
-        """The op behind which a reader of a buffer is done with it."""
+        """The op behind which a reader of a buffer is done with it. Loads to registers are done
+        when a multiply that takes these has been issued: an arrival may overtake loads, and what it
+        lets another role write comes through another proxy.
+        """
+        if isinstance(reader, CopyOp) and isinstance(reader.destination.type, FragmentType):
+            takers = [use.operation for use in reader.destination.uses]
+            issued = [self.commits[op] for op in takers if op in self.commits]
+            if issued and issued[0].parent is reader.parent:
+                return issued[0]
         return self.waits.get(reader, reader)
 
 
@@ -94,6 +104,8 @@ def group_multiplies(
         found.waits |= dict.fromkeys(run, wait)
         found.trailing.add(wait)
     for block, groups in blocks.items():
+        for group in groups:
+            found.commits |= dict.fromkeys(group.gemms, group.commit)
         _insert_waits(block, groups, found)
     for op in ops_of(part, CompleteOp):
         if any(isinstance(tile.type, FragmentType) for tile in op.tiles):
@@ -133,7 +145,7 @@ def is_warpgroup_multiply(op: Operation) -> bool:
 
 def _insert_waits(block: Block, groups: Sequence[_Group], found: MultiplyGroups) -> None:
     """Wait for each group of a block in front of the first op that needs it, or at the end."""
-    begins = {group.commit: group for group in groups}
+    begins: dict[Operation, _Group] = {group.commit: group for group in groups}
     fences = {group.fence for group in groups}
     working: list[_Group] = []
     for op in list(block.ops):
