@@ -25,6 +25,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from cutedialect.model import H100, Device, Prediction, predict
+from cutedialect.schedule import Schedule
 from cutedialect.tools.model_command import packed, parsed
 
 from .attention_case import Attention
@@ -178,14 +179,19 @@ def arguments_of(case: Case, kernel: Any) -> list[Any]:
     elif isinstance(case, Attention):
         of_q, of_k = case.shapes
         shapes = {"Q": of_q, "K": of_k, "V": of_k, "out": (*of_q[:-1], case.v_depth)}
-    found: list[Any] = []
-    for parameter in kernel.signature.parameters:
-        shape = shapes.get(parameter.name)
-        turned = isinstance(case, Gemm) and parameter.name == "B" and case.majors[1] == "N"
-        strides = (1, shape[0]) if turned and shape is not None else None
-        # Of scalars the width of a mask to the right decides how much is done: causal ones have 0.
-        found.append(0 if shape is None else _laid_out(shape, strides))
-    return found
+    laid = {name: _laid_out(shape, None) for name, shape in shapes.items()}
+    if isinstance(case, Gemm):
+        if case.majors[1] == "N":
+            laid["B"] = _laid_out(shapes["B"], (1, shapes["B"][0]))
+        if Schedule.parse(kernel.schedule).swap_ab == "yes":
+            laid = {"A": _turned(laid["B"]), "B": _turned(laid["A"]), "D": _turned(laid["D"])}
+    # Of scalars the width of a mask to the right decides how much is done: causal ones have 0.
+    return [laid.get(parameter.name, 0) for parameter in kernel.signature.parameters]
+
+
+def _turned(tensor: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The shape and strides of a matrix's transpose."""
+    return tuple(part[::-1] for part in tensor)
 
 
 def _laid_out(shape: tuple[int, ...], strides: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,13 +3,14 @@
 Where each figure comes from: [sheet] NVIDIA's data sheets of H100 SXM and B200; [guide] CUDA C++
 Programming Guide, throughput of native arithmetic instructions, compute capabilities 9.0 and 10.0;
 [tuning] Hopper Tuning Guide, 1.4.1 and 1.4.2; [assumed] as `frontend/library/
-tensor_memory_schedules.py` has it; [fit] fitted to programs of the seeds 2, 3 and 4 of
-`benchmarks.static_model`, and to when their warps came by places in the code, on an H100; taken
-over for B200, where nothing was measured.
+tensor_memory_schedules.py` has it; [driver] `cuOccupancyMaxActiveClusters` on an H100; [fit] fitted
+to programs of the seeds 2 to 4, 51, 52, 201 and 202 of `benchmarks.static_model`, and to when their
+warps came by places in the code, on an H100; taken over for B200, where nothing was measured.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
@@ -33,13 +34,17 @@ class Device:
     memory_bytes: bytes a second of memory, what streams reach of the sheet's figure [fit].
     heavy: cycles of a warp's instruction by unit. shared_bytes: what shared memory gives or takes
     of threads in a cycle [tuning]; fill_bytes: what it takes of asynchronous copies [fit].
-    l2_bytes, l2_port: what L2 gives an SM where all ask, and at most [fit].
+    l2_bytes: what L2 gives an SM where all ask; l2_port: what comes to an SM at most, copies that
+    others of its cluster ask for included [fit].
     pace: cycles between a warp's instructions of arithmetic, which other warps can fill; crowded:
-    how much longer special functions take where several warps of a quarter ask for them [fit].
+    how much longer special functions take where one, two or more warps of a quarter ask for them:
+    two run in step, and more fill each other's pauses [fit].
+    clusters: how many clusters of so many CTAs, one on each SM, fit beside each other, where these
+    are fewer than the SMs have room for [driver].
 
-    Latencies, all [fit]: a launch, and one that begins early; a multiply of the tensor core; an
-    instruction's result; a phase of an mbarrier until a warp sees it; shared memory; L2; memory; a
-    store by TMA.
+    Latencies, all [fit]: a launch, and one that begins early; from the first CTA of a launch that
+    begins to the last one (`spread`); a multiply of the tensor core; an instruction's result; a
+    phase of an mbarrier until a warp sees it; shared memory; L2; memory; a store by TMA.
     """
 
     name: str
@@ -47,18 +52,20 @@ class Device:
     clock: float
     tensor: int
     memory_bytes: float
-    l2_bytes: float = 80.0
-    l2_port: float = 80.0
+    l2_bytes: float = 58.0
+    l2_port: float = 72.0
     heavy: dict[str, float] = field(default_factory=_heavy)
-    tensor_share: float = 0.96
+    tensor_share: float = 0.92
     register_share: float = 0.8
     shared_bytes: float = 128.0
-    fill_bytes: float = 256.0
+    fill_bytes: float = 190.0
     pace: float = 2.5
-    crowded: float = 1.25
-    launch: float = 2400.0
-    early_launch: float = 1300.0
-    multiply_latency: float = 250.0
+    crowded: tuple[float, ...] = (1.0, 1.5, 1.3)
+    launch: float = 3600.0
+    early_launch: float = 2300.0
+    clusters: Mapping[int, int] = field(default_factory=dict)
+    spread: float = 1500.0
+    multiply_latency: float = 110.0
     result: float = 5.0
     phase: float = 80.0
     shared: float = 30.0
@@ -66,9 +73,26 @@ class Device:
     memory: float = 800.0
     store: float = 700.0
 
+    def fits(self, cluster: int) -> int:
+        """SMs that CTAs in clusters of so many take at most.
+
+        >>> H100.fits(1), H100.fits(8)
+        (132, 120)
+        """
+        return cluster * min(
+            self.clusters.get(cluster, self.processors), self.processors // cluster
+        )
+
 
 # [sheet] 132 SMs, 989 TFLOP/s of bf16, 3.35 TB/s.
-H100 = Device("H100 SXM", processors=132, clock=1.755e9, tensor=2048, memory_bytes=3.0e12)
+H100 = Device(
+    "H100 SXM",
+    processors=132,
+    clock=1.755e9,
+    tensor=2048,
+    memory_bytes=3.0e12,
+    clusters={3: 36, 4: 30, 5: 20, 6: 16, 8: 15, 10: 7, 12: 7, 16: 4},
+)
 # [sheet] 148 SMs, 2.25 PFLOP/s of bf16, 8 TB/s, of which the same share is taken; L2 [assumed].
 B200 = Device(
     "B200",

@@ -19,9 +19,11 @@ from cutedialect.backend.runtime.tensor_maps import TensorMapArgument
 from cutedialect.dialects import ptx
 
 from . import warps
+from .claims import Claims, Survey, dealt, pace_of, sampled
 from .devices import DEVICES, Device
 from .processor import Processor
 from .roles import Role, roles_of
+from .warp import Cta, Warp
 
 _SHARED = 227 << 10
 _RESERVED = 1 << 10
@@ -29,8 +31,10 @@ _THREADS = 2048
 _REGISTERS = 65536
 # Registers of a thread where a kernel does not say how many CTAs an SM is to have.
 _USUAL_REGISTERS = 64
+# Warps among which are those that load.
+_LOADING = 4
 # Units that a whole SM has one of.
-_WHOLE = ("shared", "l2", "l1", "memory")
+_WHOLE = ("shared", "l2", "l1", "port", "memory")
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,8 @@ def predict(module: ModuleOp, arguments: Sequence[Any], device: Device | None = 
         raise ValueError(f"expected {len(parameters)} arguments ({names}), got {len(arguments)}")
     flat = [(None, *each) if isinstance(each, tuple) else each for each in arguments]
     moved, read = (_bytes(parameters, arguments, each) for each in (False, True))
-    launches = plan.run(flat, device.processors)
+    room = min((device.fits(prod(each)) for each in plan.clusters.values()), default=0)
+    launches = plan.run(flat, room or device.processors)
     warps.forget()
     share = 1 / max(1, len(launches))
     found = [
@@ -135,14 +140,27 @@ def _kernel(op: ptx.KernelOp, launch: Any, device: Device, moved: float, read: f
     rounds = 1.0 if takes_over else max(1.0, each / resident)
     together = 1 if rounds > 1 else resident
     running = min(device.processors, ctas)
+    loads = _surveyed(op, launch, device)
+    some = None if loads is None else [sampled(loads)] * together
     counting = Processor(device, running)
-    _run(_started(op, launch, counting, together), counting)
+    runs = _started(op, launch, counting, together, some)
+    _run(runs, counting)
+    claims = runs[0][0].cta.claims
+    pace = None if loads is None else pace_of(claims, loads)
+    shares, given = ctas / together, None
+    if pace is not None and loads is not None:
+        # The first run has looked at some items of all.
+        seen = sum(loads[item] for item in claims.items)
+        shares = sum(loads) / max(1.0, seen) / together
+        deal = dealt(min(running * together, len(loads)), loads, pace, device.spread)
+        places = [(deal.last + number * running) % len(deal.items) for number in range(together)]
+        given = [deal.items[place] for place in places]
     loaded: dict[Any, float] = defaultdict(float)
     for _, tensor, amount in counting.asked:
-        loaded[tensor] += amount * ctas / together
+        loaded[tensor] += amount * shares
     cold = _cold(op, launch, loaded, read)
     processor = Processor(device, running, cold, sorted(counting.asked, key=lambda each: each[0]))
-    runs = _started(op, launch, processor, together)
+    runs = _started(op, launch, processor, together, given)
     alone = _run(runs, processor)
     units = _units(runs)
     cycles = alone
@@ -154,6 +172,35 @@ def _kernel(op: ptx.KernelOp, launch: Any, device: Device, moved: float, read: f
     memory = moved / device.memory_bytes * device.clock
     roles = tuple(roles_of(first))
     return Kernel(launch.kernel, cycles, alone, rounds, moved, roles, units, memory)
+
+
+def _surveyed(op: ptx.KernelOp, launch: Any, device: Device) -> list[float] | None:
+    """The bytes that each work item loads, where CTAs claim items; None where they do not, or what
+    they claim is not known.
+    """
+    if not any(isinstance(inner, ptx.AtomOp | ptx.TryCancelOp) for inner in op.walk()):
+        return None
+    found: dict[int, list[float]] = {}
+    total: int | None = None
+    for _ in range(2):
+        # Warps that are told of items know how many there are when the one that claims has run.
+        for index in range(min(_LOADING, launch.block // 32)):
+            if index in found:
+                continue
+            survey = Survey(total)
+            ((warp, steps),) = [
+                each
+                for each in _started(op, launch, Processor(device, 1), 1, None, survey)
+                if each[0].index == index
+            ]
+            for _ in steps:
+                pass
+            total = survey.total
+            if total is not None and len(survey.bytes) == total:
+                found[warp.index] = survey.bytes
+    if total is None or not found:
+        return None
+    return [sum(each) for each in zip(*found.values(), strict=True)]
 
 
 def _cold(op: ptx.KernelOp, launch: Any, loaded: dict[Any, float], read: float) -> dict[Any, float]:
@@ -172,27 +219,34 @@ def _cold(op: ptx.KernelOp, launch: Any, loaded: dict[Any, float], read: float) 
 
 
 def _started(
-    op: ptx.KernelOp, launch: Any, processor: Processor, together: int
-) -> list[tuple[warps.Warp, warps.Run]]:
-    """The warps of so many CTAs of an SM."""
+    op: ptx.KernelOp,
+    launch: Any,
+    processor: Processor,
+    together: int,
+    given: Sequence[Sequence[int]] | None = None,
+    survey: Survey | None = None,
+) -> list[tuple[Warp, warps.Run]]:
+    """The warps of so many CTAs of an SM, with the items that each of them gets."""
     count, cluster = launch.block // 32, prod(launch.cluster)
     arguments = _arguments(op, launch)
-    runs: list[tuple[warps.Warp, warps.Run]] = []
+    runs: list[tuple[Warp, warps.Run]] = []
     for number in range(together):
         index = number * processor.device.processors // cluster * cluster % prod(launch.grid)
+        items = None if given is None else given[number]
+        index = index if items is None else items[0]
         special = {
             "ctaid.x": index, "nctaid.x": launch.grid[0], "nctaid.y": launch.grid[1],
             "nctaid.z": launch.grid[2], "ntid.x": launch.block, "cluster_nctarank": cluster,
-            "begun": min(prod(launch.grid), processor.device.processors * together),
         }  # fmt: skip
-        cta = warps.Cta(number, arguments, special, count)
+        claims = Claims([index] if items is None else items)
+        cta = Cta(number, arguments, special, count, claims=claims, survey=survey)
         for each in range(count):
-            warp = warps.Warp(processor, cta, each)
+            warp = Warp(processor, cta, each)
             runs.append((warp, warps.run(warp, op.body.block)))
     return runs
 
 
-def _units(runs: Sequence[tuple[warps.Warp, warps.Run]]) -> dict[str, float]:
+def _units(runs: Sequence[tuple[Warp, warps.Run]]) -> dict[str, float]:
     """Cycles of each unit: of the busiest quarter where each has its own."""
     quarters: dict[tuple[str, int], float] = defaultdict(float)
     for warp, _ in runs:
@@ -205,7 +259,7 @@ def _units(runs: Sequence[tuple[warps.Warp, warps.Run]]) -> dict[str, float]:
     return found
 
 
-def _run(runs: Sequence[tuple[warps.Warp, warps.Run]], processor: Processor) -> float:
+def _run(runs: Sequence[tuple[Warp, warps.Run]], processor: Processor) -> float:
     """Let warps run in the order of their times, until all have ended or wait for each other."""
     queue = [(0.0, number) for number in range(len(runs))]
     waiting: dict[int, warps.Wait] = {}
@@ -232,7 +286,7 @@ _ENDED = object()
 
 
 def _wake(
-    runs: Sequence[tuple[warps.Warp, warps.Run]],
+    runs: Sequence[tuple[Warp, warps.Run]],
     waiting: dict[int, warps.Wait],
     queue: list[tuple[float, int]],
     processor: Processor,
@@ -249,7 +303,7 @@ def _wake(
 
 
 def _sent(
-    runs: Sequence[tuple[warps.Warp, warps.Run]],
+    runs: Sequence[tuple[Warp, warps.Run]],
     waiting: dict[int, warps.Wait],
     queue: list[tuple[float, int]],
     processor: Processor,
@@ -268,7 +322,7 @@ def _sent(
     return bool(queue)
 
 
-def _passed(warp: warps.Warp, wait: warps.Wait) -> bool:
+def _passed(warp: Warp, wait: warps.Wait) -> bool:
     """Whether a barrier's phase is complete; the warp goes on when it has seen that."""
     barrier, parity, why = wait
     end = barrier.end_of(parity)

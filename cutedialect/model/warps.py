@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.ir import Block, Operation
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.ptx.mnemonics import tmem_registers, vector_length
 from cutedialect.dialects.ptx.scalar import ScalarOp
 from cutedialect.dialects.ptx.tables import entries
 
-from .claims import claimed
 from .instructions import work_of
-from .integers import Value, evaluate
-from .processor import QUARTERS, Mbarrier, Processor, Usage
+from .integers import evaluate
+from .processor import QUARTERS, Mbarrier
+from .warp import Warp
 
 _LANES = 32
 _GROUP = 4
@@ -30,111 +29,12 @@ _GROUP = 4
 _DEPTH_BYTES = 32
 # Cycles of a unit that a warp takes before others have their turn, and turns of one op at most.
 _TURN, _MOST_TURNS = 32.0, 16
+# The part of a warp's arithmetic that finds its operands while special functions are at work.
+_BESIDE = 0.9
 # Bytes of the answer to an attempt to cancel a launch.
 _RESPONSE = 16.0
 Wait = tuple[Mbarrier, int, str]
 Run = Generator[Wait | None, None, None]
-
-
-@dataclass
-class Cta:
-    """A CTA of the launch: its index, and what its warps share."""
-
-    number: int
-    arguments: dict[SSAValue, Any]
-    special: dict[str, int]
-    warps: int
-    mbarriers: dict[int, Mbarrier] = field(default_factory=dict)
-    named: dict[int, Mbarrier] = field(default_factory=dict)
-    numbers: dict[int, Value] = field(default_factory=dict)
-    claims: int = 0
-
-
-class Warp:
-    """One warp, as lane 0 sees it: its time, what it knows, and what it has on its way."""
-
-    def __init__(self, processor: Processor, cta: Cta, index: int) -> None:
-        self.processor, self.cta, self.index = processor, cta, index
-        self.device = processor.device
-        self.usage = Usage()
-        self.quarter = index % QUARTERS
-        self.time = 0.0
-        self.known: dict[SSAValue, Value] = dict(cta.arguments)
-        self.arrays: dict[SSAValue, list[Value]] = {}
-        self.ready: dict[SSAValue, float] = {}
-        self.multiplies: list[float] = []
-        self.last_multiply = 0.0
-        self.copies: list[float] = []
-        self.last_copy = 0.0
-        self.stores: list[float] = []
-        self.last_store = 0.0
-        self.tensor_memory = 0.0
-
-    # Time
-
-    def issue(self, slots: float) -> None:
-        self.time = self.serve("issue", slots)
-
-    def serve(self, unit: str, amount: float, begin: float | None = None) -> float:
-        """The end of work of this warp on a unit of its quarter."""
-        start = self.time if begin is None else begin
-        return self.processor.serve(self.usage, unit, self.quarter, self.time, start, amount)
-
-    def crowding(self, unit: str) -> float:
-        """How much longer a unit of a quarter is kept busy where several warps want it."""
-        if unit != "sfu":
-            return 1.0
-        users = self.processor.users[self.quarter]
-        users.add((self.cta.number, self.index))
-        return 1.0 if len(users) == 1 else self.device.crowded
-
-    def shared(self, unit: str, amount: float, begin: float | None = None) -> float:
-        """The end of work on a unit of the whole SM."""
-        start = self.time if begin is None else begin
-        return self.processor.serve(self.usage, unit, 0, self.time, start, amount)
-
-    def until(self, time: float, why: str) -> None:
-        if time > self.time:
-            self.usage.waited[why] += time - self.time
-            self.time = time
-
-    def moved(self, where: str, amount: float, begin: float | None = None) -> float:
-        """The end of a transfer of bytes."""
-        rate = {
-            "shared": self.device.shared_bytes, "fill": self.device.fill_bytes,
-            "l2": self.processor.l2_bytes,
-            "l1": self.device.shared_bytes / 2,
-        }[where]  # fmt: skip
-        self.usage.bytes[where] += amount
-        unit = "shared" if where == "fill" else where
-        return self.shared(unit, amount / rate, begin)
-
-    def arrives(self, amount: float, begin: float | None = None, tensor: object = None) -> float:
-        """When bytes of a tensor reach the SM; None is one that threads address."""
-        start = self.time if begin is None else begin
-        return self.processor.arrives(self.usage, self.time, start, amount, tensor)
-
-    def wait_for(self, values: Any) -> None:
-        ready = self.ready
-        if ready:
-            late = max((ready.get(value, 0.0) for value in values), default=0.0)
-            self.until(late, "loads")
-
-    # Values
-
-    def value(self, value: SSAValue | None) -> Value:
-        return None if value is None else self.known.get(value)
-
-    def holds(self, pred: SSAValue | None) -> bool:
-        """Whether a predicated instruction runs; one on data does."""
-        return pred is None or self.known.get(pred) is not False
-
-    def barrier(self, addr: SSAValue, offset: IntegerAttr) -> Mbarrier | None:
-        at = self.known.get(addr)
-        if at is None:
-            return None
-        return self.cta.mbarriers.get(int(at) + offset.value.data)
-
 
 Step = Callable[[Warp], None]
 _CODE: dict[Block, list[tuple[int, Any]]] = {}
@@ -149,6 +49,8 @@ def run(warp: Warp, block: Block) -> Run:
         elif kind == _DO:
             step(warp)
             yield None
+        elif kind in (_WAIT, _TURNS) and warp.cta.survey is not None:
+            continue
         elif kind == _WAIT:
             yield step(warp)
         elif kind == _TURNS:
@@ -164,19 +66,33 @@ def run(warp: Warp, block: Block) -> Run:
             by = step.step.value.data if step.by is None else warp.known.get(step.by)
             if low is None or high is None or not by:
                 continue
-            body = step.body.block
-            for index in range(int(low), int(high), int(by)):
+            body, trips = step.body.block, range(int(low), int(high), int(by))
+            survey = warp.cta.survey
+            if survey is not None and trips:
+                scale, survey.scale = survey.scale, survey.scale * len(trips)
+                warp.known[body.args[0]] = trips[0]
+                yield from run(warp, body)
+                survey.scale = scale
+                continue
+            for index in trips:
                 warp.known[body.args[0]] = index
                 warp.issue(3)
                 yield from run(warp, body)
         else:
             body = step.body.block
             again = body.last_op
+            survey = warp.cta.survey
+            is_outer = survey is not None and not survey.is_inside
             while True:
+                if survey is not None and is_outer:
+                    survey.is_inside = True
+                    survey.bytes.append(0.0)
                 yield from run(warp, body)
                 warp.issue(2)
                 if not warp.known.get(again.pred):
                     break
+            if survey is not None and is_outer:
+                survey.is_inside = False
 
 
 def _code(block: Block) -> list[tuple[int, Any]]:
@@ -315,12 +231,19 @@ def _foreach(warp: Warp, op: ptx.ForeachOp) -> Run:
     units = [(unit, amount * warp.crowding(unit)) for unit, amount in work.units]
     longest = max((amount for _, amount in units), default=work.slots)
     parts = max(1, min(_MOST_TURNS, round(longest / _TURN)))
+    first, is_special = warp.time, any(unit == "sfu" for unit, _ in units)
+    # Elements are independent, so that what follows special functions begins before these end.
+    early = 0.0 if is_special else min(warp.beside, work.chain * _BESIDE)
     for _ in range(parts):
         begin = warp.time
         ends = [warp.serve(unit, amount / parts, begin) for unit, amount in units]
         ends.append(warp.serve("issue", work.slots / parts, begin))
-        warp.time = max(*ends, begin + work.chain / parts)
+        warp.time = max(*ends, begin + work.chain / parts) - early / parts
         yield None
+    if is_special:
+        warp.beside = max(0.0, warp.time - first - work.slots)
+    else:
+        warp.beside -= early
 
 
 _WORK: dict[Operation, Any] = {}
@@ -358,6 +281,8 @@ def _expect(warp: Warp, op: ptx.MbarrierExpectTxOp) -> None:
 def _tma_load(warp: Warp, op: ptx.TmaLoadOp) -> None:
     warp.issue(6)
     box = warp.cta.arguments.get(op.map)
+    if warp.cta.survey is not None and box is not None and warp.holds(op.pred):
+        warp.cta.survey.load(box)
     found = warp.barrier(op.barrier, op.barrier_offset)
     if found is None or box is None or not warp.holds(op.pred):
         return
@@ -365,7 +290,9 @@ def _tma_load(warp: Warp, op: ptx.TmaLoadOp) -> None:
     if op.multicast is not None:
         mask = warp.value(op.multicast)
         copies = max(1, bin(int(mask or 1) & 0xFFFF).count("1"))
-    end = warp.moved("fill", box * copies, warp.arrives(box, tensor=op.map))
+    # What others ask for on behalf of all comes by the same port.
+    end = warp.shared("port", box * copies / warp.device.l2_port, warp.arrives(box, tensor=op.map))
+    end = warp.moved("fill", box * copies, end)
     # The other CTA of a pair loads as much, and signals here too.
     found.receive(end, box * copies * (2 if op.pair is not None else 1))
 
@@ -382,21 +309,19 @@ def _tma_store(warp: Warp, op: ptx.TmaStoreOp) -> None:
     warp.issue(6)
     box = warp.cta.arguments.get(op.map)
     if box is not None and warp.holds(op.pred):
-        end = warp.moved("shared", box)
-        warp.last_store = max(warp.last_store, warp.moved("l2", box, end) + warp.device.store)
+        warp.stored(box)
 
 
 def _bulk_store(warp: Warp, op: ptx.BulkStoreOp) -> None:
     warp.issue(6)
     size = op.bytes.value.data if op.bytes is not None else warp.value(op.size)
     if size is not None and warp.holds(op.pred):
-        end = warp.moved("l2", float(size), warp.moved("shared", float(size)))
-        warp.last_store = max(warp.last_store, end + warp.device.store)
+        warp.stored(float(size))
 
 
 def _bulk_commit(warp: Warp, op: Operation) -> None:
     warp.issue(1)
-    warp.stores.append(warp.last_store)
+    warp.stores.append((warp.last_read, warp.last_store))
 
 
 def _bulk_wait(warp: Warp, op: ptx.BulkWaitOp) -> None:
@@ -406,7 +331,7 @@ def _bulk_wait(warp: Warp, op: ptx.BulkWaitOp) -> None:
         warp.stores[: len(warp.stores) - keep],
         warp.stores[-keep or len(warp.stores) :],
     )
-    warp.until(max(done, default=0.0), "stores")
+    warp.until(max((read if op.read else there for read, there in done), default=0.0), "stores")
 
 
 def _wgmma(warp: Warp, op: ptx.WgmmaOp) -> None:
@@ -533,6 +458,8 @@ def _copy_async(warp: Warp, op: ptx.CpAsyncOp) -> None:
     count = len(entries(op.dst_base))
     amount = float(count * op.bytes.value.data * _LANES)
     warp.issue(count)
+    if warp.cta.survey is not None:
+        warp.cta.survey.load(amount)
     end = warp.moved("fill", amount, warp.arrives(amount, warp.moved("l1", amount)))
     warp.last_copy = max(warp.last_copy, end)
 
@@ -560,8 +487,15 @@ def _scalar_load(warp: Warp, op: ptx.LdScalarOp) -> None:
     """Of shared memory: the number that a role has left there, or where tensor memory begins."""
     is_shared, base = "shared" in op.modifiers.data, warp.value(op.base)
     found = None
-    if is_shared and base is not None:
-        found = warp.cta.numbers.get(int(base) + op.offset.value.data, 0)
+    survey = warp.cta.survey
+    if is_shared and survey is not None:
+        item = survey.next()
+        found = survey.total if item is None else item
+    elif is_shared and base is not None:
+        address = int(base) + op.offset.value.data
+        found = warp.cta.numbers.get(address, 0)
+        if address in warp.cta.slots:
+            warp.cta.claims.begin(warp.index, warp.time)
     warp.known[op.results[0]] = found
     warp.issue(1)
     warp.until(warp.time + (warp.device.shared if is_shared else warp.device.l2), "scalars")
@@ -570,7 +504,11 @@ def _scalar_load(warp: Warp, op: ptx.LdScalarOp) -> None:
 def _scalar_store(warp: Warp, op: ptx.StScalarOp) -> None:
     base = warp.value(op.base)
     if "shared" in op.modifiers.data and base is not None and warp.holds(op.pred):
-        warp.cta.numbers[int(base) + op.offset.value.data] = warp.value(op.value)
+        address = int(base) + op.offset.value.data
+        warp.cta.numbers[address] = warp.value(op.value)
+        if warp.cta.is_claiming:
+            warp.cta.slots.add(address)
+            warp.cta.is_claiming = False
     warp.issue(1)
 
 
@@ -580,9 +518,13 @@ def _atomic(warp: Warp, op: ptx.AtomOp) -> None:
     if ".inc" in op.modifiers.data and "global" in op.modifiers.data:
         last = warp.value(op.values[0])
         ctas = warp.cta.special["nctaid.x"]
-        total = None if last is None else int(last) + 1 - ctas
-        found = claimed(warp.cta.claims, warp.cta.special["ctaid.x"], ctas, total)
-        warp.cta.claims += 1
+        total = None if last is None else int(last) + 1
+        survey = warp.cta.survey
+        if survey is not None:
+            survey.total = total
+        item = warp.cta.claims.claim(warp.time, total) if survey is None else survey.next()
+        found = None if total is None else (total if item is None else item) - ctas
+        warp.cta.is_claiming = True
     warp.known[op.res] = found
     warp.issue(1)
     warp.until(warp.time + warp.device.l2, "scalars")
@@ -594,19 +536,22 @@ def _cancel(warp: Warp, op: ptx.TryCancelOp) -> None:
     base, found = warp.value(op.addr), warp.barrier(op.barrier, op.barrier_offset)
     if base is None or found is None:
         return
-    warp.cta.claims += 1
-    special = warp.cta.special
-    total = special["nctaid.x"]
-    item = claimed(warp.cta.claims, special["ctaid.x"], special["begun"], total)
-    is_there = item < total
-    warp.cta.numbers[int(base) + op.offset.value.data] = item if is_there else None
+    total = warp.cta.special["nctaid.x"]
+    if warp.cta.survey is not None:
+        warp.cta.survey.total = total
+    item = warp.cta.claims.claim(warp.time, total)
+    warp.cta.numbers[int(base) + op.offset.value.data] = item
     found.receive(warp.time + warp.device.l2, _RESPONSE)
 
 
 def _response(warp: Warp, op: ptx.QueryCancelOp) -> None:
     base = warp.value(op.addr)
-    found = None if base is None else warp.cta.numbers.get(int(base) + op.offset.value.data)
+    if warp.cta.survey is not None:
+        found = warp.cta.survey.next()
+    else:
+        found = None if base is None else warp.cta.numbers.get(int(base) + op.offset.value.data)
     warp.known[op.res] = warp.value(op.otherwise) if found is None else found
+    warp.cta.claims.begin(warp.index, warp.time)
     warp.issue(2)
     warp.until(warp.time + warp.device.shared, "scalars")
 

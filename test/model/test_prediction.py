@@ -5,6 +5,7 @@ it is to an H100 is what `benchmarks.static_model` measures.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,7 @@ def gemm(m, n, k, arch, dtype="bf16", **options):
     return predict(parsed(kernel.stages["convert-to-ptx"]), arguments)
 
 
-def attention(rows, arch, heads=16, depth=128, **options):
+def attention(rows, arch, heads=16, depth=128, device=None, **options):
     shape = (1, heads, rows, depth)
     spec = cute.TensorSpec(shape, "bf16")
     kernel = cute.compile(cute.attention, spec, spec, spec, arch=arch, **options)
@@ -32,7 +33,7 @@ def attention(rows, arch, heads=16, depth=128, **options):
         (shape, packed(shape)) if hasattr(each, "rank") else {"right": 0}.get(each.name, 1.0)
         for each in kernel.signature.parameters
     ]
-    return predict(parsed(kernel.stages["convert-to-ptx"]), arguments)
+    return predict(parsed(kernel.stages["convert-to-ptx"]), arguments, device)
 
 
 @pytest.mark.parametrize(("arch", "device"), [("sm_90a", H100), ("sm_100a", B200)])
@@ -75,6 +76,20 @@ def test_roles_and_where_the_time_goes(arch, names):
 def test_masks_leave_out_work(arch):
     full, causal = (attention(2048, arch, heads=32, causal=each) for each in (False, True))
     assert 0.45 < causal.cycles / full.cycles < 0.85
+
+
+def test_a_long_item_behind_short_ones_is_waited_for():
+    """Tiles of 8 heads come first, the longest in front; those of one more head come behind them,
+    and the longest one of these begins when the others are nearly done.
+    """
+    device = replace(H100, processors=16)
+    schedule = "tile = (128,128), warps = (8,1), scheduler = dynamic, order = sections, raster = 8"
+    few, more = (
+        attention(512, "sm_90a", each, causal=True, schedule=schedule, device=device).kernels[0]
+        for each in (8, 9)
+    )
+    # One item more for a sixteenth of the CTAs, all of which have 9/8 to do.
+    assert 1.2 < more.cycles / few.cycles < 1.6
 
 
 def test_streams_take_as_long_as_memory():
