@@ -115,3 +115,14 @@ def test_a_mistake_is_shown_where_it_was_made():
     with pytest.raises(TypeError) as caught:
         cute.gemm(A, B.astype(jnp.float32))
     assert not any("jax_arrays" in str(entry.path) for entry in caught.traceback)
+
+
+@pytest.mark.parametrize("made", [lambda: A.astype(jnp.int4), lambda: jax.random.key(0)])
+def test_elements_that_dlpack_does_not_hand_out_are_refused(made):
+    odd = made()
+    with pytest.raises(
+        TypeError, match=r"^a: expected elements that DLPack hands out, got an array of"
+    ):
+        cute.gemm(odd, B)
+    with pytest.raises(TypeError, match=r"^as_\[1\]: expected elements that DLPack hands out"):
+        cute.grouped_gemm([A, odd], [B, B])

@@ -49,7 +49,14 @@ def jax_argument(array: Any) -> TensorArgument:
             f"expected an array on one device, got one on {len(devices)}; call the function of "
             "cutedialect.jax inside of jax.shard_map"
         )
-    return dlpack_argument(array, None, writeable=False)
+    try:
+        return dlpack_argument(array, None, writeable=False)
+    except (TypeError, ValueError):
+        raise
+    except Exception:  # XLA's own, for elements of less than a byte; none for random keys
+        raise TypeError(
+            f"expected elements that DLPack hands out, got an array of {array.dtype}"
+        ) from None
 
 
 def call_on_views(
