@@ -16,7 +16,7 @@ Backend = Literal["auto", "emulator", "interpreter", "cuda"]
 Precision = Literal["tf32", "3xtf32"]
 Spills = Literal["refuse", "warn", "allow"]
 
-Roles = Literal["uniform", "specialized", "alternate", "corrected", "split"]
+Roles = Literal["uniform", "specialized", "alternate", "shifting", "corrected", "split"]
 # The roles of each plan; passes/roles/role_plan.py says how they read.
 _BUILT_IN = "load 1+: loads; prepare 2: prepares; mma 1: tensor_multiplies; main *: rest"
 PLANS = {
@@ -28,6 +28,9 @@ PLANS = {
     "specialized": _BUILT_IN,
     # The same with teams of warps that take work items in turns.
     "alternate": _BUILT_IN.replace("main *", "main 2x*"),
+    # A warpgroup that copies and one that shifts what it brings, beside those that compute: where
+    # these hold few accumulators, since every thread starts with fewer registers.
+    "shifting": "load 4 @56: loads; prepare 4 @144: prepares; main * @152: rest",
     # The second with a warpgroup that corrects, in tensor memory, accumulators that change between
     # multiplies (of attention, O), and a warp that stores them, where TMA does.
     "corrected": _BUILT_IN.replace("main *", "epilogue 1: stores; correction 4: corrects; main *"),

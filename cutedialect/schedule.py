@@ -69,9 +69,10 @@ class Schedule:
     atom: name of the MMA atom.
     roles: role plan of `cute-assign-warp-roles`: "uniform", every warp does everything;
         "specialized", a warp that loads and `warps` that compute; "alternate", a warp that loads
-        and `instances` teams of `warps` that take work items in turns (ping-pong); "corrected", a
-        warpgroup beside those that compute corrects accumulators in tensor memory; "split", the
-        same with two roles that compute, each half of a tile's rows;
+        and `instances` teams of `warps` that take work items in turns (ping-pong); "shifting", a
+        warpgroup that copies operands whose rows begin at any element, and one that shifts them
+        into place; "corrected", a warpgroup beside those that compute corrects accumulators in
+        tensor memory; "split", the same with two roles that compute, each half of a tile's rows;
         or a plan of its own, "(load 1: loads; mma 4 @152: multiplies; main 4 @216: rest)".
     instances: how many teams alternate.
     ctas: how many CTAs an SM is to hold at a time: threads get no more registers than that allows,

@@ -211,7 +211,12 @@ def _specialized(call: GemmCall, arch: str) -> list[Schedule]:
     turns = [each.merged(Schedule(roles="alternate")) for each in small[:_VARIED]]
     # CTAs share a tile where there are fewer than a device has multiprocessors.
     few = [each for each in listed if _tiles(problem, each) < _PROCESSORS and not each.split_k]
-    shared = [each.merged(share) for each, share in product(few[:_VARIED], _SHARES)]
+    # One warpgroup loads and prepares where CTAs of a cluster add up.
+    few = [
+        each.merged(Schedule(roles="specialized")) if each.roles == "shifting" else each
+        for each in few[:_VARIED]
+    ]
+    shared = [each.merged(share) for each, share in product(few, _SHARES)]
     return list(dict.fromkeys([*listed, *walked, *turns, *shared]))
 
 

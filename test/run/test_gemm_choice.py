@@ -17,6 +17,7 @@ from cutedialect.frontend.gemm import GemmCall
 from cutedialect.frontend.library.gemm_estimate import cycles
 from cutedialect.frontend.library.gemm_problem import Problem
 from cutedialect.frontend.library.gemm_schedules import (
+    choose_below,
     choose_schedule,
     gemm_schedules,
     raster_for,
@@ -76,6 +77,9 @@ def test_choices_keep_to_the_rules():
         chosen = choose_schedule(problem)
         assert choose_schedule(replace(problem)) == chosen
         listed = gemm_schedules(problem.bits)
+        if chosen.roles == "shifting":
+            # Some entries of the list get a warpgroup more.
+            chosen = chosen.merged(cute.Schedule(roles="specialized"))
         is_fitted = all(chosen.merged(each) != chosen for each in listed)
         if is_fitted:
             fitted += 1
@@ -149,6 +153,21 @@ def test_few_tiles_with_a_long_depth_are_shared(sizes):
         part for part in chosen.text().split(", ") if not part.startswith("split_k")
     ))  # fmt: skip
     assert cycles(chosen, Problem(*sizes, 1, 16, 16)) < cycles(whole, Problem(*sizes, 1, 16, 16))
+
+
+def test_a_warpgroup_shifts_operands_beside_few_accumulators_alone():
+    shifted = 0
+    for problem in drawn(2, 120):
+        chosen = choose_schedule(problem)
+        if chosen.roles == "shifting":
+            shifted += 1
+            assert problem.bits == 16
+            assert problem.align < 4
+            assert math.prod(chosen.tile[:2]) <= 64 * 128 * min(2, chosen.tile[0] // 64)
+            assert chosen.reduction != "cluster"
+        given = choose_below(cute.Schedule(stages=2), problem)
+        assert given.roles != "shifting", "what is given may want the warps"
+    assert shifted > 3
 
 
 def test_fields_that_clusters_cannot_do_with_leave_them_out():

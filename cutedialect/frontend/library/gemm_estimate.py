@@ -55,6 +55,11 @@ _COPIES = {
     4: (0.1213, 1673.0),
     2: (0.08, 0.0),
 }
+# So many times as long where a warpgroup does nothing but shift, beside so many accumulators of a
+# thread and warpgroups that multiply; cycles for each byte of a tile's last step, elsewhere and
+# there.
+_SHIFTED_APART, _MOST_BESIDE, _GROUPS_BESIDE = 0.9, 64, 2
+_SHIFTED_EDGE, _SHIFTED_BITS = (0.15, 0.04), 16
 # How many times as long they take from L2 as rows at multiples of 128 bytes.
 _COPIED_PITCH = 2.0
 # The exponents with which the parts of a step, the two teams that take turns, and multiprocessors
@@ -133,6 +138,15 @@ def scatters(schedule: Schedule, parts: int) -> bool:
     """Whether each of the CTAs that share a tile of a cluster goes on with columns of their own."""
     assert schedule.tile is not None
     return schedule.tile[1] % (_ATOM_COLUMNS * parts) == 0
+
+
+def shifts_apart(schedule: Schedule, problem: Problem) -> bool:
+    """Whether a warpgroup shifts operands, of 16 bits, and does nothing else: beside few
+    accumulators.
+    """
+    if not problem.shifts or problem.bits != _SHIFTED_BITS or schedule.roles == "alternate":
+        return False
+    return _values(schedule) <= _MOST_BESIDE and warpgroups(schedule) <= _GROUPS_BESIDE
 
 
 def cycles(schedule: Schedule, *problems: Problem) -> float:
@@ -232,6 +246,10 @@ def _tile_cycles(
     assert schedule.tile is not None
     trips = ceil_div(ceil_div(problem.k, schedule.tile[2]), parts)
     steps = trips * _step_cycles(schedule, problem, active)
+    if problem.shifts:
+        # What masks the end of the depth hides behind no other step.
+        loaded = sum(schedule.tile[:2]) * schedule.tile[2] * problem.bits // 8
+        steps += _SHIFTED_EDGE[shifts_apart(schedule, problem)] * loaded
     end = _end_cycles(schedule, problem)
     whole = steps + (_TILE + (end - _TILE) / parts if scattered else end)
     # Of two that take turns one stores while the other multiplies.
@@ -262,6 +280,7 @@ def _step_cycles(schedule: Schedule, problem: Problem, active: int) -> float:
         b *= 1 + _NARROW_BOX * (width / max(8, gcd(columns, width)) - 1)
     read = (rows * a / along + columns * b / across) * line
     each, step = _COPIES[2 if problem.shifts else min(16, problem.align)]
+    each *= _SHIFTED_APART if shifts_apart(schedule, problem) else 1.0
     found = _norm(
         _STEP_NORM,
         atoms * max(_COLUMN * columns, _MULTIPLY),

@@ -28,6 +28,7 @@ from .gemm_estimate import (
     least_cycles,
     parts_readers,
     scatters,
+    shifts_apart,
     stages_of,
 )
 from .gemm_problem import Problem, block_of, blocks_of, ceil_div, extents_of
@@ -96,6 +97,11 @@ _SHARED_MARGIN, _SWAPPED_MARGIN = 1.03, 1.01
 # than two; larger ones always do. Of 306 and 117 pairs the early launch takes 0.65 of 2.5 us, 0.82
 # of 5, 0.9 of 8 and 0.94 of 11; beyond that 1.02 (1.08 at worst), in larger clusters 0.96 to 75 us.
 _EARLY = 38000.0
+# The same of tiles that fit a problem of many in a batch, and of tiles smaller than the largest
+# where several problems are one launch: such took 10 to 20 % longer than their estimates said.
+_FITTED_MARGIN, _GROUP_MARGIN, _LARGEST = 1.05, 0.13, 128 * 256
+# Where nothing but the warps of one warpgroup loads and prepares operands.
+_ONE_GROUP = Schedule(roles="specialized")
 _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
 # A schedule, into how many parts it splits the depth of a tile, and how these are added.
@@ -141,6 +147,8 @@ def choose_schedule(*problems: Problem) -> Schedule:
         best = _fitted(problems[0], best)
     schedule, parts, reduction = best
     shares = Schedule(split_k=parts, reduction=reduction) if parts > 1 else None
+    if shares is not None and reduction == "cluster":
+        shares = shares.merged(_ONE_GROUP)
     estimate = estimated(schedule, parts, reduction, problems)
     return completed(schedule, largest, estimate, tall=len(problems) > 1).merged(shares)
 
@@ -153,14 +161,19 @@ def completed(
     assert schedule.cluster is not None
     is_early = estimate <= _EARLY or schedule.cluster[0] * schedule.cluster[1] > 2
     early: Switch | None = "yes" if is_early else None
-    return schedule.merged(Schedule(raster=raster, early_launch=early))
+    roles = "shifting" if shifts_apart(schedule, problem) else None
+    return schedule.merged(Schedule(raster=raster, roles=roles, early_launch=early))
 
 
 def choose_below(given: Schedule | None, problem: Problem) -> Schedule:
     """A schedule of which some fields are given, on top of what is chosen for a problem."""
     if given is not None and any(getattr(given, name) is not None for name in _BESIDE_CLUSTERS):
         problem = replace(problem, takes_clusters=False)
-    return choose_schedule(problem).merged(given)
+    chosen = choose_schedule(problem)
+    if given is not None and chosen.roles == "shifting":
+        # What is given may want the warps that shift.
+        chosen = chosen.merged(_ONE_GROUP)
+    return chosen.merged(given)
 
 
 def _ranked(
@@ -170,6 +183,10 @@ def _ranked(
     margin = _SHARED_MARGIN if parts > 1 else 1.0
     if schedule.swap_ab == "yes" and problems[0].m > _MOST_SWAPPED and not problems[0].turns:
         margin *= _SWAPPED_MARGIN
+    if len(problems) > 1:
+        assert schedule.tile is not None
+        area = schedule.tile[0] * schedule.tile[1]
+        margin *= 1 + _GROUP_MARGIN * max(0.0, 1 - area / _LARGEST)
     return estimated(schedule, parts, reduction, problems) * margin
 
 
@@ -177,7 +194,8 @@ def _fitted(problem: Problem, best: _Choice) -> _Choice:
     """What is estimated to be faster than the best of the list among the tiles whose width fits
     the problem, in all clusters; `best` where nothing is.
     """
-    least = _ranked(*best, (problem,))
+    margin = _FITTED_MARGIN if problem.batch > 1 else 1.0
+    least = _ranked(*best, (problem,)) / margin
     for bound, tile, swap in sorted(fitted_tiles(problem, least_cycles)):
         if bound >= least:
             break
