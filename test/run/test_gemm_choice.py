@@ -273,3 +273,13 @@ def test_the_default_is_exact_at_random_sizes(seed):
     got = cute.gemm(a, b, arch="sm_90a", backend="emulator")
     want = (a.astype(np.float64) @ b.astype(np.float64)).astype(got.dtype)
     assert np.array_equal(got.astype(np.float64), want.astype(np.float64))
+
+
+def test_the_tallest_tiles_hold_more_where_operands_take_no_registers():
+    """Those of both operands of words across the depth, one in registers and one transposed, leave
+    the assembler too few for 160 accumulators.
+    """
+    schedule = cute.Schedule(tile=(256, 160, 32), cluster=(1, 1), swap_ab="no")
+    problem = Problem(8192, 1280, 8192, 1, 32, 32)
+    assert problem.takes(schedule)
+    assert not replace(problem, transposed=(True, True), across=(True, True)).takes(schedule)

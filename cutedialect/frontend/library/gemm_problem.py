@@ -14,7 +14,7 @@ _FEWER_OF_THREE = 32
 # By so many where lines of the output begin at any element.
 _FEWER_ALIGNED = 16
 # By so many where columns of the transposed product are no multiple of those that leave at once; by
-# so many more has one where the tallest tiles are stored otherwise.
+# so many more has one where the tallest tiles are stored otherwise, and operands take none.
 _FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 32
 _MOST_VALUES = 128
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
@@ -64,7 +64,7 @@ class Problem:
         most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
         if schedule.swap_ab == "yes" and columns % SWAPPED_AT_ONCE:
             most -= _FEWER_SWAPPED
-        elif rows >= TALLEST and self.most_values == _MOST_VALUES:
+        elif rows >= TALLEST and self.most_values == _MOST_VALUES and not any(self.transposed):
             most += _MORE_OF_TALLEST
         return (
             not is_copied
