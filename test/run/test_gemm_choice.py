@@ -165,6 +165,8 @@ def test_a_warpgroup_shifts_operands_beside_few_accumulators_alone():
             assert problem.align < 4
             assert math.prod(chosen.tile[:2]) <= 64 * 128 * min(2, chosen.tile[0] // 64)
             assert chosen.reduction != "cluster"
+            again = choose_schedule(replace(problem, most_values=104))
+            assert again.roles != "shifting", "a choice before had too few registers"
         given = choose_below(cute.Schedule(stages=2), problem)
         assert given.roles != "shifting", "what is given may want the warps"
     assert shifted > 3

@@ -15,6 +15,7 @@ from cutedialect.choices import Reduction
 from cutedialect.schedule import Schedule
 
 from .gemm_problem import (
+    MOST_VALUES,
     VECTOR,
     WORD,
     Problem,
@@ -145,6 +146,9 @@ def shifts_apart(schedule: Schedule, problem: Problem) -> bool:
     accumulators.
     """
     if not problem.shifts or problem.bits != _SHIFTED_BITS or schedule.roles == "alternate":
+        return False
+    if problem.most_values < MOST_VALUES:
+        # Some choice before had too few registers, of which threads start with fewer here.
         return False
     return _values(schedule) <= _MOST_BESIDE and warpgroups(schedule) <= _GROUPS_BESIDE
 

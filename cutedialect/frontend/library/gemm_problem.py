@@ -16,7 +16,7 @@ _FEWER_ALIGNED = 16
 # By so many where columns of the transposed product are no multiple of those that leave at once; by
 # so many more has one where the tallest tiles are stored otherwise, and operands take none.
 _FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 32
-_MOST_VALUES = 128
+MOST_VALUES = 128
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 
 
@@ -38,7 +38,7 @@ class Problem:
     batch: int
     bits: int
     out_bits: int
-    most_values: int = _MOST_VALUES
+    most_values: int = MOST_VALUES
     blocks: tuple[int, int, int] = (0, 0, 0)
     transposed: tuple[bool, bool] = (False, False)
     across: tuple[bool, bool] = (False, False)
@@ -64,7 +64,7 @@ class Problem:
         most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
         if schedule.swap_ab == "yes" and columns % SWAPPED_AT_ONCE:
             most -= _FEWER_SWAPPED
-        elif rows >= TALLEST and self.most_values == _MOST_VALUES and not any(self.transposed):
+        elif rows >= TALLEST and self.most_values == MOST_VALUES and not any(self.transposed):
             most += _MORE_OF_TALLEST
         return (
             not is_copied
