@@ -509,3 +509,11 @@ def test_a_block_has_no_more_keys_than_there_are(keys, block):
     found = choose_schedule(work, "sm_90a").tile
     assert found is not None
     assert found[1] == block
+
+
+def test_logarithms_leave_registers_as_they_are():
+    """A number for each row, of any alignment, is no reason for threads to meet."""
+    spec = cute.TensorSpec((2, 4, 1000, 128), cute.bf16)
+    kernel = cute.compile(cute.attention, *[spec] * 3, return_lse=True, arch="sm_90a")
+    assert "st.global.b32" in kernel.ptx
+    assert "st.global.v4" not in kernel.ptx

@@ -101,6 +101,9 @@ def takes_aligned_stores(type_: MemRefType, part: tuple[int, ...]) -> bool:
         return False
     if type_.stride[line] != 1 or vector_bytes(type_) >= _VECTOR:
         return False
+    if part[1 - line] == 1:
+        # A single line, such as a number for each row, is not worth that threads meet.
+        return False
     vectors, rest = divmod(part[line] * type_.bits // 8, _VECTOR)
     return rest == 0 and vectors >= _LEAST_VECTORS
 
