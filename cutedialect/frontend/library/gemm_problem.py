@@ -11,6 +11,8 @@ VECTOR = 16
 _TRANSPOSED_ROWS = 32
 # By so many fewer accumulators has a thread room where three warpgroups share the registers.
 _FEWER_OF_THREE = 32
+# By so many more where these read words of an operand into registers.
+_FEWER_READ = 24
 # By so many where lines of the output begin at any element.
 _FEWER_ALIGNED = 16
 # By so many where columns of the transposed product are no multiple of those that leave at once; by
@@ -61,6 +63,8 @@ class Problem:
             or (columns % _FEW_AT_ONCE != 0 and rows * columns > _MOST_COPIED)
         )
         most = self.most_values - (_FEWER_OF_THREE if groups == 3 else 0)
+        if groups == 3 and self.bits == 8 * WORD and any(self.transposed):
+            most -= _FEWER_READ
         most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
         if schedule.swap_ab == "yes" and columns % SWAPPED_AT_ONCE:
             most -= _FEWER_SWAPPED
