@@ -205,6 +205,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         registers=registers,
         split_loops=splits,
         split_loads="no" if is_short else None,
+        # Shifting results into aligned words takes registers that a tile's next trips have.
+        epilogue=None if work.stores_boxes else "direct",
     )
     return default.merged(_order(work, bq)).merged(given)
 
@@ -379,9 +381,9 @@ def summed_by(work: AttentionWork, chosen: Schedule, arch: str) -> str:
     is_span = columns <= _SPAN and columns & (columns - 1) == 0
     takes = arch in _WARPGROUP_TARGETS and groups and is_open and is_plain and is_span
     # What ptxas gives all threads at first has to hold what one instruction takes, and three
-    # warpgroups have no registers for more beside the places in a slice.
+    # warpgroups have no registers for more beside places in a slice, or addresses of results.
     is_tight = (chosen.ctas or 1) > _MOST_CTAS and columns == _SPAN
-    is_tight |= rows == 3 * _GROUP_ROWS and work.is_sliced
+    is_tight |= rows == 3 * _GROUP_ROWS and (work.is_sliced or not work.stores_boxes)
     # Ones have to be written first.
     keys = work.rows if work.is_packed else work.keys
     takes = takes and not is_tight and (keys is None or keys > _LEAST_SUMMED)
