@@ -190,8 +190,8 @@ def estimated(
         walk += _LAST_VALUE * values
     walk *= (_CLUSTER if size > 1 else 1.0) * _factor(schedule)
     memory = _memory_cycles(problems)
-    if len(problems) == 1 and size > 1 and items[0] <= resident:
-        memory *= _APART if parts_readers(schedule, problems[0]) else 1.0
+    if len(problems) == 1 and size > 1 and parts_readers(schedule, problems[0]):
+        memory *= _APART
     return _LAUNCH + _norm(_MEMORY_NORM, walk, memory)
 
 
