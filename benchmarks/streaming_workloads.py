@@ -79,10 +79,9 @@ def _block(shape: Shape) -> dict[str, Any]:
     if shape[1] % 8:
         if shape[1] % 2 == 0:
             return {"tile": (16, 256) if shape[1] <= 256 else (1, 4096)}
-        short = shape[1] < 1024
-        return {
-            "tile": (1 << (4096 // shape[1]).bit_length() - 1, shape[1]) if short else (2, 1024)
-        }
+        if shape[1] < 256:
+            return {"tile": (1 << (4096 // shape[1]).bit_length() - 1, shape[1])}
+        return {"tile": (1, shape[1]) if shape[1] < 1024 else (2, 1024)}
     columns = min((1024, 512, 256, 128), key=lambda each: -(-shape[1] // each) * each)
     return {"tile": (4096 // columns, columns)}
 
