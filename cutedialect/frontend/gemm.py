@@ -183,12 +183,12 @@ def gemm(
         alpha != 1, beta != 0, activation, acc_dtype, out_dtype, arch, schedule, backend,
         fast_accum, is_scaled, splits,
     )  # fmt: skip
-    shapes = None
+    shapes, repeats = None, ()
     try:
         shapes = a.shape, b.shape, options
         repeats = _calls.repeats.get(shapes, ())
     except (AttributeError, RuntimeError, TypeError, ValueError):  # no shapes, or no hashes
-        repeats = ()
+        pass
     try:
         for ready, repeat in repeats:
             numbers = ready.numbers(alpha, beta) if options[0] or options[1] else None
@@ -240,8 +240,7 @@ def _key_of(activation: Any) -> object:
         return exact(activation)
 
 
-_CALLS_KEPT = 4096
-_calls: Calls[ReadyCall] = Calls(_CALLS_KEPT)
+_calls: Calls[ReadyCall] = Calls(4096)
 
 
 def compile_gemm(
