@@ -156,7 +156,8 @@ def test_a_tensor_that_has_no_map():
         "[cute-partition] TMA not taken for a load: its tensor is aligned to 8 bytes, not 16"
     ]
     assert messages(wide_product, spec(), spec(), spec(4, cute.f32)) == [
-        "[cute-partition] TMA not taken for a store: its tensor is aligned to 4 bytes, not 16"
+        "[cute-partition] TMA not taken for a store, threads store aligned words of shared memory: "
+        "its tensor is aligned to 4 bytes, not 16"
     ]
 
 

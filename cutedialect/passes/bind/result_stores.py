@@ -379,6 +379,9 @@ class ResultStores:
             part, shared = (source.shape[0], chunk), groups if contiguous == 1 else 1
             store.tiled = TiledCopyAttr(aligned_copy(destination, part, binding.threads, shared))  # pyright: ignore[reportArgumentType]
             store.atom = AlignedStoreType.get(source.element, shared)
+            if binding.schedule.epilogue == "tma" and (why := why_no_map(destination)):
+                instead = "threads store aligned words of shared memory"
+                remark("cute-partition", op, f"TMA not taken for a store, {instead}: {why}")
             return
         if binding.schedule.epilogue == "smem" and contiguous == 1:
             store.is_reordered = True
