@@ -65,6 +65,8 @@ from cutedialect.passes.synchronize.ring_edges import (
 )
 from cutedialect.passes.synchronize.ring_ends import RingEnd, insert_ring, ring_of
 from cutedialect.passes.synchronize.ring_turns import (
+    drop_repeated_fences,
+    fences_behind,
     is_read_by_multiplies,
     place_of_wait,
     share_rings,
@@ -147,6 +149,7 @@ def insert_rings(kernel: KernelOp, roles: Sequence[Role], rings: Sequence[Ring])
         complete_stores(kernel, part.body.block)
     for ring in rings:
         _insert_ring(kernel, ring, roles, parts, groups)
+    drop_repeated_fences(kernel)
     for op in walk(kernel.body.block):
         op.attributes.pop(FILLS, None)
         op.attributes.pop(READS, None)
@@ -301,7 +304,7 @@ def _use(
         insert_after(last, *end.goes_on())
         return
     if commits or last not in groups.trailing:
-        insert_after(last, *end.ends(commits))
+        insert_after(last, *fences_behind(readers, end), *end.ends(commits))
         return
     # One group may be at work: the stage before is free, and the last one after the loop.
     loop = last.parent_op()

@@ -19,6 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
+    CopyOp,
     GemmOp,
     KernelOp,
     StageOp,
@@ -26,10 +27,15 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, Sm90MmaType, Sm100MmaType, WgmmaFenceOp
-from cutedialect.dialects.pipeline import ConsumerReleaseOp, RingType
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.pipeline import (
+    AdvanceOp,
+    ConsumerReleaseOp,
+    ProducerCommitOp,
+    RingType,
+)
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import is_paired
-from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.insertion import erase, insert_after, insert_before
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import Buffer, room
 from cutedialect.passes.schedule.trips import STAGE
@@ -126,7 +132,8 @@ def use_in_turns(
     for _, turn, is_release in sorted(waits + releases):
         if is_release:
             back = (advanced - turn) or None
-            ops: list[Operation] = [ConsumerReleaseOp(*end.operands, None, back, commits)]
+            ops = fences_behind(turns[turn][0], end)
+            ops.append(ConsumerReleaseOp(*end.operands, None, back, commits))
             released += 1
             if not is_late[turn]:
                 ops += end.goes_on()
@@ -178,6 +185,30 @@ def wait_in_front(
         stage = StageOp(whole, index.index)
         insert_before(start, stage)
         buffer.replace_uses_with_if(stage.result, lambda use: use.operation in reading)
+
+
+def fences_behind(readers: Sequence[Operation], end: RingEnd) -> list[Operation]:
+    """What orders the reads of threads in front of copies of TMA into the stage that they release:
+    these come through another proxy, for which an arrival orders nothing (PTX ISA 8.9).
+    """
+    reads = all(_reads_by_threads(op) for reader in readers for op in walk(reader))
+    return [ProxyFenceOp()] if reads and "tma" in end.ring.kinds else []
+
+
+def drop_repeated_fences(kernel: KernelOp) -> None:
+    """Erase the fences that follow another one with nothing but verbs of rings between."""
+    for fence in ops_of(kernel, ProxyFenceOp):
+        before = fence.prev_op
+        while isinstance(before, AdvanceOp | ConsumerReleaseOp | ProducerCommitOp):
+            before = before.prev_op
+        if isinstance(before, ProxyFenceOp):
+            erase(fence)
+
+
+def _reads_by_threads(op: Operation) -> bool:
+    if isinstance(op, GemmOp):
+        return not is_read_by_multiplies([op])
+    return not (isinstance(op, CopyOp) and op.descriptor is not None)
 
 
 def _with_views(

@@ -2,8 +2,8 @@
 // warpgroup stores. Stages of operands are released by commits; accumulators are a ring of two.
 // RUN: cute-opt %s -p 'cute-tile{arch=sm_100a},cute-partition{arch=sm_100a},cute-assign-warp-roles,cute-schedule-loops,cute-synchronize' | filecheck %s
 // CHECK: roles = {load = array<i64: 0, 1, 0>, mma = array<i64: 1, 1, 0>, main = array<i64: 4, 4, 0>}
-// CHECK: %[[RING:.*]] = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 1 : i32, bytes = 32768 : i32} : !pipeline.ring<6>
-// CHECK-NEXT: %[[ACC:.*]] = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,128,2):(65536,1,128)">
+// CHECK: %[[ACC:.*]] = cute.alloc_tmem : !cute.memref<f32, tmem, align<4>, "(128,128,2):(65536,1,128)">
+// CHECK-NEXT: %[[RING:.*]] = pipeline.create {kind = "tma", producers = 1 : i32, consumers = 1 : i32, bytes = 32768 : i32} : !pipeline.ring<6>
 // CHECK-NEXT: %[[FULL:.*]] = pipeline.create {kind = "tcgen05", producers = 1 : i32, consumers = 4 : i32} : !pipeline.ring<2>
 // CHECK-NEXT: pipeline.role "load" attributes {first = 0 : i32, warps = 1 : i32, elect}
 // CHECK: pipeline.role "mma" attributes {first = 1 : i32, warps = 1 : i32, elect}
