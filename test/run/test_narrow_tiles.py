@@ -63,11 +63,12 @@ def test_what_is_reduced_or_transposed_stays_whole():
         cute.copy(x - cute.row_sum(x), cute.local_tile(Y, tile, (i, j)))
 
     @cute.kernel
-    def added(X, Y, *, tile=(4, 1024)):
+    def selected(X, Y, *, tile=(4, 1024)):
         at = cute.tile_index(Y, tile)
-        cute.copy(cute.local_tile(X, tile, at).load() + 1.0, cute.local_tile(Y, tile, at))
+        x = cute.local_tile(X, tile, at).load()
+        cute.copy(cute.where(cute.coord(x, 1) > 3, x, 0), cute.local_tile(Y, tile, at))
 
     x = np.zeros((8, 1500), np.float32)
-    remarks = [cute.compile(k, x, x, arch="sm_80").remarks for k in (reduced, added)]
+    remarks = [cute.compile(k, x, x, arch="sm_80").remarks for k in (reduced, selected)]
     told = [[r for r in each if "leave lanes idle" in r.message] for each in remarks]
     assert [len(each) for each in told] == [0, 1]

@@ -41,6 +41,9 @@ def fitted_tiles(
     # Kernels of square products take their operands as they are.
     is_square = problem.m == problem.n and not problem.turns
     may_swap = min(problem.n, problem.k) > 1 and not is_square
+    if any(problem.blocks):
+        # Scales of blocks take more registers in the transposed product: wide problems alone.
+        may_swap = may_swap and problem.m < problem.n
     swaps: tuple[Switch, ...] = ("no", "yes") if may_swap else ("no",)
     for swap in swaps:
         m, n = (problem.n, problem.m) if swap == "yes" else (problem.m, problem.n)

@@ -74,6 +74,15 @@ def flatten_tiles(kernel: KernelOp, given: Schedule, of: str) -> bool:
     if not flat.is_legal() or not flat.is_gain():
         return False
     rows, columns = index.tile.get_values()
+    if (other := flat.other_output()) is not None:
+        name = other.name_hint or "a result"
+        remark(
+            of,
+            index,
+            f"tiles of {rows} x {columns} are not made one row: {name} may be larger than the "
+            "tensor that counts the work items, and be stored to beyond these",
+        )
+        return False
     remark(
         of,
         index,
@@ -128,6 +137,23 @@ class _Flat:
         widest = max(_bits(view.memref) for view in self._whole())
         self.run = RUN_THREADS * max(1, 8 * _BYTES // (self.width * widest))
         return True
+
+    def other_output(self) -> SSAValue | None:
+        """What is stored to and may have other extents than the tensor that counts work items: a
+        run ends elsewhere than the tiles do.
+        """
+        counted = self.index.memref.type
+        assert isinstance(counted, MemRefType)
+        for op in ops_of(self.kernel, CopyOp):
+            view = _tile_of(op.destination)
+            if view is None or view.memref is self.index.memref:
+                continue
+            type_ = view.memref.type
+            assert isinstance(type_, MemRefType)
+            extents = [*type_.shape, *counted.shape]
+            if type_.shape != counted.shape or not all(isinstance(each, int) for each in extents):
+                return view.memref
+        return None
 
     def is_gain(self) -> bool:
         """Whether memory stays slower than the instructions that find the places of vectors."""
