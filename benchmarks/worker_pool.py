@@ -55,7 +55,8 @@ def answers(
             yield got
     finally:
         stopped.set()
-        for worker in running:
-            worker.kill()
-        for thread in threads:
-            thread.join()
+        for worker, thread in zip(running, threads, strict=True):
+            while thread.is_alive():
+                # It may have been about to ask, which starts a worker that was killed anew.
+                worker.kill()
+                thread.join(0.1)
