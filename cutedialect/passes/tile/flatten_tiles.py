@@ -42,7 +42,11 @@ from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import contiguous_mode, vector_bytes
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
-from cutedialect.passes.tile.resized_tiles import resize_fragment
+from cutedialect.passes.tile.resized_tiles import (
+    fragment_shape,
+    resize_fragment,
+    tile_behind,
+)
 from cutedialect.passes.tile.runs import RunStart, start_of_run
 from cutedialect.passes.tile.streaming import RUN_THREADS
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
@@ -145,7 +149,7 @@ class _Flat:
         counted = self.index.memref.type
         assert isinstance(counted, MemRefType)
         for op in ops_of(self.kernel, CopyOp):
-            view = _tile_of(op.destination)
+            view = tile_behind(op.destination)
             if view is None or view.memref is self.index.memref:
                 continue
             type_ = view.memref.type
@@ -158,7 +162,7 @@ class _Flat:
     def is_gain(self) -> bool:
         """Whether memory stays slower than the instructions that find the places of vectors."""
         moves = ops_of(self.kernel, LoadOp, CopyOp)
-        found = [_tile_of(op.operands[0 if isinstance(op, LoadOp) else 1]) for op in moves]
+        found = [tile_behind(op.operands[0 if isinstance(op, LoadOp) else 1]) for op in moves]
         views = [view for view in found if view is not None]
         bits = sum(_bits(view.memref) for view in views if self._is_whole(view))
         places = _OF_VECTOR + _OF_ACCESS * len(views)
@@ -242,7 +246,7 @@ class _Flat:
         made = op.parent_op()
         if not isinstance(made, MapOp) or op.parent is not made.body.block:
             return False
-        shape = _shape(made.result)
+        shape = fragment_shape(made.result)
         origins = self._origins(mode)
         return (
             len(shape) == 2
@@ -303,7 +307,7 @@ class _Flat:
         shapes = self._shapes()
         for op in ops:
             for result in op.results if op.parent is not None else ():
-                wanted = shapes.get(_shape(result))
+                wanted = shapes.get(fragment_shape(result))
                 if wanted is not None:
                     resize_fragment(result, dict(enumerate(wanted)))
         for result in index.results:
@@ -423,13 +427,6 @@ class _Flat:
         return 0 if type_.shape[1] == 1 and self.extents[0] == type_.shape[0] else 1
 
 
-def _tile_of(view: SSAValue) -> LocalTileOp | None:
-    """The tile of a tensor behind a view, if it is one."""
-    while isinstance(view.owner, TransposeOp):
-        view = view.owner.source
-    return view.owner if isinstance(view.owner, LocalTileOp) else None
-
-
 def _bits(tensor: SSAValue) -> int:
     type_ = tensor.type
     assert isinstance(type_, MemRefType)
@@ -438,8 +435,3 @@ def _bits(tensor: SSAValue) -> int:
 
 def _is_memory(value: SSAValue) -> bool:
     return isinstance(value.type, MemRefType)
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    type_ = value.type
-    return type_.shape if isinstance(type_, FragmentType) else ()

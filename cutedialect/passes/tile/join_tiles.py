@@ -41,7 +41,12 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.scalar_ops import ScalarBuilder
-from cutedialect.passes.tile.resized_tiles import resize_fragment, resize_transposed, resize_view
+from cutedialect.passes.tile.resized_tiles import (
+    fragment_shape,
+    resize_fragment,
+    resize_transposed,
+    resize_view,
+)
 
 # A tile of fewer bytes is joined, to one of so many: four vectors of each lane of a warp.
 _LEAST_BYTES = 1024
@@ -245,7 +250,7 @@ class _Join:
             case ReduceOp():
                 return op.source in self.places and op.mode.value.data != self.places[op.source]
             case MapOp():
-                ranks = {len(_shape(value)) for value in (*op.operands, *op.results)}
+                ranks = {len(fragment_shape(value)) for value in (*op.operands, *op.results)}
                 place = self.places[op.result]
                 return len(ranks) == 1 and all(
                     self._is_from_origin(each)
@@ -332,13 +337,8 @@ class _Join:
             resize_fragment(value, {place: extent * self.parts})
 
     def _extent(self, value: SSAValue, place: int) -> int | None:
-        shape = _shape(value)
+        shape = fragment_shape(value)
         return shape[place] if place < len(shape) else None
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    type_ = value.type
-    return type_.shape if isinstance(type_, FragmentType) else ()
 
 
 def _number(value: int, like: arith.ConstantOp) -> IntegerAttr:

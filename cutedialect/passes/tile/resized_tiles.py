@@ -74,3 +74,15 @@ def count_from(coordinate: CoordOp, start: SSAValue) -> None:
     moved.location = coordinate.location
     Rewriter.insert_op(moved, InsertPoint.after(coordinate))
     coordinate.result.replace_uses_with_if(moved.result, lambda use: use.operation is not moved)
+
+
+def tile_behind(view: SSAValue) -> LocalTileOp | None:
+    """The tile of a tensor that a view turns, or is; None where it is something else."""
+    while isinstance(view.owner, TransposeOp):
+        view = view.owner.source
+    return view.owner if isinstance(view.owner, LocalTileOp) else None
+
+
+def fragment_shape(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a register tile, () of anything else."""
+    return value.type.shape if isinstance(value.type, FragmentType) else ()

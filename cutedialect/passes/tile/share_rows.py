@@ -59,6 +59,7 @@ from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
     coordinates_along,
     count_from,
+    fragment_shape,
     resize_fragment,
     resize_transposed,
     resize_view,
@@ -121,7 +122,7 @@ def _longest_row(kernel: KernelOp) -> int | None:
 
 
 def _reduced(op: ReduceOp) -> int:
-    return _shape(op.source)[op.mode.value.data]
+    return fragment_shape(op.source)[op.mode.value.data]
 
 
 class _Share:
@@ -143,7 +144,7 @@ class _Share:
         return ""
 
     def _why_not(self, op: Operation, stored: Sequence[SSAValue]) -> str:
-        tiles = [_shape(value) for value in (*op.operands, *op.results)]
+        tiles = [fragment_shape(value) for value in (*op.operands, *op.results)]
         has_rows = any(map(self._modes, tiles))
         if any(len(self._modes(shape)) > 1 for shape in tiles):
             return f"a tile has two modes of {self.row}"
@@ -195,7 +196,7 @@ class _Share:
             (value, modes)
             for op in ops
             for value in op.results
-            if (modes := self._modes(_shape(value)))
+            if (modes := self._modes(fragment_shape(value)))
         ]
         coordinates = [each for op in ops for each in self._coordinates(op)]
         build = ScalarBuilder(InsertPoint.before(first), first)
@@ -260,7 +261,7 @@ class _Share:
     def _coordinates(self, op: Operation) -> list[CoordOp]:
         """The coordinates along the row that a map asks for."""
         return coordinates_along(
-            op, self._modes(_shape(op.result)) if isinstance(op, MapOp) else ()
+            op, self._modes(fragment_shape(op.result)) if isinstance(op, MapOp) else ()
         )
 
 
@@ -279,11 +280,6 @@ def _why_no_reduction(op: ReduceOp) -> str:
         return f"tiles have {prod(type_.shape)} rows"
     bits = element_bits(combined_type(type_.element))
     return "" if bits == _BITS else f"a reduction is of {bits} bits, not {_BITS}"
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a register tile, () of anything else."""
-    return value.type.shape if isinstance(value.type, FragmentType) else ()
 
 
 def _as(build: ScalarBuilder, tile: SSAValue, element: Attribute, kind: type) -> SSAValue:

@@ -45,7 +45,9 @@ from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
     coordinates_along,
     count_from,
+    fragment_shape,
     resize_fragment,
+    tile_behind,
 )
 from cutedialect.passes.tile.streaming import registers_of_tile
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
@@ -70,7 +72,7 @@ _INTEGERS = {"add": arith.AddiOp, "mul": arith.MuliOp, "max": arith.MaxSIOp, "mi
 def walk_rows(kernel: KernelOp, of: str) -> None:
     """Walk the rows of a kernel that are too long; `of` is the pass that says so."""
     reduced = ops_of(kernel, ReduceOp)
-    row = max((_shape(op.source)[op.mode.value.data] for op in reduced), default=0)
+    row = max((fragment_shape(op.source)[op.mode.value.data] for op in reduced), default=0)
     blocks = {op.parent for op in reduced if op.parent is not None and _is_long(op, row)}
     if len(blocks) != 1:
         return
@@ -87,7 +89,7 @@ def walk_rows(kernel: KernelOp, of: str) -> None:
 
 
 def _is_long(op: ReduceOp, row: int) -> bool:
-    return _shape(op.source)[op.mode.value.data] == row
+    return fragment_shape(op.source)[op.mode.value.data] == row
 
 
 class _Rows:
@@ -137,7 +139,7 @@ class _Rows:
                 is_plain = op.mask is None and op.pred is None and self._is_tile(op.destination)
                 return "" if is_plain else "a copy stays in registers, or stores some elements"
             case MapOp():
-                shape = _shape(op.result)
+                shape = fragment_shape(op.result)
                 return "" if shape.count(self.row) < 2 else "a tile is as long both ways"
             case ReduceOp() if _is_long(op, self.row):
                 type_ = op.result.type
@@ -167,11 +169,11 @@ class _Rows:
         return ""
 
     def _has_row(self, value: SSAValue) -> bool:
-        return self.row in _shape(value)
+        return self.row in fragment_shape(value)
 
     def _is_tile(self, view: SSAValue) -> bool:
         """Whether a view is a tile of a tensor, perhaps turned, that has the row once."""
-        op = _tile_of(view)
+        op = tile_behind(view)
         if op is None or op.of is not None or "tiled" in op.attributes:
             return False
         return [*op.tile.get_values()].count(self.row) == 1
@@ -249,7 +251,7 @@ class _Rows:
                 again.operands[at] = self._part_of(inner, _moved(op), views[op], body.args[0])
             inner.insert(again).location = op.location
             modes = (
-                [m for m, each in enumerate(_shape(op.results[0])) if each == self.row]
+                [m for m, each in enumerate(fragment_shape(op.results[0])) if each == self.row]
                 if op.results
                 else []
             )
@@ -281,7 +283,7 @@ class _Rows:
 
     def _padded(self, view: SSAValue) -> LocalTileOp:
         """The tile of a tensor behind a view, as long as all parts together."""
-        op = _tile_of(view)
+        op = tile_behind(view)
         assert op is not None
         if self.trips * self.part == self.row:
             return op
@@ -322,17 +324,5 @@ def _moved(op: Operation) -> SSAValue:
     return op.operands[0 if isinstance(op, LoadOp) else 1]
 
 
-def _tile_of(view: SSAValue) -> LocalTileOp | None:
-    """The tile of a tensor that a view turns, if it is one."""
-    while isinstance(view.owner, TransposeOp):
-        view = view.owner.source
-    return view.owner if isinstance(view.owner, LocalTileOp) else None
-
-
-def _shape(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a register tile, () of anything else."""
-    return value.type.shape if isinstance(value.type, FragmentType) else ()
-
-
 def _size(value: SSAValue) -> int:
-    return prod(_shape(value)) if _shape(value) else 0
+    return prod(fragment_shape(value)) if fragment_shape(value) else 0
