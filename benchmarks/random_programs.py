@@ -217,7 +217,8 @@ def _run(numbers: Sequence[int], targets: Sequence[str], options: argparse.Names
             if time.perf_counter() > end:
                 break
     done = Counter(number for number, _ in asked)
-    whole = [number for number in numbers if len(outcomes.get(number, ())) == done[number]]
+    # A program that no target takes has no outcome.
+    whole = [number for number in numbers if 0 < len(outcomes.get(number, ())) == done[number]]
     return [(program_of(options.seed, number), outcomes[number]) for number in whole]
 
 

@@ -121,3 +121,9 @@ def test_the_command(capsys) -> None:
     text = capsys.readouterr().out
     assert "2 programs in" in text
     assert "sm_80: 2 right, 0 refused, 0 wrong, 0 broken" in text
+
+
+def test_a_program_that_no_target_takes(capsys) -> None:
+    number = next(n for n in range(COUNT) if not takes("sm_80", program_of(SEED, n)))
+    assert main(["--only", str(number), "--target", "sm_80"]) == 0
+    assert "sm_80: 0 right, 0 refused, 0 wrong, 0 broken" in capsys.readouterr().out

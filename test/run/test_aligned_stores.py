@@ -117,3 +117,30 @@ def test_stores_are_aligned_vectors(columns, piece):
     assert "stmatrix" in ptx
     # A vector is shifted by words and half words only where its line may begin there.
     assert ("shf.r.wrap.b32" in ptx) == (piece == 16)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("first", [-3, 2])
+def test_a_result_in_a_slice(arch, first):
+    """A slice may begin in front of its tensor, where nothing is stored; nor behind its end."""
+
+    @cute.kernel
+    def program(A, B, C, C2):
+        i, j = cute.tile_index(C2, (16, 32))
+        acc = cute.zeros((16, 32))
+        a = cute.local_tile(A, (16, 16), (i, None))
+        b = cute.local_tile(B, (16, 32), (None, j))
+        for k in cute.range(a.tiles):
+            cute.gemm(a[k], b[k], acc)
+        cute.copy(acc, cute.local_tile(C.slice(1, first, 54), (16, 32), (i, j)))
+
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((19, 16), (16, 64)))
+    memory = np.full(1 + 18 * 54 + 16, MARK, np.float32)
+    right = memory.copy()
+    c, wanted = (each[1 : 1 + 18 * 54].reshape(18, 54) for each in (memory, right))
+    product = (a.astype(np.float32) @ b.astype(np.float32))[:18]
+    skipped = max(0, -first)
+    wanted[:, first + skipped :] = product[:, skipped : 54 - first]
+    program(a, b, c, np.zeros((19, 64), np.float32), arch=arch, backend="emulator")
+    assert np.array_equal(memory, right)

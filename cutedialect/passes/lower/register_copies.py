@@ -31,8 +31,8 @@ def copy_tile(
     limit_bytes: int = 16,
     is_tf32: bool = False,
 ) -> None:
-    """Copy a tile, 0 for what is outside of the source's tensor. With `is_tf32`, f32 is rounded as
-    TMA rounds it: to the nearest, ties to even.
+    """Copy a tile, 0 for what is outside of the source's tensor; what is outside of the target's
+    is not written. With `is_tf32`, f32 is rounded as TMA rounds it: to the nearest, ties to even.
     """
     most = _AT_ONCE if source.bits > 8 else _AT_ONCE // 2
 
@@ -42,8 +42,10 @@ def copy_tile(
 
         in_parts(context, source, target, tv, most, part)
 
-    whole = TileAccess(context, source, tv, 1, limit_bytes)
-    context.when(whole.inside(), lambda: run(True), lambda: run(False))
+    is_inside = context.builder.both(
+        *(TileAccess(context, each, tv, 1, limit_bytes).inside() for each in (source, target))
+    )
+    context.when(is_inside, lambda: run(True), lambda: run(False))
 
 
 def _copy(
