@@ -105,3 +105,37 @@ def test_b_from_registers_is_read_from_shared_memory(turned):
     assert np.array_equal(y, c.astype(np.float64) @ (inner.T if turned else inner))
     kernel = cute.compile(chained, a, b, c, y, arch="sm_90a")
     assert "sm80.mma" not in kernel.stages["cute-synchronize"]
+
+
+def test_a_first_multiply_of_few_rows_does_not_leave_one_warpgroup_with_too_many_sums():
+    """Scores of 64 queries are the first multiply of a trip, sums of 128 keys live beside them."""
+
+    @cute.kernel
+    def by_queries(Q, K, V, G, DK, DV):
+        bq, bk, dim = 64, 128, 128
+        n, _ = cute.tile_index(DK, (bk, None))
+        k, v = (cute.local_tile(X, (bk, dim), (n, 0)) for X in (K, V))
+        q, g = (cute.local_tile(X, (bq, dim), (None, 0)) for X in (Q, G))
+        dk, dv = cute.zeros((bk, dim)), cute.zeros((bk, dim))
+        for j in cute.range(q.tiles):
+            s, dp = cute.zeros((bq, bk)), cute.zeros((bq, bk))
+            cute.gemm(q[j], k.T, s)
+            cute.gemm(g[j], v.T, dp)
+            p = cute.minimum(cute.maximum(s, -1), 1)
+            cute.gemm(p.to(cute.f16).T, g[j], dv)
+            ds = p * cute.minimum(cute.maximum(dp, -1), 1)
+            cute.gemm(ds.to(cute.f16).T, q[j], dk)
+        cute.copy(dk, cute.local_tile(DK, (bk, dim), (n, 0)))
+        cute.copy(dv, cute.local_tile(DV, (bk, dim), (n, 0)))
+
+    rng = np.random.default_rng(0)
+    q, g, k, v = (rng.integers(-1, 2, (n, 128)).astype(np.float16) for n in (100, 100, 150, 150))
+    results = [np.zeros((150, 128), np.float32) for _ in range(2)]
+    kernel = cute.compile(by_queries, q, k, v, g, *results, arch="sm_90a")
+    assert "warps = (8,1)" in kernel.schedule
+    assert kernel.resources.spills in (None, 0)
+    kernel.launch(q, k, v, g, *results)
+    wide = [each.astype(np.float64) for each in (q, g, k, v)]
+    p, dp = np.clip(wide[0] @ wide[2].T, -1, 1), np.clip(wide[1] @ wide[3].T, -1, 1)
+    assert np.array_equal(results[0], (p * dp).T @ wide[0])
+    assert np.array_equal(results[1], p.T @ wide[1])

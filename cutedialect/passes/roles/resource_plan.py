@@ -5,7 +5,7 @@ for the accumulators that live at one time. Passes that choose stages or check b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import prod
 
 from xdsl.dialects import scf
@@ -122,6 +122,23 @@ def most_accumulators(kernel: KernelOp) -> tuple[int, Operation | None]:
     An accumulator lives from its first use to its last one; one that a loop's trips share lives as
     long as the loop. Those in tensor memory take none.
     """
+    return _most_at_once(kernel, _registers)
+
+
+def registers_of_accumulators(kernel: KernelOp) -> int:
+    """The same for all threads together, of a kernel whose tiles have no layouts yet."""
+
+    def registers(acc: SSAValue) -> int:
+        type_ = acc.type
+        assert isinstance(type_, FragmentType)
+        return prod(type_.shape) * type_.bits // 32  # pyright: ignore[reportArgumentType]
+
+    return _most_at_once(kernel, registers)[0]
+
+
+def _most_at_once(
+    kernel: KernelOp, size: Callable[[SSAValue], int]
+) -> tuple[int, Operation | None]:
     places = {op: at for at, op in enumerate(walk(kernel.body.block))}
     lives: dict[SSAValue, tuple[int, int]] = {}
     gemms = [
@@ -133,7 +150,7 @@ def most_accumulators(kernel: KernelOp) -> tuple[int, Operation | None]:
     most, where = 0, None
     for gemm in gemms:
         at = places[gemm]
-        held = sum(_registers(acc) for acc, (first, last) in lives.items() if first <= at <= last)
+        held = sum(size(acc) for acc, (first, last) in lives.items() if first <= at <= last)
         if held > most:
             most, where = held, gemm
     return most, where

@@ -51,6 +51,7 @@ from cutedialect.passes.bind.tensor_maps import (
 )
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.roles.resource_plan import registers_of_accumulators
 from cutedialect.passes.tile.split_reduction import shares_in_cluster, summed_bytes
 from cutedialect.passes.tile.streaming import is_common, order_of_stores, residence_of
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
@@ -187,6 +188,16 @@ def _multiplying(
         is_tensor = False
     if not is_tensor:
         warps = given.warps or _group_warps(acc.shape, teams)
+        shared = _MOST_WARPS, 1
+        if (
+            warps == (_GROUP_WARPS, 1)
+            and given.warps is None
+            and teams == 1
+            and registers_of_accumulators(kernel) > 32 * prod(warps) * _REGISTERS[1][1]
+            and all(takes_wgmma(op, shared, arch, given.atom) for op in gemms)
+        ):
+            # One warpgroup has no registers for all that lives at one time.
+            warps = shared
         if not all(takes_wgmma(op, warps, arch, given.atom) for op in gemms):
             return None
     stored = tensor_dependences(kernel)
