@@ -112,7 +112,7 @@ def test_the_default_schedule_assembles_without_spills(sizes, arch):
         (
             "f4",
             {"precision": "3xtf32", "scale_a": np.ones((8, 1), F4)},
-            "precision: .*with scales",
+            "precision: .*with arrays of scales",
         ),
         (
             "f4",
@@ -125,3 +125,10 @@ def test_what_is_refused(dtype, options, message):
     a, b = np.zeros((8, 64), dtype), np.zeros((64, 8), dtype)
     with pytest.raises(ValueError, match=message):
         cute.gemm(a, b, arch="sm_90a", backend="emulator", **options)
+
+
+def test_numbers_scale_operands():
+    a, b = normals((8, 64), 1), normals((64, 8), 2)
+    assert np.array_equal(
+        run(a, b, "sm_80", scale_a=2.0, scale_b=0.5, alpha=4.0), 4 * run(a, b, "sm_80")
+    )
