@@ -314,8 +314,8 @@ class Tile(Hinted):
         return Tile(current().insert(TransposeOp(self.use())).results[0])
 
     def columns(self, first: int, count: int) -> Tile:
-        """A tile (rows, count) of some columns as they are now, from number `first` on; each stays
-        with its threads, which hold as many of them each.
+        """A tile (rows, count) of some columns as they are now, from number `first` on. They stay
+        with their threads where each of these holds as many of them; else threads exchange the tile.
         """
         if len(self.shape) != 2 or not 0 <= first < first + count <= self.shape[1]:
             raise error(

@@ -42,6 +42,7 @@ from cutedialect.passes.bind.thread_layouts import (
     coalesced,
     columns_of,
     copied,
+    layouts_of_columns,
     project,
 )
 
@@ -320,14 +321,13 @@ class LayoutInference:
     def _through_columns(self, op: ExtractOp) -> bool:
         if op.source not in self.layouts:
             return False
-        (rows, count), first = shape_of(op.result.type), op.origin.get_values()[1]
-        layout = columns_of(self.layouts[op.source], rows, count)
-        if layout is None or first % count:
-            raise PassFailedException(
-                op,
-                "expected columns of which each thread that has some of the tile holds as many, "
-                f"got {count} from {first} on of {shape_of(op.source.type)[1]}",
-            )
+        _, layout = layouts_of_columns(
+            self.layouts[op.source],
+            shape_of(op.source.type),
+            op.origin.get_values()[1],
+            shape_of(op.result.type)[1],
+            self.threads,
+        )
         return self._set(op.result, layout)
 
     def _through_rows(self, op: IndexedTileOp) -> bool:

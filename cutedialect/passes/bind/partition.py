@@ -90,8 +90,8 @@ from cutedialect.passes.bind.tensor_maps import (
 from cutedialect.passes.bind.tensor_reductions import as_store, reduces_by_tma
 from cutedialect.passes.bind.thread_layouts import (
     accumulator_order,
-    columns_of,
     copied,
+    layouts_of_columns,
     mma_operand,
     project,
     reordered,
@@ -412,9 +412,9 @@ class _Partition(StagedOperands):
         source = op.source.type
         assert isinstance(source, FragmentType)
         assert source.tv is not None
-        rows, count = shape_of(op.result.type)
-        natural = columns_of(source.tv, rows, count)
-        assert natural is not None, "a layout that inference has spread"
+        first, count = op.origin.get_values()[1], shape_of(op.result.type)[1]
+        whole, natural = layouts_of_columns(source.tv, source.shape, first, count, self.threads)
+        op.operands[0] = self.converted(op.source, whole, op)
         self._settle(op, op.result, natural)
 
     def _meet_transpose(self, op: TransposeOp) -> None:

@@ -20,6 +20,8 @@ GROUP_WARPS = 4
 _LANES = 32
 # Columns of a product, and those after which it is the turn of the same warpgroup again.
 _COLUMNS, _TURNS = 8, 32
+# Elements of a thread beside each other in a tile of which it holds as much of some columns.
+_VALUES = 4
 _GROUP = 32 * GROUP_WARPS
 
 
@@ -456,6 +458,29 @@ def columns_of(tv: Layout, rows: int, chunk: int) -> Layout | None:
             extent = span // stride
         kept.append((extent, stride))
     return _layout(modes_of(tv[0]), tuple(kept))
+
+
+def layouts_of_columns(
+    tv: Layout, shape: tuple[int, int], first: int, count: int, threads: int
+) -> tuple[Layout, Layout]:
+    """The layouts of a tile and of `count` of its columns from number `first` on, which stay with
+    their threads: `tv` if every thread holds values in each such part alike, else another one.
+
+    >>> halves = Layout(((32, 2), 16), ((1, 512), 32))  # Of 32 columns each warp has 16.
+    >>> print(*layouts_of_columns(halves, (32, 32), 16, 16, 64))
+    ((32,2),16):((1,512),32) ((32,2),16):((1,512),32)
+    """
+    rows, columns = shape
+    part = columns_of(tv, rows, count)
+    if part is not None and first % count == 0:
+        return tv, part
+    step = gcd(first, count, columns)
+    block = copied(coalesced((rows, step), 1, _VALUES, threads), (rows, step))
+    repeats = (columns // step, rows * step)
+    whole = _layout(modes_of(block[0]), (*modes_of(block[1]), repeats))
+    part = columns_of(whole, rows, count)
+    assert part is not None
+    return whole, part
 
 
 def divides_rows(tv: Layout, rows: int, groups: int) -> bool:
