@@ -315,7 +315,7 @@ class Tile(Hinted):
 
     def columns(self, first: int, count: int) -> Tile:
         """A tile (rows, count) of some columns as they are now, from number `first` on. They stay
-        with their threads where each of these holds as many of them; else threads exchange the tile.
+        with their threads where each has as many of them; else threads exchange the tile.
         """
         if len(self.shape) != 2 or not 0 <= first < first + count <= self.shape[1]:
             raise error(

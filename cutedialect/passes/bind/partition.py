@@ -413,7 +413,9 @@ class _Partition(StagedOperands):
         assert isinstance(source, FragmentType)
         assert source.tv is not None
         first, count = op.origin.get_values()[1], shape_of(op.result.type)[1]
-        whole, natural = layouts_of_columns(source.tv, source.shape, first, count, self.threads)
+        whole, natural = layouts_of_columns(
+            source.tv, shape_of(op.source.type), first, count, self.threads
+        )
         op.operands[0] = self.converted(op.source, whole, op)
         self._settle(op, op.result, natural)
 

@@ -466,9 +466,9 @@ def layouts_of_columns(
     """The layouts of a tile and of `count` of its columns from number `first` on, which stay with
     their threads: `tv` if every thread holds values in each such part alike, else another one.
 
-    >>> halves = Layout(((32, 2), 16), ((1, 512), 32))  # Of 32 columns each warp has 16.
+    >>> halves = Layout(((32, 2), 16), ((1, 512), 32))  # Of 32 columns each of two warps has 16.
     >>> print(*layouts_of_columns(halves, (32, 32), 16, 16, 64))
-    ((32,2),16):((1,512),32) ((32,2),16):((1,512),32)
+    ((4,16),(4,2,2)):((128,1),(32,16,512)) ((4,16),(4,2)):((128,1),(32,16))
     """
     rows, columns = shape
     part = columns_of(tv, rows, count)
