@@ -329,10 +329,7 @@ class GemmCall:
         self.is_scaled = is_scaled
         self.splits = splits
         if splits and (scale_a is not None or scale_b is not None):
-            raise ValueError(
-                "precision: expected None or 'tf32' with arrays of scales, got '3xtf32'; numbers "
-                "may scale its operands"
-            )
+            raise ValueError("precision: expected 'tf32' with arrays of scales, got '3xtf32'")
         self._check_types(acc_dtype, out_dtype, out)
         self.scale_values = scale_a, scale_b
         scale_of_a = None if scale_a is None else scale_of(scale_a, "scale_a", self.a, batch, 1)
