@@ -1,5 +1,5 @@
 """Matrix multiplies drawn at random, which no table names: sizes of language models' layers, sizes
-of any kind, other majors, skinny ones. One seed gives one list.
+of any kind, other majors, skinny ones, batches of small ones. One seed gives one list.
 
 Each extent is drawn from as many equally likely parts of its range as there are rows, one row from
 each part (Latin hypercube): a few dozen rows cover the range.
@@ -32,6 +32,9 @@ _SKINNY = (
 )  # fmt: skip
 _EXTENTS = (32, 6200)
 _MAJORS = ("NN", "NT", "TT")
+# Problems of a batch, their extents, and the most values that all operands and results have.
+_BATCH, _BATCHED = (8, 2048), (64, 1024)
+_BATCHED_VALUES = 1 << 28
 
 
 STRATA = (
@@ -41,6 +44,7 @@ STRATA = (
     Stratum("any parity", 40, 1.10, 0.90, 0.80, 1.30),
     Stratum("majors", 30, 1.10, 0.90, 0.80, 1.30),
     Stratum("skinny", 24, 1.05, 0.0, 0.0, 1.10, copies=0.90),
+    Stratum("batches", 30, 0.0, 0.0, 0.0, 1.05),
 )
 LARGE = "large"
 
@@ -61,19 +65,21 @@ def drawn(seed: int, scale: float = 1.0) -> tuple[Gemm, ...]:
     return tuple({case.name: case for case in (*rows, *large)}.values())
 
 
-Facts = tuple[str, tuple[int, int, int], str]
+Facts = tuple[str, tuple[int, int, int], str, int]
 
 
-def _case(stratum: Stratum, dtype: str, sizes: tuple[int, int, int], majors: str) -> Gemm:
+def _case(
+    stratum: Stratum, dtype: str, sizes: tuple[int, int, int], majors: str, batch: int
+) -> Gemm:
     gate = stratum.most or stratum.mean
-    return Gemm(stratum.section, dtype, sizes, majors, gate=gate, goal=stratum.goal)
+    return Gemm(stratum.section, dtype, sizes, majors, batch, gate=gate, goal=stratum.goal)
 
 
 def _layers(dtype: str) -> Callable[[random.Random, int], Iterator[Facts]]:
     def make(rng: random.Random, count: int) -> Iterator[Facts]:
         layers = [_LAYERS[int(place * len(_LAYERS))] for place in _spread(rng, count)]
         for (n, k), place in zip(layers, _spread(rng, count), strict=True):
-            yield dtype, (_rounded(_between(_TOKENS, place), 8), n, k), "TN"
+            yield dtype, (_rounded(_between(_TOKENS, place), 8), n, k), "TN", 1
 
     return make
 
@@ -81,20 +87,29 @@ def _layers(dtype: str) -> Callable[[random.Random, int], Iterator[Facts]]:
 def _random(step: int) -> Callable[[random.Random, int], Iterator[Facts]]:
     def make(rng: random.Random, count: int) -> Iterator[Facts]:
         for sizes in _sizes(rng, count, step):
-            yield "bf16", sizes, "TN"
+            yield "bf16", sizes, "TN", 1
 
     return make
 
 
 def _majors(rng: random.Random, count: int) -> Iterator[Facts]:
     for number, sizes in enumerate(_sizes(rng, count, 8)):
-        yield "bf16", sizes, _MAJORS[number % len(_MAJORS)]
+        yield "bf16", sizes, _MAJORS[number % len(_MAJORS)], 1
 
 
 def _skinny(rng: random.Random, count: int) -> Iterator[Facts]:
     for number, place in enumerate(_spread(rng, count)):
         n, k = _SKINNY[number % len(_SKINNY)]
-        yield "bf16", (round(_between((1, 128), place)), n, k), "TN"
+        yield "bf16", (round(_between((1, 128), place)), n, k), "TN", 1
+
+
+def _batches(rng: random.Random, count: int) -> Iterator[Facts]:
+    limits = (_BATCH, _BATCHED, _BATCHED, _BATCHED)
+    for places in zip(*(_spread(rng, count) for _ in limits), strict=True):
+        batch, *sizes = map(_between, limits, places)
+        m, n, k = (_rounded(each, 8) for each in sizes)
+        most = _BATCHED_VALUES // (m * n + m * k + n * k)
+        yield "bf16", (m, n, k), "TN", max(_BATCH[0], min(most, round(batch)))
 
 
 _MAKERS: dict[str, Callable[[random.Random, int], Iterator[Facts]]] = {
@@ -104,6 +119,7 @@ _MAKERS: dict[str, Callable[[random.Random, int], Iterator[Facts]]] = {
     "any parity": _random(1),
     "majors": _majors,
     "skinny": _skinny,
+    "batches": _batches,
 }
 
 

@@ -4,10 +4,11 @@
                                 [--json FILE] [--check]
 
 One seed draws one list (`shape_draws.py`): layers of language models, sizes of any kind, other
-majors, skinny problems, and f16 8192^3 against our own rate at 6144^3. Ours and cuBLAS run
-interleaved as CUDA graphs over inputs rotated past L2; a row below its gate is timed once more with
-five times the samples, which then count. Rows share what is left of the budget equally. `--scale`
-draws that many times the rows. The seed and the five worst rows end the table.
+majors, skinny problems, batches of small ones (which have no gate), and f16 8192^3 against our own
+rate at 6144^3. Ours and cuBLAS run interleaved as CUDA graphs over inputs rotated past L2; a row
+below its gate is timed once more with five times the samples, which then count. Rows share what is
+left of the budget equally. `--scale` draws that many times the rows. The seed and the five worst
+rows end the table.
 """
 
 from __future__ import annotations

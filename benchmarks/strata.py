@@ -11,7 +11,8 @@ from .rows import Row, geometric_mean
 @dataclass(frozen=True)
 class Stratum:
     """Rows of one kind and what is asked of their ratios: a geometric `mean`, a share of rows that
-    reach `most`, all of them `least`; `goal` is the mean aimed at. A gate of 0 is none. `copies` is
+    reach `most`, all of them `least`; `goal` is the mean aimed at. A gate of 0 is none, and with no
+    gates the least ratio is shown alone. `copies` is
     the share of a device copy's rate that a row may reach instead of a ratio, after 3 us. Of each
     row that was timed under other schedules too, the default's rate is at least `of_best` of the
     fastest one's.
@@ -41,7 +42,10 @@ def judged(
     reached = sum(ratio >= stratum.most for ratio in ratios) / len(rows)
     holds = mean >= stratum.mean and reached >= stratum.share and ratios[0] >= stratum.least
     parts = [f"{stratum.section}: geometric mean {mean:.3f} of {len(ratios)}/{len(rows)} rows"]
-    parts.append(f"(gate {stratum.mean:.2f}, goal {stratum.goal:.2f})")
+    gate = f"gate {stratum.mean:.2f}" if stratum.mean else "no gate"
+    parts.append(f"({gate}, goal {stratum.goal:.2f})")
+    if not (stratum.most or stratum.copies):
+        parts.append(f"least {ratios[0]:.2f}")
     if stratum.most:
         below = sum(ratio < stratum.most for ratio in ratios)
         parts.append(f"{below} below {stratum.most:.2f}, least {ratios[0]:.2f}")

@@ -72,6 +72,19 @@ def test_draws_cover_the_range():
         assert 300 < extents[len(extents) // 2] < 650
 
 
+def test_batches_are_drawn_small_and_shown_without_a_gate(capsys):
+    batches = [case for seed in range(5) for case in drawn(seed) if case.section == "batches"]
+    for case in batches:
+        assert 8 <= case.batch <= 2048
+        assert all(64 <= extent <= 1024 for extent in case.sizes)
+        # Operands and results of a batch are read and written once.
+        assert case.bytes <= 1 << 30
+    assert {case.batch > 100 for case in batches} == {True, False}
+    slow = FakeSupervisor(lambda case: 4.0)
+    assert shapes.main(["--only", "^batches", "--scale", "0.1", "--check"], slow) == 0
+    assert "batches: geometric mean 0.250 of 3/3 rows  (no gate, " in capsys.readouterr().out
+
+
 def test_a_case_survives_its_description():
     for case in (*GEMMS, *drawn(5, scale=0.1)):
         assert case_of(json.loads(json.dumps(described(case)))) == case
