@@ -148,9 +148,13 @@ def _entry(row: _Row, n: int, kind: str = "") -> WgmmaAtom:
 @cache
 def wgmma() -> tuple[WgmmaAtom, ...]:
     """Every dense `wgmma` of the registry, by types, then by kind, then by N."""
+    return tuple(atom for row in _ROWS for atom in _of_row(row))
+
+
+@cache
+def _of_row(row: _Row) -> tuple[WgmmaAtom, ...]:
     return tuple(
         _entry(row, n, kind)
-        for row in _ROWS
         for kind in (("", "satfinite") if row.d == "s32" else ("",))
         for n in (_INTEGER_N if row.d == "s32" else _EVERY_N)
     )
@@ -191,7 +195,8 @@ def find_wgmma(a: str, b: str, c: str, on: str | Target) -> tuple[WgmmaAtom, ...
 def _search(a: str, b: str, c: str, on: str | Target) -> tuple[tuple[WgmmaAtom, ...], str]:
     """What `find_wgmma` finds, or why there is none: a question of each multiply of a kernel."""
     chip = target(on)
-    typed = [atom for atom in wgmma() if atom.types[:2] == (a, b) and not atom.kind]
+    rows = [row for row in _ROWS if (row.a, row.b) == (a, b)]
+    typed = [atom for row in rows for atom in _of_row(row) if not atom.kind]
     matching = [atom for atom in typed if atom.types.c == c]
     found = [atom for atom in matching if chip.has(atom.requires)]
     if found:

@@ -31,7 +31,8 @@ def walk(root: Operation | Region | Block) -> Iterator[Operation]:
         place = waiting.pop()
         op = place.first_op if type(place) is Block else place
         while op is not None:
-            behind = op.next_op
+            # The property of this name takes as long as the rest of the step.
+            behind = op._next_op
             yield op
             if op.regions:
                 if behind is not None:
@@ -44,12 +45,45 @@ def walk(root: Operation | Region | Block) -> Iterator[Operation]:
 def ops_of(root: Operation | Region | Block, *kinds: type[_OpT]) -> list[_OpT]:
     """The ops of some classes in an op (itself included), a region or a block, in the order of `walk`."""
     wanted = _membership(kinds)
-    return [op for op in walk(root) if wanted[type(op)]]  # pyright: ignore[reportReturnType]
+    # The steps of `walk`, without a generator that gives all that is not wanted.
+    found: list[Any] = []
+    place: Any = root
+    if type(place) is Block:
+        waiting: list[Any] = [place]
+    elif type(place) is Region:
+        waiting = [*reversed(place.blocks)]
+    else:
+        if wanted[type(place)]:
+            found.append(place)
+        waiting = _blocks(place)
+    while waiting:
+        place = waiting.pop()
+        op = place.first_op if type(place) is Block else place
+        while op is not None:
+            if wanted[type(op)]:
+                found.append(op)
+            behind = op._next_op
+            if op.regions:
+                if behind is not None:
+                    waiting.append(behind)
+                waiting += _blocks(op)
+                break
+            op = behind
+    return found
 
 
 def _blocks(op: Operation) -> list[Block]:
     """The blocks that an op holds, last first."""
-    return [block for region in reversed(op.regions) for block in reversed(region.blocks)]
+    found: list[Block] = []
+    for region in reversed(op.regions):
+        first = region.first_block
+        if first is None:
+            continue
+        if first.next_block is None:  # as nearly always
+            found.append(first)
+        else:
+            found += reversed(region.blocks)
+    return found
 
 
 class _Membership(dict[type[Operation], bool]):

@@ -42,24 +42,29 @@ class DType:
     @property
     def ir(self) -> Attribute:
         """The IR type."""
-        from xdsl.dialects import builtin
-
-        floats = {
-            "f16": builtin.Float16Type,
-            "bf16": builtin.BFloat16Type,
-            "f32": builtin.Float32Type,
-            "f64": builtin.Float64Type,
-            "e4m3": builtin.Float8E4M3FNType,
-            "e5m2": builtin.Float8E5M2Type,
-        }
-        if self.name in floats:
-            return floats[self.name]()
-        if self.kind == "u":
-            return builtin.IntegerType(self.bits, builtin.Signedness.UNSIGNED)
-        return builtin.IntegerType(self.bits)
+        return _ir_type(self.name, self.kind, self.bits)
 
     def __repr__(self) -> str:
         return f"cute.{self.name}"
+
+
+@cache
+def _ir_type(name: str, kind: str, bits: int) -> Attribute:
+    from xdsl.dialects import builtin
+
+    floats = {
+        "f16": builtin.Float16Type,
+        "bf16": builtin.BFloat16Type,
+        "f32": builtin.Float32Type,
+        "f64": builtin.Float64Type,
+        "e4m3": builtin.Float8E4M3FNType,
+        "e5m2": builtin.Float8E5M2Type,
+    }
+    if name in floats:
+        return floats[name]()
+    if kind == "u":
+        return builtin.IntegerType(bits, builtin.Signedness.UNSIGNED)
+    return builtin.IntegerType(bits)
 
 
 f16: DType = DType("f16", "f", 16)

@@ -11,7 +11,9 @@ from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FrameType
 
-_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+# The fields of statements, handlers and cases that are lists of such.
+_HOLD = ("body", "handlers", "cases", "orelse", "finalbody")
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -38,11 +40,21 @@ def _withs(code: CodeType) -> tuple[tuple[int, int, ast.With, int], ...]:
         return ()
     tree, shift = parsed
     found: list[tuple[int, int, ast.With, int]] = []
-    for node in ast.walk(tree):
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
         if isinstance(node, ast.With):
             last = node.body[0].lineno - 1
             found.append((node.lineno + shift, max(node.lineno, last) + shift, node, shift))
-    return tuple(reversed(found))
+        left += _statements(node)
+    return tuple(sorted(found, key=lambda each: each[0], reverse=True))
+
+
+def _statements(node: ast.AST) -> list[ast.AST]:
+    """The statements that one holds, without the many expressions in it; handlers and cases hold
+    others.
+    """
+    return [each for name in _HOLD for each in getattr(node, name, ())]
 
 
 def _parsed(lines: list[str], first: int) -> tuple[ast.AST, int] | None:
@@ -83,5 +95,5 @@ def _escape(node: ast.With, shift: int) -> str | None:
         if isinstance(each, ast.Break | ast.Continue) and not in_loop:
             return f"{type(each).__name__.lower()} at line {each.lineno + shift}"
         inner = in_loop or isinstance(each, _LOOPS)
-        left += [(child, inner) for child in reversed(list(ast.iter_child_nodes(each)))]
+        left += [(child, inner) for child in reversed(_statements(each))]
     return None

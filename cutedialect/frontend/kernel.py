@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, overload
 
 from cutedialect.backend.runtime.torch_tensors import opaque
 from cutedialect.choices import Spills
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Dyn, Layout
 from cutedialect.schedule import Schedule
 
@@ -339,13 +339,20 @@ def trace_function(
     from xdsl.dialects.builtin import UnitAttr
 
     from cutedialect.backend.runtime.fingerprint import is_installed
-    from cutedialect.dialects.cute import KernelOp, ScheduleAttr
+    from cutedialect.dialects.cute import (
+        AssertOp,
+        AtomicOp,
+        CopyOp,
+        KernelOp,
+        PrintfOp,
+        ScheduleAttr,
+    )
 
     from .trace import start_of
 
     block, state = trace_arguments(program, types)
     trace_body(program, types, block, state, constants)
-    if not any(_has_effect(op) for op in walk(block)):
+    if not any(map(_has_effect, ops_of(block, AssertOp, AtomicOp, CopyOp, PrintfOp))):
         raise at_start(
             program,
             f"expected {program.__name__} to store a tile (cute.copy, cute.atomic_add), got a "
@@ -360,12 +367,10 @@ def trace_function(
 
 
 def _has_effect(op: Operation) -> bool:
-    """Whether anybody can see what an op does: it writes memory, or prints."""
-    from cutedialect.dialects.cute import AssertOp, AtomicOp, CopyOp, MemRefType, PrintfOp
+    """Whether anybody can see what an op of those that copy or print does."""
+    from cutedialect.dialects.cute import CopyOp, MemRefType
 
-    if isinstance(op, CopyOp):
-        return isinstance(op.destination.type, MemRefType)
-    return isinstance(op, AssertOp | AtomicOp | PrintfOp)
+    return not isinstance(op, CopyOp) or isinstance(op.destination.type, MemRefType)
 
 
 def at_start(program: KernelFunction, message: str) -> Exception:

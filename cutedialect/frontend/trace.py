@@ -177,7 +177,11 @@ def traced_frames() -> list[FrameType]:
 
 
 def _is_internal(code: CodeType) -> bool:
-    name = code.co_filename
+    return _is_internal_file(code.co_filename)
+
+
+@lru_cache(maxsize=1024)
+def _is_internal_file(name: str) -> bool:
     if name.startswith(_LIBRARY):
         return False
     return name.startswith(_PACKAGE) or os.path.basename(name) == "contextlib.py"

@@ -180,28 +180,29 @@ class KernelPrinter:
             for v, t in zip(op.targets, op.target_index, strict=True)
         ]
         inner = [o for o in block.ops if o is not ending]
+        values = tuple(ending.values)
         # A value from outside of the region, such as a source, is not the region's to rename.
         owned = [
             isinstance(v.owner, Operation) and v.owner.parent is block and v.has_one_use()
-            for v in ending.values
+            for v in values
         ]
-        print_trip = self._trips(block, inner, ending)
+        print_trip = self._trips(block, inner, values)
         for trip in range(op.count.value.data):
             given = [names[index[trip]] for names, index in sources]
             given += [str(index[trip]) for index in constants]
             yielded = print_trip(given)
             written = [(names[index[trip]], move) for names, index, move in targets]
-            self._write_targets(written, yielded, ending.values, owned)
+            self._write_targets(written, yielded, values, owned)
 
     def _trips(
-        self, block: Block, inner: Sequence[Operation], ending: YieldOp
+        self, block: Block, inner: Sequence[Operation], values: Sequence[SSAValue]
     ) -> Callable[[list[str]], list[str]]:
         """What prints a trip of an unrolled region for its arguments, and gives what it yields."""
         body = self.body
         scalars: list[Any] = [o for o in inner if _is_scalar(type(o))]
         if len(scalars) == len(inner):
             trips = ScalarTrips(body, block.args, scalars)
-            places = [(trips.places.get(value), value) for value in ending.values]
+            places = [(trips.places.get(value), value) for value in values]
 
             def scalar_trip(given: list[str]) -> list[str]:
                 shown = trips.print(given)
@@ -215,7 +216,7 @@ class KernelPrinter:
                 body.values[arg] = name
             for print_line in lines:
                 print_line(body)
-            return [body.values[value] for value in ending.values]
+            return [body.values[value] for value in values]
 
         return trip
 
@@ -236,8 +237,12 @@ class KernelPrinter:
         """Write all targets of a trip, which yields values; one target may be a source of it that
         another yields.
         """
+        if len(targets) == 1:
+            [(name, move)], [value], [is_owned] = targets, values, owned
+            self._write(name, value, move, is_owned)
+            return
         body = self.body
-        written = {name for name, _ in targets} if len(targets) > 1 else ()
+        written = {name for name, _ in targets}
         for position, ((name, move), value) in enumerate(zip(targets, values, strict=True)):
             if value in written and value != name:
                 saved = body.names.fresh(class_of(yielded[position]))

@@ -5,6 +5,7 @@ Python line and IR op of a PTX line, and the text without what does not change t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ _PARAM = re.compile(
     r"(?:\s+\.ptr\b(?:\s*\.(?:global|shared|const|local))?(?:\s*\.align\s+\d+)?)?"
     r"\s+[\w$%]+\s*(?:\[(?P<count>\d*)\])?"
 )
-_WAIT = "griddepcontrol.wait"
+_ENTRY_WORD, _WAIT = ".entry", "griddepcontrol.wait"
 _FUNCTION_START = re.compile(r"\s*(?:\.visible\s+|\.extern\s+|\.weak\s+)*\.(?:entry|func)\b")
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)(?:\s+(\d+))?")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"\n]*)"', re.MULTILINE)
@@ -54,11 +55,15 @@ def entries(ptx: str) -> tuple[Entry, ...]:
     >>> entries(".entry k(.param .b64 a, .param .align 64 .b8 m[128]) .reqntid 32 { ret; }")
     (Entry(name='k', sizes=(8, 128), threads=(32, 1, 1), cluster=None, is_early=False),)
     """
+    # Comments that end with the line are told apart where it matters: a kernel is much longer than
+    # what stands in front of its body.
+    text = strip_comments(ptx) if "/*" in ptx else ptx
     found: list[Entry] = []
-    text = strip_comments(ptx)
-    matches = list(_ENTRY.finditer(text))
-    ends = [match.start() for match in matches[1:]] + [len(text)]
-    for match, end in zip(matches, ends, strict=True):
+    starts = [*_outside_comments(text, _ENTRY_WORD)]
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=False):
+        match = _ENTRY.match(_head(text, start))
+        if match is None:
+            continue
         directives = match["directives"]
         found.append(
             Entry(
@@ -66,10 +71,29 @@ def entries(ptx: str) -> tuple[Entry, ...]:
                 tuple(_size(param) for param in _PARAM.finditer(match["params"] or "")),
                 _triple(directives, "reqntid"),
                 _triple(directives, "reqnctapercluster"),
-                text.find(_WAIT, match.end(), end) >= 0,
+                any(at < end for at in _outside_comments(text, _WAIT, start)),
             )
         )
     return tuple(found)
+
+
+def _outside_comments(text: str, word: str, start: int = 0) -> Iterator[int]:
+    """Where a word stands in front of the comment of its line, if there is one."""
+    at = text.find(word, start)
+    while at >= 0:
+        if "//" not in text[text.rfind("\n", 0, at) + 1 : at]:
+            yield at
+        at = text.find(word, at + len(word))
+
+
+def _head(text: str, start: int) -> str:
+    """What stands from a place on up to the body of a function, without comments."""
+    lines: list[str] = []
+    while start < len(text) and not (lines and re.search("[{;]", lines[-1])):
+        end = text.find("\n", start) + 1 or len(text) + 1
+        lines.append(text[start : end - 1].partition("//")[0])
+        start = end
+    return "\n".join(lines)
 
 
 def target(ptx: str) -> str:

@@ -16,15 +16,17 @@ def with_tensor_stores(signature: Signature, module: Any, host: Any) -> Signatur
     """
     stored: set[int] = set()
     groups = False
+    has_groups = any(isinstance(each, GroupParameter) for each in signature.parameters)
     for kernel in module.regions[0].blocks[0].ops:
         if kernel.name != "ptx.kernel":
             continue
         maps = [
             arg for arg in kernel.regions[0].blocks[0].args if arg.type.name == "ptx.tensor_map"
         ]
-        used = {op.map for op in kernel.walk() if op.name == "ptx.tma.store"}
-        groups |= not used <= set(maps)
-        positions = [position for position, map_ in enumerate(maps) if map_ in used]
+        if has_groups:
+            used = {op.map for op in kernel.walk() if op.name == "ptx.tma.store"}
+            groups |= not used <= set(maps)
+        positions = [position for position, map_ in enumerate(maps) if _is_stored(map_)]
         for launch in host.walk():
             if (
                 launch.name == "cute.launch"
@@ -40,6 +42,11 @@ def with_tensor_stores(signature: Signature, module: Any, host: Any) -> Signatur
             member = replace(parameter.member, whole_rows=True)
             parameters[position] = replace(parameter, member=member)
     return Signature(tuple(parameters))
+
+
+def _is_stored(map_: Any) -> bool:
+    """Whether TMA stores by a map that is a parameter."""
+    return any(use.operation.name == "ptx.tma.store" for use in map_.uses)
 
 
 def _is_map(value: Any) -> bool:

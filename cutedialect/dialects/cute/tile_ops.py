@@ -31,6 +31,7 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
+from xdsl.irdl.operations import BeforeVariadicSingleAccessor, VarIRConstruct
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import (
@@ -226,6 +227,12 @@ class CopyOp(IRDLOperation):
             mask.element == i1 and mask.shape == source.shape and mask.tv == source.tv,
             f"expected a mask of i1 with the shape and layout of {source}, got {mask}",
         )
+
+
+# Every pass asks for the operands in front of those that may be absent. xDSL would add up the sizes
+# of what stands before them each time.
+CopyOp.source = BeforeVariadicSingleAccessor(VarIRConstruct.OPERAND, 0)
+CopyOp.destination = BeforeVariadicSingleAccessor(VarIRConstruct.OPERAND, 1)
 
 
 @irdl_op_definition

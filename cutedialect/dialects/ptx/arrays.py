@@ -249,6 +249,11 @@ class YieldOp(IRDLOperation):
             super().verify(verify_nested_ops)
 
 
+@lru_cache(maxsize=1024)
+def _tables(tables: tuple[tuple[int, ...], ...]) -> ArrayAttr:
+    return ArrayAttr([table(each) for each in tables])
+
+
 # What a body may hold besides the scalar families.
 _UNROLLED = ("ptx.imm", "ptx.pack", "ptx.unpack", "ptx.shfl", "ptx.vote")
 
@@ -298,9 +303,9 @@ class ForeachOp(IRDLOperation):
             properties={
                 "operandSegmentSizes": _segments(len(sources), len(targets)),
                 "count": integer(count),
-                "source_index": ArrayAttr([table(t) for _, t in sources]),
-                "constants": ArrayAttr([table(t) for t in constants]),
-                "target_index": ArrayAttr([table(t) for _, t in targets]),
+                "source_index": _tables(tuple(tuple(t) for _, t in sources)),
+                "constants": _tables(tuple(tuple(t) for t in constants)),
+                "target_index": _tables(tuple(tuple(t) for _, t in targets)),
             },
             regions=[Region(body)],
         )

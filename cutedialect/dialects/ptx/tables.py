@@ -14,6 +14,8 @@ from xdsl.utils.exceptions import VerifyException
 from .registers import check
 from .syntax import class_of
 
+# Bits of an integer of `table`.
+_WIDTH = 64
 # Address space to the register class of its addresses.
 SPACES = {"global": "b64", "shared": "b32"}
 
@@ -34,7 +36,15 @@ def entries(given: Attribute | None) -> tuple[int, ...]:
         return ()
     if not (isinstance(given, DenseArrayBase) and isinstance(given.elt_type, IntegerType)):
         raise VerifyException(f"expected a table of integers, got {given}")
+    if given.elt_type.width.data == _WIDTH:
+        return _unpacked(given.data.data)
     return cast(DenseArrayBase[IntegerType], given).get_values()
+
+
+# The printer, the verifier and the emulator ask for a table's integers many times.
+@lru_cache(maxsize=1024)
+def _unpacked(data: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(data) * 8 // _WIDTH}q", data)
 
 
 def space_of(modifiers: str) -> str:

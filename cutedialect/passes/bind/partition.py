@@ -52,7 +52,7 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import written_by
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
 from cutedialect.passes.bind.corrected_sums import move_correction
 from cutedialect.passes.bind.corrections import correction_of
@@ -139,6 +139,19 @@ class PartitionPass(ModulePass):
                 _Partition(kernel, self.arch).run()
 
 
+# The ops that are given atoms, or meet in layouts.
+_BOUND: tuple[type[Operation], ...] = (
+    GemmOp,
+    MapOp,
+    ReduceOp,
+    TransposeOp,
+    ExtractOp,
+    LoadOp,
+    CopyOp,
+    AtomicOp,
+)
+
+
 class _Partition(StagedOperands):
     """The pass on one kernel."""
 
@@ -148,9 +161,8 @@ class _Partition(StagedOperands):
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
         inference = LayoutInference(self.kernel, self.threads, self.grid)
-        for op in list(walk(self.kernel.body.block)):
-            if isinstance(op, GemmOp):
-                self._choose_atom(op, inference)
+        for op in ops_of(self.kernel.body.block, GemmOp):
+            self._choose_atom(op, inference)
         pair_multiplies(self.atoms, self.schedule)
         layouts = inference.run()
         for value, layout in layouts.items():
@@ -159,7 +171,7 @@ class _Partition(StagedOperands):
             if value in inference.copies:
                 self.copies[tile] = inference.copies[value]
         stores: list[CopyOp] = []
-        for op in list(walk(self.kernel.body.block)):
+        for op in ops_of(self.kernel.body.block, *_BOUND):
             match op:
                 case GemmOp():
                     self._bind_gemm(op)

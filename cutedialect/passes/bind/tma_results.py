@@ -12,7 +12,7 @@ from cutedialect.dialects.cute import (
     KernelOp,
     MemRefType,
 )
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.tensor_maps import has_tensor_map, is_exception, tile_of_tensor
 from cutedialect.passes.bind.tensor_reductions import reduces_by_tma
 
@@ -23,7 +23,7 @@ def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
     """
     found: list[MemRefType] = []
     multiplies = bool(ops_of(kernel, GemmOp))
-    for op in walk(kernel):
+    for op in ops_of(kernel, AtomicOp, CopyOp):
         adds = isinstance(op, AtomicOp) and reduces_by_tma(op)
         if adds or (isinstance(op, CopyOp) and isinstance(op.source.type, FragmentType)):
             type_, tile = op.destination.type, tile_of_tensor(op.destination)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import (
-    AnyFloat,
     BFloat16Type,
     Float8E4M3FNType,
     Float8E5M2Type,
@@ -59,18 +58,17 @@ def register_count(type_: FragmentType) -> int:
 
 def float_name(element: Attribute) -> str:
     """PTX type of arithmetic on an element: `f16`, `bf16`, `f32`, `f64`, `e4m3`, `s8`, `s32`."""
-    if isinstance(element, Float16Type):
-        return "f16"
-    if isinstance(element, BFloat16Type):
-        return "bf16"
-    if isinstance(element, Float8E4M3FNType):
-        return "e4m3"
-    if isinstance(element, Float8E5M2Type):
-        return "e5m2"
-    bits = element_bits(element)
-    if isinstance(element, AnyFloat):
-        return f"f{bits}"
-    return f"s{bits}"
+    return _FLOAT_NAMES.get(type(element)) or f"s{element_bits(element)}"
+
+
+_FLOAT_NAMES: dict[type[Attribute], str] = {
+    Float16Type: "f16",
+    BFloat16Type: "bf16",
+    Float8E4M3FNType: "e4m3",
+    Float8E5M2Type: "e5m2",
+    Float32Type: "f32",
+    Float64Type: "f64",
+}
 
 
 _WARP = 32

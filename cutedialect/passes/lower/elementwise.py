@@ -31,7 +31,7 @@ from .exponentials import polynomial
 from .scalar_builder import Scalar, ScalarBuilder
 from .scalars import Values, does_not_wrap, lower_scalar
 
-_TO_FLOAT = arith.SIToFPOp | arith.UIToFPOp
+_TO_FLOAT = {arith.SIToFPOp, arith.UIToFPOp}
 # Signed comparisons, with their sides exchanged.
 _MIRRORED = {"slt": "gt", "sle": "ge", "sgt": "lt", "sge": "le", "eq": "eq", "ne": "ne"}
 
@@ -88,13 +88,14 @@ def lower_map(
     group = max([each.pack for each in (*inputs, result)] + [period(each) for each in shares])
     trips = -(-result.values // group)
     count = array.type.count  # type: ignore[union-attr]
+    packed, last = result.pack, result.values - 1
 
     def value(place: int) -> int:
         """The value for a place in a trip: behind the end, those of the last register again, which
         is then written twice.
         """
-        register, part = divmod(place, result.pack)
-        return min(min(register, count - 1) * result.pack + part, result.values - 1)
+        register, part = divmod(place, packed)
+        return min(min(register, count - 1) * packed + part, last)
 
     coords = layout.value_coords()
 
@@ -233,8 +234,9 @@ def _body(
     # Coordinates by the part that depends on the thread and that of the element, a constant.
     parts: dict[SSAValue, tuple[Scalar, Scalar]] = {}
     for inner in op.body.block.ops:
-        if isinstance(inner, YieldOp):
-            return values[inner.value]
+        kind = type(inner)  # `isinstance` is slow of xDSL's abstract classes
+        if kind is YieldOp:
+            return values[inner.operands[0]]
         builder.at(inner)
         if isinstance(inner, CoordOp):
             mode = inner.mode.value.data
@@ -246,7 +248,7 @@ def _body(
             parts[inner.results[0]] = thread, at
         elif inner in known:
             values[inner.results[0]] = known[inner]
-        elif isinstance(inner, arith.CmpiOp) and (sides := _constant_side(inner, parts)):
+        elif type(inner) is arith.CmpiOp and (sides := _constant_side(inner, parts)):
             name, at, limit, subtracted = sides
             rest = values[limit]
             for each in subtracted:
@@ -254,7 +256,7 @@ def _body(
                     each = values.get(each, each)
                 rest = rest if each == 0 else builder.pure("sub.sat.s32", rest, each)
             values[inner.results[0]] = builder.pure(f"setp.{name}.s32", rest, at)
-        elif isinstance(inner, _TO_FLOAT) and inner.input in parts and inner.result.type == f32:
+        elif kind in _TO_FLOAT and inner.input in parts and inner.result.type == f32:
             values[inner.result] = _sum_of_floats(builder, *parts[inner.input])
         elif (found := polynomials_of(inner)) and is_polynomial(found[0], element):
             x = values[inner.operands[0]]

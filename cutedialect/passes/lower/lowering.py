@@ -137,7 +137,7 @@ class KernelLowering:
             for accumulator in self.unsettled.pop(op, ()):
                 self._settle(accumulator)
             self.builder.at(op)
-            if not _is_setup(op):
+            if self.context.is_early and not _is_setup(op):
                 self.context.wait_for_launch()
             handler = self.handlers.get(type(op))
             try:

@@ -89,6 +89,8 @@ _COMPARES: dict[str, Callable[[int, int], bool]] = {
 }
 # Ops that print nothing of their own.
 _UNNAMED = {ptx.ImmOp, ptx.YieldOp, ptx.RegArrayOp}
+# Instructions whose result may be known not to be negative.
+_MAY_HAVE_A_SIGN = frozenset({"and", "shr", "div", "rem", "max"})
 _COMMUTATIVE = frozenset({"add", "mul.lo", "mul.wide", "and", "or", "xor", "min", "max"})
 
 
@@ -174,7 +176,7 @@ class ScalarBuilder:
 
     def value(self, scalar: Scalar, cls: str) -> SSAValue:
         """A scalar as an operand; constant predicates are computed by a comparison."""
-        if isinstance(scalar, SSAValue):
+        if not isinstance(scalar, _NUMBERS):
             return scalar
         if cls == "pred":
             one = self.imm(1 if scalar else 0, "b32")
@@ -194,7 +196,7 @@ class ScalarBuilder:
         return value >= 0 if isinstance(value, _NUMBERS) else value in self.nonnegative
 
     def assume_nonnegative(self, value: Scalar) -> Scalar:
-        if isinstance(value, SSAValue):
+        if not isinstance(value, _NUMBERS):
             self.nonnegative.add(value)
         return value
 
@@ -260,10 +262,12 @@ class ScalarBuilder:
         return self._raw(
             mnemonic,
             tuple(
-                self.value(operand, operand_class(mnemonic, index))
-                if isinstance(operand, _NUMBERS)
-                else operand
-                for index, operand in enumerate(operands)
+                [
+                    self.value(operand, operand_class(mnemonic, index))
+                    if isinstance(operand, _NUMBERS)
+                    else operand
+                    for index, operand in enumerate(operands)
+                ]
             ),
         )
 
@@ -277,7 +281,11 @@ class ScalarBuilder:
     ) -> SSAValue:
         depth = self.depth
         levels = self.levels
-        first = max((depth.get(operand, 0) for operand in operands), default=0)
+        first = 0
+        for operand in operands:
+            available = depth.get(operand, 0)
+            if available > first:
+                first = available
         at = len(levels) - 1
         for i in range(first, at + 1):
             found = levels[i].known.get(key)
@@ -299,6 +307,8 @@ class ScalarBuilder:
 
     def _note_sign(self, value: SSAValue, key: tuple) -> None:
         operation, type_, _, _ = parse_mnemonic(key[0])
+        if operation not in _MAY_HAVE_A_SIGN:
+            return
         operands = key[1:]
         if (
             (
@@ -337,7 +347,7 @@ class ScalarBuilder:
     def pack(self, *parts: Scalar, cls: str = "b32") -> SSAValue:
         """One register of class `cls` made of 16-bit parts, low part first."""
         definitions: list[tuple] = [
-            self.definitions.get(part, ()) if isinstance(part, SSAValue) else () for part in parts
+            () if isinstance(part, _NUMBERS) else self.definitions.get(part, ()) for part in parts
         ]
         if len(parts) == 2 and cls == "b32":
             first, second = definitions
@@ -358,7 +368,7 @@ class ScalarBuilder:
     def pack_bytes(self, low: Scalar, high: Scalar) -> Scalar:
         """A 16-bit register whose bytes are the low bytes of two."""
         definitions: list[tuple] = [
-            self.definitions.get(each, ()) if isinstance(each, SSAValue) else ()
+            () if isinstance(each, _NUMBERS) else self.definitions.get(each, ())
             for each in (low, high)
         ]
         narrow = definitions[0][:1]
@@ -466,7 +476,7 @@ class ScalarBuilder:
             return x
         if operation == "sub":
             return self.pure(f"add.{type_}", x, -c)
-        if operation == "add" and isinstance(x, SSAValue):
+        if operation == "add" and not isinstance(x, _NUMBERS):
             inner = self.definitions.get(x)
             if inner is not None and inner[0] == mnemonic:
                 more = self.constant(inner[2])
@@ -549,9 +559,12 @@ def erase_unused(block: Block, is_pure: Callable[[Operation], bool]) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 erase_unused(inner, is_pure)
-        if op.results and not any(result.first_use for result in op.results) and is_pure(op):
-            op.detach()
-            op.erase()
+        results = op.results
+        if results and results[0].first_use is None:
+            is_unused = len(results) == 1 or all(each.first_use is None for each in results)
+            if is_unused and is_pure(op):
+                op.detach()
+                op.erase()
         op = before
 
 

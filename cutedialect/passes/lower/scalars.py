@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from xdsl.dialects import arith
 from xdsl.dialects import math as mathd
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType, i1
 from xdsl.dialects.utils import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -346,7 +346,7 @@ def _constant(context: Context, op: Operation) -> Scalar:
     attribute = op.value
     if isinstance(attribute, IntegerAttr):
         value = attribute.value.data
-        if attribute.type == IntegerType(1):
+        if attribute.type == i1:
             return bool(value)
         return value
     if isinstance(attribute, FloatAttr):

@@ -42,8 +42,9 @@ def role_of(op: Operation) -> str | None:
 
 def give(role: str, *ops: Operation) -> None:
     """Say who does some ops."""
+    name = StringAttr(role)
     for op in ops:
-        op.attributes[ROLE] = StringAttr(role)
+        op.attributes[ROLE] = name
 
 
 def settle_owners(kernel: KernelOp) -> None:

@@ -92,8 +92,8 @@ def stages_of_results(kernel: KernelOp) -> dict[AllocSmemOp, int]:
     multiply is at work.
     """
     found: dict[AllocSmemOp, list[CopyOp]] = {}
-    for op in walk(kernel.body.block):
-        if not isinstance(op, CopyOp) or effects_of(op).unit is not Unit.TMA_STORE:
+    for op in ops_of(kernel.body.block, CopyOp):
+        if effects_of(op).unit is not Unit.TMA_STORE:
             continue
         if isinstance(op.source.owner, AllocSmemOp):
             found.setdefault(op.source.owner, []).append(op)
@@ -141,9 +141,7 @@ def _most_at_once(
 ) -> tuple[int, Operation | None]:
     places = {op: at for at, op in enumerate(walk(kernel.body.block))}
     lives: dict[SSAValue, tuple[int, int]] = {}
-    gemms = [
-        op for op in places if isinstance(op, GemmOp) and isinstance(op.acc.type, FragmentType)
-    ]
+    gemms = [op for op in places if type(op) is GemmOp and isinstance(op.acc.type, FragmentType)]
     for acc in dict.fromkeys(op.acc for op in gemms):
         ends = [span for use in acc.uses for span in _span(use.operation, acc, places)]
         lives[acc] = min(ends), max(ends)
@@ -164,18 +162,18 @@ def registers_beside(kernel: KernelOp, value: SSAValue) -> int:
     multiply of warpgroups takes stays until the second one behind is issued: two are at work.
     """
     places = {op: at for at, op in enumerate(walk(kernel.body.block))}
-    gemms = [op for op in places if isinstance(op, GemmOp)]
+    gemms = [op for op in places if type(op) is GemmOp]
     later = dict(zip(gemms, gemms[2:], strict=False))
     lives: dict[SSAValue, tuple[int, int]] = {}
     for op, at in places.items():
         for tile in op.results:
-            if not isinstance(tile.type, FragmentType) or isinstance(op.parent_op(), MapOp):
+            if type(tile.type) is not FragmentType or type(op.parent_op()) is MapOp:
                 continue
             ends: list[int] = []
             for use in tile.uses:
                 user = use.operation
                 ends += _span(user, tile, places)
-                second = later.get(user) if isinstance(user, GemmOp) else None
+                second = later.get(user) if type(user) is GemmOp else None
                 if second is not None and second.parent is user.parent and user.acc is not tile:
                     ends.append(places[second])
             if ends:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Reversible, Sequence
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, ShareOp
+from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, GemmOp, KernelOp, ShareOp
 from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.cloning import cloned
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.crossing_tiles import ROLE, role_of
@@ -44,7 +44,7 @@ def split_roles(kernel: KernelOp, roles: Sequence[Role]) -> None:
             role.registers or None,
             elect=role.elect,
             instances=role.instances,
-            pair=any(map(is_of_pair, walk(body))),
+            pair=any(map(is_of_pair, ops_of(body, GemmOp))),
         )
         op.location = kernel.location
         made.append(op)
@@ -65,7 +65,7 @@ def _note_doers(ops: Iterable[Operation], doers: dict[Operation, set[str]]) -> s
         for region in op.regions:
             for block in region.blocks:
                 mine |= _note_doers(block.ops, doers)
-        if isinstance(op, _CONTROL):
+        if op.regions and isinstance(op, _CONTROL):
             doers[op] = mine
         found |= mine
     return found
@@ -94,12 +94,12 @@ class _Needs:
                 for region in op.regions:
                     for block in region.blocks:
                         self.add(block.ops)
-            if isinstance(op, ShareOp) and self.role not in (op.makes, *op.takes):
+            if type(op) is ShareOp and self.role not in (op.makes, *op.takes):
                 continue
             if op.results and self.values.isdisjoint(op.results) and is_pure(op):
                 continue
             self.ops.add(op)
-            if isinstance(op, ShareOp) and self.role != op.makes:
+            if type(op) is ShareOp and self.role != op.makes:
                 continue
             inside = walk(op) if op.regions and doers is None else (op,)
             self.values.update(value for each in inside for value in each.operands)
@@ -116,11 +116,11 @@ def _clone(
     for op in ops:
         if op not in needed:
             continue
-        if isinstance(op, _CONTROL):
+        if op.regions and isinstance(op, _CONTROL):
             into.add_op(_clone_control(op, role, needed, values))
             continue
         clone = cloned(op, values)
-        if isinstance(op, ShareOp) and role != op.makes:
+        if type(op) is ShareOp and role != op.makes:
             clone.operands = []
         clone.attributes.pop(ROLE, None)
         clone.location = op.location

@@ -278,8 +278,14 @@ def _computes(made: Operation) -> bool:
     return any(op.name.startswith("math.") for op in body)
 
 
+_PLAIN = {MapOp, ReduceOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp}
+
+
 def is_plain(op: Operation) -> bool:
     """Whether an op only computes, in registers of its own thread or warp."""
+    kind = type(op)
+    if kind in _PLAIN or is_pure(op):
+        return True
     if isinstance(op, scf.IfOp):
         return all(is_plain(inner) for region in op.regions for inner in inside(region))
     if isinstance(op, CopyOp):
@@ -288,8 +294,7 @@ def is_plain(op: Operation) -> bool:
         )
     if isinstance(op, AnyOp):
         return op.local is not None if op.warps is None else op.warps.value.data == 1
-    kinds = (MapOp, ReduceOp, FillOp, ConvertOp, ExtractOp, AllocFragmentOp, scf.YieldOp)
-    return isinstance(op, kinds) or is_pure(op)
+    return False
 
 
 def _is_local(op: Operation, stored: set[SSAValue]) -> bool:

@@ -13,6 +13,7 @@ ops one after the other: a role of which some ops have stage 1 gets its loop rew
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -50,7 +51,7 @@ def inside(region: Region) -> Iterator[Operation]:
 
 def _asks_for_first(op: Operation, loop: scf.ForOp) -> bool | None:
     """What the condition of a branch is in a loop's first trip, if it is the opposite in others."""
-    made = op.cond.owner if isinstance(op, scf.IfOp) and not op.results else None
+    made = op.cond.owner if type(op) is scf.IfOp and not op.results else None
     if not isinstance(made, arith.CmpiOp) or made.lhs is not loop.body.block.args[0]:
         return None
     kind = arith.CMPI_COMPARISON_OPERATIONS[made.predicate.value.data]
@@ -74,8 +75,13 @@ def set_place(op: Operation, stage: int, order: int) -> None:
         return
     if _is_number(op):
         return
-    op.attributes[STAGE] = IntegerAttr(stage, i32)
-    op.attributes[ORDER] = IntegerAttr(order, i32)
+    op.attributes[STAGE] = _place(stage)
+    op.attributes[ORDER] = _place(order)
+
+
+@cache
+def _place(value: int) -> IntegerAttr:
+    return IntegerAttr(value, i32)
 
 
 def clear_place(op: Operation) -> None:
@@ -89,11 +95,12 @@ def _is_number(op: Operation) -> bool:
     """Whether an op is pure code of numbers and views, or ends a block. Where a ring stands is
     asked in the order of its steps, so that this and what is made of it is none.
     """
-    if isinstance(op, scf.YieldOp):
+    kind = type(op)
+    if kind is scf.YieldOp:
         return True
-    if op.regions or not is_pure(op) or isinstance(op, IndexOp | StageOp):
+    if op.regions or not is_pure(op) or kind is IndexOp or kind is StageOp:
         return False
-    return not any(isinstance(each.type, FragmentType) for each in (*op.operands, *op.results))
+    return not any(type(each.type) is FragmentType for each in (*op.operands, *op.results))
 
 
 def _among(ops: Mapping[Operation, int], op: Operation | None) -> Operation | None:

@@ -40,7 +40,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaStoreWaitOp,
     WgmmaFenceOp,
 )
-from cutedialect.dialects.effects import ALL, Unit, effects_of, is_in_memory, space_of
+from cutedialect.dialects.effects import ALL, NONE, Unit, effects_of, is_in_memory, space_of
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Layout, flatten
@@ -145,7 +145,8 @@ class MemoryHazards:
 
     def synchronize(self) -> None:
         """Find what is missing, and insert it."""
-        self._block(self.block, {})
+        if self.written:
+            self._block(self.block, {})
         for op in self.commits:
             _insert_after(CpAsyncCommitOp(), op)
         for op, sync in self.syncs.items():
@@ -173,10 +174,13 @@ class MemoryHazards:
 
     def _op(self, op: Operation, state: _State) -> _State:
         effects = effects_of(op)
-        if isinstance(op, CompleteOp) or effects.meets == ALL:
+        if effects is NONE and op not in self.syncs:
+            return state
+        is_complete = type(op) is CompleteOp  # `isinstance` is slow of xDSL's abstract classes
+        if is_complete or effects.meets == ALL:
             state = self._commit(state)
         accesses = self._accesses(op)
-        if isinstance(op, CompleteOp):
+        if is_complete:
             landing = [each for each in state if self._lands(each, accesses)]
             self._demand(op, landing, state)
             return self._synced(op, state)
@@ -191,9 +195,9 @@ class MemoryHazards:
                 for each, age in state.items()
                 if age != _LANDED or effects.shows not in ("", space_of(each.access.view))
             }
-        if isinstance(op, CpAsyncCommitOp):
+        if type(op) is CpAsyncCommitOp:
             state = _aged(state)
-        elif isinstance(op, CpAsyncWaitOp):
+        elif type(op) is CpAsyncWaitOp:
             pending = op.pending.value.data
             state = {e: _LANDED if a >= pending else a for e, a in state.items()}
         for access in accesses:
@@ -205,6 +209,8 @@ class MemoryHazards:
 
     def _accesses(self, op: Operation) -> list[Access]:
         effects = effects_of(op)
+        if not (effects.reads or effects.writes):
+            return []
         found: list[Access] = []
         for values, writes in ((effects.reads, False), (effects.writes, True)):
             for value in values:

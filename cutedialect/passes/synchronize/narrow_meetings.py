@@ -27,7 +27,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import RMEM, effects_of
 from cutedialect.dialects.pipeline import RoleOp
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.thread_layouts import GROUP_WARPS, modes_of
 
 _WARP = 32
@@ -38,8 +38,8 @@ def narrow_meetings(around: KernelOp | RoleOp) -> None:
     has_groups = isinstance(around, RoleOp) and (
         len(around.warp_range) // around.teams > GROUP_WARPS
     )
-    for op in list(walk(around)):
-        if not isinstance(op, AnyOp) or op.local is None:
+    for op in ops_of(around, AnyOp):
+        if op.local is None:
             continue
         branches = set(_branches(op.result))
         if not branches:

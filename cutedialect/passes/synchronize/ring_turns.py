@@ -220,7 +220,7 @@ def _with_views(
     while pending:
         for value in pending.pop().operands:
             made = value.owner
-            if not isinstance(made, SubviewOp | TransposeOp) or made in found:
+            if not (type(made) is SubviewOp or type(made) is TransposeOp) or made in found:
                 continue
             if root_of(value) in buffers:
                 found.add(made)

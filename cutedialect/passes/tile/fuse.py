@@ -76,10 +76,17 @@ class FusePass(ModulePass):
             if is_streaming(kernel):
                 for producer in ops_of(kernel, MapOp):
                     _repeat(producer)
-        for map_ in ops_of(op, MapOp):
-            for sum_ in ops_of(map_, arith.AddfOp, arith.SubfOp):
+        for sum_ in ops_of(op, arith.AddfOp, arith.SubfOp):
+            if _is_in_map(sum_):
                 _contract(sum_)
         _share_views(op)
+
+
+def _is_in_map(op: Operation) -> bool:
+    above = op.parent_op()
+    while above is not None and type(above) is not MapOp:
+        above = above.parent_op()
+    return above is not None
 
 
 def _is_copy(op: MapOp) -> bool:
@@ -249,9 +256,7 @@ def _contract(op: arith.AddfOp | arith.SubfOp) -> None:
 def _share_views(module: ModuleOp) -> None:
     """Replace each view by an equal one that stands before it in its block."""
     known: dict[tuple[object, ...], SSAValue] = {}
-    for op in list(walk(module)):
-        if not isinstance(op, LocalTileOp | TransposeOp):
-            continue
+    for op in ops_of(module, LocalTileOp, TransposeOp):
         view = op.results[0]
         if not isinstance(view.type, MemRefType):
             continue

@@ -49,7 +49,7 @@ from cutedialect.dialects.cute import (
     YieldOp,
     shape_of,
 )
-from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.coordinate_bounds import mark_coordinates
@@ -326,12 +326,11 @@ def _fill_in_launches(
 def _written(kernel: KernelOp) -> list[int]:
     """Positions of the arguments that the kernel may store to."""
     roots: set[SSAValue] = set()
-    for op in walk(kernel.body.block):
-        if isinstance(op, CopyOp | AtomicOp):
-            value = op.destination
-            while isinstance(view := value.owner, _VIEWS):
-                value = view.operands[0]
-            roots.add(value)
+    for op in ops_of(kernel.body.block, CopyOp, AtomicOp):
+        value = op.destination
+        while isinstance(view := value.owner, _VIEWS):
+            value = view.operands[0]
+        roots.add(value)
     return [position for position, arg in enumerate(kernel.body.block.args) if arg in roots]
 
 
