@@ -1,9 +1,11 @@
 """`python -m benchmarks.reach`: how much of the compiler compiles what.
 
-    python -m benchmarks.reach [--target NAME] [--table]
+    python -m benchmarks.reach [--target NAME] [--table] [--files]
 
 Prints, for one `cute.gemm` of f16 or for the whole table of the benchmarks, how many files of the
-package a compilation enters, imports apart, and how many lines of `passes/` it runs, of how many.
+package a compilation enters, imports apart, and how many lines of `passes/` it runs, of how many;
+with `--files` each of them, with the lines that run, of those in functions. A file of which few run
+may be one that is asked only to decline.
 The script asks for nothing else than `cute.compile`, so that an older checkout can be measured by
 the same rule: `PYTHONPATH=OLD python benchmarks/reach.py`, with `--names FILE` to write the
 problems of its table, or to take those of a written one.
@@ -31,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.reach", description=__doc__)
     parser.add_argument("--target", default="sm_90a")
     parser.add_argument("--table", action="store_true", help="all problems of the benchmarks")
+    parser.add_argument("--files", action="store_true", help="list the files that are entered")
     parser.add_argument("--names", type=Path, help="the problems: written where it is missing")
     given = parser.parse_args(arguments)
     os.environ["CUTEDIALECT_NO_CACHE"] = "1"
@@ -48,6 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         part[1] += len(ran)
     for name, (files, ran) in sorted(parts.items()):
         print(f"{name:16} {files:4} files {ran:6} lines")
+    if given.files:
+        for path, ran in sorted(lines.items(), key=lambda each: (len(each[1]), each[0])):
+            print(f"{len(ran):5} of {len(_code_lines(path)):5}  {path.relative_to(_PACKAGE)}")
     source = sorted((_PACKAGE / "passes").rglob("*.py"))
     wrote = sum(len(path.read_text().splitlines()) for path in source)
     code = sum(len(_code_lines(path)) for path in source)

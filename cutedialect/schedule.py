@@ -174,6 +174,24 @@ class Schedule:
         """Whether a multiply of another's result works one trip later."""
         return self.overlap in ("yes", "turns")
 
+    @property
+    def shares_tiles(self) -> bool:
+        """Whether CTAs share the sums of a tile."""
+        return (self.split_k or 1) > 1 or self.scheduler == "stream"
+
+    @property
+    def shares_in_cluster(self) -> bool:
+        """Whether the CTAs that share a tile are a cluster."""
+        return self.reduction == "cluster" and (self.split_k or 1) > 1
+
+    @property
+    def ctas_of_cluster(self) -> int:
+        """CTAs of a cluster: those that multicast, or those that share a tile through it."""
+        if self.shares_in_cluster:
+            return self.split_k or 1
+        cluster = self.cluster or (1, 1)
+        return cluster[0] * cluster[1]
+
     def text(self) -> str:
         """The fields that are set, as `tile = (128,128,32), warps = (2,2)`."""
         parts: list[str] = []

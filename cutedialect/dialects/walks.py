@@ -72,6 +72,11 @@ def ops_of(root: Operation | Region | Block, *kinds: type[_OpT]) -> list[_OpT]:
     return found
 
 
+def holds(root: Operation | Region | Block, *kinds: type[Operation]) -> bool:
+    """Whether an op of some classes is in an op (itself included), a region or a block."""
+    return bool(ops_of(root, *kinds))
+
+
 def _blocks(op: Operation) -> list[Block]:
     """The blocks that an op holds, last first."""
     found: list[Block] = []

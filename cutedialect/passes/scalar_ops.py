@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i32
@@ -10,6 +12,7 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import DimOp
 
+_OpT = TypeVar("_OpT", bound=Operation)
 _NO_WRAP = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
@@ -21,7 +24,7 @@ class ScalarBuilder:
         self._builder = Builder(point)
         self._location = like.location
 
-    def insert(self, op: Operation) -> Operation:
+    def insert(self, op: _OpT) -> _OpT:
         op.location = self._location
         return self._builder.insert(op)
 

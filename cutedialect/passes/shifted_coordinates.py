@@ -7,9 +7,11 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block
 
 from cutedialect.dialects.cute import CoordOp
-from cutedialect.passes.insertion import insert_after
+from cutedialect.passes.anchors import anchored
+from cutedialect.passes.rewriting import insert_after
 
 
+@anchored(CoordOp)
 def shift_coordinates(body: Block, mode: int, first: int) -> None:
     """Let the coordinates along a mode in a map's body count from `first`."""
     for op in list(body.ops):

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     i32,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
     ParsePropInAttrDict,
@@ -35,6 +35,12 @@ from cutedialect.layout import (
 from .attributes import check
 from .types import FragmentType, MemRefType
 from .views import parse_types, print_types
+
+PAIR = "pair"
+"""On the buffer of a tile of which each CTA of a pair keeps half of the rows."""
+AHEAD = "ahead"
+"""On a `cute.stage`: of which trip of the loop around it that is the stage, counted from the
+present one."""
 
 
 @irdl_op_definition
@@ -230,8 +236,10 @@ class StageOp(IRDLOperation):
     result = result_def(MemRefType)
     traits = traits_def(Pure())
 
-    def __init__(self, source: SSAValue, index: SSAValue) -> None:
+    def __init__(self, source: SSAValue, index: SSAValue, ahead: int | None = None) -> None:
         super().__init__(operands=[source, index], result_types=[stage_type(source.type)])
+        if ahead is not None:
+            self.attributes[AHEAD] = IntegerAttr(ahead, i32)
 
     @classmethod
     def parse(cls, parser: Parser) -> StageOp:
@@ -261,6 +269,25 @@ class StageOp(IRDLOperation):
             self.result.type == expected,
             f"expected the stage's type {expected}, got {self.result.type}",
         )
+
+
+def is_paired(alloc: Operation) -> bool:
+    """Whether each CTA of a pair keeps half of a buffer."""
+    return PAIR in alloc.attributes
+
+
+def ring_type(type_: Attribute, stages: int) -> MemRefType:
+    """Type of a ring of `stages` buffers of a type."""
+    assert isinstance(type_, MemRefType)
+    extent = Layout(type_.modes, type_.stride).cosize()
+    # A stage starts on the swizzle's repeat, so that the pattern is the same in each.
+    repeat = max(1, type_.alignment * 8 // type_.bits)
+    if type_.space == "tmem":
+        # Stages lie side by side, in all lanes.
+        packed = 32 // type_.bits
+        extent, repeat = 1 + (extent - 1) % (LANE * packed), packed
+    extent = -(-extent // repeat) * repeat
+    return type_.with_layout(Layout((*type_.modes, stages), (*type_.stride, extent)))
 
 
 def stage_type(type_: Attribute) -> MemRefType:

@@ -11,8 +11,8 @@ from cutedialect.layout import Layout, TiledCopy, flatten
 from cutedialect.passes.bind.layout_inference import around_layout, contiguous_mode, vector_bytes
 from cutedialect.passes.bind.smem_layouts import columns_at_once
 from cutedialect.passes.bind.tensor_maps import is_exception
-from cutedialect.passes.bind.tensor_reductions import reduction_of
 from cutedialect.passes.bind.thread_layouts import GROUP_WARPS, coalesced, copied
+from cutedialect.passes.bind.tma_results import reduction_of
 from cutedialect.passes.roles.resource_plan import registers_at_start
 from cutedialect.schedule import Schedule
 

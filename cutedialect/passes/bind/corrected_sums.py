@@ -35,7 +35,7 @@ from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.passes.bind.corrections import Correction
 from cutedialect.passes.bind.tensor_accumulators import Insert, tensor_layout
 from cutedialect.passes.bind.thread_layouts import tensor_accumulator
-from cutedialect.passes.insertion import erase
+from cutedialect.passes.rewriting import erase
 
 # Reductions of floats that are those of their parts combined element by element.
 _COMBINES = {"add": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import (
     Float32Type,
@@ -28,11 +27,9 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
-    ModuleOp,
     i32,
 )
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from cutedialect.dialects.cute import (
@@ -48,24 +45,23 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import used_by
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.bind.thread_layouts import parts_along
 
 
 @dataclass(frozen=True)
-class DeferSumsPass(ModulePass):
+class DeferSumsPass(KernelPass):
     """Put the additions over threads of sums that loops carry behind these loops."""
 
     name = "cute-defer-sums"
+    anchors = Anchors(ops=(ReduceOp,))
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for kernel in op.ops:
-            if not isinstance(kernel, KernelOp):
-                continue
-            for alloc in ops_of(kernel, AllocFragmentOp):
-                for loop in _loops(alloc):
-                    sums = _sums(alloc.result, loop)
-                    if sums is not None:
-                        _defer(sums, loop)
+    def run(self, kernel: KernelOp) -> None:
+        for alloc in ops_of(kernel, AllocFragmentOp):
+            for loop in _loops(alloc):
+                sums = _sums(alloc.result, loop)
+                if sums is not None:
+                    _defer(sums, loop)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from cutedialect.dialects.cute import FragmentType, KernelOp, MapOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.schedule import DEGREES, SHARES
 
-_NAME = "polynomials"
+POLYNOMIALS = "polynomials"
+"""The share and the degree, on exponentials of which some are polynomials."""
 
 
 def share_exponentials(kernel: KernelOp, polynomials: tuple[int, int]) -> None:
@@ -36,20 +37,18 @@ def share_exponentials(kernel: KernelOp, polynomials: tuple[int, int]) -> None:
             continue
         tile = parent.result.type
         if polynomials[0] and tile.tv is not None and tile.values >= SHARES:
-            op.attributes[_NAME] = DenseArrayBase.from_list(i32, polynomials)
+            op.attributes[POLYNOMIALS] = DenseArrayBase.from_list(i32, polynomials)
 
 
-def polynomials_of(op: Operation) -> tuple[int, int] | None:
-    """The share and the degree that are written on an exponential, or None."""
-    given = op.attributes.get(_NAME)
-    if given is None or not isinstance(op, mathd.Exp2Op | mathd.ExpOp):
-        return None
+def polynomials_of(op: Operation) -> tuple[int, int]:
+    """The share and the degree that are written on an exponential."""
+    given = op.attributes[POLYNOMIALS]
     found = given.get_values() if isinstance(given, DenseArrayBase) else ()
     share, degree = (int(each) for each in found) if len(found) == 2 else (0, 0)
     if not 1 <= share <= SHARES or degree not in DEGREES:
         raise PassFailedException(
             op,
-            f"{op.name}: expected {_NAME} = array<i32: share, degree>, of 1 to {SHARES} and "
+            f"{op.name}: expected {POLYNOMIALS} = array<i32: share, degree>, of 1 to {SHARES} and "
             f"{DEGREES[0]} to {DEGREES[-1]}, got {given}",
         )
     return share, degree

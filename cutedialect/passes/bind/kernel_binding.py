@@ -30,6 +30,7 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
+from cutedialect.dialects.walks import holds
 from cutedialect.layout import Layout, TiledCopy
 from cutedialect.passes.bind.exchanges import exchange_layout
 from cutedialect.passes.bind.layout_inference import contiguous_mode
@@ -53,7 +54,6 @@ from cutedialect.passes.bind.thread_layouts import (
     same_elements,
 )
 from cutedialect.passes.synchronize.memory_views import Expression
-from cutedialect.passes.tile.streaming import is_streaming
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 
 
@@ -98,7 +98,7 @@ class KernelBinding:
         self.dependences = tensor_dependences(kernel)
         # Of a program without a multiply whose warps all do the same: the warps over its tiles.
         self.grid = (
-            self.warps if self.schedule.roles == "uniform" and is_streaming(kernel) else None
+            self.warps if self.schedule.roles == "uniform" and not holds(kernel, GemmOp) else None
         )
         self.is_specialized = self.schedule.has_load_role
         first = kernel.body.block.first_op

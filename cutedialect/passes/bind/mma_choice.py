@@ -365,7 +365,7 @@ def _wgmma(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[WgmmaAtom]
 def _tcgen05(op: GemmOp, warps: tuple[int, int], arch: str) -> Sequence[Tcgen05Atom]:
     """The tcgen05 atoms for a multiply whose operands come through shared memory, and whose
     accumulator can live in tensor memory; largest first."""
-    if _not_tcgen05(op, warps, arch, True):
+    if not target(arch).tmem_columns or _not_tcgen05(op, warps, arch, True):
         return ()
     return find_tcgen05(*_names(op), arch)
 

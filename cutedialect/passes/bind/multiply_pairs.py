@@ -42,8 +42,6 @@ from cutedialect.passes.remarks import remark
 from cutedialect.passes.synchronize.memory_views import expression_of
 from cutedialect.schedule import Schedule
 
-PAIR = "pair"
-"""On the buffer of a tile of which each CTA of a pair keeps half of the rows."""
 # Rows of a product in each CTA: all lanes of tensor memory.
 _ROWS = 128
 # Where boxes start in shared memory (PTX ISA 5.5).
@@ -127,11 +125,6 @@ def half_type(type_: MemRefType) -> MemRefType:
     rows, depth = type_.layout
     (inner, _), (stride, _) = rows.shape, rows.stride  # pyright: ignore[reportGeneralTypeIssues]
     return type_.with_layout(Layout((inner, depth.shape), (stride, depth.stride)))
-
-
-def is_paired(alloc: Operation) -> bool:
-    """Whether each CTA of a pair keeps half of a buffer."""
-    return PAIR in alloc.attributes
 
 
 def paired_atoms(atoms: Mapping[GemmOp, MmaAtom], schedule: Schedule) -> dict[GemmOp, Tcgen05Atom]:

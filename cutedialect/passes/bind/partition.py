@@ -62,7 +62,9 @@ from cutedialect.passes.bind.layout_inference import (
     LayoutInference,
     coalesced_for,
     contiguous_mode,
+    named_layout,
     takes_async_copy,
+    tiled_copy_of,
     vector_bytes,
 )
 from cutedialect.passes.bind.mma_choice import (
@@ -79,7 +81,6 @@ from cutedialect.passes.bind.mma_choice import (
 from cutedialect.passes.bind.multiply_pairs import (
     pair_multiplies,
 )
-from cutedialect.passes.bind.named_copies import named_layout, tiled_copy_of
 from cutedialect.passes.bind.register_sums import sum_in_registers
 from cutedialect.passes.bind.result_stores import ResultStores
 from cutedialect.passes.bind.staged_operands import StagedOperands
@@ -87,7 +88,6 @@ from cutedialect.passes.bind.tensor_accumulators import accumulation_of, move_ac
 from cutedialect.passes.bind.tensor_maps import (
     is_joined,
 )
-from cutedialect.passes.bind.tensor_reductions import as_store, reduces_by_tma
 from cutedialect.passes.bind.thread_layouts import (
     accumulator_order,
     copied,
@@ -96,8 +96,9 @@ from cutedialect.passes.bind.thread_layouts import (
     project,
     reordered,
 )
-from cutedialect.passes.insertion import insert_before
+from cutedialect.passes.bind.tma_results import as_store, reduces_by_tma
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import insert_before
 from cutedialect.passes.roles.resource_plan import (
     registers_beside,
     registers_for_tiles,
@@ -157,13 +158,16 @@ class _Partition(StagedOperands):
 
     def run(self) -> None:
         self._check_reads()
-        sum_in_registers(self.kernel, self.schedule, self.arch, self.insert)
+        has_tensor_memory = target(self.arch).tmem_columns > 0
+        if has_tensor_memory:
+            sum_in_registers(self.kernel, self.schedule, self.arch, self.insert)
         if self.grid is not None:
             load_early(self.kernel, self.threads, self.dependences)
         inference = LayoutInference(self.kernel, self.threads, self.grid)
         for op in ops_of(self.kernel.body.block, GemmOp):
             self._choose_atom(op, inference)
-        pair_multiplies(self.atoms, self.schedule)
+        if has_tensor_memory:
+            pair_multiplies(self.atoms, self.schedule)
         layouts = inference.run()
         for value, layout in layouts.items():
             assert isinstance(value.type, FragmentType)
@@ -199,8 +203,9 @@ class _Partition(StagedOperands):
                 case _:
                     pass
         ResultStores(self).bind(stores)
-        self._move_accumulators()
-        self.leave_tensor_memory()
+        if has_tensor_memory:
+            self._move_accumulators()
+            self.leave_tensor_memory()
         if self.schedule.polynomials is not None:
             share_exponentials(self.kernel, self.schedule.polynomials)
 

@@ -57,8 +57,13 @@ from cutedialect.passes.bind.aligned_results import (
     takes_aligned_stores,
 )
 from cutedialect.passes.bind.kernel_binding import KernelBinding
-from cutedialect.passes.bind.layout_inference import coalesced_for, contiguous_mode, vector_bytes
-from cutedialect.passes.bind.named_copies import named_layout, tiled_copy_of
+from cutedialect.passes.bind.layout_inference import (
+    coalesced_for,
+    contiguous_mode,
+    named_layout,
+    tiled_copy_of,
+    vector_bytes,
+)
 from cutedialect.passes.bind.result_pieces import (
     Pieces,
     argument_of,
@@ -73,13 +78,12 @@ from cutedialect.passes.bind.result_pieces import (
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory
 from cutedialect.passes.bind.tensor_maps import is_exception, why_no_map
-from cutedialect.passes.bind.tensor_reductions import reduction_of
 from cutedialect.passes.bind.thread_layouts import (
     copied,
     divides_rows,
     sector_efficiency,
 )
-from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
+from cutedialect.passes.bind.tma_results import bits_of_results, reduction_of, results_by_tma
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import registers_of_readers
 from cutedialect.passes.shifted_coordinates import shift_coordinates

@@ -34,7 +34,7 @@ from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.dialects.effects import is_pure, written
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.thread_layouts import columns_of
-from cutedialect.passes.insertion import erase
+from cutedialect.passes.rewriting import erase
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 
 Insert = Callable[[Operation, Operation], Operation]

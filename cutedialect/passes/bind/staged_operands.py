@@ -34,6 +34,7 @@ from cutedialect.dialects.cute import (
     shape_of,
     transposed_tv,
 )
+from cutedialect.dialects.cute.storage import PAIR, is_paired
 from cutedialect.dialects.cute_nvgpu import (
     ShiftedCopyType,
     SimtAsyncCopyType,
@@ -49,6 +50,7 @@ from cutedialect.passes.bind.layout_inference import (
     around_layout,
     coalesced_for,
     contiguous_mode,
+    named_layout,
     operand_major,
     shifted_copy,
     takes_async_copy,
@@ -64,11 +66,8 @@ from cutedialect.passes.bind.mma_choice import (
     untransposed,
 )
 from cutedialect.passes.bind.multiply_pairs import (
-    PAIR,
-    is_paired,
     paired_type,
 )
-from cutedialect.passes.bind.named_copies import named_layout
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.bind.smem_layouts import operand_layout, staging_layout, with_order
 from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout
@@ -78,8 +77,8 @@ from cutedialect.passes.bind.tensor_maps import (
     sharing,
 )
 from cutedialect.passes.bind.thread_layouts import copied, mma_operand, modes_of
-from cutedialect.passes.insertion import erase
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import erase
 from cutedialect.passes.roles.resource_plan import registers_at_start
 from cutedialect.passes.roles.role_plan import PREPARING_WARPS, rows_of
 from cutedialect.passes.roles.tensor_columns import columns_too_many

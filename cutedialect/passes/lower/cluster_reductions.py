@@ -44,8 +44,6 @@ def prepare(context: Context, kernel: Operation) -> ClusterReductions:
     for op in ops_of(kernel, cute.ClusterReduceOp):
         found.full[op] = context.smem.take(_BARRIER_BYTES, _BARRIER_BYTES)
         found.slots[op] = context.smem.take(_SLOT * op.count.value.data, _SLOT)
-    if not found.full:
-        return found
     builder = context.builder
 
     def make() -> None:

@@ -14,7 +14,7 @@ whole sum, it alone has room:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.ir import Operation, SSAValue
@@ -22,6 +22,7 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.anchors import anchored
 
 from .context import Context, array_class
 from .elementwise import Fragment, extract
@@ -49,8 +50,14 @@ class ClusterSum:
     readers: int
     phase: SSAValue
 
+    @property
+    def barriers(self) -> tuple[tuple[int, int], ...]:
+        """The offsets of the barriers, with how many threads arrive at each."""
+        return (self.full, 1), (self.empty, self.readers)
 
-def prepare(context: Context, kernel: Operation) -> dict[SumOp, ClusterSum]:
+
+@anchored(cute.ClusterSumOp, cute.ClusterScatterOp, otherwise=dict)
+def prepare(kernel: Operation, context: Context) -> dict[SumOp, ClusterSum]:
     """Take memory for the barriers of every sum of a kernel."""
     found: dict[SumOp, ClusterSum] = {}
     for op in ops_of(kernel, cute.ClusterSumOp, cute.ClusterScatterOp):
@@ -62,13 +69,8 @@ def prepare(context: Context, kernel: Operation) -> dict[SumOp, ClusterSum]:
     return found
 
 
-def barriers(sums: dict[SumOp, ClusterSum]) -> Iterator[tuple[int, int]]:
-    """The offsets of the barriers of some sums, with how many threads arrive at each."""
-    for each in sums.values():
-        yield from ((each.full, 1), (each.empty, each.readers))
-
-
-def leave(self: KernelLowering, role: RoleOp) -> None:
+@anchored(cute.ClusterScatterOp)
+def leave(role: RoleOp, self: KernelLowering) -> None:
     """At a role's end: the others have read what was sent, and arrive here no more."""
     for op in ops_of(role, cute.ClusterScatterOp):
         self.builder.at(op)

@@ -9,19 +9,73 @@ dynamic strides; then `cute.launch` of the host part learns the bytes of shared 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
-from xdsl.context import Context
+import xdsl.context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.atoms import target
 from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.walks import walk
+from cutedialect.dialects.cute_nvgpu import (
+    TmaDescriptorType,
+)
+from cutedialect.dialects.walks import holds, ops_of, walk
+from cutedialect.layout import Dyn, flatten
 
-from .kernel import lower_kernel
+from . import (
+    cluster_reductions,
+    cluster_sums,
+    control,
+    cooperation,
+    groups,
+    indexed_tiles,
+    synchronization,
+    tensor_memory,
+    tile_copies,
+    tile_math,
+    tile_views,
+    tma,
+)
+from .context import (
+    Context,
+    fail,
+    scalar_class,
+)
+from .lowering import KernelLowering
+from .scalar_builder import ScalarBuilder, erase_unused
 
 __all__ = ["ConvertToPtxPass"]
+_ERASABLE = frozenset(
+    (
+        ptx.ScalarOp,
+        ptx.ImmOp,
+        ptx.SpecialOp,
+        ptx.SmemBaseOp,
+        ptx.PackOp,
+        ptx.UnpackOp,
+        ptx.RegArrayOp,
+        ptx.MapaOp,
+        ptx.GetOp,
+    )
+)
+_HANDLERS = (
+    cluster_reductions.HANDLERS
+    | cluster_sums.HANDLERS
+    | control.HANDLERS
+    | cooperation.HANDLERS
+    | groups.HANDLERS
+    | synchronization.HANDLERS
+    | tensor_memory.HANDLERS
+    | tile_copies.HANDLERS
+    | tile_math.HANDLERS
+    | tile_views.HANDLERS
+    | indexed_tiles.HANDLERS
+    | tma.HANDLERS
+)
 
 
 @dataclass(frozen=True)
@@ -32,10 +86,8 @@ class ConvertToPtxPass(ModulePass):
 
     arch: str = "sm_80"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def apply(self, ctx: xdsl.context.Context, op: ModuleOp) -> None:
         del ctx
-        from cutedialect.atoms import target
-
         try:
             target(self.arch)
         except ValueError as error:
@@ -55,3 +107,70 @@ class ConvertToPtxPass(ModulePass):
                     size = smem.get(each.kernel.string_value())
                     if size is not None:
                         each.properties["smem"] = IntegerAttr(size, i32)
+
+
+def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
+    """The `ptx.kernel` of a thread-level kernel; `PassFailedException` at the op that has none."""
+    if op.threads is None:
+        raise fail(op, "expected the attribute threads (the block size), got none")
+    classes = [type_ for arg in op.body.block.args for type_ in _parameter_types(arg)]
+    entry = Block(arg_types=classes)
+    threads = op.threads.value.data
+    context = Context(ScalarBuilder(entry, target(arch)), threads, arch, not holds(op, cute.GemmOp))
+    schedule = None if op.schedule is None else op.schedule.data
+    context.resident = 1 if schedule is None else schedule.ctas or 1
+    context.is_early = schedule is not None and schedule.early_launch == "yes"
+    if context.is_early and target(arch).number < 90:
+        raise fail(op, f"expected a target from sm_90 on with early_launch = yes, got {arch}")
+    lowering = KernelLowering(context, _HANDLERS)
+    lowering.builder.at(op)
+    lowering.bind_parameters(op, list(entry.args))
+    # The area of the buffers that share storage comes first.
+    buffers = [each for each in op.body.block.ops if isinstance(each, cute.AllocSmemOp)]
+    places = [place for each in buffers if (place := each.place) is not None]
+    context.smem.used = max((place.stop for place in places), default=0)
+    if any(each.sums is not None for each in ops_of(op, cute.GemmOp)):
+        # A tile of ones beside the buffers leaves no room for gaps.
+        for each in sorted(buffers, key=lambda op: (-op.result.type.alignment, -op.bytes)):
+            lowering.places[each] = context.smem.take(each.bytes, each.result.type.alignment)
+    if holds(op, cute.ClusterReduceOp):
+        lowering.reductions = cluster_reductions.prepare(context, op)
+    lowering.run(op.body.block)
+    smem = lowering.context.smem.used
+    limit = target(arch).smem_per_cta
+    if smem > limit:
+        raise fail(
+            op,
+            f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; "
+            f"take a smaller tile or fewer stages",
+        )
+    erase_unused(entry, lambda each: _is_erasable(type(each)) or groups.only_reads_table(each))
+    cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)
+    kernel = ptx.KernelOp(op.sym_name.data, Region(entry), arch, threads, smem, cluster=cluster)
+    # Without a minimum of CTAs, ptxas trades a few spills for a CTA more on each multiprocessor.
+    kernel.properties["min_ctas"] = IntegerAttr(context.resident, i32)
+    kernel.location = op.location
+    return kernel
+
+
+@cache
+def _is_erasable(kind: type[Operation]) -> bool:
+    return not _ERASABLE.isdisjoint(kind.__mro__)
+
+
+def _parameter_types(arg: SSAValue) -> list[Attribute]:
+    if isinstance(arg.type, TmaDescriptorType):
+        return [ptx.TENSOR_MAP]
+    return [ptx.reg(cls) for cls in _parameter_classes(arg)]
+
+
+def _parameter_classes(arg: SSAValue) -> list[str]:
+    type_ = arg.type
+    if isinstance(type_, cute.GroupType):
+        return ["b64", "b32"]
+    if not isinstance(type_, cute.MemRefType):
+        cls = scalar_class(type_)
+        return ["b32" if cls == "pred" else cls]
+    extents = [leaf for leaf in flatten(type_.layout.shape) if isinstance(leaf, Dyn)]
+    strides = [leaf for leaf in flatten(type_.layout.stride) if isinstance(leaf, Dyn)]
+    return ["b64", *["b32"] * len(extents), *["b64"] * len(strides)]

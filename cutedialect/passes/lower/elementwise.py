@@ -15,7 +15,12 @@ from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
 from cutedialect.layout import Layout
-from cutedialect.passes.bind.exponential_shares import is_polynomial, period, polynomials_of
+from cutedialect.passes.bind.exponential_shares import (
+    POLYNOMIALS,
+    is_polynomial,
+    period,
+    polynomials_of,
+)
 
 from .addresses import thread_coord
 from .context import (
@@ -84,7 +89,8 @@ def lower_map(
         array = target.array
     result = Fragment(type_, array)
     # Which exponentials are polynomials is one of the things that differ within a group.
-    shares = [found[0] for each in op.body.block.ops if (found := polynomials_of(each))]
+    exponentials = [each for each in op.body.block.ops if POLYNOMIALS in each.attributes]
+    shares = [polynomials_of(each)[0] for each in exponentials]
     group = max([each.pack for each in (*inputs, result)] + [period(each) for each in shares])
     trips = -(-result.values // group)
     count = array.type.count  # type: ignore[union-attr]
@@ -258,7 +264,9 @@ def _body(
             values[inner.results[0]] = builder.pure(f"setp.{name}.s32", rest, at)
         elif kind in _TO_FLOAT and inner.input in parts and inner.result.type == f32:
             values[inner.result] = _sum_of_floats(builder, *parts[inner.input])
-        elif (found := polynomials_of(inner)) and is_polynomial(found[0], element):
+        elif POLYNOMIALS in inner.attributes and is_polynomial(
+            (found := polynomials_of(inner))[0], element
+        ):
             x = values[inner.operands[0]]
             values[inner.results[0]] = polynomial(builder, inner, x, found[1])
         elif not lower_scalar(context, inner, values):

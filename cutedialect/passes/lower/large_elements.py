@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerA
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import AnyOp, FragmentType, MapOp
+from cutedialect.dialects.cute import FragmentType, MapOp
 
 from .context import Context, array_class
 from .elementwise import Fragment
@@ -28,15 +28,11 @@ _WAYS = 2
 
 
 def tested(op: MapOp) -> SSAValue | None:
-    """The tile of which a map asks for nothing but which elements are not within -2 and 2, for
-    `cute.any` alone; None for another map.
+    """The tile of which a map asks for nothing but which elements are not within -2 and 2; None for
+    another map.
     """
     end = op.body.block.last_op
-    if (
-        end is None
-        or len(op.inputs) != 1
-        or not all(_asks(use.operation) for use in op.result.uses)
-    ):
+    if end is None or len(op.inputs) != 1:
         return None
     element = op.inputs[0].type.element  # pyright: ignore[reportAttributeAccessIssue]
     if not isinstance(element, Float16Type | BFloat16Type):
@@ -55,10 +51,6 @@ def tested(op: MapOp) -> SSAValue | None:
         given = given.owner.input
     is_least = isinstance(limit.value, FloatAttr) and limit.value.value.data == _LEAST
     return op.inputs[0] if is_least and given is op.body.block.args[0] else None
-
-
-def _asks(user: object) -> bool:
-    return isinstance(user, AnyOp)
 
 
 def _is_true(value: SSAValue) -> bool:

@@ -29,7 +29,6 @@ from .context import (
 )
 from .coordinates import LayoutMismatchError
 from .elementwise import Fragment
-from .fresh_accumulators import FreshAccumulator
 from .rings import (
     Ring,
     State,
@@ -42,7 +41,8 @@ if TYPE_CHECKING:
     from .cluster_reductions import ClusterReductions
     from .cluster_sums import ClusterSum, SumOp
     from .indexed_tiles import IndexedTile
-    from .joined_tiles import JoinedTile
+    from .tile_views import JoinedTile
+    from .wgmma import FreshAccumulator
 
 _SETS_UP = (cute.AllocSmemOp, cute.AllocTmemOp, CreateOp, RoleOp)
 Handler = Callable[["KernelLowering", Any], None]

@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from cutedialect.atoms.matrix_descriptor import MatrixDescriptor
 from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.anchors import anchored
 from cutedialect.passes.roles.resource_plan import ONES_BYTES
 
 from .context import Context
@@ -29,7 +30,8 @@ _LINE = 128
 _LEADING, _BITS = 16, 0x3FFF
 
 
-def write_ones(context: Context, kernel: Operation) -> None:
+@anchored(marks=("sums",))
+def write_ones(kernel: Operation, context: Context) -> None:
     """Take memory behind all buffers for the ones of a kernel's multiplies, and write them."""
     gemms = [op for op in ops_of(kernel, cute.GemmOp) if op.sums is not None]
     builder = context.builder

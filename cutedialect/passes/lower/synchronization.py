@@ -28,9 +28,8 @@ from .rings import (
     wait_full,
 )
 from .rings import barrier as ring_barrier
-from .roles import lower_roles
+from .roles import lower_roles, sink_past_loops
 from .scalar_builder import Scalar
-from .sinking import sink_past_loops
 
 # Registers of a tile that a wait is tied to.
 _MOST_TIED = 8
@@ -57,15 +56,17 @@ def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     self.done.update(roles)
     used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
     self.tensor.group = 2 if any(role.pair is not None for role in roles) else 1
-    tensor_memory.begin(self, roles)
+    if self.tensor.used:
+        tensor_memory.begin(self, roles)
     kernel = op.parent_op()
     assert kernel is not None
-    self.sums = cluster_sums.prepare(self.context, kernel)
-    others = list(cluster_sums.barriers(self.sums))
-    write_ones(self.context, kernel)
+    self.sums = cluster_sums.prepare(kernel, self.context)
+    others = [barrier for each in self.sums.values() for barrier in each.barriers]
+    write_ones(kernel, self.context)
     rings = list(self.rings.values())
     initialize(self.context, rings, used, others, publishes=bool(self.context.ones))
-    tensor_memory.ready(self)
+    if self.tensor.used:
+        tensor_memory.ready(self)
     self.context.wait_for_launch()
     lower_roles(self.context, roles, lambda role: _run_role(self, role))
 
@@ -74,12 +75,13 @@ def _run_role(self: KernelLowering, role: pipeline.RoleOp) -> None:
     block = role.body.block
     sink_past_loops(block)
     self.run(block)
-    cluster_sums.leave(self, role)
+    cluster_sums.leave(role, self)
     for op in block.ops:
         if isinstance(op, pipeline.StateOp) and op.side.data == "producer":
             self.builder.at(op)
             drain(self.context, self.rings[op.ring], self.states[op.state])
-    tensor_memory.end(self, role)
+    if role in self.tensor.readers:
+        tensor_memory.end(self, role)
 
 
 def _state(self: KernelLowering, op: pipeline.StateOp) -> None:

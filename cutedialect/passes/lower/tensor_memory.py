@@ -42,8 +42,6 @@ def _alloc(self: KernelLowering, op: cute.AllocTmemOp) -> None:
 def begin(self: KernelLowering, roles: Sequence[pipeline.RoleOp]) -> None:
     """The first warp takes the columns; a barrier has to follow before `ready`."""
     plan = self.tensor
-    if not plan.used:
-        return
     plan.readers = [role for role in roles if reads_tensor_memory(role)]
     if len(plan.readers) > 1:
         plan.barrier = self.context.take_barriers(1)
@@ -61,8 +59,6 @@ def begin(self: KernelLowering, roles: Sequence[pipeline.RoleOp]) -> None:
 def ready(self: KernelLowering) -> None:
     """Behind the barrier every thread reads where the columns are."""
     plan = self.tensor
-    if not plan.used:
-        return
     builder = self.builder
     load = ptx.LdScalarOp("shared.b32", builder.smem_base(), plan.slot, "b32")
     plan.base = builder.uniform(builder.emit(load).results[0])
@@ -87,8 +83,6 @@ def _word(type_: cute.MemRefType, offset: int) -> int:
 def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
     """When all roles that read what was multiplied have done so, one gives the columns back."""
     plan = self.tensor
-    if not plan.used or role not in plan.readers:
-        return
     builder = self.builder
     builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
     if plan.barrier:
@@ -115,31 +109,25 @@ def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
 # Views
 
 
-def stage(self: KernelLowering, op: cute.StageOp) -> bool:
-    """One stage of a ring in tensor memory; False for other memory."""
+def stage(self: KernelLowering, op: cute.StageOp) -> None:
+    """One stage of a ring in tensor memory."""
     type_ = op.source.type
     assert isinstance(type_, cute.MemRefType)
-    if type_.space != "tmem":
-        return False
     step = type_.stride[-1]
     assert isinstance(step, int)
     at = self.builder.pure("mul.lo.s32", self.scalars[op.index], _word(type_, step))
     self.tensor.tiles[op.result] = self.builder.pure("add.s32", _address(self, op, op.source), at)
-    return True
 
 
-def subview(self: KernelLowering, op: cute.SubviewOp) -> bool:
-    """A part of a tile in tensor memory; False for other memory."""
+def subview(self: KernelLowering, op: cute.SubviewOp) -> None:
+    """A part of a tile in tensor memory."""
     type_ = op.source.type
     assert isinstance(type_, cute.MemRefType)
-    if type_.space != "tmem":
-        return False
     origin = tuple(int(each) for each in op.origin.get_values())
     offset = _word(type_, type_.layout(*origin))
     self.tensor.tiles[op.result] = self.builder.pure(
         "add.s32", _address(self, op, op.source), offset
     )
-    return True
 
 
 def _address(self: KernelLowering, op: Operation, tile: SSAValue) -> Scalar:

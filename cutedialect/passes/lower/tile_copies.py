@@ -40,12 +40,12 @@ from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, extract
 from .exchanged_loads import load_exchanged
 from .indexed_tiles import load_rows, store_rows
-from .joined_tiles import pieces
 from .lowering import Handler, KernelLowering, integers
 from .matrix_copies import load_matrices, store_matrices
 from .register_copies import copy_tile
 from .scalar_builder import Scalar
 from .shifted_copies import copy_around, copy_shifted, shift_within
+from .tile_views import pieces
 from .tma import tensor_copy
 from .transposing_copies import transpose_copy
 from .views import View

@@ -23,14 +23,13 @@ from .context import (
 )
 from .copies import reduce_tile
 from .elementwise import Fragment, lower_map
-from .fresh_accumulators import fresh_accumulator
 from .gemm import lower_gemm
 from .indexed_tiles import reduce_rows
 from .large_elements import has_large, tested
 from .lowering import Handler, KernelLowering
 from .reductions import lower_reduce
 from .scalar_builder import Scalar
-from .wgmma import lower_wgmma
+from .wgmma import fresh_accumulator, lower_wgmma
 
 
 def _fill(self: KernelLowering, op: cute.FillOp) -> None:
@@ -81,7 +80,8 @@ def _gemm(self: KernelLowering, op: cute.GemmOp) -> None:
 
 def _map(self: KernelLowering, op: cute.MapOp) -> None:
     inputs = [self.fragment(op, each) for each in op.inputs]
-    if tested(op) is not None:
+    readers = [use.operation for use in op.result.uses]
+    if all(isinstance(reader, cute.AnyOp) for reader in readers) and tested(op) is not None:
         found = has_large(self.context, inputs[0])
         if found is not None:
             self.tests[op.result] = found

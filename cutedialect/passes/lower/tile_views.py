@@ -1,12 +1,18 @@
-"""Views of tensors, allocations, and what a kernel asks about its tensors and its grid."""
+"""Views of tensors, of several tiles put together (`cute.concat`), allocations, and what a kernel
+asks about its tensors and its grid.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
 from cutedialect.dialects.cute.types import element_bits
+from cutedialect.dialects.effects import space_of
 
 from . import tensor_memory
 from .addresses import global_addresses, value_offsets
@@ -131,7 +137,8 @@ def _transpose(self: KernelLowering, op: cute.TransposeOp) -> None:
 
 
 def _subview(self: KernelLowering, op: cute.SubviewOp) -> None:
-    if tensor_memory.subview(self, op):
+    if space_of(op.source) == "tmem":
+        tensor_memory.subview(self, op)
         return
     type_ = op.result.type
     assert isinstance(type_, cute.MemRefType)
@@ -144,7 +151,8 @@ def _subview(self: KernelLowering, op: cute.SubviewOp) -> None:
 
 
 def _stage(self: KernelLowering, op: cute.StageOp) -> None:
-    if tensor_memory.stage(self, op):
+    if space_of(op.source) == "tmem":
+        tensor_memory.stage(self, op)
         return
     self.views[op.result] = stage(self.view(op, op.source), self.scalars[op.index])
 
@@ -177,7 +185,40 @@ def _alloc_smem(self: KernelLowering, op: cute.AllocSmemOp) -> None:
     )
 
 
+@dataclass(frozen=True)
+class JoinedTile:
+    """Tiles of one shape, one after the other along a mode."""
+
+    parts: tuple[View, ...]
+    mode: int
+
+    def transposed(self) -> JoinedTile:
+        """The tile with its two modes exchanged."""
+        return JoinedTile(tuple(transpose(part) for part in self.parts), 1 - self.mode)
+
+
+def pieces(
+    self: KernelLowering, op: Operation, source: SSAValue, target: SSAValue
+) -> Iterator[tuple[View, View]]:
+    """What a copy to shared memory consists of: (tile, place) of each part of the source."""
+    whole = self.view(op, target)
+    joined = self.joined.get(source)
+    if joined is None:
+        yield self.view(op, source), whole
+        return
+    for number, part in enumerate(joined.parts):
+        origin = [0] * len(part.shape)
+        origin[joined.mode] = number * part.shape[joined.mode]
+        yield part, subview(self.builder, whole, tuple(origin), part.shape)
+
+
+def _concat(self: KernelLowering, op: cute.ConcatOp) -> None:
+    parts = tuple(self.view(op, part) for part in op.parts)
+    self.joined[op.result] = JoinedTile(parts, op.mode.value.data)
+
+
 HANDLERS: dict[type[Operation], Handler] = {
+    cute.ConcatOp: _concat,
     cute.DimOp: _dim,
     cute.StrideOp: _stride,
     cute.BlockIdxOp: _block_idx,

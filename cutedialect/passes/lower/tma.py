@@ -1,9 +1,17 @@
-"""TMA and bulk copies as steps of a kernel: which thread issues them, closes groups, waits."""
+"""TMA and bulk copies: which thread issues them, closes groups and waits. Of a tensor that is one
+instruction for each box, its coordinates counted in the tensor's own modes, or those of the map of
+a slice; of contiguous bytes, one for the whole tile.
+"""
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product as every
 
+from xdsl.ir import Operation, SSAValue
+
+from cutedialect.atoms.tensor_map import SLICE_ROWS, SLICE_UNIT, SLICE_UNITS, dim_order
 from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
 from cutedialect.dialects.cute_nvgpu import (
     BulkLoadType,
@@ -12,13 +20,250 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaLoadType,
     TmaStoreType,
 )
+from cutedialect.layout import Layout, crd2idx, product
 
-from .bulk_copies import bulk_load, bulk_store
-from .context import fail
-from .joined_tiles import pieces
+from .addresses import Address, Offset, global_addresses
+from .context import Context, fail
 from .lowering import Handler, KernelLowering
-from .scalar_builder import Scalar
-from .tensor_copies import load_boxes, prefetch_boxes, store_boxes
+from .scalar_builder import Scalar, ScalarBuilder
+from .tile_views import pieces
+from .views import DynamicStride, View
+
+_GRANULE = 16
+
+
+def load_boxes(
+    context: Context,
+    op: Operation,
+    source: View,
+    target: View,
+    map_: SSAValue,
+    described: TmaDescriptorType,
+    atom: TmaLoadType,
+    barrier: tuple[SSAValue, int],
+    is_paired: bool = False,
+) -> None:
+    """Start the loads of a tile, or of this CTA's part of it. Of a tile that a CTA pair shares, the
+    target is the half that the CTA keeps.
+    """
+    builder = context.builder
+    box = _box(op, source, described)
+    rank = builder.special("cluster_ctarank")
+    half: Scalar = 0
+    if atom.is_paired:
+        half = builder.pure("mul.lo.s32", builder.pure("and.b32", rank, 1), target.shape[0])
+    place: Scalar = 0
+    mask = None
+    sliced = None
+    if atom.multicast is not None:
+        extent, step = atom.multicast
+        sliced = _sliced_mode(op, target, box, extent)
+        place = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
+        builder.assume_nonnegative(place)
+        base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", place, step))
+        pattern = sum(1 << (i * step) for i in range(extent))
+        wide = builder.pure("shl.b32", pattern, base)
+        mask = builder.value(builder.pure("cvt.u16.u32", wide), "b16")
+        counts = [e // b for e, b in zip(target.shape, box, strict=True)]
+        counts[sliced] //= extent
+    else:
+        counts = [e // b for e, b in zip(target.shape, box, strict=True)]
+    address, immediate = tile_address(builder, target)
+    policy = l2_policy(builder, atom.cache)
+    for at in _starts(counts, box):
+        shift: Scalar = 0
+        moved: list[Scalar] = list(at)
+        if sliced is not None:
+            length = counts[sliced] * box[sliced]
+            moved[sliced] = builder.pure(
+                "add.s32", builder.pure("mul.lo.s32", place, length), at[sliced]
+            )
+            shift = builder.pure("mul.lo.s32", place, _offset(target, sliced, length))
+        if half != 0:
+            moved[0] = builder.total([half, moved[0]])
+        coords = _coordinates(builder, source, moved)
+        builder.emit(
+            ptx.TmaLoadOp(
+                map_,
+                builder.value(builder.total([address, shift]), "b32"),
+                barrier[0],
+                coords,
+                dst_offset=immediate + _bytes_at(target, at),
+                barrier_offset=barrier[1],
+                multicast=mask,
+                policy=policy,
+                pair=is_paired,
+            )
+        )
+
+
+def prefetch_boxes(
+    context: Context, op: Operation, tile: View, map_: SSAValue, described: TmaDescriptorType
+) -> None:
+    """Bring the boxes of a tile to L2."""
+    box = _box(op, tile, described)
+    counts = [e // b for e, b in zip(tile.shape, box, strict=True)]
+    for at in _starts(counts, box):
+        context.builder.emit(ptx.TmaPrefetchOp(map_, _coordinates(context.builder, tile, list(at))))
+
+
+def store_boxes(
+    context: Context,
+    op: Operation,
+    source: View,
+    target: View,
+    map_: SSAValue,
+    described: TmaDescriptorType,
+    atom: TmaStoreType,
+) -> None:
+    """Start the stores of a tile, or of this group of warps' part of the rows, from one thread."""
+    builder = context.builder
+    box = _box(op, target, described)
+    counts = [e // b for e, b in zip(target.shape, box, strict=True)]
+    address, immediate = tile_address(builder, source)
+    group: Scalar = 0
+    rows = 0
+    if atom.warps is not None:
+        groups = context.threads // (atom.warps * 32)
+        if counts[0] % groups:
+            raise fail(op, f"expected boxes of rows for {groups} groups of warps, got {counts[0]}")
+        counts[0] //= groups
+        rows = counts[0] * box[0]
+        group = context.group_index(atom.warps)
+        shift = builder.pure("mul.lo.s32", group, _offset(source, 0, rows))
+        address = builder.total([address, shift])
+    policy = l2_policy(builder, atom.cache)
+    for at in _starts(counts, box):
+        moved: list[Scalar] = list(at)
+        moved[0] = builder.total([builder.pure("mul.lo.s32", group, rows), at[0]])
+        builder.emit(
+            ptx.TmaStoreOp(
+                map_,
+                builder.value(address, "b32"),
+                _coordinates(builder, target, moved),
+                src_offset=immediate + _bytes_at(source, at),
+                reduce=atom.reduce,
+                policy=policy,
+            )
+        )
+
+
+def l2_policy(builder: ScalarBuilder, cache: str | None) -> SSAValue | None:
+    """The L2 policy of a cache hint (PTX ISA 9.7.9.18); None for no hint."""
+    if cache is None:
+        return None
+    kind = cache if cache.startswith("evict") else f"evict_{cache}"
+    policy = builder.pure(f"createpolicy.fractional.L2::{kind}.b64", builder.imm(1.0, "f32"))
+    assert isinstance(policy, SSAValue)
+    return policy
+
+
+def tile_address(builder: ScalarBuilder, view: View) -> tuple[Scalar, int]:
+    """Where a tile in shared memory starts: register and byte offset."""
+    assert isinstance(view.root, int)
+    immediate = view.root
+    running: list[Scalar] = [builder.smem_base()]
+    for term in view.terms:
+        scale = term.step * int(term.stride) * view.element_bytes  # type: ignore[arg-type]
+        if isinstance(term.coord, int):
+            immediate += term.coord * scale
+        else:
+            running.append(builder.pure("mul.lo.s32", term.coord, scale))
+    return builder.total(running), immediate
+
+
+def _box(op: Operation, view: View, described: TmaDescriptorType) -> tuple[int, ...]:
+    """The box's extent in each mode of a tile."""
+    box = tuple(1 if mode < 0 else described.box[mode] for mode in view.root_modes)
+    if any(extent % part for extent, part in zip(view.shape, box, strict=True)):
+        raise fail(op, f"expected a box that divides the tile {view.shape}, got {box}")
+    return box
+
+
+def _sliced_mode(op: Operation, view: View, box: tuple[int, ...], share: int) -> int:
+    """The mode that CTAs divide: not the contiguous one."""
+    for mode, (extent, part) in enumerate(zip(view.shape, box, strict=True)):
+        contiguous = any(stride == 1 for _, stride in view.modes[mode])
+        if not contiguous and extent // part % share == 0:
+            return mode
+    raise fail(op, f"expected {share} boxes {box} or more along a mode of {view.shape}, got fewer")
+
+
+def _starts(counts: list[int], box: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Coordinates in the tile at which boxes start."""
+    steps = [range(0, count * part, part) for count, part in zip(counts, box, strict=True)]
+    return every(*steps)
+
+
+def _offset(view: View, mode: int, coordinate: int) -> int:
+    """Bytes from the tile's start to a coordinate along one mode of it."""
+    leaves = view.modes[mode]
+    shape = tuple(extent for extent, _ in leaves)
+    strides = tuple(stride for _, stride in leaves)
+    layout = Layout(shape, strides)  # type: ignore[arg-type]
+    return int(crd2idx(coordinate, layout.shape, layout.stride)) * view.element_bytes
+
+
+def _bytes_at(view: View, at: tuple[int, ...]) -> int:
+    return sum(_offset(view, mode, coordinate) for mode, coordinate in enumerate(at))
+
+
+def _coordinates(builder: ScalarBuilder, view: View, at: list[Scalar]) -> list[SSAValue]:
+    """Coordinates in the tensor, in the driver's order of its modes."""
+    totals: list[list[Scalar]] = [[] for _ in view.root_strides]
+    for mode, coord, extent in view.origin:
+        totals[mode].append(builder.pure("mul.lo.s32", coord, extent))
+    for mode, coordinate in zip(view.root_modes, at, strict=True):
+        if mode >= 0:
+            totals[mode].append(coordinate)
+    order = dim_order(view.root_strides)
+    coords = [builder.total(totals[mode]) for mode in order]
+    if view.sliced is not None:
+        others = dict(zip(order[1:], coords[1:], strict=True))
+        coords = [coords[0], *_coordinates_in_slice(builder, view, others)]
+    return [builder.value(coord, "b32") for coord in coords]
+
+
+def _coordinates_in_slice(
+    builder: ScalarBuilder, view: View, at: dict[int, Scalar]
+) -> list[Scalar]:
+    """The coordinates behind the first one in the map of a slice (`atoms.tensor_map.slice_map_of`):
+    the row among SLICE_ROWS of which the slice has the last, and how far the slice's end lies
+    behind the tensor's address. A place outside of the tensor has a slice without rows.
+    """
+    assert view.sliced is not None
+    mode, first, extent = view.sliced
+    row = at.pop(mode)
+    distance: list[Scalar] = [_bytes_along(builder, view, mode, builder.total([first, extent]))]
+    inside: list[Scalar] = [] if view.guard is True else [view.guard]
+    for other, coord in at.items():
+        distance.append(_bytes_along(builder, view, other, coord))
+        if coord != 0:
+            ((size, _),) = view.root_leaves[other]
+            inside.append(builder.pure("setp.lt.s32", coord, size))
+    if inside:
+        extent = builder.pure("selp.b32", extent, 0, builder.both(*inside))
+    back = builder.pure("sub.s32", SLICE_ROWS, extent)
+    units = builder.pure("shr.u64", builder.total(distance, "s64"), SLICE_UNIT.bit_length() - 1)
+    digits = [
+        builder.pure("and.b64", units, SLICE_UNITS - 1),
+        builder.pure("shr.u64", units, SLICE_UNITS.bit_length() - 1),
+    ]
+    return [
+        builder.total([back, row]),
+        SLICE_ROWS,
+        *(builder.pure("cvt.u32.u64", digit) for digit in digits),
+    ]
+
+
+def _bytes_along(builder: ScalarBuilder, view: View, mode: int, coord: Scalar) -> Scalar:
+    """How many bytes so many elements along a mode of the tensor are."""
+    ((_, stride),) = view.root_leaves[mode]
+    if isinstance(stride, DynamicStride):
+        return builder.product64(
+            coord, builder.pure("mul.lo.s64", stride.value, view.element_bytes)
+        )
+    return builder.product64(coord, stride * view.element_bytes)
 
 
 def tensor_copy(self: KernelLowering, op: cute.CopyOp, predicate: Scalar) -> None:
@@ -115,6 +360,80 @@ def _store_step(self: KernelLowering, op: Operation) -> None:
         predicate,
         lambda: store_boxes(self.context, op, source, target, map_, described, atom),
     )
+
+
+def bulk_load(
+    context: Context,
+    op: Operation,
+    source: View,
+    target: View,
+    atom: BulkLoadType,
+    barrier: tuple[SSAValue, int],
+) -> None:
+    """Start the load of a tile that lies in its tensor; `barrier` counts its bytes."""
+    builder = context.builder
+    address, immediate = tile_address(builder, target)
+    start = _global_start(context, op, source)
+    builder.emit(
+        ptx.BulkLoadOp(
+            builder.value(address, "b32"),
+            builder.value(start.base, "b64"),
+            _bytes(target),
+            barrier[0],
+            dst_offset=immediate,
+            src_offset=start.immediate,
+            barrier_offset=barrier[1],
+            policy=l2_policy(builder, atom.cache),
+        )
+    )
+
+
+def bulk_store(
+    context: Context, op: Operation, source: View, target: View, atom: BulkStoreType
+) -> None:
+    """Start the store of a tile that lies in its tensor, as part of a bulk group."""
+    builder = context.builder
+    address, immediate = tile_address(builder, source)
+    start = _global_start(context, op, target)
+    builder.emit(
+        ptx.BulkStoreOp(
+            builder.value(start.base, "b64"),
+            builder.value(address, "b32"),
+            _bytes(source),
+            dst_offset=start.immediate,
+            src_offset=immediate,
+            reduce=atom.operation,
+            policy=l2_policy(builder, atom.cache),
+        )
+    )
+
+
+def _bytes(view: View) -> int:
+    size = product(view.shape)
+    assert isinstance(size, int)
+    return size * view.element_bytes
+
+
+def _global_start(context: Context, op: Operation, view: View) -> Address:
+    """The address of a tile in global memory; nothing of it may be outside of the tensor."""
+    for extent, bound in zip(view.shape, view.bounds, strict=True):
+        is_inside = view.guard is True and (bound is None or bound.floor is None)
+        if not is_inside or (bound is not None and bound.divisor % extent):
+            raise fail(
+                op,
+                f"expected a tile that lies in its tensor (bulk copies do not clip; extents that "
+                f"are multiples of {extent} are written ?{{div={extent}}}), got one that may hang "
+                "over an edge",
+            )
+    for term in view.terms:
+        if term.divisor * view.element_bytes % _GRANULE:
+            raise fail(
+                op,
+                f"expected a tile that starts at a multiple of {_GRANULE} bytes, got one at "
+                f"multiples of {term.divisor * view.element_bytes}",
+            )
+    first = replace(view, modes=(), bounds=())
+    return global_addresses(context.builder, first, (), [Offset((), 0)], 1)[0]
 
 
 HANDLERS: dict[type[Operation], Handler] = {

@@ -1,15 +1,26 @@
-"""`wgmma`: one op for all instructions of a `cute.gemm` of warpgroups, k outermost."""
+"""`wgmma`: one op for all instructions of a `cute.gemm` of warpgroups, k outermost; and
+accumulators that start from zero: the first trip of a loop of wgmma ignores what they hold, so that
+nothing has to be written to them; only a loop without a trip leaves the zeros to be written.
+
+    fill acc, 0; for k { gemm a, b, acc }; use acc
+    =>
+    for k { gemm a, b, acc (scale-d: k > first) }; if no trip { fill acc, 0 }; use acc
+
+Without a loop the multiply ignores them anyway.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
 
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor, operand_addends
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import GemmOp, MemRefType
+from cutedialect.dialects.cute import FillOp, GemmOp, MemRefType
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.layout import Layout, coalesce, composition, product
 
@@ -17,7 +28,7 @@ from .context import Context, fail
 from .elementwise import Fragment, as_operand
 from .ones import beside_ones, steps_beside_ones
 from .scalar_builder import Scalar
-from .tensor_copies import tile_address
+from .tma import tile_address
 from .views import View
 
 _ADDRESS_BITS = 0x3FFF
@@ -181,3 +192,55 @@ def _operand(
     wide = builder.pure("cvt.u64.u32", low)
     descriptor = builder.pure("or.b64", wide, described.constant)
     return builder.value(descriptor, "b64"), described.major, addends
+
+
+@dataclass(frozen=True)
+class FreshAccumulator:
+    """The loop (None for a multiply next to the fill), the multiply in it that comes first, and the
+    first op after the loop that may read.
+    """
+
+    fill: FillOp
+    loop: scf.ForOp | None
+    first: GemmOp
+    reader: Operation | None
+
+
+def fresh_accumulator(fill: FillOp) -> FreshAccumulator | None:
+    """What takes the place of a fill with zero, or None where the fill has to stay: a wgmma of the
+    same block, or one loop of it, directly in which wgmma alone uses the accumulator, comes before
+    all other uses.
+    """
+    block = fill.parent
+    assert block is not None
+    accumulator = fill.fragment
+    users = {use.operation for use in accumulator.uses if use.operation is not fill}
+    inside: dict[Operation, list[Operation]] = {}
+    for user in users:
+        place = block.find_ancestor_op_in_block(user)
+        if place is None:
+            return None
+        inside.setdefault(place, []).append(user)
+    start = block.get_operation_index(fill)
+    order = sorted(
+        (each for each in inside if block.get_operation_index(each) > start),
+        key=block.get_operation_index,
+    )
+    if order and _multiplies_into(order[0], accumulator):
+        assert isinstance(order[0], GemmOp)
+        return FreshAccumulator(fill, None, order[0], None)
+    if not order or not isinstance(order[0], scf.ForOp):
+        return None
+    loop = order[0]
+    multiplies: list[GemmOp] = []
+    for user in inside[loop]:
+        if not _multiplies_into(user, accumulator) or user.parent is not loop.body.block:
+            return None
+        assert isinstance(user, GemmOp)
+        multiplies.append(user)
+    first = min(multiplies, key=loop.body.block.get_operation_index)
+    return FreshAccumulator(fill, loop, first, order[1] if len(order) > 1 else None)
+
+
+def _multiplies_into(op: Operation, accumulator: SSAValue) -> bool:
+    return isinstance(op, GemmOp) and isinstance(op.atom, Sm90MmaType) and op.acc is accumulator

@@ -23,6 +23,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocSmemOp, FindOp, FragmentType, KernelOp, MemberOp, StageOp
+from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
@@ -33,11 +34,8 @@ from cutedialect.dialects.pipeline import (
     TurnWaitOp,
 )
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.cloning import cloned
-from cutedialect.passes.dead_code import sweep
-from cutedialect.passes.insertion import erase
+from cutedialect.passes.rewriting import cloned, erase, sweep
 from cutedialect.passes.scalar_ops import ScalarBuilder
-from cutedialect.passes.synchronize.ring_buffers import ring_type
 
 
 def alternate_instances(kernel: KernelOp, role: RoleOp) -> None:

@@ -137,8 +137,9 @@ class AssignWarpRolesPass(ModulePass):
                 kernel, "expected a block size and a schedule (run cute-tile first), got none"
             )
         settle_owners(kernel)
-        give_barriers(exchanges)
-        join_exchanges(exchanges)
+        if exchanges:
+            give_barriers(exchanges)
+            join_exchanges(exchanges)
         cross_tiles(kernel)
         _list_roles(module, kernel, rows, plan)
         _part_loads(kernel)

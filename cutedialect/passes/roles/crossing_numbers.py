@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import AnyOp, KernelOp, ShareOp
 from cutedialect.dialects.effects import space_of
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.insertion import insert_after
+from cutedialect.passes.rewriting import insert_after
 from cutedialect.passes.roles.crossing_tiles import role_of
 
 

@@ -29,7 +29,7 @@ from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.smem_layouts import staging_layout
-from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.rewriting import insert_after, insert_before
 
 ROLE = "role"
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation
 
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, CopyOp, KernelOp
+from cutedialect.passes.anchors import anchored
 from cutedialect.passes.roles.crossing_tiles import give, role_of
 
 
@@ -30,6 +31,7 @@ class Exchange:
     shared: AllocSmemOp
 
 
+@anchored(marks=("scratch",), otherwise=list)
 def part_exchanges(kernel: KernelOp) -> list[Exchange]:
     """Give each exchange a buffer of its own."""
     found: list[Exchange] = []

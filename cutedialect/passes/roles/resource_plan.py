@@ -26,9 +26,10 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemRefType,
 )
+from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.effects import Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
+from cutedialect.passes.bind.multiply_pairs import half_type
 from cutedialect.passes.roles.crossing_tiles import role_of
 
 Buffer = AllocSmemOp | AllocTmemOp

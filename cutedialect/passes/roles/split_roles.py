@@ -16,7 +16,7 @@ from cutedialect.dialects.cute_nvgpu import FenceTensorMapsOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import CreateOp, RoleOp
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.cloning import cloned
+from cutedialect.passes.rewriting import cloned
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.crossing_tiles import ROLE, role_of
 

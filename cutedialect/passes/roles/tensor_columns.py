@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation
 
 from cutedialect.atoms.tmem_layouts import COLUMNS
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, FragmentType, GemmOp, KernelOp
+from cutedialect.passes.anchors import anchored
 from cutedialect.passes.roles.role_plan import is_corrected
 from cutedialect.passes.synchronize.memory_views import uses_of
 
@@ -44,6 +45,7 @@ def tensor_stages(kernel: KernelOp) -> int:
     return stages_of_columns(kernel, columns, others)
 
 
+@anchored(AllocTmemOp, otherwise=dict)
 def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
     """The operands in tensor memory that lie over an accumulator: none where each can have columns
     of its own, in two stages.
@@ -69,6 +71,7 @@ def tensor_overlays(kernel: KernelOp) -> dict[AllocTmemOp, AllocTmemOp]:
     return found
 
 
+@anchored(AllocTmemOp, otherwise=list)
 def columns_too_many(kernel: KernelOp) -> list[AllocTmemOp]:
     """The operands in tensor memory that take columns, or a stage, from accumulators."""
     over = tensor_overlays(kernel)

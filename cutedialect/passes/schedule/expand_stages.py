@@ -30,11 +30,12 @@ from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWa
 from cutedialect.dialects.effects import is_pure, used_by
 from cutedialect.dialects.pipeline import CompleteOp, RoleOp, TurnPassOp, TurnWaitOp
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.cloning import cloned
-from cutedialect.passes.dead_code import sweep
-from cutedialect.passes.insertion import erase, insert_after, insert_before
+from cutedialect.passes.anchors import anchored
+from cutedialect.passes.rewriting import cloned, erase, insert_after, insert_before
 from cutedialect.passes.schedule.multiply_chains import TURNS
 from cutedialect.passes.schedule.trips import (
+    ORDER,
+    STAGE,
     clear_place,
     order_of,
     orders_of,
@@ -49,6 +50,7 @@ from cutedialect.passes.synchronize.ring_edges import READS, numbers_of, read_ea
 _GROUP = 4
 
 
+@anchored(marks=(STAGE, ORDER))
 def expand_stages(role: RoleOp) -> None:
     """Rewrite the loops of a role whose ops have several stages."""
     for loop in [op for op in ops_of(role, scf.ForOp) if not op.iter_args]:
@@ -60,7 +62,6 @@ def expand_stages(role: RoleOp) -> None:
             _check(trip)
             _reorder(loop)
     clear_place(role)
-    sweep(role.body.block)
 
 
 def _has_order(trip: Sequence[Operation]) -> bool:
@@ -245,6 +246,7 @@ def _issue(op: Operation, trip: Sequence[Operation]) -> Operation:
     return issued[-1] if issued else op
 
 
+@anchored(marks=(TURNS,))
 def take_turns(role: RoleOp) -> None:
     """Let the warpgroups of a role issue the multiplies of a trip one after the other."""
     loops = [op for op in ops_of(role, scf.ForOp) if TURNS in op.attributes]

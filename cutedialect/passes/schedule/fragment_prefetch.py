@@ -21,9 +21,8 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, GemmOp, StageOp, SubviewOp
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.passes.cloning import cloned
+from cutedialect.passes.rewriting import cloned
 from cutedialect.passes.scalar_ops import ScalarBuilder
-from cutedialect.passes.synchronize.ring_buffers import stage_of
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def _load(
 ) -> None:
     """The copies of `block`, from stage `index`, behind those of the trip so many ahead."""
     rings = {view.result: view.source for view in views}
-    stages = {old: stage_of(build, ring, index, ahead) for old, ring in rings.items()}
+    stages = {old: build.insert(StageOp(ring, index, ahead)) for old, ring in rings.items()}
     build.insert(CompleteOp([stage.result for stage in stages.values()]))
     for copy in block.copies:
         sub = copy.source.owner

@@ -53,8 +53,8 @@ from cutedialect.dialects.effects import (
 )
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.insertion import insert_after
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import insert_after
 from cutedialect.passes.schedule.trips import (
     clear_place,
     inside,

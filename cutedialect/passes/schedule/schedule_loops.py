@@ -33,13 +33,14 @@ from cutedialect.dialects.cute import (
     LoadOp,
     ReadOp,
     ScheduleAttr,
+    StageOp,
 )
+from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.cloning import cloned
-from cutedialect.passes.insertion import erase
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import cloned, erase
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.resource_plan import (
     LEAST_RESERVED_BYTES,
@@ -52,7 +53,6 @@ from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains
 from cutedialect.passes.schedule.tensor_chains import schedule_tensor_chains
 from cutedialect.passes.synchronize.memory_views import root_of
-from cutedialect.passes.synchronize.ring_buffers import ring_type, stage_of
 from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
 from cutedialect.schedule import Schedule, replace_set
 
@@ -182,7 +182,7 @@ def _run_ahead(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages:
     size = inner.constant(stages)
     from_start = inner.binary(arith.SubiOp, k, loop.lb)
     current = inner.binary(arith.RemUIOp, from_start, size)
-    views = [stage_of(inner, ring, current, 0) for ring in rings.values()]
+    views = [inner.insert(StageOp(ring, current, 0)) for ring in rings.values()]
     complete = CompleteOp([view.result for view in views])
     inner.insert(complete)
     next_k = inner.binary(arith.AddiOp, k, inner.constant(ahead))
@@ -261,7 +261,7 @@ def _produce(
     values: dict[SSAValue, SSAValue] = {loop.body.block.args[0]: k}
     for op in producers:
         if isinstance(op, CopyOp) and op in rings:
-            stage = stage_of(build, rings[op], slot, ahead)
+            stage = build.insert(StageOp(rings[op], slot, ahead))
             source = values.get(op.source, op.source)
             copy = CopyOp(source, stage.result, inside, op.atom, op.tiled)
             copy.attributes.update(op.attributes)

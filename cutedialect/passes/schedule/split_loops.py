@@ -20,47 +20,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import GemmOp, KernelOp
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.cloning import cloned
-from cutedialect.passes.dead_code import sweep
+from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import cloned, sweep
 from cutedialect.passes.scalar_ops import ScalarBuilder
 
 
 @dataclass(frozen=True)
-class SplitLoopsPass(ModulePass):
+class SplitLoopsPass(KernelPass):
     """Split the loops of kernels whose schedule says `split_loops = yes`."""
 
     name = "cute-split-loops"
+    anchors = Anchors(ops=(GemmOp,), asked={"split_loops": "yes"})
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for kernel in op.ops:
-            if not isinstance(kernel, KernelOp) or kernel.schedule is None:
+    def run(self, kernel: KernelOp) -> None:
+        for loop in ops_of(kernel, scf.ForOp):
+            if not any(isinstance(inner, GemmOp) for inner in loop.body.block.ops):
                 continue
-            if kernel.schedule.data.split_loops != "yes":
-                continue
-            for loop in ops_of(kernel, scf.ForOp):
-                if not any(isinstance(inner, GemmOp) for inner in loop.body.block.ops):
-                    continue
-                found = _branch(loop)
-                if found is not None:
-                    _split(loop, *found)
-                elif (branch := _branch_on_index(loop)) is not None:
-                    remark(
-                        self.name,
-                        branch,
-                        "loop not split: expected a branch on comparisons of the loop's index "
-                        "times a constant with what no trip changes",
-                    )
+            found = _branch(loop)
+            if found is not None:
+                _split(loop, *found)
+            elif (branch := _branch_on_index(loop)) is not None:
+                remark(
+                    self.name,
+                    branch,
+                    "loop not split: expected a branch on comparisons of the loop's index "
+                    "times a constant with what no trip changes",
+                )
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from cutedialect.dialects.cute import AllocTmemOp, GemmOp, KernelOp
 from cutedialect.dialects.effects import Unit, effects_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.anchors import anchored
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.role_plan import is_load
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
@@ -26,6 +27,7 @@ from cutedialect.passes.schedule.trips import order_of, set_place
 from cutedialect.passes.synchronize.memory_views import root_of
 
 
+@anchored(AllocTmemOp)
 def schedule_tensor_chains(kernel: KernelOp, stages: int) -> None:
     """Give the multiplies of a kernel's loops a stage and an order; the rings that loads fill have
     so many stages.

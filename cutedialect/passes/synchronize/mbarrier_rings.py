@@ -26,6 +26,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     StageOp,
 )
+from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
     SimtAsyncCopyType,
@@ -42,9 +43,9 @@ from cutedialect.dialects.pipeline import (
     StateOp,
 )
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.multiply_pairs import half_type, is_paired
-from cutedialect.passes.insertion import erase, insert_after, insert_before
+from cutedialect.passes.bind.multiply_pairs import half_type
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
 from cutedialect.passes.synchronize.multiply_groups import (
@@ -73,7 +74,7 @@ from cutedialect.passes.synchronize.ring_turns import (
     use_in_turns,
     wait_in_front,
 )
-from cutedialect.passes.synchronize.tma_store_waits import complete_stores
+from cutedialect.passes.synchronize.tma_stores import complete_stores
 
 
 @dataclass

@@ -32,6 +32,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     StageOp,
 )
+from cutedialect.dialects.cute.storage import AHEAD
 from cutedialect.dialects.cute_nvgpu import (
     CpAsyncCommitOp,
     CpAsyncWaitOp,
@@ -49,11 +50,11 @@ from cutedialect.passes.synchronize.memory_views import (
     are_apart,
     constant_of,
     expression_of,
+    overlaps,
     root_of,
+    shares_storage,
     varies,
 )
-from cutedialect.passes.synchronize.overlay import overlaps, shares_storage
-from cutedialect.passes.synchronize.ring_buffers import AHEAD
 from cutedialect.passes.tile.work_loops import is_work_loop
 
 # How many trips of a loop with constant bounds are walked one by one.

@@ -10,7 +10,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from cutedialect.dialects.cute import ConcatOp, LocalTileOp, MemRefType, SubviewOp
+from cutedialect.dialects.cute import AllocSmemOp, ConcatOp, LocalTileOp, MemRefType, SubviewOp
 from cutedialect.dialects.effects import is_pure
 
 Expression = Hashable
@@ -23,6 +23,25 @@ def root_of(view: SSAValue) -> SSAValue:
         view = owner.operands[0]
         owner = view.owner
     return view
+
+
+def overlaps(one: SSAValue, other: SSAValue) -> bool:
+    """Whether two buffers are the same or share storage."""
+    if one is other:
+        return True
+    mine, theirs = _place(one), _place(other)
+    if mine is None or theirs is None:
+        return False
+    return mine.start < theirs.stop and theirs.start < mine.stop
+
+
+def shares_storage(root: SSAValue) -> bool:
+    """Whether a buffer lies in the area of those that share storage."""
+    return _place(root) is not None
+
+
+def _place(root: SSAValue) -> range | None:
+    return root.owner.place if isinstance(root.owner, AllocSmemOp) else None
 
 
 def uses_of(memory: SSAValue) -> Iterator[Use]:

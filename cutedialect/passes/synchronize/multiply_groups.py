@@ -26,7 +26,7 @@ from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWa
 from cutedialect.dialects.effects import Unit, effects_of, is_in_memory, is_pure, written
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.insertion import insert_after, insert_before
+from cutedialect.passes.rewriting import insert_after, insert_before
 from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_edges import numbers_of

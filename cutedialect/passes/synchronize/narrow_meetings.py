@@ -28,11 +28,13 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.effects import RMEM, effects_of
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.anchors import anchored
 from cutedialect.passes.bind.thread_layouts import GROUP_WARPS, modes_of
 
 _WARP = 32
 
 
+@anchored(AnyOp)
 def narrow_meetings(around: KernelOp | RoleOp) -> None:
     """Narrow the local conditions of a role, or of a kernel without roles."""
     has_groups = isinstance(around, RoleOp) and (

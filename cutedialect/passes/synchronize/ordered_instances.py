@@ -23,6 +23,7 @@ from cutedialect.dialects.cute import CopyOp, FragmentType, GemmOp, KernelOp, Ma
 from cutedialect.dialects.effects import space_of
 from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.anchors import anchored
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossing_tiles import role_of
@@ -32,12 +33,14 @@ from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_ends import RoleEnd, insert_ring
 
 
+@anchored(asked={"overlap": TURNS})
 def order_instances(kernel: KernelOp, roles: Sequence[Role]) -> None:
     """Let the instances of a role that share the rows of a tile compute operands in turns."""
-    schedule = None if kernel.schedule is None else kernel.schedule.data
-    if schedule is None or schedule.overlap != TURNS or schedule.roles is None:
+    assert kernel.schedule is not None
+    plan = kernel.schedule.data.roles
+    if plan is None:
         return
-    names = [row.name for row in rows_of(schedule.roles) if row.parts > 1]
+    names = [row.name for row in rows_of(plan) if row.parts > 1]
     instances = [
         role for role in roles for name in names if re.fullmatch(rf"{name}(_\d+)?", role.name)
     ]

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, KernelOp, MemRefType
 from cutedialect.dialects.effects import effects_of
@@ -77,25 +77,6 @@ def overlay_buffers(kernel: KernelOp) -> None:
         kernel,
         f"{len(places)} buffers of {sum(sizes.values())} bytes share {used} bytes of shared memory",
     )
-
-
-def overlaps(one: SSAValue, other: SSAValue) -> bool:
-    """Whether two buffers are the same or share storage."""
-    if one is other:
-        return True
-    mine, theirs = _place(one), _place(other)
-    if mine is None or theirs is None:
-        return False
-    return mine.start < theirs.stop and theirs.start < mine.stop
-
-
-def shares_storage(root: SSAValue) -> bool:
-    """Whether a buffer lies in the area of those that share storage."""
-    return _place(root) is not None
-
-
-def _place(root: SSAValue) -> range | None:
-    return root.owner.place if isinstance(root.owner, AllocSmemOp) else None
 
 
 # When buffers are in use

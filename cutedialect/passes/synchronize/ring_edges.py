@@ -66,7 +66,7 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
             continue
         users = _readers(alloc, writer)
         if any(effects_of(op).unit is Unit.TMA_STORE for op in users):
-            # A result (`store_rings.py`, `tma_store_waits.py`).
+            # A result (`tma_stores.py`).
             continue
         producer = role_of(writer) or MAIN
         consumers = {role_of(op) or MAIN for op in users}

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, StageOp
+from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
     ConsumerReleaseOp,
@@ -27,7 +28,6 @@ from cutedialect.dialects.walks import walk
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossing_tiles import ROLE, role_of
 from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
-from cutedialect.passes.synchronize.ring_buffers import ring_type
 
 _AllocT = TypeVar("_AllocT", bound=AllocSmemOp | AllocTmemOp)
 

@@ -26,6 +26,7 @@ from cutedialect.dialects.cute import (
     SubviewOp,
     TransposeOp,
 )
+from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp, Sm90MmaType, Sm100MmaType, WgmmaFenceOp
 from cutedialect.dialects.pipeline import (
     AdvanceOp,
@@ -34,9 +35,8 @@ from cutedialect.dialects.pipeline import (
     RingType,
 )
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.multiply_pairs import is_paired
-from cutedialect.passes.insertion import erase, insert_after, insert_before
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import erase, insert_after, insert_before
 from cutedialect.passes.roles.resource_plan import Buffer, room
 from cutedialect.passes.schedule.trips import STAGE
 from cutedialect.passes.synchronize.memory_views import root_of
@@ -86,7 +86,8 @@ def _follows(one: Edge, other: Edge) -> bool:
     if other.block is not block or _look(one) != _look(other):
         return False
     at = block.get_operation_index
-    if any(STAGE in op.attributes for op in block.ops) or any(map(is_paired, one.buffers)):
+    has_stages = any(STAGE in op.attributes for op in block.ops)
+    if has_stages or any(map(is_paired, one.buffers)):
         return False
     if one.crosses:
         return False

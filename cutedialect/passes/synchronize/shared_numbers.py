@@ -50,7 +50,8 @@ from cutedialect.dialects.pipeline import (
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
-from cutedialect.passes.insertion import erase, insert_before
+from cutedialect.passes.anchors import anchored
+from cutedialect.passes.rewriting import erase, insert_before
 from cutedialect.passes.synchronize.ring_ends import RingEnd
 
 # Of the one that tells a number, the others may be so many behind.
@@ -101,6 +102,7 @@ class _Slots:
         return number.result
 
 
+@anchored(ShareOp, ClaimOp, CancelLaunchOp)
 def share_numbers(kernel: KernelOp) -> None:
     """Bring conditions and claims to the roles that take them."""
     _share_conditions(kernel)

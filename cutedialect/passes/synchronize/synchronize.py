@@ -20,16 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
-
 from cutedialect.dialects.cute import KernelOp
 from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.passes.anchors import KernelPass
+from cutedialect.passes.rewriting import sweep
 from cutedialect.passes.roles.alternate_instances import alternate_instances
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.split_roles import split_roles
-from cutedialect.passes.roles.tensor_columns import tensor_stages
 from cutedialect.passes.schedule.expand_stages import expand_stages, take_turns
 from cutedialect.passes.synchronize.mbarrier_rings import insert_rings, plan_rings
 from cutedialect.passes.synchronize.memory_hazards import MemoryHazards
@@ -37,42 +34,40 @@ from cutedialect.passes.synchronize.narrow_meetings import narrow_meetings
 from cutedialect.passes.synchronize.ordered_instances import order_instances
 from cutedialect.passes.synchronize.overlay import overlay_buffers
 from cutedialect.passes.synchronize.shared_numbers import share_numbers
-from cutedialect.passes.synchronize.store_rings import insert_store_rings
 from cutedialect.passes.synchronize.tensor_rings import insert_tensor_rings
+from cutedialect.passes.synchronize.tma_stores import insert_store_rings
 
 
 @dataclass(frozen=True)
-class SynchronizePass(ModulePass):
+class SynchronizePass(KernelPass):
     """Complete what is asynchronous, and let threads wait for each other, where the order asks."""
 
     name = "cute-synchronize"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for kernel in op.ops:
-            if not isinstance(kernel, KernelOp):
-                continue
-            roles = roles_of(kernel)
-            if not roles:
-                narrow_meetings(kernel)
-                overlay_buffers(kernel)
-                MemoryHazards(kernel.body.block).synchronize()
-                continue
-            stages = kernel.schedule.data.stages if kernel.schedule is not None else None
-            order_instances(kernel, roles)
-            insert_store_rings(kernel, roles)
-            rings = plan_rings(kernel, stages or 2)
-            insert_tensor_rings(kernel, roles, tensor_stages(kernel))
-            split_roles(kernel, roles)
-            parts = [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]
-            for part in parts:
-                expand_stages(part)
-            insert_rings(kernel, roles, rings)
-            for part in parts:
-                take_turns(part)
-            share_numbers(kernel)
-            for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
-                narrow_meetings(role)
-                # What crosses shared memory has its rings; tensors are stored and loaded again.
-                MemoryHazards(role.body.block, ("gmem",)).synchronize()
-                if role.teams > 1:
-                    alternate_instances(kernel, role)
+    def run(self, kernel: KernelOp) -> None:
+        roles = roles_of(kernel)
+        if not roles:
+            narrow_meetings(kernel)
+            overlay_buffers(kernel)
+            MemoryHazards(kernel.body.block).synchronize()
+            return
+        stages = kernel.schedule.data.stages if kernel.schedule is not None else None
+        order_instances(kernel, roles)
+        insert_store_rings(kernel, roles)
+        rings = plan_rings(kernel, stages or 2)
+        insert_tensor_rings(kernel, roles)
+        split_roles(kernel, roles)
+        parts = [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]
+        for part in parts:
+            expand_stages(part)
+            sweep(part.body.block)
+        insert_rings(kernel, roles, rings)
+        for part in parts:
+            take_turns(part)
+        share_numbers(kernel)
+        for role in [each for each in kernel.body.block.ops if isinstance(each, RoleOp)]:
+            narrow_meetings(role)
+            # What crosses shared memory has its rings; tensors are stored and loaded again.
+            MemoryHazards(role.body.block, ("gmem",)).synchronize()
+            if role.teams > 1:
+                alternate_instances(kernel, role)

@@ -41,10 +41,11 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, MemRefType
 from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.layout import Layout
-from cutedialect.passes.insertion import erase
+from cutedialect.passes.anchors import anchored
+from cutedialect.passes.rewriting import erase
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.role_plan import is_corrected
-from cutedialect.passes.roles.tensor_columns import tensor_overlays
+from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.synchronize.memory_views import uses_of, views_of
 from cutedialect.passes.synchronize.ring_edges import depth
 from cutedialect.passes.synchronize.ring_ends import (
@@ -55,11 +56,10 @@ from cutedialect.passes.synchronize.ring_ends import (
 )
 
 
-def insert_tensor_rings(kernel: KernelOp, roles: Sequence[Role], stages: int) -> None:
-    """Give every buffer in tensor memory that passes between roles its ring, of so many stages in
-    loops.
-    """
-    overlays = tensor_overlays(kernel)
+@anchored(AllocTmemOp)
+def insert_tensor_rings(kernel: KernelOp, roles: Sequence[Role]) -> None:
+    """Give every buffer in tensor memory that passes between roles its ring."""
+    overlays, stages = tensor_overlays(kernel), tensor_stages(kernel)
     allocs = [op for op in kernel.body.block.ops if isinstance(op, AllocTmemOp)]
     allocs = [op for op in allocs if op not in {*overlays, *overlays.values()}]
     corrected = [op for op in allocs if is_corrected(op)]

@@ -59,8 +59,6 @@ _OF_BOTH = (
 
 def mark_coordinates(kernel: KernelOp) -> None:
     """Put `guard` on the views of a kernel whose coordinates have to be looked at."""
-    if IN_BOUNDS in kernel.attributes:
-        return
     for op in walk(kernel):
         if isinstance(op, SliceOp) and not is_nonnegative(op.first):
             op.attributes[GUARD] = UnitAttr()

@@ -27,6 +27,7 @@ from xdsl.rewriter import Rewriter
 from cutedialect.dialects.cute import (
     CoordOp,
     FragmentType,
+    GemmOp,
     KernelOp,
     LocalTileOp,
     MapOp,
@@ -35,10 +36,8 @@ from cutedialect.dialects.cute import (
     YieldOp,
 )
 from cutedialect.dialects.effects import written
-from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.cloning import cloned
-from cutedialect.passes.insertion import erase
-from cutedialect.passes.tile.streaming import is_streaming
+from cutedialect.dialects.walks import holds, ops_of, walk
+from cutedialect.passes.rewriting import cloned, erase
 
 # What takes an instruction or two for each element, and how many such ops are computed again.
 _CHEAP = (
@@ -73,7 +72,7 @@ class FusePass(ModulePass):
             while (producer := _fusible(consumer)) is not None:
                 _fuse(producer, consumer)
         for kernel in ops_of(op, KernelOp):
-            if is_streaming(kernel):
+            if not holds(kernel, GemmOp):
                 for producer in ops_of(kernel, MapOp):
                     _repeat(producer)
         for sum_ in ops_of(op, arith.AddfOp, arith.SubfOp):

@@ -52,7 +52,7 @@ from cutedialect.passes.bind.tensor_maps import (
 from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import registers_of_accumulators
-from cutedialect.passes.tile.split_reduction import shares_in_cluster, summed_bytes
+from cutedialect.passes.tile.split_reduction import summed_bytes
 from cutedialect.passes.tile.streaming import is_common, order_of_stores, residence_of
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule, replace_set
@@ -216,7 +216,7 @@ def _multiplying(
         for once in (False, True)
     )
     meeting = _MEETING_BYTES if _is_chained(gemms) else 0
-    if shares_in_cluster(given):
+    if given.shares_in_cluster:
         meeting += summed_bytes(kernel, given, warps)
     if is_tensor:
         meeting += _computed_bytes(gemms)

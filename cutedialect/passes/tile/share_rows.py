@@ -64,7 +64,6 @@ from cutedialect.passes.tile.resized_tiles import (
     resize_transposed,
     resize_view,
 )
-from cutedialect.passes.tile.split_reduction import shares_in_cluster
 from cutedialect.passes.tile.streaming import part_of, parts_of_rows
 from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule
@@ -79,7 +78,7 @@ def share_rows(kernel: KernelOp, given: Schedule, arch: str, of: str) -> int:
     """Let the CTAs of clusters share the rows of a kernel; how many of them, 1 where none do.
     `split_k` and `reduction = cluster` of the schedule say how many, else the rows' length does.
     """
-    asked = (given.split_k or 1) if shares_in_cluster(given) else None
+    asked = (given.split_k or 1) if given.shares_in_cluster else None
     if asked is None and (given.split_k is not None or not _takes_clusters(given, arch)):
         return 1
     row = _longest_row(kernel)
@@ -109,11 +108,6 @@ def _takes_clusters(given: Schedule, arch: str) -> bool:
         and given.scheduler in (None, "single")
         and given.cluster in (None, (1, 1))
     )
-
-
-def shares_rows(kernel: KernelOp) -> bool:
-    """Whether CTAs of a cluster share the rows of a kernel."""
-    return any(isinstance(op, ClusterRankOp) for op in kernel.body.block.ops)
 
 
 def _longest_row(kernel: KernelOp) -> int | None:

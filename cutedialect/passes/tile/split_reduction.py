@@ -48,7 +48,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn, Layout
-from cutedialect.passes.cloning import cloned
+from cutedialect.passes.rewriting import cloned
 from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument
 from cutedialect.passes.tile.scattered_tiles import cut_columns, is_cut
@@ -89,24 +89,6 @@ class Reduction:
 
     loop: scf.ForOp
     accumulators: tuple[SSAValue, ...]
-
-
-def is_shared(schedule: Schedule) -> bool:
-    """Whether CTAs share tiles in a schedule."""
-    return (schedule.split_k or 1) > 1 or schedule.scheduler == "stream"
-
-
-def cluster_of(schedule: Schedule) -> int:
-    """CTAs of a cluster: those that multicast, or those that share a tile through it."""
-    if shares_in_cluster(schedule):
-        return schedule.split_k or 1
-    cluster = schedule.cluster or (1, 1)
-    return cluster[0] * cluster[1]
-
-
-def shares_in_cluster(schedule: Schedule) -> bool:
-    """Whether the CTAs that share a tile are a cluster."""
-    return schedule.reduction == "cluster" and (schedule.split_k or 1) > 1
 
 
 def reduction_of(kernel: KernelOp) -> Reduction:
@@ -245,7 +227,7 @@ def share_reduction(
     loop = reduction.loop
     _cut(loop, share)
     following = _following(loop)
-    if shares_in_cluster(schedule):
+    if schedule.shares_in_cluster:
         _check_cluster_sum(reduction)
         acc, parts = reduction.accumulators[0], schedule.split_k or 1
         build = ScalarBuilder(InsertPoint.after(loop), loop)

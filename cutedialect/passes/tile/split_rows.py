@@ -38,7 +38,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import is_pure, space_of
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.insertion import erase
+from cutedialect.passes.rewriting import erase
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 
 _ONE_BY_ONE = (

@@ -26,7 +26,6 @@ from cutedialect.dialects.cute import (
     ClusterRankOp,
     CopyOp,
     FragmentType,
-    GemmOp,
     KernelOp,
     LoadOp,
     LocalTileOp,
@@ -117,11 +116,6 @@ class Residence:
 
     warps: tuple[int, int]
     ctas: int
-
-
-def is_streaming(kernel: KernelOp) -> bool:
-    """Whether a kernel has no multiply of matrices."""
-    return not ops_of(kernel, GemmOp)
 
 
 def is_common(view: SSAValue) -> bool:

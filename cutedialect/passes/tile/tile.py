@@ -49,20 +49,23 @@ from cutedialect.dialects.cute import (
     YieldOp,
     shape_of,
 )
-from cutedialect.dialects.walks import ops_of
+from cutedialect.dialects.walks import holds, ops_of
 from cutedialect.passes.roles.role_plan import instances_of_rows
 from cutedialect.passes.scalar_ops import ScalarBuilder
-from cutedialect.passes.tile.coordinate_bounds import mark_coordinates
+from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
 from cutedialect.passes.tile.flatten_tiles import flatten_tiles
 from cutedialect.passes.tile.join_tiles import join_tiles
 from cutedialect.passes.tile.pad_tiles import pad_tiles
 from cutedialect.passes.tile.schedule_heuristic import complete
-from cutedialect.passes.tile.share_rows import share_rows, shares_rows
-from cutedialect.passes.tile.split_reduction import cluster_of, shares_in_cluster
+from cutedialect.passes.tile.share_rows import share_rows
 from cutedialect.passes.tile.split_rows import split_rows
-from cutedialect.passes.tile.streaming import is_streaming
-from cutedialect.passes.tile.tile_scheduler import grid_size, lower_tile_index, tile_index_of
+from cutedialect.passes.tile.tile_scheduler import (
+    grid_size,
+    lower_tile_index,
+    shares_rows,
+    tile_index_of,
+)
 from cutedialect.passes.tile.walk_rows import walk_rows
 from cutedialect.schedule import Schedule
 
@@ -93,7 +96,7 @@ class TilePass(ModulePass):
         for kernel in kernels:
             _expand_whole_problem(kernel, asked)
             wanted = asked
-            if is_streaming(kernel):
+            if not holds(kernel, GemmOp):
                 cut_tiles(kernel, self.name)
                 given = kernel.schedule.data if kernel.schedule is not None else Schedule()
                 if not flatten_tiles(kernel, given.merged(asked), self.name):
@@ -102,7 +105,8 @@ class TilePass(ModulePass):
                 walk_rows(kernel, self.name)
                 join_tiles(kernel, self.name)
                 pad_tiles(kernel)
-            mark_coordinates(kernel)
+            if IN_BOUNDS not in kernel.attributes:
+                mark_coordinates(kernel)
             given = kernel.schedule.data if kernel.schedule is not None else Schedule()
             if hosts and kernel is not kernels[0] and _starts_early(kernel, self.arch):
                 given = Schedule(early_launch="yes").merged(given)
@@ -117,8 +121,8 @@ class TilePass(ModulePass):
             threads = 32 * schedule.warps[0] * schedule.warps[1]
             kernel.properties["schedule"] = ScheduleAttr(schedule)
             kernel.properties["threads"] = IntegerAttr(threads, i32)
-            if cluster_of(schedule) > 1:
-                kernel.properties["cluster"] = IntegerAttr(cluster_of(schedule), i32)
+            if schedule.ctas_of_cluster > 1:
+                kernel.properties["cluster"] = IntegerAttr(schedule.ctas_of_cluster, i32)
             index = tile_index_of(kernel)
             if not hosts:
                 _write_launch(op, kernel, index, schedule, threads)
@@ -141,7 +145,7 @@ def _starts_early(kernel: KernelOp, arch: str) -> bool:
     """Whether a launch behind another one of a host program may begin while that still ends: the
     kernels of programs that wait for memory take some tens of microseconds, a launch one or two.
     """
-    return is_streaming(kernel) and target(arch).number >= _EARLY_TARGET
+    return not holds(kernel, GemmOp) and target(arch).number >= _EARLY_TARGET
 
 
 def _expand_whole_problem(kernel: KernelOp, asked: Schedule | None) -> None:
@@ -209,7 +213,7 @@ def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
                 "expected roles of which one loads with the scheduler cancel, got the role plan "
                 "uniform; take dynamic",
             )
-    if shares_in_cluster(schedule):
+    if schedule.shares_in_cluster:
         _check_sharing(kernel, schedule, most)
     if schedule.epilogue == "tma" and schedule.roles == "uniform":
         raise PassFailedException(

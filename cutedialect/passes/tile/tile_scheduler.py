@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import (
     BlockIdxOp,
+    ClusterRankOp,
     FindOp,
     GridDimOp,
     GroupSizeOp,
@@ -43,15 +44,12 @@ from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
 from cutedialect.passes.tile.raster import walk
 from cutedialect.passes.tile.runs import count_runs
-from cutedialect.passes.tile.share_rows import shares_rows
 from cutedialect.passes.tile.split_reduction import (
     Reduction,
     Share,
     hoisted,
-    is_shared,
     reduction_of,
     share_reduction,
-    shares_in_cluster,
 )
 from cutedialect.passes.tile.work_loops import cancel_loop, claim_loop, work_loop
 from cutedialect.schedule import Schedule
@@ -87,6 +85,11 @@ def tile_index_of(kernel: KernelOp) -> TileIndexOp | None:
     return found[0] if found else None
 
 
+def shares_rows(kernel: KernelOp) -> bool:
+    """Whether CTAs of a cluster share the rows of a kernel, by their ranks."""
+    return any(isinstance(op, ClusterRankOp) for op in kernel.body.block.ops)
+
+
 def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -> None:
     """Replace a `cute.tile_index` by the coordinates of the CTA's work items.
 
@@ -115,7 +118,7 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         )
     # Of rows that a cluster shares, its CTAs have parts by their ranks.
     have_rows = shares_rows(kernel)
-    reduction = reduction_of(kernel) if is_shared(schedule) and not have_rows else None
+    reduction = reduction_of(kernel) if schedule.shares_tiles and not have_rows else None
     launched = _Launched(kernel, index.memref, tile, cluster, offsets)
     share = None
     if schedule.scheduler == "stream":
@@ -127,7 +130,7 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
         total = _product(build, blocks)
         build, item, share = _stream(kernel, index, build, total, reduction, item, rank, launched)
     elif schedule.scheduler == "tail" and (schedule.split_k or 1) > 1:
-        if blocks is None or shares_in_cluster(schedule):
+        if blocks is None or schedule.shares_in_cluster:
             got = "a group of tensors" if blocks is None else "reduction = cluster"
             raise PassFailedException(
                 index, f"expected one tensor and no cluster that shares its tiles, got {got}"
@@ -193,7 +196,7 @@ def grid_size(
         total = _last(build, build.insert(TileOffsetsOp(memref, tile, cluster)).results[0])
     else:
         total = _product(build, count_blocks(build, memref, tile, cluster, run))
-    if shares_in_cluster(schedule):
+    if schedule.shares_in_cluster:
         ctas = schedule.split_k or 1
     elif schedule.scheduler != "stream" and (schedule.split_k or 1) > 1:
         total = build.binary(arith.MuliOp, total, build.constant(schedule.split_k or 1))

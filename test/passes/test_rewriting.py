@@ -7,7 +7,7 @@ from xdsl.dialects import test as any_op
 from xdsl.dialects.builtin import ModuleOp, StringAttr, i32, i64
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from cutedialect.passes.cloning import cloned
+from cutedialect.passes.rewriting import cloned
 
 
 def drawn(rng: random.Random, depth: int, seen: list[SSAValue]) -> Operation:
