@@ -6,15 +6,20 @@ which the call takes that; of a schedule that was given those near it, and the e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from math import prod
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cutedialect import environment
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.schedule import Schedule, ScheduleError, replace_set
+
+if TYPE_CHECKING:
+    from .gemm import GemmCall
+    from .ready_call import ReadyCall
 
 # How often a schedule is chosen for the same call.
 _ATTEMPTS = 4
@@ -167,3 +172,25 @@ def _first_that_fits(
         if kernel is None or kernel.fits:
             return each
     return None
+
+
+def prepared_by_default(
+    call: GemmCall, alpha: float, beta: float, arch: str, backend: str
+) -> ReadyCall:
+    """Compile (or find) the kernel of a call that names no schedule: where the one that is chosen
+    spills, with one of fewer accumulators in a thread.
+    """
+    if backend not in ("emulator", "interpreter") and gpu_available():
+        from .gemm_tuning import kept_schedule
+
+        kept = kept_schedule(call, arch)
+        # A class of problems may hold one whose blocks of scales the schedule does not fit.
+        if kept is not None:
+            with suppress(CompileError, ValueError):
+                return call.prepared_with(kept, alpha, beta, arch, backend)
+
+    def prepared(spills: int) -> ReadyCall:
+        call.spills = spills
+        return call.prepared_with(None, alpha, beta, arch, backend)
+
+    return fitting_default(prepared, backend)

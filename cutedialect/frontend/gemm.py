@@ -22,7 +22,7 @@ from cutedialect.schedule import Schedule
 
 from .captured import exact
 from .dtypes import DType, as_dtype, f16, f32, f64, i32
-from .gemm_defaults import prepared_by_default
+from .fitting import prepared_by_default
 from .gemm_operands import (
     ACCUMULATORS,
     EIGHT_BIT_FLOATS,
@@ -267,7 +267,8 @@ def compile_gemm(
     """The kernel of `gemm` for arrays or `TensorSpec`s, without running it."""
     splits = precision is not None and check_precision(precision, a)
     is_scaled = scale_a is not None or scale_b is not None
-    alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
+    if is_scaled:
+        alpha, scale_a, scale_b = fold_numbers(alpha, scale_a, scale_b)
     call = GemmCall(
         a, b, c, bias, out, acc_dtype, out_dtype, activation, beta,
         scale_a, scale_b, aux, fast_accum, is_scaled, splits,
@@ -602,10 +603,9 @@ class GemmCall:
         if self.swapped:
             spans = [each[::-1] for each in spans[::-1]]
         if self.splits and tile[2] != DEPTH:
-            raise ValueError(
-                f"schedule: expected a tile of depth {DEPTH} with precision='3xtf32', got {tile}"
-            )
-        check_tile(tile, (spans[0][0], spans[1][1], BLOCK if self.promotes else 0))
+            raise ValueError(f"schedule: expected depth {DEPTH} for precision='3xtf32', got {tile}")
+        if self.is_scaled or self.promotes:
+            check_tile(tile, (spans[0][0], spans[1][1], BLOCK if self.promotes else 0))
         return {
             "tile": tile,
             "acc_dtype": self.acc_dtype,

@@ -434,8 +434,8 @@ def trace_body(
             raise
         if state.failure is not None:
             raise state.failure
-        for unused in state.unused.values():
-            raise unused
+        for message, where in state.unused.values():
+            raise TraceError(message, code="CD-P8", location=where)
         if result is not None:
             raise at_start(
                 program,

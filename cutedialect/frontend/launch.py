@@ -219,8 +219,8 @@ def lower(
 
     from cutedialect.backend.ptx import ptx_text
     from cutedialect.dialects.ptx import KernelOp
-    from cutedialect.frontend.compile_errors import located
     from cutedialect.frontend.contracted_extents import contracted_extents
+    from cutedialect.frontend.trace import located
     from cutedialect.passes.cute_to_ptx import pipeline
     from cutedialect.passes.verify_dominance import check_dominance
 

@@ -17,10 +17,9 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Region, SSAValue
 
 from .escapes import escape_of
-from .liveness import is_at_loop
 from .scalar import Scalar, as_condition, as_i32
-from .trace import current, error, location, traced_frames, user_frame
-from .traced_state import StateBefore
+from .trace import current, error, location, traced_frames, user_frame, user_line
+from .traced_state import StateBefore, is_at_loop
 
 
 def range_(start: object, stop: object = None, step: object = 1) -> Loop:
@@ -48,7 +47,7 @@ def range_(start: object, stop: object = None, step: object = 1) -> Loop:
 
 def _promise(made: object, message: str) -> None:
     """Note what is wrong if `made` is not entered before the kernel ends."""
-    current().unused[id(made)] = error(message, "CD-P8")
+    current().unused[id(made)] = message, user_line()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""The state of one trace: where ops go, which scopes are open, and where the user's line is.
+"""The state of one trace: where ops go, which scopes are open, and where the user's line is; and
+errors at that line, those of the trace and what passes and verifiers say later.
 
 A kernel's Python body runs once; every operation on a tile or scalar appends IR here with the
 location of the user's line.
@@ -36,6 +37,11 @@ from cutedialect.backend.runtime.errors import CompileError
 if TYPE_CHECKING:
     from .host import Launches
 
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from cutedialect.dialects.walks import walk
+
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Tile programs that ship with the package are located like a user's.
 _LIBRARY = os.path.join(_PACKAGE, "frontend", "library")
@@ -71,8 +77,8 @@ class Trace:
     scopes: list[Scope] = field(default_factory=list)
     loops: list[object] = field(default_factory=list)
     failure: TraceError | None = None
-    # What is wrong if a loop or a condition that was made is never entered, by its id.
-    unused: dict[int, TraceError] = field(default_factory=dict)
+    # What is wrong if a loop or a condition that was made is never entered, and where, by its id.
+    unused: dict[int, tuple[str, str]] = field(default_factory=dict)
     # Of a host program only.
     launches: Launches | None = None
 
@@ -214,6 +220,38 @@ def error(message: str, code: str = "CD-P1") -> TraceError:
     """A TraceError at the user's line; what `python -m cutedialect explain` says of its code is in
     cutedialect/explanations.
     """
+    return TraceError(message, code=code, location=user_line())
+
+
+def user_line() -> str:
+    """The user's file and line, as errors name them."""
     frame = user_frame()
-    where = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-    return TraceError(message, code=code, location=where)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+@contextmanager
+def located(module: ModuleOp) -> Iterator[None]:
+    """Turn a failed pass or verification of `module` into a CompileError at its op's location."""
+    try:
+        yield
+    except (DiagnosticException, VerifyException) as error:
+        op = next((arg for arg in error.args if isinstance(arg, Operation)), None)
+        op = op or getattr(error, "op", None) or getattr(error, "operation", None)
+        if op is None and isinstance(error, VerifyException):
+            op = _first_invalid(module)
+        text = next((arg for arg in error.args if isinstance(arg, str)), str(error))
+        where = None
+        if op is not None and isinstance(op.location, FileLineColLoc):
+            at = op.location
+            where = f"{at.filename.data}:{at.line.data}:{at.column.data}"
+        raise CompileError(text, location=where, code="CD-PASS") from error
+
+
+def _first_invalid(module: ModuleOp) -> Operation | None:
+    """The op that does not verify: xDSL's verification of a whole module does not tell it."""
+    for op in walk(module):
+        try:
+            op.verify(verify_nested_ops=False)
+        except VerifyException:
+            return op
+    return None

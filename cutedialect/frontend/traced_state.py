@@ -4,18 +4,24 @@ would go on from what it changed, and a branch that is not taken would not have 
 
 from __future__ import annotations
 
-from types import FrameType
+import dis
+from bisect import bisect_left, bisect_right
+from functools import lru_cache
+from types import CodeType, FrameType
 
 from cutedialect.backend.runtime.fingerprint import is_installed
 
 from .captured import Captured, is_same
-from .liveness import is_live
 from .scalar import Scalar
 from .tile import Tensor, Tile, View, Views
 from .trace import error, traced_frames
 
 _TRACED = (Tile, Scalar, View, Views, Tensor)
 _IN_TILES = "keep state in a tile made by cute.zeros or cute.full, changed by .assign or +="
+_JUMPS = {"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"}
+# What stands between instructions and does nothing.
+_NOT_AN_INSTRUCTION = {"CACHE", "EXTENDED_ARG"}
+_ENDS = {"RETURN_VALUE", "RETURN_CONST", "RERAISE", "RAISE_VARARGS"}
 
 
 class StateBefore:
@@ -91,3 +97,127 @@ def _lives(value: object) -> bool:
 def _is_over(value: object) -> bool:
     """Whether a value is one of an ended loop, whose use is an error and whose name is free."""
     return isinstance(value, _TRACED) and not _lives(value)
+
+
+def is_live(frame: FrameType, name: str) -> bool:
+    """Whether a frame may read a local name behind the instruction that it is at. A name that inner
+    functions use counts as read.
+    """
+    code = frame.f_code
+    if name in code.co_cellvars or name in code.co_freevars:
+        return True
+    offsets, behind = _liveness(code)
+    return name in behind[max(0, bisect_right(offsets, frame.f_lasti) - 1)]
+
+
+def is_at_loop(frame: FrameType) -> bool:
+    """Whether a frame takes an iterator for a `for` statement, rather than in a call or for a
+    comprehension; a generator expression may have the bytecode of a `for`.
+    """
+    if frame.f_code.co_name == "<genexpr>":
+        return False
+    # An instruction is two bytes, of which the first says what it does.
+    here, *rest = frame.f_code.co_code[frame.f_lasti :: 2]
+    following = (dis.opname[each] for each in rest)
+    first = next((name for name in following if name not in _NOT_AN_INSTRUCTION), "")
+    return dis.opname[here] == "GET_ITER" and first == "FOR_ITER"
+
+
+@lru_cache(maxsize=64)
+def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
+    return tuple(dis.get_instructions(code))
+
+
+@lru_cache(maxsize=64)
+def _liveness(code: CodeType) -> tuple[tuple[int, ...], tuple[frozenset[str], ...]]:
+    """The offsets of the instructions, and the names that may be read behind each of them."""
+    instructions = _instructions(code)
+    offsets = tuple(each.offset for each in instructions)
+    given_back = _given_back(instructions, offsets)
+    facts = [
+        _reads_and_writes(each, given_back.get(index, ()))
+        for index, each in enumerate(instructions)
+    ]
+    successors = [_successors(each, index, offsets) for index, each in enumerate(instructions)]
+    before = [frozenset[str]() for _ in instructions]
+    behind = list(before)
+    has_changed = True
+    while has_changed:
+        has_changed = False
+        for index in range(len(instructions) - 1, -1, -1):
+            reads, writes = facts[index]
+            behind[index] = frozenset[str]().union(*(before[each] for each in successors[index]))
+            live = reads | (behind[index] - writes)
+            if live != before[index]:
+                before[index] = live
+                has_changed = True
+    return offsets, tuple(behind)
+
+
+def _successors(
+    instruction: dis.Instruction, index: int, offsets: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The instructions that may come next, exceptions apart: one that leaves a traced body is an
+    error of its own.
+    """
+    follow = (index + 1,) if index + 1 < len(offsets) else ()
+    if instruction.opname in _ENDS:
+        return ()
+    if instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs:
+        target = (bisect_left(offsets, instruction.argval),)
+        return target if instruction.opname in _JUMPS else follow + target
+    return follow
+
+
+def _given_back(
+    instructions: tuple[dis.Instruction, ...], offsets: tuple[int, ...]
+) -> dict[int, tuple[str, ...]]:
+    """The stores by which a comprehension gives names back that it had put aside: from Python 3.12
+    on it is part of the function (PEP 709), whose names its own ones hide.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    names: list[str] = []
+    for each in instructions:
+        if each.opname == _ASIDE:
+            names.append(each.argval)
+        elif each.opname == "FOR_ITER" and names:
+            at = bisect_left(offsets, each.argval)
+            while names and at < len(instructions):
+                store = instructions[at]
+                if store.opname.startswith("STORE_FAST"):
+                    value = store.argval
+                    stored = value if isinstance(value, tuple) else (value,)
+                    found[at] = tuple(name for name in stored if name in names)
+                    names = [name for name in names if name not in stored]
+                elif store.opname not in _AT_THE_END:
+                    break
+                at += 1
+            names = []
+    return found
+
+
+# Puts a name aside, and what may stand between a comprehension's loop and its stores.
+_ASIDE = "LOAD_FAST_AND_CLEAR"
+_AT_THE_END = ("END_FOR", "POP_TOP", "POP_ITER", "SWAP", "NOP", "CACHE", "EXTENDED_ARG")
+
+
+def _reads_and_writes(
+    instruction: dis.Instruction, given_back: tuple[str, ...]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Local names that an instruction reads and writes; those in pairs come in order."""
+    name = instruction.opname
+    value = instruction.argval
+    if not any(kind in name for kind in ("_FAST", "_NAME", "_DEREF")) or name == _ASIDE:
+        return frozenset(), frozenset()
+    names = value if isinstance(value, tuple) else (value,)
+    for each in given_back:
+        first = names.index(each)
+        names = names[:first] + names[first + 1 :]
+    if not names or (given_back and name == "STORE_FAST_LOAD_FAST"):
+        return frozenset(names), frozenset()
+    if name == "STORE_FAST_LOAD_FAST":
+        # The store comes first: a name that both have is not read from before.
+        return frozenset(names[1:]) - {names[0]}, frozenset(names[:1])
+    if name.startswith(("STORE_", "DELETE_")):
+        return frozenset(), frozenset(names)
+    return frozenset(names), frozenset()

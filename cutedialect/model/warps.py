@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Block, Operation
 
 from cutedialect.dialects import ptx
+from cutedialect.dialects.ptx import entries
 from cutedialect.dialects.ptx.mnemonics import tmem_registers, vector_length
 from cutedialect.dialects.ptx.scalar import ScalarOp
-from cutedialect.dialects.ptx.tables import entries
 
 from .instructions import work_of
 from .integers import evaluate

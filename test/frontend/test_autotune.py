@@ -20,8 +20,8 @@ from cutedialect.backend.runtime.errors import CompileError, PtxasNotFoundError
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.timing import DeviceLostError, NoDeviceError
 from cutedialect.frontend import autotune as autotune_module
+from cutedialect.frontend import fitting, gemm_tuning
 from cutedialect.frontend import gemm as gemm_module
-from cutedialect.frontend import gemm_defaults, gemm_tuning
 from cutedialect.frontend.autotune import tune
 from cutedialect.frontend.gemm_tuning import TunableGemm
 from cutedialect.frontend.tunable import extent_class, extents_and_strides
@@ -373,7 +373,7 @@ def by_columns(schedule):
 
 
 def on_the_fake(monkeypatch):
-    monkeypatch.setattr(gemm_defaults, "gpu_available", lambda: True)
+    monkeypatch.setattr(fitting, "gpu_available", lambda: True)
     monkeypatch.setattr(Kernel, "assembly", None)
     monkeypatch.setattr(gemm_tuning, "device_name", lambda: DEVICE)
 

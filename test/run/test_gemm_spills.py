@@ -12,7 +12,7 @@ import pytest
 import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.kernel import Kernel
-from cutedialect.frontend import fitting, gemm_defaults, gemm_tuning
+from cutedialect.frontend import fitting, gemm_tuning
 from cutedialect.frontend.fitting import schedules_near
 
 
@@ -34,7 +34,6 @@ def refusing(monkeypatch):
     tried = []
 
     def install(most):
-        monkeypatch.setattr(gemm_defaults, "gpu_available", lambda: True)
         monkeypatch.setattr(fitting, "gpu_available", lambda: True)
         monkeypatch.setattr(gemm_tuning, "kept_schedule", lambda *_: None)
 

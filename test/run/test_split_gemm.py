@@ -117,7 +117,7 @@ def test_the_default_schedule_assembles_without_spills(sizes, arch):
         (
             "f4",
             {"precision": "3xtf32", "schedule": "tile = (64,64,64)"},
-            "schedule: expected a tile of depth 32 with precision='3xtf32', got",
+            "schedule: expected depth 32 for precision='3xtf32', got",
         ),
     ],
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from .names import Names
+from .body import Names
 
 STATUS = "cutedialect_status"
 DECLARATION = f".visible .global .align 8 .b64 {STATUS} = 0;"
@@ -15,26 +15,23 @@ DECLARATION = f".visible .global .align 8 .b64 {STATUS} = 0;"
 _BITS = 16
 
 
-class Assertions:
-    """The assertions of a module, from 1 on, by the place as `.loc` has it and the message."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[tuple[str, str], int] = {}
-
-    def number(self, place: str, message: str) -> int:
-        """The number of an assertion; copies of one, in parts of a loop, share it."""
-        return self.numbers.setdefault((place, message), len(self.numbers) + 1)
-
-    def comments(self) -> list[str]:
-        """One line for each, which the runtime reads."""
-        return [
-            f"// assert {STATUS} {number} at {place}: {json.dumps(message)}"
-            for (place, message), number in self.numbers.items()
-        ]
+Numbers = dict[tuple[str, str], int]
+"""The assertions of a module, from 1 on, by the place as `.loc` has it and the message."""
 
 
-def fail_lines(number: int, names: Names) -> list[str]:
-    """The lines that put an assertion into the status word if nothing is in it."""
+def comments(numbers: Numbers) -> list[str]:
+    """One line for each assertion, which the runtime reads."""
+    return [
+        f"// assert {STATUS} {number} at {place}: {json.dumps(message)}"
+        for (place, message), number in numbers.items()
+    ]
+
+
+def fail_lines(numbers: Numbers, place: str, message: str, names: Names) -> list[str]:
+    """The lines that put an assertion into the status word if nothing is in it. Copies of one, in
+    parts of a loop, share its number.
+    """
+    number = numbers.setdefault((place, message), len(numbers) + 1)
     address, value, old = (names.fresh("b64") for _ in range(3))
     x, y, z, width, height = (names.fresh("b32") for _ in range(5))
     return [

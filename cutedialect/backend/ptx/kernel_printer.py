@@ -32,7 +32,7 @@ from cutedialect.dialects.ptx import (
     entries,
 )
 
-from .assertions import Assertions, fail_lines
+from .assertions import Numbers, fail_lines
 from .async_lines import ASYNC_LINES
 from .body import MOVES, Body, class_of
 from .memory_lines import MEMORY_LINES
@@ -60,9 +60,7 @@ class Files:
 class KernelPrinter:
     """Prints one kernel; `strings` formats were declared by the kernels before it."""
 
-    def __init__(
-        self, kernel: KernelOp, files: Files, strings: int, assertions: Assertions
-    ) -> None:
+    def __init__(self, kernel: KernelOp, files: Files, strings: int, assertions: Numbers) -> None:
         self.kernel = kernel
         self.files = files
         self.assertions = assertions
@@ -317,4 +315,4 @@ class KernelPrinter:
         place, at = "0:0:0", op.location
         if isinstance(at, FileLineColLoc):
             place = f"{self.files.number(at.filename.data)}:{at.line.data}:{at.column.data}"
-        body.lines += fail_lines(self.assertions.number(place, op.message.data), body.names)
+        body.lines += fail_lines(self.assertions, place, op.message.data, body.names)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .names import Names
+from .body import Names
 
 PROTOTYPE = ".extern .func (.param .b32 result) vprintf (.param .b64 format, .param .b64 args);"
 

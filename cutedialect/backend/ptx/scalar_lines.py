@@ -25,8 +25,7 @@ from cutedialect.dialects.ptx import (
     operand_classes,
 )
 
-from .body import MOVES, TYPED_ZERO, Body, class_of, mask
-from .names import literal
+from .body import MOVES, TYPED_ZERO, Body, class_of, literal, mask
 
 # Families of one operand and byte permutes get registers: a constant there is a fold not made.
 _REGISTERS_ONLY = ("cvt", "popc", "clz", "abs", "neg", "not", "prmt")

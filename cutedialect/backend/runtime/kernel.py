@@ -108,13 +108,11 @@ class Kernel:
         self.backend: Backend = checked_backend(backend)
         self._make_stages = stages
         self._written = program.signature.written
-        self._checker = ArgumentChecker(program.signature, program.equal_extents)
         groups = any(
             isinstance(program.signature.parameters[place], GroupParameter)
             for place in self._written
         )
         self._has_outputs = groups or len(self._written) > 1
-        self._prepared: Kept[tuple[Any, ...], _Warm] = Kept(_REMEMBERED)
         # What pointers have to be multiples of, where that is more than a look says.
         self._alignment = _alignment(program.signature)
         self._look: LaunchLook = lambda values: NotImplemented
@@ -128,6 +126,14 @@ class Kernel:
         self._emulated: EmulatedLauncher | None = None
         self._interpreted: InterpretedLauncher | None = None
         self._cuda: CudaLauncher | None = None
+
+    @cached_property
+    def _checker(self) -> ArgumentChecker:
+        return ArgumentChecker(self.program.signature, self.program.equal_extents)
+
+    @cached_property
+    def _prepared(self) -> Kept[tuple[Any, ...], _Warm]:
+        return Kept(_REMEMBERED)
 
     def __repr__(self) -> str:
         return f"<Kernel {self.name} for {self.arch} {self.signature}>"

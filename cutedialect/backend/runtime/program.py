@@ -35,8 +35,7 @@ from cutedialect.backend.runtime.host import (
     signature_of,
 )
 from cutedialect.backend.runtime.ptx_text import Entry, canonical, entries
-from cutedialect.backend.runtime.signature import EqualExtents, Signature
-from cutedialect.backend.runtime.tensor_stores import with_tensor_stores
+from cutedialect.backend.runtime.signature import EqualExtents, Signature, with_tensor_stores
 from cutedialect.remarks import Remark
 
 _MIN_CTAS = re.compile(r"\.reqntid (\d+)([^.]*)\.minnctapersm (\d+)")

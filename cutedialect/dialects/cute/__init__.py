@@ -30,9 +30,9 @@ from .cooperation import (
     LastArrivalOp,
 )
 from .fragment_ops import AnyOp, ConvertOp, ExtractOp, FillOp, ShareOp
-from .groups import FindOp, GroupSizeOp, GroupType, MemberOp, tensor_type
+from .groups import FindOp, GroupSizeOp, GroupType, MemberOp
 from .host_ops import LaunchOp, SmCountOp, TileOffsetsOp, TileSharesOp, WorkspaceOp
-from .indexed_tiles import IndexedTileOp, indexed_tile
+from .indexed_tiles import IndexedTileOp
 from .joins import ConcatOp
 from .kernel_ops import (
     AssertOp,
@@ -209,12 +209,10 @@ __all__ = [
     "element_bits",
     "element_of",
     "has_part",
-    "indexed_tile",
     "local_tile_type",
     "named_copy",
     "shape_of",
     "slice_type",
-    "tensor_type",
     "threads_along",
     "transposed_tv",
     "transposed_type",

@@ -13,7 +13,6 @@ from xdsl.ir import Attribute, Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.layout import (
     ComposedLayout,
@@ -155,9 +154,3 @@ def with_attributes(op: _Op, attributes: Mapping[str, Attribute]) -> _Op:
     """`op` with the attributes that its text has beside its own (`parse_optional_attr_dict`)."""
     op.attributes.update(attributes)
     return op
-
-
-def check(condition: bool, message: str) -> None:
-    """Raise `VerifyException(message)` unless `condition`."""
-    if not condition:
-        raise VerifyException(message)

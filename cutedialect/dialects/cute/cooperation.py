@@ -19,9 +19,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ALL, Effects
 
-from .attributes import check
 from .types import FragmentType, MemRefType
 
 # What elements of several CTAs are combined by.

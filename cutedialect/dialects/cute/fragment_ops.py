@@ -30,9 +30,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ALL, Effects
 
-from .attributes import check, with_attributes
+from .attributes import with_attributes
 from .types import FragmentType
 from .views import element_of, parse_types, print_types, same_element, same_tile, shape_of
 

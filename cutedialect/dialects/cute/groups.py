@@ -18,9 +18,10 @@ from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 
-from .attributes import check, with_attributes
+from .attributes import with_attributes
 from .types import MemRefType
 
 
@@ -58,11 +59,6 @@ class GroupType(Data[Attribute], TypeAttribute):
             or (isinstance(member, MemRefType) and member.space == "gmem"),
             f"expected a group of memrefs in gmem, tensor maps or i32, got {member}",
         )
-
-
-def tensor_type(type_: Attribute) -> Attribute:
-    """The type of a tensor, or of the tensors of a group."""
-    return type_.member if isinstance(type_, GroupType) else type_
 
 
 @irdl_op_definition

@@ -24,10 +24,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ORDERS, Effects
 from cutedialect.layout import Dyn, flatten
 
-from .attributes import check, with_attributes
+from .attributes import with_attributes
 from .groups import GroupType
 from .kernel_ops import check_work, parse_tile, print_tile
 from .types import MemRefType

@@ -22,7 +22,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
-from .attributes import check
+from cutedialect.dialects.checks import check
+
 from .kernel_ops import parse_tile, print_tile
 from .types import FragmentType, MemRefType
 from .views import local_tile_type, transposed_type
@@ -209,11 +210,6 @@ class IndexedTileOp(IRDLOperation):
             self.result.type == expected,
             f"expected the tile's type {expected}, got {self.result.type}",
         )
-
-
-def indexed_tile(view: SSAValue) -> IndexedTileOp | None:
-    """The op that makes a tile of numbered rows; None for any other tile."""
-    return view.owner if isinstance(view.owner, IndexedTileOp) else None
 
 
 def indexed_tile_type(

@@ -18,9 +18,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from cutedialect.dialects.checks import check
 from cutedialect.layout import Layout
 
-from .attributes import check, with_attributes
+from .attributes import with_attributes
 from .types import MemRefType
 
 

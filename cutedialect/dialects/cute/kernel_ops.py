@@ -40,11 +40,12 @@ from xdsl.traits import (
     SymbolOpInterface,
 )
 
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import TmaDescriptorType
 from cutedialect.dialects.effects import NONE, ORDERS, Effects
 
-from .attributes import ScheduleAttr, check, with_attributes
-from .groups import GroupType, tensor_type
+from .attributes import ScheduleAttr, with_attributes
+from .groups import GroupType
 from .types import MemRefType
 
 
@@ -394,7 +395,9 @@ class TileIndexOp(IRDLOperation):
             assert self.work is not None
             assert self.mode is not None
             check_work(self.work.type, self.mode.value.data)
-        type_ = tensor_type(self.memref.type)
+        type_ = self.memref.type
+        if isinstance(type_, GroupType):
+            type_ = type_.member
         check(isinstance(type_, MemRefType), f"expected a group of tensors, got {type_}")
         assert isinstance(type_, MemRefType)
         tile = self.tile.get_values()

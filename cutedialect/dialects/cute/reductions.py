@@ -30,9 +30,9 @@ from xdsl.traits import (
     MemoryReadEffect,
 )
 
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import Effects
 
-from .attributes import check
 from .tile_ops import YieldOp
 from .types import FragmentType, threads_along
 from .views import element_of, same_element, shape_of

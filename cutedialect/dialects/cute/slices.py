@@ -24,9 +24,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from cutedialect.dialects.checks import check
 from cutedialect.layout import Dyn, Layout
 
-from .attributes import check, with_attributes
+from .attributes import with_attributes
 from .tile_ops import YieldOp
 from .types import MemRefType
 from .views import is_first

@@ -25,6 +25,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.tmem_layouts import COLUMNS, LANE, LANES
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ALLOCATES, Effects
 from cutedialect.layout import (
     Layout,
@@ -32,7 +33,6 @@ from cutedialect.layout import (
     unflatten,
 )
 
-from .attributes import check
 from .types import FragmentType, MemRefType
 from .views import parse_types, print_types
 

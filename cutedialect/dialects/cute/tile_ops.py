@@ -44,6 +44,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import mma_atom
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.cute_nvgpu import (
     BulkCopyType,
     CopyType,
@@ -57,7 +58,7 @@ from cutedialect.dialects.cute_nvgpu.mma_atoms import NEGATIONS, Sm90MmaType, Sm
 from cutedialect.dialects.effects import ALL, Effects, space_of, team_of, unit_of
 from cutedialect.layout import LayoutError, coalesce
 
-from .attributes import TiledCopyAttr, check, with_attributes
+from .attributes import TiledCopyAttr, with_attributes
 from .types import FragmentType, MemRefType
 from .views import element_of, same_element, same_tile, shape_of
 

@@ -34,6 +34,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from cutedialect.dialects.checks import check
 from cutedialect.layout import (
     Dyn,
     Layout,
@@ -43,7 +44,7 @@ from cutedialect.layout import (
     flatten,
 )
 
-from .attributes import TiledCopyAttr, check
+from .attributes import TiledCopyAttr
 from .kernel_ops import parse_tile, print_tile
 from .types import FragmentType, MemRefType
 

@@ -4,8 +4,7 @@ the ops that bracket asynchronous ones.
 An atom's facts (layouts, registers, targets) are data in `cutedialect.atoms`; a type here names one
 entry of it, in the spelling of NVIDIA's CuTe IR where that has one. `copy_atoms.py`: what threads
 copy with; `mma_atoms.py`: multiplies; `tma.py`: the tensor memory accelerator; `bulk.py`: copies
-of contiguous tiles without a tensor map; `wgmma.py` and `cp_async.py`: groups of warpgroup multiplies
-and of asynchronous copies.
+of contiguous tiles without a tensor map; `cp_async.py`: groups of asynchronous copies.
 """
 
 from __future__ import annotations
@@ -31,7 +30,15 @@ from .copy_atoms import (
     WidenCopyType,
 )
 from .cp_async import CpAsyncCommitOp, CpAsyncWaitOp
-from .mma_atoms import MmaType, Sm80MmaType, Sm90MmaType, Sm100MmaType
+from .mma_atoms import (
+    MmaType,
+    Sm80MmaType,
+    Sm90MmaType,
+    Sm100MmaType,
+    WgmmaCommitOp,
+    WgmmaFenceOp,
+    WgmmaWaitOp,
+)
 from .tma import (
     FenceTensorMapsOp,
     MakeTmaDescriptorOp,
@@ -43,7 +50,6 @@ from .tma import (
     TmaStoreType,
     TmaStoreWaitOp,
 )
-from .wgmma import WgmmaCommitOp, WgmmaFenceOp, WgmmaWaitOp
 
 CuteNvgpu = Dialect(
     "cute_nvgpu",

@@ -14,12 +14,13 @@ from xdsl.printer import Printer
 
 from cutedialect.atoms import copy
 from cutedialect.atoms.bulk_copy_atoms import GRANULE
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import Unit
 from cutedialect.dialects.element_names import element_name
 from cutedialect.layout import Layout, coalesce, flatten
 
 from .copy_atoms import CopyType
-from .syntax import check_cache, expect, parse_cache, parse_key
+from .syntax import check_cache, parse_cache, parse_key
 
 # The transaction count of an mbarrier holds less than 2^20 bytes.
 MOST_BYTES = (1 << 20) - GRANULE
@@ -39,31 +40,32 @@ class BulkCopyType(CopyType):
         return self.data[-1]
 
     def verify(self) -> None:
-        check_cache(self.cache)
+        if self.cache is not None:
+            check_cache(self.cache)
 
     def check_tiles(self, source: Any, destination: Any) -> None:
         """Raise VerifyException for tiles (memref types) that no such copy can move."""
         for side in (source, destination):
-            expect(
+            check(
                 side.alignment >= GRANULE,
                 f"expected tiles aligned to {GRANULE} bytes with {self.name}, got {side}",
             )
-            expect(
+            check(
                 side.swizzle is None,
                 f"expected a tile without a swizzle with {self.name} (tma_load and tma_store "
                 f"swizzle), got {side}",
             )
-            expect(
+            check(
                 _is_gapless(side.layout),
                 f"expected a contiguous tile with {self.name}, got {side}",
             )
-        expect(
+        check(
             coalesce(source.layout) == coalesce(destination.layout),
             f"expected tiles that hold the elements in one order with {self.name}, got "
             f"{source.layout} and {destination.layout}",
         )
         size = _bytes(source)
-        expect(
+        check(
             size % GRANULE == 0 and GRANULE <= size <= MOST_BYTES,
             f"expected a tile of a multiple of {GRANULE} bytes up to {MOST_BYTES} with "
             f"{self.name}, got {size}",
@@ -161,12 +163,12 @@ class BulkStoreType(BulkCopyType):
             return
         atoms = [atom for atom in copy() if atom.kind == "bulk_reduce"]
         known = dict.fromkeys(atom.name.split("_")[2] for atom in atoms)
-        expect(self.reduce in known, f"expected a reduction {', '.join(known)}, got {self.reduce}")
+        check(self.reduce in known, f"expected a reduction {', '.join(known)}, got {self.reduce}")
         types = [
             atom.name.split("_")[3] for atom in atoms if atom.name.split("_")[2] == self.reduce
         ]
         name = _reduced_name(self.reduce, self.element)
-        expect(
+        check(
             name in types,
             f"expected a type that a bulk copy can {self.reduce}: {', '.join(types)}; got {name}",
         )

@@ -20,9 +20,10 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from cutedialect.atoms import CopyAtom, copy, copy_atom
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import Unit
 
-from .syntax import expect, parse_bits, parse_key
+from .syntax import parse_bits, parse_key
 
 COPY_BITS = (8, 16, 32, 64, 128)
 ASYNC_BITS = (32, 64, 128)
@@ -47,7 +48,7 @@ class CopyType(Data[tuple], TypeAttribute):
         """
         atom = copy_atom(self.entry_name(rank))
         spaces = atom.src_space, atom.dst_space
-        expect(
+        check(
             spaces == (source, destination),
             f"expected a copy from {spaces[0]} to {spaces[1]} with {self.name}, "
             f"got one from {source} to {destination}",
@@ -57,7 +58,7 @@ class CopyType(Data[tuple], TypeAttribute):
             kinds = dict.fromkeys(each.kind for each in others if each.is_legal_on(target))
             if "rmem" not in spaces:
                 kinds["ld and st"] = None
-            expect(
+            check(
                 False,
                 f"expected a copy from {source} to {destination} that {target} has "
                 f"({', '.join(kinds)}), got {atom.name}, which needs {atom.requires}",
@@ -118,7 +119,7 @@ class UniversalCopyType(Data[tuple], TypeAttribute):
             printer.print_string(f", {self.bits} b")
 
     def verify(self) -> None:
-        expect(self.bits in COPY_BITS, f"expected a copy of {COPY_BITS} bits, got {self.bits}")
+        check(self.bits in COPY_BITS, f"expected a copy of {COPY_BITS} bits, got {self.bits}")
 
 
 @irdl_attr_definition
@@ -136,7 +137,7 @@ class ShiftedCopyType(_ElementAtom):
 
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
-        expect(
+        check(
             bits in SHIFTED_BITS or isinstance(self.element, FloatTF32Type),
             f"expected elements of 8, 16 or 32 bits to shift, got {self.element}",
         )
@@ -184,11 +185,11 @@ class AlignedStoreType(Data[tuple], TypeAttribute):
 
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
-        expect(
+        check(
             bits in SHIFTED_BITS,
             f"expected elements of 8, 16 or 32 bits to shift, got {self.element}",
         )
-        expect(self.groups > 0, f"expected a number of groups above 0, got {self.groups}")
+        check(self.groups > 0, f"expected a number of groups above 0, got {self.groups}")
 
 
 @irdl_attr_definition
@@ -252,13 +253,13 @@ class SimtAsyncCopyType(CopyType):
             printer.print_string(", around" if self.around else "")
 
     def verify(self) -> None:
-        expect(self.cache in CACHES, f"expected cache always or global, got {self.cache}")
-        expect(self.bits in ASYNC_BITS, f"expected cp.async of {ASYNC_BITS} bits, got {self.bits}")
-        expect(
+        check(self.cache in CACHES, f"expected cache always or global, got {self.cache}")
+        check(self.bits in ASYNC_BITS, f"expected cp.async of {ASYNC_BITS} bits, got {self.bits}")
+        check(
             self.cache == "always" or self.bits == 128,
             f"expected 128 bits with cache = global, got {self.bits}",
         )
-        expect(
+        check(
             not self.around or self.bits == 128,
             f"expected 128 bits for aligned words around rows, got {self.bits}",
         )
@@ -311,7 +312,7 @@ class MatrixCopyType(CopyType):
             printer.print_string(f", num_matrices = {self.num_matrices}, {form}")
 
     def verify(self) -> None:
-        expect(
+        check(
             self.num_matrices in (1, 2, 4),
             f"expected 1, 2 or 4 matrices, got {self.num_matrices}",
         )
@@ -348,7 +349,7 @@ class TransposeCopyType(_ElementAtom):
 
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
-        expect(
+        check(
             bits in (8, 32), f"expected elements of 8 or 32 bits to transpose, got {self.element}"
         )
 
@@ -385,7 +386,7 @@ class WidenCopyType(Data[tuple], TypeAttribute):
             printer.print_list(self.data, printer.print_attribute)
 
     def verify(self) -> None:
-        expect(
+        check(
             isinstance(self.source, Float8E4M3FNType | Float8E5M2Type)
             and isinstance(self.destination, Float16Type | BFloat16Type),
             "expected floats of 8 bits to convert to floats of 16, got "
@@ -405,7 +406,7 @@ class _TmemTransferType(_ElementAtom, CopyType):
 
     def verify(self) -> None:
         bits = getattr(self.element, "bitwidth", None)
-        expect(
+        check(
             bits in (16, 32), f"expected elements of 16 or 32 bits in registers, got {self.element}"
         )
 

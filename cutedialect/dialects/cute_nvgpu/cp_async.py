@@ -12,9 +12,8 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import Effects, Unit
-
-from .syntax import expect
 
 
 @irdl_op_definition
@@ -65,4 +64,4 @@ class CpAsyncWaitOp(IRDLOperation):
 
     def verify_(self) -> None:
         pending = self.pending.value.data
-        expect(pending >= 0, f"expected 0 or more groups at work, got {pending}")
+        check(pending >= 0, f"expected 0 or more groups at work, got {pending}")

@@ -1,24 +1,36 @@
-"""MMA atoms: `mma.sync` of a warp, `wgmma` of a warpgroup, `tcgen05.mma` of one thread."""
+"""MMA atoms: `mma.sync` of a warp, `wgmma` of a warpgroup, `tcgen05.mma` of one thread; and what
+brackets multiplies of warpgroups: fence, commit, wait (PTX ISA 9.7.15.7).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType
-from xdsl.ir import Attribute, Data, TypeAttribute
-from xdsl.irdl import irdl_attr_definition
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, i32
+from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_attr_definition,
+    irdl_op_definition,
+    prop_def,
+    traits_def,
+    var_operand_def,
+)
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import MmaAtom, mma_sync
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_of
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom, wgmma
-from cutedialect.dialects.effects import Unit
+from cutedialect.dialects.checks import check
+from cutedialect.dialects.effects import Effects, Unit
 from cutedialect.dialects.element_names import element_name, operand_name
 
-from .syntax import expect, parse_key
+from .syntax import parse_key
 
 
 class MmaType(Data[tuple], TypeAttribute):
@@ -67,7 +79,7 @@ class MmaType(Data[tuple], TypeAttribute):
 
     def verify(self) -> None:
         for element in (self.a, self.b, self.c):
-            expect(
+            check(
                 isinstance(element, AnyFloat | IntegerType),
                 f"expected element types, got {element}",
             )
@@ -93,20 +105,20 @@ def _entry(type_: MmaType, target: str | None) -> MmaAtom:
     found = [atom for atom in shaped if atom.kind == type_.kind]
     if shaped and not found:
         kinds = sorted({atom.kind or "no kind" for atom in shaped})
-        expect(
+        check(
             False,
             f"expected {' or '.join(kinds)} for {shaped[0].name}, got {type_.kind or 'no kind'}",
         )
     if not found:
         near = sorted({"x".join(map(str, atom.shape_mnk)) for atom in typed})
-        expect(
+        check(
             False,
             f"expected an mma of {' x '.join(names[:2])} into {names[2]} "
             f"({', '.join(near) or 'there is none'}), got {'x'.join(map(str, type_.shape))}",
         )
     if target is not None:
         here = [atom for atom in found if atom.is_legal_on(target)]
-        expect(
+        check(
             bool(here),
             f"expected an mma that {target} has, got {found[0].name}, which needs "
             f"{found[0].requires}",
@@ -244,15 +256,15 @@ class Sm90MmaType(MmaType):
                 printer.print_string(f", kind = {self.kind}")
 
     def verify(self) -> None:
-        expect(
+        check(
             self.a_source in A_SOURCES,
             f"expected operand a in {' or '.join(A_SOURCES)}, got {self.a_source}",
         )
-        expect(
+        check(
             self.negate is None or self.negate in NEGATIONS,
             f"expected negate = {' or '.join(NEGATIONS)}, got {self.negate}",
         )
-        expect(self.scale_d in (0, 1), f"expected scale_d = 0 or 1, got {self.scale_d}")
+        check(self.scale_d in (0, 1), f"expected scale_d = 0 or 1, got {self.scale_d}")
         super().verify()
         try:
             self.immediates("K", "K")
@@ -330,7 +342,7 @@ class Sm100MmaType(MmaType):
                 printer.print_string(f", cta_group = {self.cta_group}")
 
     def verify(self) -> None:
-        expect(self.cta_group in (1, 2), f"expected cta_group = 1 or 2, got {self.cta_group}")
+        check(self.cta_group in (1, 2), f"expected cta_group = 1 or 2, got {self.cta_group}")
         super().verify()
 
     def entry(self, target: str | None = None) -> Tcgen05Atom:
@@ -341,8 +353,86 @@ class Sm100MmaType(MmaType):
         except ValueError as error:
             raise VerifyException(str(error)) from error
         if target is not None:
-            expect(
+            check(
                 atom.is_legal_on(target),
                 f"expected an mma that {target} has, got {atom.name}, which needs {atom.requires}",
             )
         return atom
+
+
+@irdl_op_definition
+class WgmmaFenceOp(IRDLOperation):
+    """Earlier accesses to accumulators and A registers come before the multiplies that follow.
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.wgmma_fence
+        }
+    """
+
+    name = "cute_nvgpu.wgmma_fence"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def effects(self) -> Effects:
+        return Effects(orders=True, fences=True, team=4)
+
+
+@irdl_op_definition
+class WgmmaCommitOp(IRDLOperation):
+    """The multiplies since the last commit become one group.
+
+    Example:
+
+        cute.kernel @k() {
+          cute_nvgpu.wgmma_commit
+        }
+    """
+
+    name = "cute_nvgpu.wgmma_commit"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def effects(self) -> Effects:
+        return Effects(orders=True, closes=Unit.WGMMA, team=4)
+
+
+@irdl_op_definition
+class WgmmaWaitOp(IRDLOperation):
+    """Wait until at most `pending` groups are on their way.
+
+    What is computed `after` is complete before: the assembler moves a wait up over arithmetic that
+    nothing ties to it, and the tensor cores then work alone.
+
+    Example:
+
+        cute.kernel @k() {
+          %t = cute.alloc_fragment : !cute.fragment<f32, "(64,1)", "((4,8,4),2):((0,1,16),8)">
+          cute_nvgpu.wgmma_wait {pending = 1 : i32}
+          cute_nvgpu.wgmma_wait {pending = 0 : i32} after %t : !cute.fragment<f32, "(64,1)", "((4,8,4),2):((0,1,16),8)">
+        }
+    """
+
+    name = "cute_nvgpu.wgmma_wait"
+    after = var_operand_def()
+    pending = prop_def(IntegerAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict (`after` $after^ `:` type($after))?"
+
+    def __init__(self, pending: int, after: Sequence[SSAValue] = ()) -> None:
+        super().__init__(operands=[list(after)], properties={"pending": IntegerAttr(pending, i32)})
+
+    def effects(self) -> Effects:
+        return Effects(orders=True, completes=Unit.WGMMA, team=4)
+
+    def verify_(self) -> None:
+        pending = self.pending.value.data
+        check(0 <= pending <= 7, f"expected 0 to 7 groups on their way, got {pending}")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from xdsl.parser import AttrParser
-from xdsl.utils.exceptions import VerifyException
+
+from cutedialect.dialects.checks import check
 
 
 def parse_key(parser: AttrParser, name: str) -> None:
@@ -28,15 +29,6 @@ def parse_cache(parser: AttrParser) -> str:
     return parser.parse_identifier()
 
 
-def check_cache(cache: str | None) -> None:
+def check_cache(cache: str) -> None:
     """Raise VerifyException for a hint that L2 does not know (PTX ISA 9.7.9.18)."""
-    expect(
-        cache is None or cache in CACHE_HINTS,
-        f"expected a cache hint {', '.join(CACHE_HINTS)}, got {cache}",
-    )
-
-
-def expect(condition: bool, message: str) -> None:
-    """Raise VerifyException with `message` unless the condition holds."""
-    if not condition:
-        raise VerifyException(message)
+    check(cache in CACHE_HINTS, f"expected a cache hint {', '.join(CACHE_HINTS)}, got {cache}")

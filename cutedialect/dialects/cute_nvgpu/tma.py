@@ -28,12 +28,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms.smem_layouts import SWIZZLE_32B
 from cutedialect.atoms.tensor_map import REDUCTIONS, check_reduction, span_of, swizzle_mode
+from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ALL, ORDERS, Effects, Unit
 from cutedialect.dialects.element_names import element_name
 from cutedialect.layout import Swizzle
 
 from .copy_atoms import CopyType
-from .syntax import check_cache, expect, parse_cache, parse_key
+from .syntax import check_cache, parse_cache, parse_key
 
 # What TMA writes: spans of 32, 64 and 128 bytes, and 128 of which 32 stay together.
 _SWIZZLES = (Swizzle(1, 4, 3), Swizzle(2, 4, 3), Swizzle(3, 4, 3), SWIZZLE_32B)
@@ -116,15 +117,15 @@ class TmaDescriptorType(Data[tuple], TypeAttribute):
                 printer.print_string(f", slice {self.sliced}")
 
     def verify(self) -> None:
-        expect(1 <= len(self.box) <= 5, f"expected a box of rank 1 to 5, got {len(self.box)}")
-        expect(
+        check(1 <= len(self.box) <= 5, f"expected a box of rank 1 to 5, got {len(self.box)}")
+        check(
             self.sliced is None or self.sliced < len(self.box),
             f"expected a slice along one of {len(self.box)} modes, got {self.sliced}",
         )
         wrong = [extent for extent in self.box if not 1 <= extent <= 256]
-        expect(not wrong, f"expected box extents in 1..256, got {wrong[:1]}")
+        check(not wrong, f"expected box extents in 1..256, got {wrong[:1]}")
         swizzle = self.swizzle
-        expect(
+        check(
             swizzle is None or swizzle in _SWIZZLES,
             "expected the swizzle S<1,4,3>, S<2,4,3> or S<3,4,3> of byte addresses (on sm_100 also "
             f"S<2,5,2>), got {swizzle}",
@@ -214,10 +215,11 @@ class TmaLoadType(CopyType):
                 printer.print_string(f", cache = {self.cache}")
 
     def verify(self) -> None:
-        check_cache(self.cache)
+        if self.cache is not None:
+            check_cache(self.cache)
         if self.multicast is not None:
             extent, step = self.multicast
-            expect(
+            check(
                 extent in (2, 4, 8, 16) and step in (1, 2, 4, 8) and extent * step <= 16,
                 f"expected a multicast to 2, 4, 8 or 16 CTAs of one cluster, got {extent}:{step}",
             )
@@ -293,17 +295,18 @@ class TmaStoreType(CopyType):
                 printer.print_string(f", cache = {self.cache}")
 
     def verify(self) -> None:
-        expect(
+        check(
             self.reduce is None or self.reduce in REDUCTIONS,
             f"expected a reduction {', '.join(REDUCTIONS)}, got {self.reduce}",
         )
         if self.reduce is not None:
             _check_reduction(self.reduce, self.element)
-        expect(
+        check(
             self.warps is None or 1 <= self.warps <= 32,
             f"expected parts of 1 to 32 warps, got {self.warps}",
         )
-        check_cache(self.cache)
+        if self.cache is not None:
+            check_cache(self.cache)
 
 
 @irdl_op_definition
@@ -337,41 +340,41 @@ class MakeTmaDescriptorOp(IRDLOperation):
         type_, made = self.memref.type, self.result.type
         if isinstance(type_, GroupType) and isinstance(made, GroupType):
             type_, made = type_.member, made.member
-        expect(
+        check(
             isinstance(made, TmaDescriptorType),
             f"expected a tensor map, or a group of them for a group of tensors, got {made}",
         )
         assert isinstance(made, TmaDescriptorType)
-        expect(
+        check(
             isinstance(type_, MemRefType) and type_.space == "gmem",
             f"expected a tensor in gmem, got {type_}",
         )
         assert isinstance(type_, MemRefType)
-        expect(
+        check(
             len(made.box) == type_.rank,
             f"expected a box of the tensor's rank {type_.rank}, got {len(made.box)}",
         )
-        expect(
+        check(
             type_.element == made.element
             or (isinstance(made.element, FloatTF32Type) and isinstance(type_.element, Float32Type)),
             f"expected a map of {type_.element}, got {made.element}",
         )
         contiguous = [mode for mode, stride in enumerate(type_.stride) if stride == 1]
-        expect(
+        check(
             bool(contiguous) and type_.alignment >= 16,
             f"expected a tensor with a contiguous mode, aligned to 16 bytes, got {type_}",
         )
         sliced = made.sliced
         if sliced is not None:
             across = [extent for mode, extent in enumerate(made.box) if mode not in contiguous]
-            expect(
+            check(
                 sliced not in contiguous and prod(across) == made.box[sliced],
                 f"expected boxes of rows of slices, along the contiguous mode {contiguous[0]} and "
                 f"mode {sliced}, got ({','.join(map(str, made.box))})",
             )
         row = made.box[contiguous[0]] * type_.bits // 8
         span = span_of(swizzle_mode(made.swizzle)) if made.swizzle is not None else 1 << 20
-        expect(
+        check(
             row % 16 == 0 and row <= span,
             f"expected a box row of a multiple of 16 bytes and at most {span}, got {row}",
         )
@@ -405,7 +408,7 @@ class TmaPrefetchOp(IRDLOperation):
         from cutedialect.dialects.cute import MemRefType
 
         type_ = self.tile.type
-        expect(
+        check(
             isinstance(type_, MemRefType) and type_.space == "gmem",
             f"expected a tile in gmem, got {type_}",
         )
@@ -523,7 +526,7 @@ class FenceTensorMapsOp(IRDLOperation):
         from cutedialect.dialects.cute import GroupType
 
         type_ = self.maps.type
-        expect(
+        check(
             isinstance(type_, GroupType) and isinstance(type_.member, TmaDescriptorType),
             f"expected a group of tensor maps, got {type_}",
         )

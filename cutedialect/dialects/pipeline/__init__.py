@@ -2,7 +2,7 @@
 the roles that warps play.
 
 A ring is named, not stored: what a verb becomes (commit groups, mbarriers) follows from its kind.
-`rings.py` holds rings and their states, `verbs.py` what producer and consumer say, `roles.py` the
+`rings.py` holds rings, their states and what producer and consumer say, `roles.py` the
 roles, `turns.py` the order of a role's instances, `messages.py` numbers that roles tell each other.
 """
 
@@ -17,21 +17,19 @@ from .rings import (
     AdvanceOp,
     BarrierOp,
     BarrierType,
+    CompleteOp,
+    ConsumerReleaseOp,
+    ConsumerWaitOp,
     CreateOp,
     IndexOp,
+    ProducerAcquireOp,
+    ProducerCommitOp,
     RingType,
     StateOp,
     StateType,
 )
 from .roles import RoleOp
 from .turns import InstanceOp, TurnPassOp, TurnWaitOp
-from .verbs import (
-    CompleteOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-)
 
 Pipeline = Dialect(
     "pipeline",

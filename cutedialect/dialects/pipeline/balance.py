@@ -16,15 +16,17 @@ from cutedialect.dialects.cute_nvgpu import SimtAsyncCopyType, TmaLoadType
 from cutedialect.dialects.walks import ops_of
 
 from .messages import RequestOp
-from .rings import BarrierOp, CreateOp, is_whole
-from .roles import RoleOp, role_of
-from .turns import TurnWaitOp
-from .verbs import (
+from .rings import (
+    BarrierOp,
     ConsumerReleaseOp,
     ConsumerWaitOp,
+    CreateOp,
     ProducerAcquireOp,
     ProducerCommitOp,
+    is_whole,
 )
+from .roles import RoleOp, role_of
+from .turns import TurnWaitOp
 
 _LANES = 32
 # Bytes of the response to a request for a launch (PTX ISA 9.7.13.17.1).

@@ -2,8 +2,8 @@
 
 `registers.py` has the types, `scalar.py` the scalar families, `arrays.py` register arrays and
 unrolled code on them, `memory.py` and `scalar_memory.py` loads and stores, `mma.py`, `wgmma.py` and
-`tcgen05.py` matrix products, `tma.py` and `bulk_copy.py` asynchronous copies, `control.py` kernels and control
-flow, `synchronization.py`, `mbarrier.py` and `cluster.py` barriers, fences and exchange,
+`tcgen05.py` matrix products, `tma.py` asynchronous copies, `control.py` kernels and control
+flow, `synchronization.py` and `mbarrier.py` barriers, fences, clusters and exchange,
 `launch_control.py` launches that are canceled.
 """
 
@@ -11,18 +11,7 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from .arrays import FillOp, ForeachOp, GetOp, RegArrayOp, SetOp, YieldOp
-from .bulk_copy import BulkCommitOp, BulkLoadOp, BulkStoreOp, BulkWaitOp
-from .cluster import (
-    ClusterArriveOp,
-    ClusterWaitOp,
-    ElectOp,
-    GriddepLaunchOp,
-    GriddepWaitOp,
-    MapaOp,
-    SetMaxRegsOp,
-    StAsyncOp,
-)
+from .arrays import FillOp, ForeachOp, GetOp, RegArrayOp, SetOp, YieldOp, entries, table
 from .control import AgainOp, FailOp, ForOp, IfOp, KernelOp, PrintfOp, RepeatOp, ReturnOp, TrapOp
 from .launch_control import QueryCancelOp, TryCancelOp
 from .mbarrier import (
@@ -66,13 +55,20 @@ from .synchronization import (
     BarArriveOp,
     BarSyncOp,
     BarWarpSyncOp,
+    ClusterArriveOp,
+    ClusterWaitOp,
     CpAsyncCommitOp,
     CpAsyncWaitOp,
+    ElectOp,
     FenceOp,
+    GriddepLaunchOp,
+    GriddepWaitOp,
+    MapaOp,
+    SetMaxRegsOp,
     ShflOp,
+    StAsyncOp,
     VoteOp,
 )
-from .tables import entries, table
 from .tcgen05 import (
     Tcgen05CommitOp,
     Tcgen05FenceOp,
@@ -86,7 +82,17 @@ from .tcgen05 import (
     TmemWaitLdOp,
     TmemWaitStOp,
 )
-from .tma import FenceTensorMapOp, PrefetchTensorMapOp, TmaLoadOp, TmaPrefetchOp, TmaStoreOp
+from .tma import (
+    BulkCommitOp,
+    BulkLoadOp,
+    BulkStoreOp,
+    BulkWaitOp,
+    FenceTensorMapOp,
+    PrefetchTensorMapOp,
+    TmaLoadOp,
+    TmaPrefetchOp,
+    TmaStoreOp,
+)
 from .wgmma import WgmmaCommitOp, WgmmaFenceOp, WgmmaOp, WgmmaWaitOp
 
 Ptx = Dialect(

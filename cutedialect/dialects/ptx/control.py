@@ -31,6 +31,7 @@ from xdsl.traits import (
     SymbolOpInterface,
 )
 
+from .arrays import entries, table
 from .isolation import Isolated
 from .registers import B32, PRED, RegType, TensorMapType, check
 from .syntax import (
@@ -41,7 +42,6 @@ from .syntax import (
     parse_reg,
     print_keyword_extra,
 )
-from .tables import entries, table
 
 _TENSOR_MAP = "tensor_map"
 _KERNEL_PROPERTIES = ("target", "threads", "smem", "min_ctas", "max_regs", "cluster")

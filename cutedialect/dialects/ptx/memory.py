@@ -23,9 +23,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from .arrays import SPACES, check_classes, check_index, entries, space_of, table
 from .mnemonics import memory_classes, vector_length
 from .registers import RegsType, RegType, check
-from .tables import SPACES, check_classes, check_index, entries, space_of, table
 
 
 class TableOp(IRDLOperation):

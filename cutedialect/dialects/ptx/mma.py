@@ -16,9 +16,9 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from .arrays import check_index, entries, table
 from .mnemonics import mma_counts
 from .registers import RegsType, check
-from .tables import check_index, entries, table
 
 
 @irdl_op_definition

@@ -21,10 +21,10 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from .arrays import SPACES, check_classes, space_of
 from .mnemonics import memory_classes, vector_length
 from .registers import PRED, RegType, check, reg
 from .syntax import class_of, parse_defined, parse_extra, parse_reg, print_extra
-from .tables import SPACES, check_classes, space_of
 
 
 @irdl_op_definition

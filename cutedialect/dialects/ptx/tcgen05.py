@@ -22,10 +22,10 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from .arrays import check_index, entries, table
 from .mnemonics import tmem_registers
 from .registers import B16, B32, B64, PRED, RegsType, RegType, check
 from .syntax import ZERO, integer
-from .tables import check_index, entries, table
 from .wgmma import ADDRESS_LIMIT
 
 _COLUMNS = (32, 64, 128, 256, 512)

@@ -1,6 +1,10 @@
-"""Copies of boxes of a tensor between global and shared memory, by the tensor memory accelerator
-(PTX ISA 9.7.9.25.5). A tensor map is a parameter of the kernel or an address in global memory; the
-coordinates name the box's first element, the innermost dimension first.
+"""Asynchronous copies between global and shared memory: of boxes of a tensor, by the tensor memory
+accelerator (PTX ISA 9.7.9.25.5), and of contiguous bytes, with the groups of bulk stores
+(9.7.9.25.4 and 9.7.9.25.6).
+
+A tensor map is a parameter of the kernel or an address in global memory; the coordinates name the
+box's first element, the innermost dimension first. Sizes and addresses of bytes are multiples of 16.
+A thread waits for its own groups only.
 """
 
 from __future__ import annotations
@@ -247,3 +251,198 @@ class FenceTensorMapOp(IRDLOperation):
 
     def __init__(self, map: SSAValue) -> None:
         super().__init__(operands=[map])
+
+
+def _check_size(bytes: IntegerAttr | None, size: SSAValue | None) -> None:
+    check(
+        (bytes is None) != (size is None),
+        "expected a size in bytes, either a constant or a register, got "
+        + ("none" if bytes is None else "both"),
+    )
+    if bytes is not None:
+        count = bytes.value.data
+        check(
+            count >= 0 and count % 16 == 0, f"expected a multiple of 16 bytes to copy, got {count}"
+        )
+
+
+def _check_offsets(*offsets: IntegerAttr) -> None:
+    for offset in offsets:
+        at = offset.value.data
+        check(at % 16 == 0, f"expected offsets that are multiples of 16 bytes, got {at}")
+
+
+@irdl_op_definition
+class BulkLoadOp(IRDLOperation):
+    """Load bytes to shared memory; they are taken off the transaction count of a barrier (PTX ISA
+    9.7.9.25.4.1). `multicast` and `policy` are as of `ptx.tma.load`.
+
+    Example:
+
+        ptx.kernel @k(%a: b64, %s: b32, %n: b32) attributes {
+          target = "sm_90a", threads = 32 : i32
+        } {
+          %p = ptx.elect
+          ptx.bulk.load [%s + 1024], [%a + 64] bytes 256, [%s] if %p
+          ptx.bulk.load [%s + 2048], [%a] size %n, [%s + 8] if %p
+        }
+    """
+
+    name = "ptx.bulk.load"
+    dst = operand_def(B32)
+    src = operand_def(B64)
+    size = opt_operand_def(B32)
+    barrier = operand_def(B32)
+    multicast = opt_operand_def(B16)
+    policy = opt_operand_def(B64)
+    pred = opt_operand_def(PRED)
+    bytes = opt_prop_def(IntegerAttr[I64])
+    dst_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    src_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    barrier_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "` ` `[` $dst (`+` $dst_offset^)? `]` `,` `[` $src (`+` $src_offset^)? `]` "
+        "(`bytes` $bytes^)? (`size` $size^)? `,` `[` $barrier (`+` $barrier_offset^)? `]` "
+        "(`multicast` $multicast^)? (`policy` $policy^)? (`if` $pred^)? attr-dict"
+    )
+
+    def __init__(
+        self,
+        dst: SSAValue,
+        src: SSAValue,
+        size: int | SSAValue,
+        barrier: SSAValue,
+        dst_offset: int = 0,
+        src_offset: int = 0,
+        barrier_offset: int = 0,
+        multicast: SSAValue | None = None,
+        policy: SSAValue | None = None,
+        pred: SSAValue | None = None,
+    ) -> None:
+        constant = isinstance(size, int)
+        super().__init__(
+            operands=[dst, src, None if constant else size, barrier, multicast, policy, pred],
+            properties={
+                "bytes": integer(size) if constant else None,
+                "dst_offset": integer(dst_offset),
+                "src_offset": integer(src_offset),
+                "barrier_offset": integer(barrier_offset),
+            },
+        )
+
+    def verify_(self) -> None:
+        _check_size(self.bytes, self.size)
+        _check_offsets(self.dst_offset, self.src_offset)
+
+
+@irdl_op_definition
+class BulkStoreOp(IRDLOperation):
+    """Store bytes from shared memory, or combine them with what is there, as part of a bulk group
+    (PTX ISA 9.7.9.25.4.1, 9.7.9.25.4.2).
+
+    `reduce` is the operation and its type, as in `add.f32` or `add.noftz.bf16`.
+
+    Example:
+
+        ptx.kernel @k(%a: b64, %s: b32) attributes {target = "sm_90a", threads = 32 : i32} {
+          %p = ptx.elect
+          ptx.bulk.store [%a], [%s + 64] bytes 256 if %p
+          ptx.bulk.store [%a + 256], [%s] bytes 64 reduce "add.f32" if %p
+          ptx.cp.async.bulk.commit_group
+          ptx.cp.async.bulk.wait_group 0 read
+        }
+    """
+
+    name = "ptx.bulk.store"
+    dst = operand_def(B64)
+    src = operand_def(B32)
+    size = opt_operand_def(B32)
+    policy = opt_operand_def(B64)
+    pred = opt_operand_def(PRED)
+    bytes = opt_prop_def(IntegerAttr[I64])
+    dst_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    src_offset = prop_def(IntegerAttr[I64], default_value=ZERO)
+    reduce = opt_prop_def(StringAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        "` ` `[` $dst (`+` $dst_offset^)? `]` `,` `[` $src (`+` $src_offset^)? `]` "
+        "(`bytes` $bytes^)? (`size` $size^)? (`reduce` $reduce^)? (`policy` $policy^)? "
+        "(`if` $pred^)? attr-dict"
+    )
+
+    def __init__(
+        self,
+        dst: SSAValue,
+        src: SSAValue,
+        size: int | SSAValue,
+        dst_offset: int = 0,
+        src_offset: int = 0,
+        reduce: str | None = None,
+        policy: SSAValue | None = None,
+        pred: SSAValue | None = None,
+    ) -> None:
+        constant = isinstance(size, int)
+        super().__init__(
+            operands=[dst, src, None if constant else size, policy, pred],
+            properties={
+                "bytes": integer(size) if constant else None,
+                "dst_offset": integer(dst_offset),
+                "src_offset": integer(src_offset),
+                "reduce": None if reduce is None else StringAttr(reduce),
+            },
+        )
+
+    def verify_(self) -> None:
+        _check_size(self.bytes, self.size)
+        _check_offsets(self.dst_offset, self.src_offset)
+
+
+@irdl_op_definition
+class BulkCommitOp(IRDLOperation):
+    """Close a group of this thread's bulk stores (PTX ISA 9.7.9.25.6.1).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_90a", threads = 32 : i32} {
+          ptx.cp.async.bulk.commit_group
+        }
+    """
+
+    name = "ptx.cp.async.bulk.commit_group"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "attr-dict"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+@irdl_op_definition
+class BulkWaitOp(IRDLOperation):
+    """Wait until at most `pending` groups of this thread are on their way; with `read` until their
+    sources have been read and may be written again (PTX ISA 9.7.9.25.6.2).
+
+    Example:
+
+        ptx.kernel @k() attributes {target = "sm_90a", threads = 32 : i32} {
+          ptx.cp.async.bulk.wait_group 1 read
+          ptx.cp.async.bulk.wait_group 0
+        }
+    """
+
+    name = "ptx.cp.async.bulk.wait_group"
+    pending = prop_def(IntegerAttr[I64])
+    read = opt_prop_def(UnitAttr)
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = "$pending (`read` $read^)? attr-dict"
+
+    def __init__(self, pending: int, read: bool = False) -> None:
+        super().__init__(
+            properties={"pending": integer(pending), "read": UnitAttr() if read else None}
+        )
+
+    def verify_(self) -> None:
+        pending = self.pending.value.data
+        check(pending >= 0, f"expected a number of groups of 0 or more, got {pending}")

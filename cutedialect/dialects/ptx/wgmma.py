@@ -20,10 +20,10 @@ from xdsl.irdl import (
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 
+from .arrays import check_index, entries, table
 from .mnemonics import wgmma_form
 from .registers import B64, PRED, RegsType, RegType, check
 from .syntax import integer
-from .tables import check_index, entries, table
 
 # The start address of a matrix descriptor, in units of 16 bytes, is below this.
 ADDRESS_LIMIT = 1 << 14

@@ -2,23 +2,23 @@
 (`gemm_estimate.py`).
 
 The list is short enough to compile whole (`python -m cutedialect schedules` prints it). Where TMA
-copies operands and results, tiles whose width fits the problem compete with it (`fitted_tiles.py`),
-in clusters of up to eight CTAs that multicast. Beside either it is chosen into how many parts the
-depth of a tile is split (`split_k`, added in order), and whether the CTAs that share it are a
-cluster.
+copies operands and results, tiles whose width fits the problem compete with it, in clusters of up
+to eight CTAs that multicast: of all that are so many beside each other, the narrowest, so that what
+is computed behind the end of the columns is as little as can be, and a round of tiles as full as it
+can be. Beside either it is chosen into how many parts the depth of a tile is split (`split_k`,
+added in order), and whether the CTAs that share it are a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from cutedialect.choices import Reduction, Switch
 from cutedialect.schedule import Schedule
 
-from .fitted_tiles import fitted_tiles
 from .gemm_estimate import (
     CLUSTER_PARTS,
     LINE,
@@ -31,7 +31,10 @@ from .gemm_estimate import (
     shifts_apart,
     stages_of,
 )
-from .gemm_problem import Problem, block_of, blocks_of, ceil_div, extents_of
+from .gemm_problem import SWAPPED_AT_ONCE, Problem, block_of, blocks_of, ceil_div, extents_of
+
+if TYPE_CHECKING:
+    from .gemm_problem import Problem
 
 # (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
 # A tile is one line of 128 bytes deep, the widest swizzle. 192 rows are three warpgroups.
@@ -106,6 +109,15 @@ _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
 # A schedule, into how many parts it splits the depth of a tile, and how these are added.
 _Choice: TypeAlias = tuple[Schedule, int, Reduction | None]
+# Heights of tiles, and the widest of them. The lowest ones are one or two lines of 128 bytes deep.
+_HEIGHTS, _WIDEST = (64, 128, 192, 256), 256
+_DEEP_HEIGHT, _WIDEST_DEEP = 64, 128
+_LINE_BITS = 1024
+# Bytes to which rows are aligned that TMA copies; widths are multiples of so many columns, and of
+# more where boxes of the operand lie across the depth.
+_ALIGN, _UNIT, _UNIT_ACROSS = 16, 8, 16
+
+Tile = tuple[int, int, int]
 
 
 @lru_cache(maxsize=8)
@@ -316,3 +328,47 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
     if m <= n:
         return next((raster for raster in fitting if raster >= rows), fitting[0])
     return next(raster for raster in fitting if raster > 1 or columns <= _FEW_COLUMNS)
+
+
+def fitted_tiles(
+    problem: Problem, bound: Callable[[Problem, int, int, int], float]
+) -> Iterator[tuple[float, Tile, Switch]]:
+    """(bound, tile, swap) of each: a bound of its cycles as `bound` says for rows, columns and the
+    number of tiles, the tile, and whether it is one of the transposed product.
+
+    There are some where TMA copies operands and results.
+    """
+    if min(problem.align, problem.out_align) < _ALIGN:
+        return
+    line = _LINE_BITS // problem.bits
+    # A matrix of one element may be contiguous along either mode, and would be along the wrong one.
+    # Kernels of square products take their operands as they are.
+    is_square = problem.m == problem.n and not problem.turns
+    may_swap = min(problem.n, problem.k) > 1 and not is_square
+    if any(problem.blocks):
+        # Scales of blocks take more registers in the transposed product: wide problems alone.
+        may_swap = may_swap and problem.m < problem.n
+    swaps: tuple[Switch, ...] = ("no", "yes") if may_swap else ("no",)
+    for swap in swaps:
+        m, n = (problem.n, problem.m) if swap == "yes" else (problem.m, problem.n)
+        units = [_UNIT_ACROSS if problem.across[swap == "no"] else _UNIT]
+        if swap == "yes":
+            units.append(SWAPPED_AT_ONCE)
+        widths = tuple(dict.fromkeys(width for unit in units for width in _widths(n, unit)))
+        for rows in _HEIGHTS:
+            if rows > _HEIGHTS[0] and rows >= 2 * m:
+                continue
+            for columns in widths:
+                count = problem.batch * -(-m // rows) * -(-n // columns)
+                least = bound(problem, rows, columns, count)
+                yield least, (rows, columns, line), swap
+                if rows == _DEEP_HEIGHT and columns <= _WIDEST_DEEP:
+                    yield least, (rows, columns, 2 * line), swap
+
+
+def _widths(columns: int, unit: int) -> tuple[int, ...]:
+    """The least multiples of a unit for each number of tiles beside each other."""
+    most = -(-columns // unit)
+    fewest = -(-columns // _WIDEST)
+    counts = range(max(1, fewest), most + 1)
+    return tuple(dict.fromkeys(unit * -(-columns // (unit * count)) for count in counts))

@@ -36,8 +36,8 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.synchronize.memory_views import TensorDependences
 from cutedialect.passes.tile.streaming import is_common
-from cutedialect.passes.tile.tensor_dependences import TensorDependences
 
 # Registers of a thread that loads may wait in, and those that keep memory busy where no row is held
 # that is reduced.

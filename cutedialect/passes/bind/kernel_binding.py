@@ -26,7 +26,6 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemRefType,
     YieldOp,
-    indexed_tile,
     shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
@@ -53,8 +52,7 @@ from cutedialect.passes.bind.thread_layouts import (
     project,
     same_elements,
 )
-from cutedialect.passes.synchronize.memory_views import Expression
-from cutedialect.passes.tile.tensor_dependences import tensor_dependences
+from cutedialect.passes.synchronize.memory_views import Expression, tensor_dependences
 
 
 @dataclass(frozen=True)
@@ -217,8 +215,8 @@ class KernelBinding:
         the rows.
         """
         for index, memory in enumerate(user.operands):
-            made = indexed_tile(memory)
-            if made is None:
+            made = memory.owner
+            if not isinstance(made, IndexedTileOp):
                 continue
             tile = user.results[0] if isinstance(user, LoadOp) else user.operands[0]
             assert isinstance(tile.type, FragmentType)

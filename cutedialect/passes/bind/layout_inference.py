@@ -30,7 +30,6 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     TiledCopyAttr,
     TransposeOp,
-    indexed_tile,
     named_copy,
     shape_of,
     transposed_tv,
@@ -469,7 +468,7 @@ def _fragments(op: Operation) -> Iterator[SSAValue]:
 def _is_indexed(op: Operation) -> bool:
     """Whether an op loads or stores rows that a tile numbers."""
     return isinstance(op, LoadOp | CopyOp | AtomicOp) and any(
-        indexed_tile(value) is not None for value in op.operands
+        isinstance(value.owner, IndexedTileOp) for value in op.operands
     )
 
 

@@ -28,6 +28,7 @@ from cutedialect.dialects.cute import (
     ExtractOp,
     FragmentType,
     GemmOp,
+    IndexedTileOp,
     KernelOp,
     LoadOp,
     MapOp,
@@ -38,7 +39,6 @@ from cutedialect.dialects.cute import (
     TiledCopyAttr,
     TransposeOp,
     element_of,
-    indexed_tile,
     named_copy,
     shape_of,
     transposed_tv,
@@ -83,6 +83,7 @@ from cutedialect.passes.bind.multiply_pairs import (
 )
 from cutedialect.passes.bind.register_sums import sum_in_registers
 from cutedialect.passes.bind.result_stores import ResultStores
+from cutedialect.passes.bind.result_ways import as_store, reduces_by_tma
 from cutedialect.passes.bind.staged_operands import StagedOperands
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, move_accumulator
 from cutedialect.passes.bind.tensor_maps import (
@@ -96,7 +97,6 @@ from cutedialect.passes.bind.thread_layouts import (
     project,
     reordered,
 )
-from cutedialect.passes.bind.tma_results import as_store, reduces_by_tma
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import insert_before
 from cutedialect.passes.roles.resource_plan import (
@@ -467,7 +467,7 @@ class _Partition(StagedOperands):
         source = op.source.type
         assert isinstance(source, MemRefType)
         is_stored = self.dependences.reads_stored(op, op.source)
-        is_indexed = indexed_tile(op.source) is not None
+        is_indexed = isinstance(op.source.owner, IndexedTileOp)
         named = named_layout(op, op.source, self.threads)
         takes_copies = (
             not (is_stored or is_indexed) and named is None and takes_async_copy(source, self.arch)

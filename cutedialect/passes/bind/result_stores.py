@@ -28,6 +28,7 @@ from cutedialect.dialects.cute import (
     CopyOp,
     ExtractOp,
     FragmentType,
+    IndexedTileOp,
     KernelOp,
     LoadOp,
     MapOp,
@@ -35,7 +36,6 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     SubviewOp,
     TiledCopyAttr,
-    indexed_tile,
     named_copy,
     shape_of,
 )
@@ -48,14 +48,6 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import is_pure
 from cutedialect.layout import Layout, flatten
-from cutedialect.passes.bind.aligned_results import (
-    aligned_copy,
-    columns_of_part,
-    has_registers,
-    is_stored_aligned,
-    line_buffer,
-    takes_aligned_stores,
-)
 from cutedialect.passes.bind.kernel_binding import KernelBinding
 from cutedialect.passes.bind.layout_inference import (
     coalesced_for,
@@ -75,6 +67,17 @@ from cutedialect.passes.bind.result_pieces import (
     space_of_tile,
     type_of_part,
 )
+from cutedialect.passes.bind.result_ways import (
+    aligned_copy,
+    bits_of_results,
+    columns_of_part,
+    has_registers,
+    is_stored_aligned,
+    line_buffer,
+    reduction_of,
+    results_by_tma,
+    takes_aligned_stores,
+)
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory
 from cutedialect.passes.bind.tensor_maps import is_exception, why_no_map
@@ -83,7 +86,6 @@ from cutedialect.passes.bind.thread_layouts import (
     divides_rows,
     sector_efficiency,
 )
-from cutedialect.passes.bind.tma_results import bits_of_results, reduction_of, results_by_tma
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import registers_of_readers
 from cutedialect.passes.shifted_coordinates import shift_coordinates
@@ -151,7 +153,7 @@ class ResultStores:
         )
         is_plain = all(
             op.mask is None
-            and indexed_tile(op.destination) is None
+            and not isinstance(op.destination.owner, IndexedTileOp)
             and named_copy(op.destination) is None
             for op in ops
         )

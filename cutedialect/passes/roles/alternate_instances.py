@@ -34,8 +34,7 @@ from cutedialect.dialects.pipeline import (
     TurnWaitOp,
 )
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.rewriting import cloned, erase, sweep
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, sweep
 
 
 def alternate_instances(kernel: KernelOp, role: RoleOp) -> None:

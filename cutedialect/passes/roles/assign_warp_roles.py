@@ -6,7 +6,7 @@ a warpgroup share the first one, those of whole warpgroups follow. Where one thr
 that a role of one warp does, one thread plays it. Where the innermost loop fills several rings by
 TMA, each ring has a warp that loads it (`load`, `load_1`, ...), so that no tile waits for a stage
 of another's ring. Register tiles that cross roles do so through shared memory
-(`crossing_tiles.py`), and so do conditions computed from them (`crossing_numbers.py`). The kernel
+and so do conditions computed from them (`crossings.py`). The kernel
 then lists its roles as `name = [first warp, warps, registers, instances]`.
 """
 
@@ -33,8 +33,13 @@ from cutedialect.dialects.cute import AllocFragmentOp, GemmOp, KernelOp, LaunchO
 from cutedialect.dialects.cute_nvgpu import Sm80MmaType, Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, touches_tiles
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.roles.crossing_numbers import cross_numbers
-from cutedialect.passes.roles.crossing_tiles import cross_tiles, give, role_of, settle_owners
+from cutedialect.passes.roles.crossings import (
+    cross_numbers,
+    cross_tiles,
+    give,
+    role_of,
+    settle_owners,
+)
 from cutedialect.passes.roles.exchanges import give_barriers, join_exchanges, part_exchanges
 from cutedialect.passes.roles.instances_of_rows import parts_of, work_of
 from cutedialect.passes.roles.resource_plan import most_accumulators

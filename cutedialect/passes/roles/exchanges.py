@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, CopyOp, KernelOp
 from cutedialect.passes.anchors import anchored
-from cutedialect.passes.roles.crossing_tiles import give, role_of
+from cutedialect.passes.roles.crossings import give, role_of
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from cutedialect.dialects.pipeline import CreateOp, RoleOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.rewriting import cloned
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
-from cutedialect.passes.roles.crossing_tiles import ROLE, role_of
+from cutedialect.passes.roles.crossings import ROLE, role_of
 
 _SHARED = (AllocSmemOp, AllocTmemOp, CreateOp, FenceTensorMapsOp)
 _CONTROL = (scf.ForOp, scf.IfOp, scf.WhileOp)

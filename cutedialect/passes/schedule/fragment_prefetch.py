@@ -21,8 +21,7 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, GemmOp, StageOp, SubviewOp
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.passes.rewriting import cloned
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, cloned
 
 
 @dataclass(frozen=True)

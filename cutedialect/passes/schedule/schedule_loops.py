@@ -40,7 +40,7 @@ from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import cloned, erase
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase
 from cutedialect.passes.roles.assign_warp_roles import roles_of
 from cutedialect.passes.roles.resource_plan import (
     LEAST_RESERVED_BYTES,
@@ -48,7 +48,6 @@ from cutedialect.passes.roles.resource_plan import (
     room,
     stages_of_results,
 )
-from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains
 from cutedialect.passes.schedule.tensor_chains import schedule_tensor_chains

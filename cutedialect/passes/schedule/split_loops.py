@@ -30,8 +30,7 @@ from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import cloned, sweep
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, cloned, sweep
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.anchors import anchored
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.crossing_tiles import role_of
+from cutedialect.passes.roles.crossings import role_of
 from cutedialect.passes.roles.role_plan import rows_of
 from cutedialect.passes.schedule.multiply_chains import TURNS
 from cutedialect.passes.synchronize.memory_views import root_of

@@ -22,7 +22,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.roles.crossing_tiles import role_of
+from cutedialect.passes.roles.crossings import role_of
 from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.roles.role_plan import MAIN, is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages

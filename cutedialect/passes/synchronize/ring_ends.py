@@ -26,7 +26,7 @@ from cutedialect.dialects.pipeline import (
 )
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.crossing_tiles import ROLE, role_of
+from cutedialect.passes.roles.crossings import ROLE, role_of
 from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
 
 _AllocT = TypeVar("_AllocT", bound=AllocSmemOp | AllocTmemOp)

@@ -39,7 +39,7 @@ from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, IndexOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role
-from cutedialect.passes.roles.crossing_tiles import role_of
+from cutedialect.passes.roles.crossings import role_of
 from cutedialect.passes.roles.resource_plan import stages_of_results
 from cutedialect.passes.synchronize.ring_ends import (
     RoleEnd,

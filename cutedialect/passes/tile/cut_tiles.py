@@ -45,7 +45,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
     coordinates_along,
     count_from,

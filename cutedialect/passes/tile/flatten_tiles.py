@@ -41,7 +41,8 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import contiguous_mode, vector_bytes
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.synchronize.memory_views import tensor_dependences
 from cutedialect.passes.tile.resized_tiles import (
     fragment_shape,
     resize_fragment,
@@ -49,7 +50,6 @@ from cutedialect.passes.tile.resized_tiles import (
 )
 from cutedialect.passes.tile.runs import RunStart, start_of_run
 from cutedialect.passes.tile.streaming import RUN_THREADS
-from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule
 
 # Bytes of the widest tensor that a thread has of a run.

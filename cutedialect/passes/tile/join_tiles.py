@@ -40,7 +40,7 @@ from cutedialect.dialects.cute import (
 )
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
     fragment_shape,
     resize_fragment,

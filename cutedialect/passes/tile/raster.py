@@ -15,7 +15,7 @@ from __future__ import annotations
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.schedule import Schedule
 
 # Blocks of a column that lie in L2 together with what is read beside them.

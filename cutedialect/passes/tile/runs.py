@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
 
 _LONGEST = 1 << 20
 # A row that no tensor has.

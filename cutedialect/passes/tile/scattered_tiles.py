@@ -31,7 +31,7 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.walks import walk
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
     coordinates_along,
     count_from,

@@ -11,19 +11,14 @@ from cutedialect.dialects.cute import (
     CopyOp,
     FragmentType,
     GemmOp,
+    IndexedTileOp,
     KernelOp,
     LoadOp,
     MemRefType,
     element_bits,
-    indexed_tile,
     shape_of,
 )
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.bind.aligned_results import (
-    aligned_results,
-    bytes_of_buffer,
-    has_registers,
-)
 from cutedialect.passes.bind.layout_inference import (
     around_layout,
     contiguous_mode,
@@ -40,6 +35,13 @@ from cutedialect.passes.bind.mma_choice import (
     tensor_warps,
 )
 from cutedialect.passes.bind.multiply_pairs import multiplies_in_pairs
+from cutedialect.passes.bind.result_ways import (
+    aligned_results,
+    bits_of_results,
+    bytes_of_buffer,
+    has_registers,
+    results_by_tma,
+)
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import tensor_plan
 from cutedialect.passes.bind.tensor_maps import (
@@ -49,12 +51,11 @@ from cutedialect.passes.bind.tensor_maps import (
     takes_boxes,
     tile_of_tensor,
 )
-from cutedialect.passes.bind.tma_results import bits_of_results, results_by_tma
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import registers_of_accumulators
+from cutedialect.passes.synchronize.memory_views import tensor_dependences
 from cutedialect.passes.tile.split_reduction import summed_bytes
 from cutedialect.passes.tile.streaming import is_common, order_of_stores, residence_of
-from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule, replace_set
 
 # Warp grids by accumulator extent: each warp gets a block of up to 64 x 64 (m16n8 atoms reuse
@@ -267,7 +268,7 @@ def _streaming(
             again[0],
             "tile not loaded ahead by TMA: the kernel itself stores to the tensor before",
         )
-    gathers = [op for op in loads if indexed_tile(op.source) is not None]
+    gathers = [op for op in loads if isinstance(op.source.owner, IndexedTileOp)]
     if gathers:
         remark(
             "cute-tile",

@@ -53,8 +53,8 @@ from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.effects import is_pure, space_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.scalar_ops import ScalarBuilder
-from cutedialect.passes.synchronize.memory_views import expression_of, root_of
+from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.synchronize.memory_views import expression_of, root_of, tensor_dependences
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
     coordinates_along,
@@ -65,7 +65,6 @@ from cutedialect.passes.tile.resized_tiles import (
     resize_view,
 )
 from cutedialect.passes.tile.streaming import part_of, parts_of_rows
-from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 from cutedialect.schedule import Schedule
 
 _SHARED = (AllocFragmentOp, AtomicOp, CopyOp, FillOp, LoadOp, MapOp, ReduceOp, TransposeOp)

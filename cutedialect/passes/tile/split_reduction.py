@@ -48,8 +48,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn, Layout
-from cutedialect.passes.rewriting import cloned
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, cloned
 from cutedialect.passes.tile.launch_arguments import add_argument
 from cutedialect.passes.tile.scattered_tiles import cut_columns, is_cut
 from cutedialect.schedule import Schedule

@@ -50,8 +50,8 @@ from cutedialect.dialects.cute import (
     shape_of,
 )
 from cutedialect.dialects.walks import holds, ops_of
+from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.roles.role_plan import instances_of_rows
-from cutedialect.passes.scalar_ops import ScalarBuilder
 from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS, mark_coordinates
 from cutedialect.passes.tile.cut_tiles import cut_tiles, narrow_tiles
 from cutedialect.passes.tile.flatten_tiles import flatten_tiles

@@ -40,7 +40,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_uniform
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
 from cutedialect.passes.tile.raster import walk
 from cutedialect.passes.tile.runs import count_runs

@@ -39,8 +39,8 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.scalar_ops import ScalarBuilder
-from cutedialect.passes.synchronize.memory_views import expression_of, root_of
+from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.synchronize.memory_views import expression_of, root_of, tensor_dependences
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
     coordinates_along,
@@ -50,7 +50,6 @@ from cutedialect.passes.tile.resized_tiles import (
     tile_behind,
 )
 from cutedialect.passes.tile.streaming import registers_of_tile
-from cutedialect.passes.tile.tensor_dependences import tensor_dependences
 
 # Elements of a part; where a row is read once, bits that are loaded of one, so that few CTAs keep
 # memory busy.

@@ -27,7 +27,7 @@ from cutedialect.dialects.cute import (
     WorkspaceOp,
 )
 from cutedialect.layout import Layout
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument
 
 _ALIGNMENT = 16

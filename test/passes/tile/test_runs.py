@@ -12,7 +12,7 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import DimOp, MemRefType, TileIndexOp
 from cutedialect.layout import Dyn, Layout
-from cutedialect.passes.scalar_ops import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.runs import count_runs, start_of_run
 
 _SIGNED = {
