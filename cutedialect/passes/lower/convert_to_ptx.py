@@ -62,6 +62,8 @@ _ERASABLE = frozenset(
         ptx.GetOp,
     )
 )
+# Rows, columns and stages of a buffer.
+_RING_RANK = 3
 _HANDLERS = (
     cluster_reductions.HANDLERS
     | cluster_sums.HANDLERS
@@ -139,10 +141,13 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     smem = lowering.context.smem.used
     limit = target(arch).smem_per_cta
     if smem > limit:
+        # A ring's last mode is its stages.
+        types = [each.result.type for each in buffers]
+        is_ring = any(type_.rank == _RING_RANK and type_.shape[-1] != 1 for type_ in types)
         raise fail(
             op,
-            f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; "
-            f"take a smaller tile or fewer stages",
+            f"expected at most {limit} bytes of shared memory on {arch}, got {smem}; take a "
+            f"smaller tile{' or fewer stages' if is_ring else ''}",
         )
     erase_unused(entry, lambda each: _is_erasable(type(each)) or groups.only_reads_table(each))
     cluster = None if op.cluster is None else (op.cluster.value.data, 1, 1)

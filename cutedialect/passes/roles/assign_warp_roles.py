@@ -300,7 +300,7 @@ def _check_registers(kernel: KernelOp, roles: Mapping[str, Role], threads: int) 
             kernel,
             f"expected at most the {pool} registers in a CTA with which {threads} threads start"
             + (f" where an SM holds {ctas} of them" if ctas > 1 else "")
-            + f", got {used}: of a thread {shown}",
+            + f", got {used}: of a thread {shown}; take fewer warps or registers",
         )
 
 

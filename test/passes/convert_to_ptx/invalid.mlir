@@ -6,9 +6,16 @@ cute.kernel @block_size() {
 
 // -----
 
-// expected-error @+1 {{expected at most 166912 bytes of shared memory on sm_80, got 262144}}
+// expected-error-re @+1 {{expected at most 166912 bytes of shared memory on sm_80, got 262144; take a smaller tile{{$}}}}
 cute.kernel @shared_memory() attributes {threads = 32 : i32} {
   %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(256,256):(256,1)">
+}
+
+// -----
+
+// expected-error @+1 {{expected at most 166912 bytes of shared memory on sm_80, got 262144; take a smaller tile or fewer stages}}
+cute.kernel @ring() attributes {threads = 32 : i32} {
+  %s = cute.alloc_smem : !cute.memref<f32, smem, align<16>, "(128,128,4):(128,1,16384)">
 }
 
 // -----
