@@ -252,3 +252,22 @@ def test_outside_of_a_kernel_the_schedule_names_the_atom():
         cute.gemm(a, a, atom="mma_m16n8k8_f32_f16")
     with pytest.raises(TypeError, match=r"negate: .* inside a kernel only; here take alpha=-1"):
         cute.gemm(a, a, negate="a")
+
+
+@pytest.mark.parametrize("roles", ["", "roles = specialized"])
+@pytest.mark.parametrize(
+    ("tile", "n", "divides"),
+    [((64, 64, 32), 24, "wgmma_m64n64k16_f32_f16_f16"), ((32, 64, 32), 32, None)],
+)
+def test_an_atom_that_does_not_divide_the_tile_is_refused_with_one_that_does(
+    tile, n, divides, roles
+):
+    args = [cute.TensorSpec((None, None), dtype) for dtype in ("f16", "f16", "f32")]
+    options = {"arch": "sm_90a", "schedule": roles or None}
+    name = f"wgmma_m64n{n}k16_f32_f16_f16"
+    with pytest.raises(CompileError, match=f"multiples of .64, {n}, 16., got") as caught:
+        cute.compile(program(name, cute.f32, tile), *args, **options)
+    assert (divides is None) == ("divides it" not in str(caught.value))
+    if divides is not None:
+        assert f"; {divides} divides it" in str(caught.value)
+        cute.compile(program(divides, cute.f32, tile), *args, **options)

@@ -156,6 +156,14 @@ def _named(op: GemmOp, atom: MmaAtom, arch: str, has_load_role: bool) -> MmaAtom
             raise ValueError(f"{atom.name}: {why}")
     elif isinstance(atom, WgmmaAtom):
         whole_group = (_GROUP, 1)
+        if not _divides(op, atom, whole_group):
+            fitting = [each for each in find_wgmma(*names, arch) if _divides(op, each, whole_group)]
+            widest = max(fitting, key=lambda each: each.shape_mnk[1], default=None)
+            raise ValueError(
+                f"{atom.name}: expected a tile of multiples of {atom.shape_mnk}, got "
+                f"{(*shape_of(op.acc.type), shape_of(op.a.type)[1])}"
+                + ("" if widest is None else f"; {widest.name} divides it")
+            )
         if not _wgmma(op, whole_group, arch):
             raise ValueError(f"{atom.name}: {_not_wgmma(op, whole_group, arch, True)}")
         if not has_load_role:
