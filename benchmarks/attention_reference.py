@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import frexp, inf
+from math import frexp, inf, prod
 from typing import TYPE_CHECKING, Any
 
 from .accuracy import double
@@ -24,9 +24,9 @@ _MOST_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class _Piece:
-    """Sampled rows of some heads of one sequence, (heads, rows or keys, depth); `hidden` (rows,
-    keys) is what a row does not see, `bias` what is added to the scores, None for nothing. A scale
-    is (heads, 1, 1), or None.
+    """Sampled rows of some heads of sequences of equal lengths, (sequences, heads, rows or keys,
+    depth); `hidden` (rows, keys) is what a row does not see, `bias` what is added to the scores,
+    None for nothing. A scale is (heads, 1, 1), or None.
     """
 
     q: Any
@@ -85,8 +85,7 @@ def _errors(
         apart = (double(result(piece)) - wanted).abs()
         largest.append(apart.max())
         total.append(apart.sum())
-        heads, rows, depth = wanted.shape
-        count += heads * rows * depth
+        count += prod(wanted.shape)
     return max(float(each.item()) for each in largest), sum(
         float(each.item()) for each in total
     ) / count
@@ -120,51 +119,58 @@ def _plain(torch: Any, piece: _Piece) -> Any:
 
 
 def _pieces(torch: Any, case: Attention, operands: Tensors) -> Iterator[_Piece]:
-    """All of the sample, as few heads at a time as fit."""
+    """All of the sample, as few sequences and heads at a time as fit."""
     scales = [operands.options.get(name) for name in ("scale_q", "scale_k", "scale_v")]
-    start = 0
-    for number, (rows, keys) in enumerate(case.sequences):
-        q, k, v, out = _sequence(case, operands, number, slice(start, start + rows))
-        start += rows
+    for rows, keys, q, k, v, out in _sequences(case, operands):
         row, key = _numbers(torch, rows, keys)
         hidden, sampled = case.hides(torch, row, key), row.shape[0]
         most = 8 * keys * max(case.depth, case.group * sampled)
-        count = max(1, min(case.heads[1], _MOST_BYTES // most))
-        for first in range(0, case.heads[1], count):
-            narrow = slice(first, min(first + count, case.heads[1]))
+        fit = max(1, _MOST_BYTES // most)
+        heads, many = min(case.heads[1], fit), max(1, fit // case.heads[1])
+        for first in range(0, case.heads[1], heads):
+            narrow = slice(first, min(first + heads, case.heads[1]))
             wide = slice(narrow.start * case.group, narrow.stop * case.group)
             chosen = (
                 None if scale is None else scale[heads].reshape(-1, 1, 1)
                 for scale, heads in zip(scales, (wide, narrow, narrow), strict=True)
             )
             of_q, of_k, of_v = chosen
-            yield _Piece(
-                _sample(torch, q[wide]), k[narrow], v[narrow], _sample(torch, out[wide]),
-                (of_q, of_k, of_v), hidden, case.bias(torch, wide, row, key),
-            )  # fmt: skip
+            bias = case.bias(torch, wide, row, key)
+            for begin in range(0, q.shape[0], many):
+                some = slice(begin, begin + many)
+                yield _Piece(
+                    _sample(torch, q[some, wide]), k[some, narrow], v[some, narrow],
+                    _sample(torch, out[some, wide]), (of_q, of_k, of_v), hidden, bias,
+                )  # fmt: skip
 
 
-def _sequence(
-    case: Attention, operands: Tensors, number: int, span: slice
-) -> tuple[Any, Any, Any, Any]:
-    """q, k, v and out of one sequence, heads first."""
+def _sequences(case: Attention, operands: Tensors) -> Iterator[tuple[int, int, Any, Any, Any, Any]]:
+    """(rows, keys, q, k, v, out) of all sequences of equal lengths, or of one after the other where
+    they are packed or lie in pages; arrays are (sequences, heads, rows or keys, depth).
+    """
     q, k, v, out = operands.q, operands.k, operands.v, operands.out
     if case.packed:
-        return q[0][:, span], k[0][:, span], v[0][:, span], out[0][:, span]
-    if not case.page:
-        return q[number], k[number], v[number], out[number]
-    pages = operands.options["block_table"][number].long()
-    k, v = (
-        each[pages].transpose(0, 1).reshape(case.heads[1], case.keys, each.shape[-1])
-        for each in (k, v)
-    )
-    return q[number], k, v, out[number]
+        start = 0
+        for rows, keys in case.sequences:
+            span = slice(start, start + rows)
+            yield rows, keys, *(each[:, :, span] for each in (q, k, v, out))
+            start += rows
+    elif case.page:
+        for number, pages in enumerate(operands.options["block_table"].long()):
+            alone = slice(number, number + 1)
+            of_keys = (
+                each[pages].transpose(0, 1).reshape(1, case.heads[1], case.keys, each.shape[-1])
+                for each in (k, v)
+            )
+            yield case.rows, case.keys, q[alone], *of_keys, out[alone]
+    else:
+        yield case.rows, case.keys, q, k, v, out
 
 
 def _sample(torch: Any, matrices: Any) -> Any:
     """The sampled rows, of a type that can be concatenated."""
     wide = matrices.float() if matrices.element_size() == 1 else matrices
-    return torch.cat([wide[:, ::_STEP], wide[:, wide.shape[1] - 1 :]], 1)
+    return torch.cat([wide[..., ::_STEP, :], wide[..., wide.shape[-2] - 1 :, :]], -2)
 
 
 def _numbers(torch: Any, rows: int, keys: int) -> tuple[Any, Any]:
@@ -181,9 +187,8 @@ def _numbers(torch: Any, rows: int, keys: int) -> tuple[Any, Any]:
 
 def _times(torch: Any, many: Any, few: Any) -> Any:
     """Matrices of many heads, some after each other, by one of few heads each."""
-    heads, rows, depth = many.shape
-    together = many.reshape(few.shape[0], -1, depth)
-    return torch.matmul(together, few).reshape(heads, rows, few.shape[-1])
+    together = many.reshape(*few.shape[:-2], -1, many.shape[-1])
+    return torch.matmul(together, few).reshape(*many.shape[:-1], few.shape[-1])
 
 
 def _scaled(matrices: Any, scale: Any) -> Any:

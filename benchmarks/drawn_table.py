@@ -19,7 +19,7 @@ from .contenders import OURS
 from .kernels import Compilation
 from .progress import Progress
 from .report import HEADER
-from .rows import Row
+from .rows import Row, together
 from .supervisor import NoDeviceError, Supervisor, WorkerError
 from .telemetry import Telemetry, driver
 from .timed_rows import TimedRows
@@ -88,7 +88,8 @@ class Drawn:
                     row = table.timed(case, plan, ways, described(case))
                     if not self.reached(row, copied) and row.failure is None and row.ours_ms:
                         again = Plan(**asdict(plan) | {"rounds": _AGAIN * plan.rounds})
-                        row = table.timed(case, again, ways, described(case))
+                        first, row = row, table.timed(case, again, ways, described(case))
+                        row.seconds = together(first.seconds, row.seconds)
                     table.keep(row, plan)
         except (NoDeviceError, WorkerError) as error:
             print(f"benchmarks.{self.kind}: {error}", file=sys.stderr)
@@ -97,7 +98,8 @@ class Drawn:
             interrupted = True
         lines, passed = self.summary(list(rows.values()), copied)
         tail = worst([row for row in rows.values() if row.case.section != self.unranked])
-        print("\n".join([*lines, *tail, f"seed {options.seed}"]))
+        spent = spent_on(list(rows.values()), time.monotonic() - begun)
+        print("\n".join([*lines, *tail, spent, f"seed {options.seed}"]))
         if interrupted:
             return 130
         return 1 if options.check and not passed else 0
@@ -145,6 +147,14 @@ def worst(rows: Sequence[Row]) -> list[str]:
         for row in timed[:_WORST]
     ]
     return ["worst rows:", *lines] if lines else []
+
+
+def spent_on(rows: Sequence[Row], seconds: float) -> str:
+    """How many seconds of a table each phase took, yardsticks among them; the most first."""
+    phases = together(*(row.seconds for row in rows))
+    most = sorted(phases.items(), key=lambda phase: -phase[1])
+    parts = [f"{name} {spent:.1f}" for name, spent in most]
+    return f"{seconds:.0f} s, {sum(phases.values()):.0f} of them in the worker: " + ", ".join(parts)
 
 
 def _plan(seconds: float, batch_ms: float) -> Plan:

@@ -57,6 +57,7 @@ def measure(
     # A batch of launches uses no more.
     count = min(rotation(torch, case), launches_for(case, plan))
     sets = [case.make_operands(torch, seed) for seed in range(count)]
+    tell("reference")
     ref = reference(torch, case, sets[0])
     results: list[Result] = []
     calls: dict[str, Call] = {}
@@ -69,10 +70,9 @@ def measure(
         except Exception as error:
             result.failure = reason(error)
             _survived(torch, results)
-    tell("timing")
     live = [result for result in results if result.failure is None]
     try:
-        _time(torch, case, [calls[result.name] for result in live], sets, ref, plan, live)
+        _time(torch, case, [calls[result.name] for result in live], sets, ref, plan, live, tell)
     except Exception as error:
         for result in live:
             result.failure = f"while timing: {reason(error)}"
@@ -143,11 +143,15 @@ def _time(
     ref: Reference,
     plan: Plan,
     results: list[Result],
+    tell: Callable[[str], None],
 ) -> None:
     if not calls:
         return
+    tell("graphs")
     batches = make_batches(torch, calls, sets, launches_for(case, plan))
+    tell("timing")
     rounds = interleave(torch, batches, plan)
+    tell("later errors")
     for result, batch, ms in zip(results, batches, rounds.ms, strict=True):
         result.ms = list(ms)
         result.launches, result.captured = batch.launches, batch.captured

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import exp, isfinite, log
 from typing import Any
@@ -28,7 +28,7 @@ class Row:
     that ours may have twice. `failure` is why ours has no times; `right` is None when nothing was
     computed. `pooled` are, of a case whose errors are pooled, the mean and the largest error over
     those of the yardstick, and the largest in units in the last place. `peers` maps a peer to its
-    median ratio to the yardstick, or to why it has none.
+    median ratio to the yardstick, or to why it has none; `seconds` what the row took, by phases.
     """
 
     case: Case
@@ -48,6 +48,7 @@ class Row:
     resources: str = ""
     yardstick: str = ""
     pooled: tuple[float, float, float] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def ratios(self) -> list[float]:
@@ -115,6 +116,7 @@ class Row:
         merged.ours_ms = self.ours_ms + other.ours_ms
         merged.yardstick_ms = self.yardstick_ms + other.yardstick_ms
         merged.failure = self.failure or other.failure
+        merged.seconds = together(self.seconds, other.seconds)
         merged.right = None if None in (self.right, other.right) else self.right and other.right
         return merged
 
@@ -144,6 +146,7 @@ def _row_of_errors(case: Case, answer: dict[str, Any]) -> Row:
     """The row of a case whose errors are pooled."""
     results = {result["name"]: result for result in answer["results"]}
     row = Row(case, resources=answer.get("resources", {}).get(OURS, ""))
+    row.seconds = answer.get("seconds", {})
     mine, theirs = results.get(OURS), results.get(case.yardsticks[0])
     for result in (theirs, mine):
         if result is None or result["failure"] is not None:
@@ -165,6 +168,7 @@ def row_of(case: Case, answer: dict[str, Any], name: str = OURS, alone: bool = F
         return _row_of_errors(case, answer)
     results = {result["name"]: result for result in answer["results"]}
     row = Row(case, resources=answer.get("resources", {}).get(name, ""))
+    row.seconds = answer.get("seconds", {})
     mine, theirs = results.get(name), _yardstick(case, results)
     if mine is None or (theirs is None and case.yardsticks and not alone):
         row.failure = answer.get("failure") or "not reached"
@@ -205,6 +209,15 @@ def _yardstick(case: Case, results: dict[str, dict[str, Any]]) -> dict[str, Any]
 def ratios(slower: Sequence[float], faster: Sequence[float]) -> list[float]:
     """`slower` over `faster`, pair by pair; none where either is missing."""
     return [one / other for one, other in zip(slower, faster, strict=False)]
+
+
+def together(*counts: Mapping[str, float]) -> dict[str, float]:
+    """The sums of what several count under each name."""
+    total: dict[str, float] = {}
+    for each in counts:
+        for name, number in each.items():
+            total[name] = total.get(name, 0.0) + number
+    return total
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float] | None:

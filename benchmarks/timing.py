@@ -1,7 +1,7 @@
-"""GPU time of queued launches. Every contender's batch of launches over the rotated sets becomes a
-CUDA graph, so that Python's time does not show; the batches of all contenders are queued one after
-the other, round for round, and only then waited for. What cannot be captured is launched from
-Python behind a delay on the device that lasts until all of it is queued.
+"""GPU time of queued launches. Every contender's batch of launches over the rotated sets becomes
+replays of a CUDA graph, so that Python's time does not show; the batches of all contenders are
+queued one after the other, round for round, and only then waited for. What cannot be captured is
+launched from Python behind a delay on the device that lasts until all of it is queued.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from .case import Call, Case, Operands
@@ -17,7 +18,12 @@ from .case import Call, Case, Operands
 _FLOPS = {"bf16": 6e14, "f16": 6e14, "tf32": 3e14, "e4m3": 12e14, "s8": 8e14}
 _BYTES = 2.5e12
 _OVERHEAD = 2e-6
-_CAPTURED_LAUNCHES = 1000
+_MOST_LAUNCHES = 1000
+# A graph has about so many of a batch, but all sets, and is replayed until the batch is full: what
+# it takes to capture a launch is many times what it takes to run one. Of calls that take long to
+# queue, a graph, or a batch without one, has as many as are queued within so many seconds.
+_CAPTURED_LAUNCHES = 200
+_QUEUING_SECONDS, _LEAST_LAUNCHES = 1.0, 2
 # The device's queue holds about a thousand launches; beyond that the host waits.
 _QUEUED_LAUNCHES = 256
 # Above the clock of any device of today, so that a delay is never too short.
@@ -63,7 +69,7 @@ def launches_for(case: Case, plan: Plan) -> int:
     """How many launches fill a batch."""
     seconds = max(case.flops / _FLOPS[case.dtype], case.bytes / _BYTES)
     seconds += _OVERHEAD * case.calls
-    most = _CAPTURED_LAUNCHES // case.calls
+    most = _MOST_LAUNCHES // case.calls
     return max(1, min(most, round(1e-3 * plan.batch_ms / seconds)))
 
 
@@ -76,12 +82,15 @@ def make_batches(
     one only if it can be captured, and without one nobody does.
     """
     batches: list[Batch] = []
+    captured = launches // max(1, launches // max(_CAPTURED_LAUNCHES, len(sets)))
     for call in calls:
-        graph = None
+        found = None
         if not batches or batches[0].captured:
-            graph = _capture(torch, call, sets, launches)
-        if graph is not None:
-            batches.append(Batch(graph.replay, launches))
+            found = _capture(torch, call, sets, captured)
+        if found is not None:
+            graph, count = found
+            repeats = max(1, launches // count)
+            batches.append(Batch(partial(_replay, graph, repeats), count * repeats))
         else:
             batches.append(_queued(torch, call, sets, min(launches, _QUEUED_LAUNCHES)))
     return batches
@@ -123,30 +132,46 @@ def _queue(torch: Any, batches: Sequence[Batch], rounds: int) -> list[list[tuple
     return marks
 
 
-def _capture(torch: Any, call: Call, sets: Sequence[Operands], launches: int) -> Any:
-    """The graph of a batch; None where the call does what cannot be captured."""
+def _replay(graph: Any, repeats: int) -> None:
+    for _ in range(repeats):
+        graph.replay()
+
+
+def _capture(
+    torch: Any, call: Call, sets: Sequence[Operands], launches: int
+) -> tuple[Any, int] | None:
+    """A graph of so many launches, or of those that there is time for; None where the call does
+    what cannot be captured.
+    """
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):
-            for number in range(launches):
-                call(sets[number % len(sets)])
+            count = _queue_calls(call, sets, launches)
     except RuntimeError:
         # A capture that fails leaves its own stream as the current one.
         torch.cuda.set_stream(torch.cuda.default_stream())
         torch.cuda.synchronize()
         return None
-    return graph
+    return graph, count
 
 
 def _queued(torch: Any, call: Call, sets: Sequence[Operands], launches: int) -> Batch:
     """Launches from Python, with the delay that covers the time the host takes to queue them."""
-
-    def run() -> None:
-        for number in range(launches):
-            call(sets[number % len(sets)])
-
     start = time.perf_counter()
-    run()
+    count = _queue_calls(call, sets, launches)
     seconds = time.perf_counter() - start
     torch.cuda.synchronize()
-    return Batch(run, launches, 1000 + int(1.5 * seconds * _CYCLES_PER_SECOND))
+    run = partial(_queue_calls, call, sets, count, float("inf"))
+    return Batch(run, count, 1000 + int(1.5 * seconds * _CYCLES_PER_SECOND))
+
+
+def _queue_calls(
+    call: Call, sets: Sequence[Operands], launches: int, seconds: float = _QUEUING_SECONDS
+) -> int:
+    """Queue so many calls over the sets in turn, a few at least, until the time is up; how many."""
+    end = time.perf_counter() + seconds
+    for number in range(launches):
+        if number >= _LEAST_LAUNCHES and time.perf_counter() > end:
+            return number
+        call(sets[number % len(sets)])
+    return launches

@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, TextIO
@@ -51,6 +52,7 @@ def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], N
     case = case_of(request["case"])
     answer: dict[str, Any] = {"results": []}
     alive = True
+    phases = _Phases(say)
     try:
         makers = make_contenders(
             torch,
@@ -59,9 +61,7 @@ def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], N
             peers=request["peers"],
             yardsticks=request.get("yardsticks", True),
         )
-        results = measure(
-            torch, case, makers, Plan(**request["plan"]), lambda what: say({"doing": what})
-        )
+        results = measure(torch, case, makers, Plan(**request["plan"]), phases)
     except DeviceLostError as lost:
         results, alive = lost.args[0], False
         answer["lost"] = True
@@ -69,15 +69,41 @@ def serve(torch: Any, request: dict[str, Any], say: Callable[[dict[str, Any]], N
         results, answer["failure"] = [], reason(error)
     answer["results"] = [asdict(result) for result in results]
     if alive and request.get("resources"):
+        phases("resources")
         answer["resources"] = {
             result.name: resources(case, request["schedules"][result.name])
             for result in results
             if result.failure is None and result.name in request["schedules"]
         }
-    say(answer)
     if alive:
+        phases("freeing")
         torch.cuda.empty_cache()
+    answer["seconds"] = phases.ended()
+    say(answer)
     return alive
+
+
+class _Phases:
+    """Says what is being done, and counts the seconds of each."""
+
+    def __init__(self, say: Callable[[dict[str, Any]], None]) -> None:
+        self._say = say
+        self._seconds: dict[str, float] = {}
+        self._doing: str | None = None
+        self._begun = 0.0
+
+    def __call__(self, what: str) -> None:
+        self.ended()
+        self._doing, self._begun = what, time.perf_counter()
+        self._say({"doing": what})
+
+    def ended(self) -> dict[str, float]:
+        """The seconds of each phase by now."""
+        if self._doing is not None:
+            spent = time.perf_counter() - self._begun
+            self._seconds[self._doing] = self._seconds.get(self._doing, 0.0) + spent
+            self._doing = None
+        return self._seconds
 
 
 def machine(torch: Any) -> dict[str, object]:

@@ -202,3 +202,43 @@ def test_the_yardstick_is_right_in_rows_without_gates(torch, contender, case, fa
     results = measure(torch, case, {**case.theirs(torch), "cutedialect": ours}, plan)
     row = row_of(case, {"results": [asdict(result) for result in results]})
     assert (row.yardstick, row.right, row.verdict) == (fastest, True, "right")
+
+
+def test_a_graph_has_all_sets_and_is_replayed(torch, device, contender):
+    """What it takes to capture a launch is many times what it takes to run one."""
+    graphs = []
+    made = torch.cuda.CUDAGraph
+    torch.cuda.CUDAGraph = lambda: graphs.append(made()) or graphs[-1]
+    for sets, many in ((3, 200), (250, 250)):
+        device.l2 = (sets - 1) * SMALL.bytes // 3
+        assert rotation(torch, SMALL) == sets
+        (result,) = measure(torch, SMALL, {"cuBLAS": contender("cuBLAS", 2e-6)}, PLAN)
+        planned = launches_for(SMALL, PLAN)
+        assert len(graphs[-1].nodes) >= many
+        assert len(graphs[-1].nodes) < 2 * many
+        assert result.launches % len(graphs[-1].nodes) == 0
+        assert result.launches <= planned < result.launches + len(graphs[-1].nodes)
+        assert result.ms == pytest.approx([2e-3] * 5)
+
+
+def test_calls_that_take_long_to_queue_are_few(torch, device, contender, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("benchmarks.timing.time.perf_counter", lambda: now[0])
+
+    def slow():
+        one = contender("slow", 1e-6)()
+
+        def call(operands):
+            now[0] += 0.3
+            one(operands)
+
+        return call
+
+    makers = {"slow": slow, "cuBLAS": contender("cuBLAS", 2e-6)}
+    for uncapturable in ((), ("slow",)):
+        device.uncapturable = set(uncapturable)
+        now[0] = 0.0
+        found = by_name(measure(torch, SMALL, makers, PLAN))
+        assert found["slow"].launches % 4 == 0 if not uncapturable else found["slow"].launches == 4
+        assert found["slow"].ms == pytest.approx([1e-3] * 5)
+        assert found["cuBLAS"].ms == pytest.approx([2e-3] * 5)
