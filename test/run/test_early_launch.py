@@ -27,8 +27,36 @@ def test_memory_is_touched_behind_the_wait(arch, schedule):
     a = _RNG.integers(-2, 3, (m, k)).astype(np.float16)
     b = _RNG.integers(-2, 3, (k, n)).astype(np.float16)
     schedule += ", early_launch = yes"
-    kernel = cute.compile(cute.gemm, a, b, arch=arch, schedule=schedule, out_dtype="f32")
-    body = kernel.ptx[kernel.ptx.index("{") :]
+    check_touches(cute.compile(cute.gemm, a, b, arch=arch, schedule=schedule, out_dtype="f32").ptx)
+
+
+@pytest.mark.parametrize(
+    ("batch", "heads", "rows", "depth", "options"),
+    [
+        (9, 20, 26, 96, {"causal": True}),
+        (1, 59, 310, 256, {"window": (19, 0)}),
+        (2, 53, 65, 192, {}),
+        (16, 16, 128, 64, {"causal": True}),
+        (7, 13, 201, 128, {}),
+        (22, 3, 667, 64, {"causal": True}),
+    ],
+)
+def test_short_attention_starts_early_and_touches_memory_behind_the_wait(
+    batch, heads, rows, depth, options
+):
+    q = cute.TensorSpec((batch, heads, rows, depth), "bf16")
+    kernel = cute.compile(cute.attention, q, q, q, out=q, arch="sm_90a", **options)
+    check_touches(kernel.ptx)
+
+
+def test_long_attention_does_not_start_early():
+    q = cute.TensorSpec((4, 16, 4096, 128), "bf16")
+    kernel = cute.compile(cute.attention, q, q, q, out=q, arch="sm_90a")
+    assert "griddepcontrol" not in kernel.ptx
+
+
+def check_touches(ptx):
+    body = ptx[ptx.index("{") :]
     lines = [line.split("//")[0].strip() for line in body.splitlines()]
     (wait,) = [at for at, line in enumerate(lines) if line.startswith("griddepcontrol.wait")]
     (start,) = [at for at, line in enumerate(lines) if "griddepcontrol.launch" in line]

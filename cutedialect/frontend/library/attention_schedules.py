@@ -72,6 +72,9 @@ WIDE, _WIDE_STAGES = 256, 4
 _WIDE_BYTES = 2048
 # Blocks between those that tiles of a window begin with.
 _MEETING_BLOCKS = 8
+# CTAs start while the launch in front of theirs ends where all is over after so many seconds: at
+# these rates, and with what every launch takes.
+_SOON, _RATE, _BANDWIDTH, _LAUNCH = 30e-6, 4e14, 2.5e12, 3e-6
 # Bits of the columns that a multiply takes at once, and 16-bit columns of a row that half of the
 # widest swizzle takes.
 _COLUMN_BITS, _HALF_BOX = 256, 32
@@ -199,6 +202,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         registers = (40, 152)
     default = Schedule(
         tile=(bq, keys),
+        early_launch="yes" if _is_soon_over(work) else None,
         warps=warps,
         overlap=overlap,
         scheduler=scheduler,
@@ -246,13 +250,14 @@ def _resident(work: AttentionWork) -> Schedule:
     if chosen[0] * work.processors < tiles <= _AT_ONCE[0] * work.processors:
         chosen = _AT_ONCE
     ctas, keys, registers = chosen
-    is_soon_over = tiles <= _FEW_TILES * ctas * work.processors
+    are_few = tiles <= _FEW_TILES * ctas * work.processors
     return Schedule(
         tile=(_GROUP_ROWS, keys),
+        early_launch="yes" if _is_soon_over(work) else None,
         ctas=ctas,
         registers=registers,
         overlap="yes",
-        scheduler="persistent" if is_soon_over and not work.is_packed else "dynamic",
+        scheduler="persistent" if are_few and not work.is_packed else "dynamic",
         # One loop, whose trips ask for a mask: a window's are few.
         split_loops="no" if work.has_window else None,
         split_loads="no",
@@ -529,7 +534,11 @@ def _most_keys(work: AttentionWork) -> int:
 def _sees_few(work: AttentionWork) -> bool:
     """Whether no row sees many keys; packed sequences have about as many as rows."""
     keys = work.rows if work.is_packed else work.keys
-    return keys is not None and keys <= _FEW_KEYS and not (work.is_paged or work.has_window)
+    if work.has_window and work.sees is not None and keys is not None:
+        keys = min(keys, work.sees + 2 * _GROUP_ROWS)
+    elif work.has_window:
+        return False
+    return keys is not None and keys <= _FEW_KEYS and not work.is_paged
 
 
 def _time(work: AttentionWork, bq: int) -> float:
@@ -537,22 +546,38 @@ def _time(work: AttentionWork, bq: int) -> float:
     128 rows; 0 where that is not known.
     """
     keys = work.rows if work.is_packed else work.keys
-    is_known = work.sequences is not None and work.rows is not None and keys is not None
-    if not is_known or work.has_window or (work.is_sliced and not work.is_packed):
+    if work.sequences is None or work.rows is None or keys is None:
         return 0.0
-    assert work.sequences is not None
-    assert work.rows is not None
-    assert keys is not None
+    if (work.has_window and work.sees is None) or (work.is_sliced and not work.is_packed):
+        return 0.0
     ends = range(bq, work.rows + bq, bq)
     seen = [min(keys, end + keys - work.rows) if work.is_uneven else keys for end in ends]
+    if work.has_window:
+        assert work.sees is not None
+        seen = [min(each, work.sees + bq - 1) for each in seen]
     unit, beside = _TIMES[bq]
     times = [unit * -(-max(each, 0) // _UNIT_KEYS) + beside for each in seen]
     if not times:
         return 0.0
+    tiles = work.sequences * len(times)
     if not work.is_uneven:
-        return -(-work.sequences * len(times) // work.processors) * times[0]
+        return -(-tiles // work.processors) * times[0]
+    if tiles <= work.processors:
+        return max(times)
     mean = sum(times) / len(times)
     return max(*times, work.sequences * sum(times) / work.processors + mean / 2, 0.0)
+
+
+def _is_soon_over(work: AttentionWork) -> bool:
+    """Whether a launch takes so little that what lies between it and the next counts."""
+    keys = work.rows if work.is_packed else work.keys
+    if work.sequences is None or work.rows is None or keys is None or not _is_plain(work):
+        return False
+    seen = min(keys, work.sees or keys)
+    scores = work.rows * seen / (2 if work.is_uneven and not work.has_window else 1)
+    flops = 2 * sum(work.dims) * work.sequences * scores
+    size = work.bits_q // 8 * sum(work.dims) * work.sequences * (work.rows + keys / work.group)
+    return _LAUNCH + max(flops / _RATE, size / _BANDWIDTH) <= _SOON
 
 
 def _is_short(work: AttentionWork) -> bool:
