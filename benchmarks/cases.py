@@ -112,6 +112,14 @@ def _square(
 
 
 _LENGTHS = (1024, 2048, 4096, 8192, 16384)
+# (batch, heads, rows, head dimension, causal)
+_SHORT = (
+    (16, 16, 128, 64, True),
+    (16, 16, 256, 64, False),
+    (4, 16, 512, 64, False),
+    (1, 16, 1024, 64, False),
+    (16, 16, 512, 256, True),
+)
 _PACKED = (4096, 64, 777, 2600, 512, 1024, 96, 1536, 385, 640, 160, 1984, 257, 896, 1277, 80)
 
 ATTENTIONS: tuple[Attention, ...] = (
@@ -139,6 +147,12 @@ ATTENTIONS: tuple[Attention, ...] = (
         _square("gqa", length, 128, (32, 8), causal=True, gate=0.97, goal=1.05,
                 quick=length == 4096)
         for length in (4096, 8192)
+    ],
+    *[
+        Attention("short", "bf16", batch=batch, heads=(heads, heads), rows=rows, keys=rows,
+                  depth=depth, causal=causal, label=f"batch {batch}", gate=1.0, goal=1.2,
+                  quick=rows == 256)
+        for batch, heads, rows, depth, causal in _SHORT
     ],
     _square("window", 16384, 128, causal=True, window=1024, gate=1.0, goal=1.2, quick=True),
     _square("own window", 16384, 128, causal=True, window=1024, of_ours=True, gate=0.8, goal=0.9,
