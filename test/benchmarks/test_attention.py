@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cutedialect as cute
-from benchmarks import attention, cases, sweep
+from benchmarks import attention, attention_reference, cases, sweep
 from benchmarks.attention_case import Attention, Tensors
 from benchmarks.attention_edits import Edited
 from benchmarks.contenders import OURS, make_contenders
@@ -108,6 +108,21 @@ def test_a_mean_that_is_off_is_wrong_though_the_largest_error_is_not(torch, ours
     assert mine.errors[1] > 2 * mine.allowance[1]
 
 
+@pytest.mark.parametrize(
+    ("heads", "pieces"),
+    [(0, [(1, 1)] * 6), (3, [(1, 2)] * 3), (5, [(2, 2), (1, 2)]), (6, [(3, 2)])],
+)
+def test_errors_are_the_same_however_few_heads_fit(torch, ours, monkeypatch, heads, pieces):
+    case = replace(SQUARE, batch=3)
+    whole = results_of(torch, case)[OURS]
+    monkeypatch.setattr(attention_reference, "_MOST_BYTES", heads * 8 * case.keys * case.depth)
+    parts = results_of(torch, case)[OURS]
+    assert parts.errors == pytest.approx(whole.errors)
+    assert parts.allowance == pytest.approx(whole.allowance)
+    exact = case.exact(torch, case.make_operands(torch, 0))
+    assert [part.shape[:2] for part in exact] == pieces
+
+
 def row(torch, case, name=OURS):
     request = {
         "case": case.name, "schedules": {name: None}, "peers": False,
@@ -126,6 +141,10 @@ def table(monkeypatch):
 def test_the_yardstick_is_the_faster_library(torch, ours, table):
     made = row(torch, SQUARE)
     assert (made.yardstick, made.right, made.failure) == ("cuDNN", True, None)
+    assert list(made.seconds) == [
+        "inputs", "reference", "cuDNN", "flash", OURS, "graphs", "timing", "later errors", "freeing"
+    ]  # fmt: skip
+    assert all(spent >= 0 for spent in made.seconds.values())
     assert made.ratio == pytest.approx(2, rel=0.01)
     torch.nn.seconds["flash"] = 7.5e-7
     assert row(torch, SQUARE).yardstick == "flash"

@@ -43,7 +43,9 @@ class FakeSupervisor:
              "failure": None, "launches": 1, "captured": True, "started": 0, "stopped": 0}
             for name, one in ms.items()
         ]  # fmt: skip
-        return {"results": results, "resources": dict.fromkeys(request["schedules"], "tile = ?")}
+        resources = dict.fromkeys(request["schedules"], "tile = ?")
+        seconds = {"inputs": 0.25, "timing": 0.5}
+        return {"results": results, "resources": resources, "seconds": seconds}
 
 
 def test_a_seed_is_one_list_and_seeds_differ():
@@ -113,7 +115,10 @@ def test_a_miss_is_timed_once_more_with_more_samples(capsys, tmp_path):
     assert "eights: geometric mean 0.500 of 3/3 rows" in out
     assert "layers: geometric mean 2.000 of 3/3 rows" in out
     assert out.count("  0.500 eights: ") == 3
-    assert out.splitlines()[-1] == "seed 7"
+    *_, spent, last = out.splitlines()
+    assert last == "seed 7"
+    looks = len(worker.asked)
+    assert f"{0.75 * looks:.0f} of them in the worker: timing {0.5 * looks:.1f}, inputs" in spent
     assert len(json.loads(path.read_text())["results"]) == len(set(asked))
 
 
