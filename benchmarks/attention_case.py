@@ -326,8 +326,8 @@ class Attention(Case):
         """The same on repeated heads, for a library that refuses to share them."""
         sdpa = _sdpa(torch, name)
         kind = getattr(torch, self.types[1])
-        q, k = (torch.ones((1, heads, 128, self.depth), dtype=kind, device="cuda")
-                for heads in self.heads)  # fmt: skip
+        # Of its own shapes: what a library makes for those, it has made by now.
+        q, k = (torch.ones(shape, dtype=kind, device="cuda") for shape in self.shapes)
         try:
             sdpa(q, k, k, is_causal=self.causal, enable_gqa=True)
         except RuntimeError:

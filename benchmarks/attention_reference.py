@@ -121,68 +121,75 @@ def _plain(torch: Any, piece: _Piece) -> Any:
 def _pieces(torch: Any, case: Attention, operands: Tensors) -> Iterator[_Piece]:
     """All of the sample, as few sequences and heads at a time as fit."""
     scales = [operands.options.get(name) for name in ("scale_q", "scale_k", "scale_v")]
-    for rows, keys, q, k, v, out in _sequences(case, operands):
-        row, key = _numbers(torch, rows, keys)
-        hidden, sampled = case.hides(torch, row, key), row.shape[0]
-        most = 8 * keys * max(case.depth, case.group * sampled)
-        fit = max(1, _MOST_BYTES // most)
-        heads, many = min(case.heads[1], fit), max(1, fit // case.heads[1])
+    chosen, row, key, hidden = _sampled(torch, case)
+    sampled, keys = row.shape[0], key.shape[1]
+    most = 8 * keys * max(case.depth, case.group * sampled)
+    fit = max(1, _MOST_BYTES // most)
+    heads, many = min(case.heads[1], fit), max(1, fit // case.heads[1])
+    for q, k, v, out in _sequences(case, operands):
         for first in range(0, case.heads[1], heads):
             narrow = slice(first, min(first + heads, case.heads[1]))
             wide = slice(narrow.start * case.group, narrow.stop * case.group)
-            chosen = (
+            of_q, of_k, of_v = (
                 None if scale is None else scale[heads].reshape(-1, 1, 1)
                 for scale, heads in zip(scales, (wide, narrow, narrow), strict=True)
             )
-            of_q, of_k, of_v = chosen
             bias = case.bias(torch, wide, row, key)
             for begin in range(0, q.shape[0], many):
                 some = slice(begin, begin + many)
                 yield _Piece(
-                    _sample(torch, q[some, wide]), k[some, narrow], v[some, narrow],
-                    _sample(torch, out[some, wide]), (of_q, of_k, of_v), hidden, bias,
+                    _rows(q[some, wide], chosen), k[some, narrow], v[some, narrow],
+                    _rows(out[some, wide], chosen), (of_q, of_k, of_v), hidden, bias,
                 )  # fmt: skip
 
 
-def _sequences(case: Attention, operands: Tensors) -> Iterator[tuple[int, int, Any, Any, Any, Any]]:
-    """(rows, keys, q, k, v, out) of all sequences of equal lengths, or of one after the other where
-    they are packed or lie in pages; arrays are (sequences, heads, rows or keys, depth).
+def _sequences(case: Attention, operands: Tensors) -> Iterator[tuple[Any, Any, Any, Any]]:
+    """(q, k, v, out) of all sequences together, or of one after the other where they lie in pages;
+    arrays are (sequences, heads, rows or keys, depth). Packed sequences are one.
     """
     q, k, v, out = operands.q, operands.k, operands.v, operands.out
-    if case.packed:
-        start = 0
-        for rows, keys in case.sequences:
-            span = slice(start, start + rows)
-            yield rows, keys, *(each[:, :, span] for each in (q, k, v, out))
-            start += rows
-    elif case.page:
-        for number, pages in enumerate(operands.options["block_table"].long()):
-            alone = slice(number, number + 1)
-            of_keys = (
-                each[pages].transpose(0, 1).reshape(1, case.heads[1], case.keys, each.shape[-1])
-                for each in (k, v)
-            )
-            yield case.rows, case.keys, q[alone], *of_keys, out[alone]
-    else:
-        yield case.rows, case.keys, q, k, v, out
+    if not case.page:
+        yield q, k, v, out
+        return
+    for number, pages in enumerate(operands.options["block_table"].long()):
+        alone = slice(number, number + 1)
+        of_keys = (
+            each[pages].transpose(0, 1).reshape(1, case.heads[1], case.keys, each.shape[-1])
+            for each in (k, v)
+        )
+        yield q[alone], *of_keys, out[alone]
 
 
-def _sample(torch: Any, matrices: Any) -> Any:
-    """The sampled rows, of a type that can be concatenated."""
+def _rows(matrices: Any, chosen: Any) -> Any:
+    """Some rows, of a type that can be gathered."""
     wide = matrices.float() if matrices.element_size() == 1 else matrices
-    return torch.cat([wide[..., ::_STEP, :], wide[..., wide.shape[-2] - 1 :, :]], -2)
+    return wide[..., chosen, :]
 
 
-def _numbers(torch: Any, rows: int, keys: int) -> tuple[Any, Any]:
-    """Of the sampled rows (rows, 1), as the number of the key that each is aligned with, and of all
-    keys (1, keys).
+def _sampled(torch: Any, case: Attention) -> tuple[Any, Any, Any, Any]:
+    """The numbers of the sampled rows, the key (rows, 1) that each is aligned with, all keys (1,
+    keys), and which of them a row does not see, or None. Of packed sequences a row does not see
+    the keys of others.
     """
-
-    def along(*numbers: int) -> Any:
-        return torch.arange(*numbers, device="cuda")
-
-    at = torch.cat([along(0, rows, _STEP), along(rows - 1, rows)], 0) + (keys - rows)
-    return at.reshape(-1, 1), along(0, keys).reshape(1, -1)
+    many = case.sequences if case.packed else case.sequences[:1]
+    chosen: list[int] = []
+    numbers: list[tuple[int, int, int]] = []
+    start = 0
+    for rows, keys in many:
+        here = [*range(0, rows, _STEP), rows - 1]
+        chosen += [start + each for each in here]
+        numbers += [(start + each + keys - rows, start, start + keys) for each in here]
+        start += rows
+    aligned, first, end = (
+        torch.tensor(list(each), dtype=torch.int64, device="cuda").reshape(-1, 1)
+        for each in zip(*numbers, strict=True)
+    )
+    key = torch.arange(0, sum(keys for _, keys in many), device="cuda").reshape(1, -1)
+    hidden = case.hides(torch, aligned, key)
+    if case.packed:
+        apart = (key < first) | (key > end - 1)
+        hidden = apart if hidden is None else hidden | apart
+    return torch.tensor(chosen, dtype=torch.int64, device="cuda"), aligned, key, hidden
 
 
 def _times(torch: Any, many: Any, few: Any) -> Any:

@@ -6,6 +6,7 @@ contender that refuses or goes wrong becomes a result with the reason.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from .accuracy import Reference, errors, reference
 from .case import Call, Case, Maker, Operands
 from .inputs import poison, rotation
-from .timing import Plan, interleave, launches_for, make_batches
+from .timing import SLOW_SECONDS, Plan, interleave, launches_for, make_batches
 
 
 class DeviceLostError(Exception):
@@ -118,7 +119,9 @@ def reason(error: BaseException) -> str:
 
 
 def _checked(torch: Any, make: Maker, sets: list[Operands], ref: Reference, result: Result) -> Call:
-    """The call of a contender that went through every set and left its errors on the first."""
+    """The call of a contender that went through every set, unless each takes long to queue, and
+    left its errors on the first.
+    """
     call = make()
     poison(sets[0])
     made = call(sets[0])
@@ -130,7 +133,10 @@ def _checked(torch: Any, make: Maker, sets: list[Operands], ref: Reference, resu
     torch.cuda.synchronize()
     result.errors, result.allowance = list(errors(torch, ref)), list(ref.allowance)
     for operands in sets[1:]:
+        begun = time.perf_counter()
         call(operands)
+        if time.perf_counter() - begun > SLOW_SECONDS:
+            break
     torch.cuda.synchronize()
     return call
 

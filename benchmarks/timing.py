@@ -24,6 +24,9 @@ _MOST_LAUNCHES = 1000
 # queue, a graph, or a batch without one, has as many as are queued within so many seconds.
 _CAPTURED_LAUNCHES = 200
 _QUEUING_SECONDS, _LEAST_LAUNCHES = 1.0, 2
+# A call that takes longer to queue is timed by itself, and again so often if its first time is less
+# than so many times the least.
+SLOW_SECONDS, _SLOW_ROUNDS, _NEAR = 0.05, 2, 1.3
 # The device's queue holds about a thousand launches; beyond that the host waits.
 _QUEUED_LAUNCHES = 256
 # Above the clock of any device of today, so that a delay is never too short.
@@ -45,7 +48,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Batch:
-    """Launches that `run` queues: as one graph, or from Python behind a delay of `cycles`."""
+    """Launches that `run` queues: as a graph, or from Python behind a delay of `cycles`."""
 
     run: Callable[[], object]
     launches: int
@@ -54,6 +57,11 @@ class Batch:
     @property
     def captured(self) -> bool:
         return self.cycles == 0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether a single call takes long to queue."""
+        return self.cycles > SLOW_SECONDS * _CYCLES_PER_SECOND and self.launches == 1
 
 
 @dataclass(frozen=True)
@@ -79,40 +87,58 @@ def make_batches(
     """A batch for each call; every set must have been through every call before.
 
     Launches of a graph follow each other a little closer, so the first call, the yardstick, gets
-    one only if it can be captured, and without one nobody does.
+    one only if it can be captured, and without one nobody does. A call that takes long to queue is
+    a batch of its own.
     """
     batches: list[Batch] = []
+    captures = True
     captured = launches // max(1, launches // max(_CAPTURED_LAUNCHES, len(sets)))
     for call in calls:
-        found = None
-        if not batches or batches[0].captured:
-            found = _capture(torch, call, sets, captured)
+        one = _queued(torch, call, sets, 1)
+        if one.is_slow:
+            batches.append(one)
+            continue
+        found = _capture(torch, call, sets, captured) if captures else None
         if found is not None:
             graph, count = found
             repeats = max(1, launches // count)
             batches.append(Batch(partial(_replay, graph, repeats), count * repeats))
         else:
             batches.append(_queued(torch, call, sets, min(launches, _QUEUED_LAUNCHES)))
+            captures = any(batch.captured for batch in batches)
     return batches
 
 
 def interleave(torch: Any, batches: Sequence[Batch], plan: Plan) -> Rounds:
-    """Time every batch in every round, in turns forward and backward."""
+    """Time every batch in every round, in turns forward and backward; one that is slow to queue
+    once, and a few times more if it is about as fast as the fastest.
+    """
     time.sleep(plan.cool_down)
-    probe = _queue(torch, batches, 1)
+    marks = _queue(torch, batches, 1)
     torch.cuda.synchronize()
-    seconds = 1e-3 * sum(start.elapsed_time(stop) for (start, stop), *_ in probe) or 1e-9
+    first = [_ms(batch, marked)[0] for batch, marked in zip(batches, marks, strict=True)]
+    swift = [number for number, batch in enumerate(batches) if not batch.is_slow]
+    timed = [batches[number] for number in swift]
+    seconds = 1e-3 * sum(first[number] * batches[number].launches for number in swift) or 1e-9
     fit = int(plan.limit / seconds)
     rounds = max(3, min(plan.rounds, fit))
-    _queue(torch, batches, min(plan.warmup, rounds))
+    _queue(torch, timed, min(plan.warmup, rounds))
     started = time.time()
-    marks = _queue(torch, batches, rounds)
+    for number, marked in zip(swift, _queue(torch, timed, rounds), strict=True):
+        marks[number] = marked
     torch.cuda.synchronize()
-    ms = tuple(
-        tuple(start.elapsed_time(stop) / batch.launches for start, stop in marked)
-        for batch, marked in zip(batches, marks, strict=True)
-    )
-    return Rounds(ms, started, time.time())
+    stopped = time.time()
+    for number, batch in enumerate(batches):
+        if batch.is_slow and first[number] <= _NEAR * min(first):
+            marks[number] += _queue(torch, [batch], _SLOW_ROUNDS)[0]
+    torch.cuda.synchronize()
+    ms = tuple(map(_ms, batches, marks))
+    return Rounds(ms, started, stopped)
+
+
+def _ms(batch: Batch, marked: Sequence[tuple[Any, Any]]) -> tuple[float, ...]:
+    """Milliseconds of a launch, by the events around each run of a batch."""
+    return tuple(start.elapsed_time(stop) / batch.launches for start, stop in marked)
 
 
 def _queue(torch: Any, batches: Sequence[Batch], rounds: int) -> list[list[tuple[Any, Any]]]:

@@ -97,7 +97,10 @@ class Tensor:
         return self.array.item()
 
     def __getitem__(self, key):
-        return Tensor(self.array[key.array if isinstance(key, Tensor) else key])
+        keys = key if isinstance(key, tuple) else (key,)
+        return Tensor(
+            self.array[tuple(one.array if isinstance(one, Tensor) else one for one in keys)]
+        )
 
     def __add__(self, other):
         return Tensor(self.array + self._like(other))
@@ -352,6 +355,7 @@ def torch(device):
         float8_e4m3fn=np.dtype(ml_dtypes.float8_e4m3fn),
         int8=np.dtype(np.int8),
         int32=np.dtype(np.int32),
+        int64=np.dtype(np.int64),
         randn=lambda shape, *, generator, device: Tensor(
             generator.random.standard_normal(shape, np.float32)
         ),

@@ -221,12 +221,17 @@ def test_a_graph_has_all_sets_and_is_replayed(torch, device, contender):
         assert result.ms == pytest.approx([2e-3] * 5)
 
 
-def test_calls_that_take_long_to_queue_are_few(torch, device, contender, monkeypatch):
+@pytest.mark.parametrize(("seconds", "rounds"), [(1e-6, 3), (2.5e-6, 3), (3e-6, 1)])
+@pytest.mark.parametrize("captured", [True, False])
+def test_calls_that_take_long_to_queue_are_few(
+    torch, device, contender, monkeypatch, seconds, rounds, captured
+):
+    """The others have graphs nevertheless, and all of their rounds."""
     now = [0.0]
     monkeypatch.setattr("benchmarks.timing.time.perf_counter", lambda: now[0])
 
     def slow():
-        one = contender("slow", 1e-6)()
+        one = contender("slow", seconds)()
 
         def call(operands):
             now[0] += 0.3
@@ -234,11 +239,31 @@ def test_calls_that_take_long_to_queue_are_few(torch, device, contender, monkeyp
 
         return call
 
+    if not captured:
+        device.uncapturable = {"slow"}
     makers = {"slow": slow, "cuBLAS": contender("cuBLAS", 2e-6)}
-    for uncapturable in ((), ("slow",)):
+    found = by_name(measure(torch, SMALL, makers, PLAN))
+    assert (found["slow"].launches, found["slow"].captured) == (1, False)
+    assert found["slow"].ms == pytest.approx([1e3 * seconds] * rounds)
+    assert found["cuBLAS"].ms == pytest.approx([2e-3] * 5)
+    assert found["cuBLAS"].captured
+
+
+def test_a_graph_of_calls_that_take_a_while_has_few(torch, device, contender, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("benchmarks.timing.time.perf_counter", lambda: now[0])
+
+    def sluggish():
+        one = contender("sluggish", 1e-6)()
+
+        def call(operands):
+            now[0] += 0.03
+            one(operands)
+
+        return call
+
+    for uncapturable in ((), ("sluggish",)):
         device.uncapturable = set(uncapturable)
-        now[0] = 0.0
-        found = by_name(measure(torch, SMALL, makers, PLAN))
-        assert found["slow"].launches % 4 == 0 if not uncapturable else found["slow"].launches == 4
-        assert found["slow"].ms == pytest.approx([1e-3] * 5)
-        assert found["cuBLAS"].ms == pytest.approx([2e-3] * 5)
+        (result,) = measure(torch, SMALL, {"sluggish": sluggish}, PLAN)
+        assert result.launches % 34 == 0 if not uncapturable else result.launches == 34
+        assert result.ms == pytest.approx([1e-3] * 5)
