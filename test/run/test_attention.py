@@ -552,6 +552,25 @@ def drawn(seed):
 
 @pytest.mark.some(3)
 @pytest.mark.parametrize("seed", range(12))
+def test_ctas_that_share_a_processor_begin_early(seed):
+    """Wider heads, and few rows, which take many heads to be given such schedules."""
+    rng = random.Random(f"shared {seed}")
+    kv, group, _, rows, keys, dtype, masks = drawn(seed)
+    d, ctas = rng.choice([(32, 3), (64, 2), (80, 2), (80, 3), (96, 3), (128, 2), (192, 2)])
+    block = rng.choice([32, 64]) if d < 192 else 32
+    q = normal(1, kv * group, rows, d, dtype=dtype, seed=1, size=2)
+    k, v = (normal(1, kv, keys, d, dtype=dtype, seed=n, size=2) for n in (2, 3))
+    schedule = (
+        f"tile = (64,{block}), ctas = {ctas}, registers = (24,{232 if ctas == 2 else 136}), "
+        f"overlap = yes, split_loads = no, scheduler = {rng.choice(['persistent', 'dynamic'])}, "
+        "early_launch = yes"
+    )
+    out, lse = run(q, k, v, arch="sm_90a", schedule=schedule, **masks)
+    check(out, lse, q, k, v, **masks)
+
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("seed", range(12))
 def test_problems_of_few_keys(seed):
     kv, group, d, rows, keys, dtype, masks = drawn(seed)
     q = normal(1, kv * group, rows, d, dtype=dtype, seed=1, size=2)

@@ -425,10 +425,37 @@ def test_rows_that_see_few_keys_are_computed_by_three_ctas_of_a_processor(work):
 @pytest.mark.parametrize(
     ("more", "tile", "ctas", "scheduler"),
     [
-        # Few tiles are dealt out in advance.
-        ({"sequences": 16}, (64, 64), 3, "persistent"),
-        # All of them at once.
-        ({"sequences": 32}, (64, 48), 4, "persistent"),
+        # Few tiles are dealt out in advance, and very few of two CTAs.
+        ({"sequences": 64}, (64, 64), 3, "persistent"),
+        ({"sequences": 16}, (64, 128), 2, "persistent"),
+        ({"sequences": 32, "keys": 100}, (64, 112), 2, "persistent"),
+        # Of wider heads, and of few rows, as many as it takes to compute all at once.
+        ({"sequences": 180, "rows": 26, "keys": 26, "dims": (96, 96)}, (64, 32), 2, "persistent"),
+        ({"sequences": 300, "rows": 40, "keys": 40, "dims": (80, 80)}, (64, 32), 3, "persistent"),
+        ({"sequences": 140, "rows": 9, "keys": 200, "dims": (32, 32)}, (64, 64), 2, "persistent"),
+        (
+            {"sequences": 50, "rows": 300, "keys": 300, "dims": (128, 128)},
+            (64, 64),
+            2,
+            "persistent",
+        ),
+        ({"sequences": 106, "rows": 65, "keys": 65, "dims": (192, 192)}, (64, 32), 2, "persistent"),
+        # Two of them where rows see few keys.
+        (
+            {
+                "sequences": 200,
+                "rows": 96,
+                "keys": 96,
+                "dims": (80, 80),
+                "has_window": True,
+                "is_uneven": True,
+                "sees": 25,
+            },
+            (64, 32),
+            2,
+            "persistent",
+        ),
+        ({"sequences": 2000, "rows": 80, "keys": 80, "dims": (128, 128)}, (64, 32), 2, "dynamic"),
         ({"dims": (32, 32)}, (64, 64), 4, "dynamic"),
         ({"dims": (32, 64)}, (64, 64), 3, "dynamic"),
         (
@@ -453,7 +480,7 @@ def test_ctas_of_a_processor_are_as_many_as_heads_and_tiles_allow(more, tile, ct
         # One side alone: as many keys as there are.
         (FEW_IN_WINDOW, {"sees": None}),
         # One tile of each head, whose processors wait for memory.
-        (FEW, {"rows": 64}),
+        (FEW, {"rows": 64, "sequences": 4096}),
         # Registers and shared memory.
         (FEW, {"dims": (128, 128)}),
         (FEW, {"is_capped": True}),
@@ -468,6 +495,23 @@ def test_ctas_of_a_processor_are_as_many_as_heads_and_tiles_allow(more, tile, ct
 )
 def test_others_have_a_processor_each(work, more):
     assert choose_schedule(replace(work, **more), "sm_90a").ctas is None
+
+
+@pytest.mark.parametrize(
+    ("more", "early"),
+    [
+        ({"sequences": 16}, "yes"),
+        # Two and a half tiles for each CTA, which land on any processor when they start early.
+        ({"rows": 256, "keys": 256, "sequences": 256}, None),
+        ({"rows": 192, "keys": 192, "sequences": 264}, "yes"),
+        ({"rows": 256, "keys": 256, "sequences": 256, "dims": (96, 96)}, "yes"),
+        ({"sequences": 256}, None),
+        ({"sequences": None}, None),
+        ({"bits": 8, "bits_q": 8, "sequences": 16}, None),
+    ],
+)
+def test_short_launches_start_early_where_that_leaves_processors_alike(more, early):
+    assert choose_schedule(replace(FEW, **more), "sm_90a").early_launch == early
 
 
 def test_a_default_that_spills_gives_way_to_one_ctas():

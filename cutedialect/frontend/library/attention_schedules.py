@@ -32,18 +32,27 @@ _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 # Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
 # mask's bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
-# Tiles of one warpgroup whose CTAs share a processor, by the widest heads: how many do, keys of a
-# block, and registers of a thread that loads and of one that computes, of those that ptxas gives
-# both at first.
-_RESIDENT = {32: (4, 64, (24, 104)), 64: (3, 64, (24, 136))}
-# The same of heads of 64 where all tiles are computed at once.
-_AT_ONCE = (4, 48, (24, 104))
+# Tiles of one warpgroup whose CTAs share a processor, by the widest heads: how many do, and keys of
+# a block.
+_RESIDENT = {32: (4, 64), 64: (3, 64)}
+# Registers of a thread that loads and of one that computes, of those that ptxas gives both at
+# first, by the CTAs of a processor.
+_SHARED_REGISTERS = {2: (24, 232), 3: (24, 136), 4: (24, 104)}
 # It pays where rows see so many keys at most: by a window, by a causal mask alone, or all; and with
 # up to so many tiles for each CTA, claims cost more than they even out (measured on an H100).
 _SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
 # Packed sequences of so many rows, on average: a long one among them may see many.
 _SEEN_IN_PACKS = 256
 _FEW_TILES = 6
+# Two CTAs with as many keys of a block as registers hold are faster than more of them for up to so
+# many tiles of each processor of heads of 64.
+_TILES_OF_TWO, _KEYS_OF_TWO = 4, 128
+# The same of wider heads, and of few rows: the most CTAs by the widest heads, for as many tiles of
+# each processor or, where rows see few keys, any number; and what few are.
+_MORE_CTAS = {96: 3, 192: 2}
+_SEEN_AT_ONCE, _SEEN_BY_TWO, _WIDE_SEEN = 640, 224, 160
+# Blocks of fewer keys where so few are seen.
+_FEW_SEEN, _FEW_BLOCK, _BLOCK = 96, 32, 64
 # Columns of 16 bits of one span of the widest swizzle, and how many CTAs of a warpgroup may share a
 # processor where a multiply takes more than them.
 _SPAN, _MOST_CTAS = 64, 3
@@ -140,9 +149,10 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     on_groups = arch in _WARPGROUP_TARGETS
     if max(work.dims) > WIDE:
         return _wide(work, arch).merged(given)
-    if _shares_processor(work, arch, given):
+    resident = _resident(work) if _may_share_processor(work, arch, given) else None
+    if resident is not None:
         if not work.spills:
-            return _resident(work).merged(given)
+            return resident.merged(given)
         # The first default that spilled was that one.
         work = replace(work, spills=work.spills - 1)
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
@@ -208,18 +218,15 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         scheduler=scheduler,
         registers=registers,
         split_loops=splits,
-        split_loads="no" if is_short else None,
+        split_loads="no" if is_short or (scheduler == "single" and not work.is_paged) else None,
         # Shifting results into aligned words takes registers that a tile's next trips have.
         epilogue=None if work.stores_boxes else "direct",
     )
     return default.merged(_order(work, bq)).merged(given)
 
 
-def _shares_processor(work: AttentionWork, arch: str, given: Schedule | None) -> bool:
-    """Whether CTAs share a processor that has one elsewhere: where rows see few keys. One of them
-    computes while others begin, end, or wait, and tiles of 64 rows compute less that no row sees;
-    but each loads its own keys and values, more often the more there are.
-    """
+def _may_share_processor(work: AttentionWork, arch: str, given: Schedule | None) -> bool:
+    """Whether nothing is against CTAs that share a processor."""
     if given is not None:
         chosen = given.tile, given.warps, given.roles, given.atom, given.ctas, given.registers
         if any(each is not None for each in chosen) or given.cluster not in (None, (1, 1)):
@@ -227,41 +234,80 @@ def _shares_processor(work: AttentionWork, arch: str, given: Schedule | None) ->
     if arch not in _WARPGROUP_TARGETS or not _is_plain(work) or not work.stores_boxes:
         return False
     # Rows of other lengths take CTAs that share a processor twice as long.
-    if work.is_padded or work.is_paged or work.is_capped or not set(work.dims) <= set(_RESIDENT):
+    if work.is_padded or work.is_paged or work.is_capped:
         return False
-    if work.is_sliced and not work.is_packed:
-        return False
-    if work.rows is None or work.rows <= _GROUP_ROWS or work.sequences is None:
-        return False
-    if work.has_window and not work.is_packed:
-        return work.sees is not None and work.sees <= _SEEN_BY_WINDOW
-    if work.is_packed:
-        return work.rows <= _SEEN_IN_PACKS
-    most = _SEEN_BY_MASK if work.is_uneven else _SEEN_BY_ALL
-    return work.keys is not None and work.keys <= most
+    return not work.is_sliced or work.is_packed
 
 
-def _resident(work: AttentionWork) -> Schedule:
-    """The schedule of CTAs that share a processor."""
-    assert work.sequences is not None
-    assert work.rows is not None
+def _resident(work: AttentionWork) -> Schedule | None:
+    """The schedule of CTAs that share a processor which has one elsewhere, where it pays: one of
+    them computes while others begin, end, or wait, and tiles of 64 rows compute less that no row
+    sees; but each loads its own keys and values, more often the more there are.
+    """
+    if work.rows is None or work.sequences is None:
+        return None
     tiles = work.sequences * -(-work.rows // _GROUP_ROWS)
-    chosen = next(each for most, each in _RESIDENT.items() if max(work.dims) <= most)
-    if chosen[0] * work.processors < tiles <= _AT_ONCE[0] * work.processors:
-        chosen = _AT_ONCE
-    ctas, keys, registers = chosen
-    are_few = tiles <= _FEW_TILES * ctas * work.processors
+    found = _narrow_residents(work, tiles) or _wide_residents(work, tiles)
+    if found is None:
+        return None
+    ctas, keys = found
+    if work.keys is not None:
+        keys = min(keys, max(_LESS_KEYS, -(-work.keys // _LESS_KEYS) * _LESS_KEYS))
+    slots = ctas * work.processors
+    are_few = tiles <= _FEW_TILES * slots and not work.is_packed
+    # CTAs that start early land anywhere, so that those with a tile more may share a processor.
+    is_even = tiles <= slots or not are_few or -tiles % slots <= slots // 8
     return Schedule(
         tile=(_GROUP_ROWS, keys),
-        early_launch="yes" if _is_soon_over(work) else None,
+        early_launch="yes" if is_even and _is_soon_over(work) else None,
         ctas=ctas,
-        registers=registers,
+        registers=_SHARED_REGISTERS[ctas],
         overlap="yes",
-        scheduler="persistent" if are_few and not work.is_packed else "dynamic",
+        scheduler="persistent" if are_few else "dynamic",
         # One loop, whose trips ask for a mask: a window's are few.
         split_loops="no" if work.has_window else None,
         split_loads="no",
     ).merged(_order(work, 2 * _GROUP_ROWS))
+
+
+def _narrow_residents(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
+    """How many CTAs with heads of up to 64 dimensions share a processor, and keys of a block."""
+    if not set(work.dims) <= set(_RESIDENT) or work.rows is None or work.rows <= _GROUP_ROWS:
+        return None
+    if work.has_window and not work.is_packed:
+        pays = work.sees is not None and work.sees <= _SEEN_BY_WINDOW
+    elif work.is_packed:
+        pays = work.rows <= _SEEN_IN_PACKS
+    else:
+        most = _SEEN_BY_MASK if work.is_uneven else _SEEN_BY_ALL
+        pays = work.keys is not None and work.keys <= most
+    if not pays:
+        return None
+    ctas, keys = next(each for most, each in _RESIDENT.items() if max(work.dims) <= most)
+    if work.is_packed or work.has_window or ctas > _MOST_CTAS:
+        return ctas, keys
+    return (2, _KEYS_OF_TWO) if tiles <= _TILES_OF_TWO * work.processors else (ctas, keys)
+
+
+def _wide_residents(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
+    """The same of wider heads, and of few rows: as many CTAs as it takes for all tiles to be
+    computed at once, or two where rows see few keys.
+    """
+    widest = max(work.dims)
+    most = next((each for widths, each in _MORE_CTAS.items() if widest <= widths), 1)
+    turns = -(-tiles // work.processors)
+    if most == 1 or turns == 1 or work.is_packed or work.rows is None or work.keys is None:
+        return None
+    seen = work.keys
+    if work.has_window:
+        if work.sees is None:
+            return None
+        seen = min(seen, work.sees + _GROUP_ROWS - 1)
+    is_wide = widest > 2 * _SPAN
+    keys = _FEW_BLOCK if seen <= _FEW_SEEN or is_wide else _BLOCK
+    if turns <= most and seen <= (_WIDE_SEEN if is_wide else _SEEN_AT_ONCE):
+        return turns, keys
+    return (2, _FEW_BLOCK) if seen <= (_WIDE_SEEN if is_wide else _SEEN_BY_TWO) else None
 
 
 def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule | None:
