@@ -180,7 +180,8 @@ def test_the_worker_answers_a_request(torch, device, monkeypatch, contender):
     }  # fmt: skip
     assert serve(torch, json.loads(json.dumps(request)), said.append)
     assert [message["doing"] for message in said[:-1]] == [
-        "inputs", "reference", CUBLAS, OURS, "graphs", "timing", "later errors", "resources", "freeing",
+        "inputs", "reference", CUBLAS, OURS, "graphs", "timing", "later errors", "resources",
+        "freeing",
     ]  # fmt: skip
     row = row_of(case, json.loads(json.dumps(said[-1])))
     assert row.ratio == pytest.approx(1e-3 / 5e-7, rel=0.01)
