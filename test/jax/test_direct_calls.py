@@ -126,3 +126,13 @@ def test_elements_that_dlpack_does_not_hand_out_are_refused(made):
         cute.gemm(odd, B)
     with pytest.raises(TypeError, match=r"^as_\[1\]: expected elements that DLPack hands out"):
         cute.grouped_gemm([A, odd], [B, B])
+
+
+def test_results_beside_tensors_of_torch_belong_to_the_library_of_the_first():
+    torch = pytest.importorskip("torch")
+    a, b = (torch.from_numpy(np.array(each)) for each in (A, B))
+    for first, second, kind in ((a, B, torch.Tensor), (A, b, jax.Array)):
+        (listed,) = cute.grouped_gemm([first], [second], backend="emulator")
+        for result in (cute.gemm(first, second, backend="emulator"), listed):
+            assert isinstance(result, kind)
+            np.testing.assert_array_equal(np.asarray(result), A @ B)

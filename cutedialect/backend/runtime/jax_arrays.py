@@ -17,6 +17,7 @@ from cutedialect.backend.runtime.arrays import TensorArgument
 from cutedialect.backend.runtime.buffers import DeviceTensor
 from cutedialect.backend.runtime.exchange import dlpack_argument
 from cutedialect.backend.runtime.streams import stream_handle
+from cutedialect.backend.runtime.torch_tensors import is_torch
 
 # CuPy exports by DLPack what NumPy has by itself; others go as integers of the same width.
 _EXPORTED = "biuf"
@@ -108,10 +109,12 @@ def _viewed(value: Any, name: str) -> Any:
 
 
 def _handed_over(made: Any, like: Any, kept: list[Any], stream: Any) -> Any:
-    """New arrays of NumPy or CuPy as those of JAX, on the device of `like`."""
+    """New arrays of NumPy or CuPy as those of JAX, on the device of `like`; those that torch has
+    made, for the one whose tensor comes first, stay.
+    """
     if isinstance(made, list | tuple):
         return type(made)(_handed_over(each, like, kept, stream) for each in made)
-    if made is None or any(made is each for each in kept):
+    if made is None or is_torch(made) or any(made is each for each in kept):
         return made
     jax: Any = sys.modules["jax"]
     if isinstance(made, np.ndarray):

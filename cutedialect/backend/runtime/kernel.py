@@ -403,7 +403,13 @@ class Kernel:
         """The kernels as a `cupy.RawModule` on CuPy's current device, to be launched by hand with
         arguments as `signature` and the PTX text say; raises ImportError without CuPy.
         """
-        cupy = import_module("cupy")
+        try:
+            cupy = import_module("cupy")
+        except ImportError as error:
+            raise ImportError(
+                f"raw_module: expected CuPy, got none ({error}): pip install "
+                "'cutedialect[cuda12]' or 'cutedialect[cuda13]'"
+            ) from None
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{self.name}.cubin"
             path.write_bytes(self.cubin)

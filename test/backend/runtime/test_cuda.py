@@ -650,6 +650,9 @@ def test_cupy_gets_the_kernels_as_a_module(
     monkeypatch.setattr(Kernel, "cubin", b"ELF")
     assert isinstance(kernel.raw_module(), RawModule)
     assert loaded == [(b"ELF", "scale")]
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match=r"raw_module: expected CuPy, .*cutedialect\[cuda12\]"):
+        kernel.raw_module()
 
 
 ASSERTS = """\
