@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -51,11 +51,12 @@ print(1e3 * (program - start), 1e3 * (time.perf_counter() - program))
 """
 
 
-# Prints milliseconds of the first call of an operation in a fresh process, without the cache and
-# without what ptxas takes, or of its compilation where there is no GPU. A first run writes down
-# which modules that imports, later ones import them before.
+# Prints, for each operation, milliseconds of its first calls in a process, without the cache and
+# without what ptxas takes, or of its compilation where there is no GPU. Each call is the first of a
+# fork of a process that has imported all and called nothing: a call ahead writes down which modules
+# it imports.
 _FIRST = """
-import os, sys, time
+import gc, json, os, sys, time
 from contextlib import suppress
 from importlib import import_module
 os.environ["CUTEDIALECT_NO_CACHE"] = "1"
@@ -64,42 +65,66 @@ import ml_dtypes
 import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.driver import gpu_available
-operation, options, shape, names = {given}
-if gpu_available():
+
+def forked(function, *args):
+    source, sink = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with os.fdopen(sink, "w") as file:
+            json.dump(function(*args), file)
+        os._exit(0)
+    os.close(sink)
+    with os.fdopen(source) as file:
+        answer = file.read()
+    os.waitpid(child, 0)
+    return json.loads(answer)
+
+def first(operation, options, shape):
+    has_gpu = gpu_available()
+    if has_gpu:
+        arrays = [torch.randn(*shape, dtype=torch.bfloat16, device="cuda") for _ in range(3)]
+        torch.cuda.synchronize()
+    else:
+        arrays = [np.zeros(shape, ml_dtypes.bfloat16) for _ in range(3)]
+    arrays = arrays[:2] if operation == "gemm" else arrays
+    imported, spent = set(sys.modules), 0.0
+    def timed(function):
+        def call(*args, **more):
+            nonlocal spent
+            start = time.perf_counter()
+            try:
+                return function(*args, **more)
+            finally:
+                spent += time.perf_counter() - start
+        return call
+    ptxas.assemble, ptxas.version = timed(ptxas.assemble), timed(ptxas.version)
+    function = getattr(cute, operation)
+    start = time.perf_counter()
+    if has_gpu:
+        function(*arrays, **options)
+        torch.cuda.synchronize()
+    else:
+        kernel = cute.compile(function, *arrays, arch="sm_90a", **options)
+        if ptxas.candidates():
+            kernel.cubin
+    figure = 1e3 * (time.perf_counter() - start - spent)
+    return figure, sorted(set(sys.modules) - imported)
+
+# No fork may follow a look at the GPU.
+if forked(gpu_available):
     import torch
-    arrays = [torch.randn(*shape, dtype=torch.bfloat16, device="cuda") for _ in range(3)]
-else:
-    arrays = [np.zeros(shape, ml_dtypes.bfloat16) for _ in range(3)]
-arrays = arrays[:2] if operation == "gemm" else arrays
-with suppress(FileNotFoundError), open(names) as file:
-    for name in file.read().split():
-        with suppress(ImportError):
-            import_module(name)
-imported = set(sys.modules)
-spent = 0.0
-def timed(function):
-    def call(*args, **more):
-        global spent
-        start = time.perf_counter()
-        try:
-            return function(*args, **more)
-        finally:
-            spent += time.perf_counter() - start
-    return call
-ptxas.assemble, ptxas.version = timed(ptxas.assemble), timed(ptxas.version)
-function = getattr(cute, operation)
-start = time.perf_counter()
-if gpu_available():
-    function(*arrays, **options)
-    torch.cuda.synchronize()
-else:
-    kernel = cute.compile(function, *arrays, arch="sm_90a", **options)
-    if ptxas.candidates():
-        kernel.cubin
-print(1e3 * (time.perf_counter() - start - spent), 1e3 * spent)
-with suppress(FileExistsError), open(names, "x") as file:
-    file.write(" ".join(sorted(set(sys.modules) - imported)))
+for operation, options, shape in {given}:
+    for turn in range({turns} + 1):
+        gc.collect()
+        gc.freeze()
+        figure, names = forked(first, operation, options, shape)
+        for name in names:
+            with suppress(ImportError):
+                import_module(name)
+        if turn:
+            print(operation, figure, flush=True)
 """
+_FIRST_TURNS = 3
 # Name, operation, options, shape, and the milliseconds that it may take beside ptxas.
 _FIRST_CALLS = (
     ("GEMM", "gemm", {}, (4096, 4096), 150),
@@ -155,13 +180,17 @@ def compile_ms(*, warm: bool) -> tuple[float, float]:
     )
 
 
-def first_call_ms(operation: str, options: Mapping[str, object], shape: tuple[int, ...]) -> float:
-    """The first call of an operation on arrays of a shape, without imports and ptxas."""
-    with tempfile.TemporaryDirectory() as folder:
-        names = os.path.join(folder, "modules")
-        script = _FIRST.replace("{given}", repr((operation, options, shape, names)))
-        figures = [float(_output(script, dict(os.environ)).split()[0]) for _ in range(4)]
-    return statistics.median(figures[1:])
+def first_calls() -> Iterator[Row]:
+    """The first calls of operations, without imports and ptxas, each figure as it is taken."""
+    given = [(operation, options, shape) for _, operation, options, shape, _ in _FIRST_CALLS]
+    script = _FIRST.replace("{given}", repr(given)).replace("{turns}", str(_FIRST_TURNS))
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for name, *_, gate in _FIRST_CALLS:
+            figures = [float(process.stdout.readline().split()[1]) for _ in range(_FIRST_TURNS)]
+            note = "beside ptxas and imports"
+            yield Row(f"first call, {name}", statistics.median(figures), "ms", gate, note)
 
 
 def checks_us() -> float:
@@ -240,9 +269,7 @@ def measure(only: str | None = None) -> Iterator[Row]:
 
 def compilation() -> Iterator[Row]:
     """What it costs to import, and to compile what was not compiled before."""
-    for name, operation, options, shape, gate in _FIRST_CALLS:
-        figure = first_call_ms(operation, options, shape)
-        yield Row(f"first call, {name}", figure, "ms", gate, "beside ptxas and imports")
+    yield from first_calls()
     yield Row("import cutedialect", import_ms(), "ms", 300)
     cold = compile_ms(warm=False)
     yield Row("GEMM to PTX, cold process", cold[0], "ms", note="imports xdsl and the passes")

@@ -151,6 +151,11 @@ def wgmma() -> tuple[WgmmaAtom, ...]:
     return tuple(atom for row in _ROWS for atom in _of_row(row))
 
 
+def wgmma_of(a: str, b: str) -> tuple[WgmmaAtom, ...]:
+    """Those of them for operands of two element types: a kernel takes few of the registry."""
+    return tuple(atom for row in _ROWS if (row.a, row.b) == (a, b) for atom in _of_row(row))
+
+
 @cache
 def _of_row(row: _Row) -> tuple[WgmmaAtom, ...]:
     return tuple(
@@ -195,8 +200,7 @@ def find_wgmma(a: str, b: str, c: str, on: str | Target) -> tuple[WgmmaAtom, ...
 def _search(a: str, b: str, c: str, on: str | Target) -> tuple[tuple[WgmmaAtom, ...], str]:
     """What `find_wgmma` finds, or why there is none: a question of each multiply of a kernel."""
     chip = target(on)
-    rows = [row for row in _ROWS if (row.a, row.b) == (a, b)]
-    typed = [atom for row in rows for atom in _of_row(row) if not atom.kind]
+    typed = [atom for atom in wgmma_of(a, b) if not atom.kind]
     matching = [atom for atom in typed if atom.types.c == c]
     found = [atom for atom in matching if chip.has(atom.requires)]
     if found:

@@ -6,7 +6,10 @@ that the source says it, where there is one.
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
+import re
+import sys
 from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FrameType
@@ -21,13 +24,51 @@ def escape_of(frame: FrameType) -> str | None:
     """The statement that leaves the `with` at a frame's line, as "return at line 7"; None where
     there is none, or no source.
     """
+    if sys.version_info < (3, 14):
+        # An instruction is two bytes, of which the first says what it does.
+        here = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+        if here not in ("BEFORE_WITH", "BEFORE_ASYNC_WITH"):
+            return None
     name = frame.f_code.co_filename
     linecache.checkcache(name)
     linecache.lazycache(name, frame.f_globals)
+    if _is_plain(linecache.getlines(name), frame.f_lineno):
+        return None
     for first, last, node, shift in _withs(frame.f_code):
         if first <= frame.f_lineno <= last:
             return _escape(node, shift)
     return None
+
+
+def _is_plain(lines: list[str], number: int) -> bool:
+    """Whether the line is the whole head of a `with` whose body, up to a line that is no further
+    in, has no word that could leave it, nor anything by which it could go on behind that line: then
+    there is nothing to parse.
+    """
+    if not 0 < number <= len(lines):
+        return False
+    head = lines[number - 1]
+    code = head.partition("#")[0].strip()
+    if not (code.startswith("with ") and code.endswith(":")) or _MAY_GO_ON.search(code):
+        return False
+    body: list[str] = []
+    for line in lines[number:]:
+        code = line.lstrip()
+        if code and not code.startswith("#") and _depth(line) <= _depth(head):
+            break
+        body.append(line)
+    text = "".join([head, *body])
+    pairs = ("()", "[]", "{}")
+    return (
+        not _LEAVES.search(text)
+        and not _MAY_GO_ON.search(text)
+        and all(text.count(opens) == text.count(closes) for opens, closes in pairs)
+    )
+
+
+_LEAVES = re.compile(r"\b(?:return|break|continue)\b")
+# Strings of many lines, and lines that are joined.
+_MAY_GO_ON = re.compile(r"\"\"\"|'''|\\\n")
 
 
 @lru_cache(maxsize=64)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.ir import Region
 
+# The dialects of which a trace is verified.
+_DIALECTS = ("cute.", "cute_nvgpu.", "pipeline.", "ptx.")
 # Bytes of the unit that TMA stores.
 _LINE = 16
 _kernels: dict[tuple[object, ...], Kernel] = {}
@@ -228,7 +230,7 @@ def lower(
     verify_each = environment.verify_each()
     schedule = ""
     with located(module), collecting() as remarks:
-        module.verify()
+        _verify(module)
         equal = contracted_extents(module)
         for step in pipeline(arch):
             step.apply(context, module)
@@ -247,6 +249,17 @@ def lower(
     return CompiledProgram.of(
         name, arch, ptx, module, schedule=schedule, ops=ops, remarks=remarks, equal_extents=equal
     )
+
+
+def _verify(module: ModuleOp) -> None:
+    """Verify what a trace made: of ops of the dialects of this package what they ask for. Those of
+    numbers and control are xDSL's own, made by constructors that give them no other types.
+    """
+    from cutedialect.dialects.walks import walk
+
+    for op in walk(module):
+        if op.name.startswith(_DIALECTS):
+            op.verify(verify_nested_ops=False)
 
 
 def _count(region: Region) -> int:

@@ -221,16 +221,19 @@ def assembled(
     a remark (`losses`).
     """
     options = ptxas.DEFAULT_OPTIONS
-    version = ptxas.version(ptxas.find(arch))
-    key = cache.key("cubin", canonical(ptx), arch, version, *options)
-    kept = cache.read("cubin", key)
+    key = None
+    if environment.cache_enabled():
+        version = ptxas.version(ptxas.find(arch))
+        key = cache.key("cubin", canonical(ptx), arch, version, *options)
+    kept = None if key is None else cache.read("cubin", key)
     if kept is not None:
         head, _, cubin = kept.partition(b"\n")
         assembly = ptxas.Assembly.restore(cubin, json.loads(head))
     else:
         assembly = _with_registers(ptx, arch, options)
-        head = json.dumps(assembly.described()).encode()
-        cache.write("cubin", key, head + b"\n" + assembly.cubin)
+        if key is not None:
+            head = json.dumps(assembly.described()).encode()
+            cache.write("cubin", key, head + b"\n" + assembly.cubin)
     if strict and (lost := ptxas.loss(assembly, ptx)) is not None:
         if spills == "refuse":
             lost.notes += tuple(f"{each.pass_name}: {each.message}" for each in remarks)

@@ -29,6 +29,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import ALL, Effects
@@ -84,10 +85,8 @@ class FillOp(IRDLOperation):
 
     def verify_(self) -> None:
         element = element_of(self.fragment.type)
-        check(
-            self.value.type == element,
-            f"expected a value of type {element}, got {self.value.type}",
-        )
+        if self.value.type != element:
+            raise VerifyException(f"expected a value of type {element}, got {self.value.type}")
 
 
 @irdl_op_definition

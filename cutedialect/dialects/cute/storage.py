@@ -292,9 +292,6 @@ def ring_type(type_: Attribute, stages: int) -> MemRefType:
 
 def stage_type(type_: Attribute) -> MemRefType:
     """Type of one stage of a ring."""
-    check(
-        isinstance(type_, MemRefType) and type_.rank >= 2,
-        f"expected a ring of rank 2 or more, got {type_}",
-    )
-    assert isinstance(type_, MemRefType)
+    if not isinstance(type_, MemRefType) or type_.rank < 2:
+        raise VerifyException(f"expected a ring of rank 2 or more, got {type_}")
     return type_.with_layout(Layout(type_.modes[:-1], type_.stride[:-1]))

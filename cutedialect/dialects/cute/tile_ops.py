@@ -340,10 +340,10 @@ class GemmOp(IRDLOperation):
             f"expected a (M,K), b (N,K) and acc (M,N{' + 8' if self.sums else ''}), got {a}, {b} "
             f"and {c}",
         )
-        check(
-            self.sums is None or not self.is_whole_problem,
-            f"expected an accumulator in registers with sums, got {self.acc.type}",
-        )
+        if self.sums is not None and self.is_whole_problem:
+            raise VerifyException(
+                f"expected an accumulator in registers with sums, got {self.acc.type}"
+            )
         check(
             self.sums is None or not self.negated,
             f"expected sums of operands that count as they are, got negate = {self.negated}",
@@ -520,32 +520,34 @@ class MapOp(IRDLOperation):
         return Effects(reads=tuple(self.operands))
 
     def verify_(self) -> None:
-        shape = shape_of(self.result.type)
-        args = self.body.block.args
-        check(
-            len(args) == len(self.inputs),
-            f"expected one block argument for each of {len(self.inputs)} inputs, got {len(args)}",
-        )
-        for arg, value in zip(args, self.inputs, strict=True):
+        shape = shape_of(self.results[0].type)
+        args, inputs = self.body.block.args, self.operands
+        if len(args) != len(inputs):
+            raise VerifyException(
+                f"expected one block argument for each of {len(inputs)} inputs, got {len(args)}"
+            )
+        for arg, value in zip(args, inputs, strict=True):
             element = element_of(value.type)
             if arg.type != element:
                 raise VerifyException(
                     f"expected a block argument of type {element}, got {arg.type}"
                 )
-            check(
-                broadcasts(shape_of(value.type), shape),
-                f"expected a shape that broadcasts to {shape}, got {shape_of(value.type)}",
-            )
+            if not broadcasts(shape_of(value.type), shape):
+                raise VerifyException(
+                    f"expected a shape that broadcasts to {shape}, got {shape_of(value.type)}"
+                )
         last = self.body.block.last_op
         check(isinstance(last, YieldOp), "expected the body to end with cute.yield")
         assert isinstance(last, YieldOp)
-        element = element_of(self.result.type)
+        element = element_of(self.results[0].type)
         if last.value.type != element:
             raise VerifyException(f"expected to yield {element}, got {last.value.type}")
 
 
 def broadcasts(shape: tuple, to: tuple) -> bool:
     """Whether a tile of `shape` broadcasts to `to`: aligned from the left, 1 stretches."""
+    if shape == to:
+        return True
     padded = shape + (1,) * (len(to) - len(shape))
     return len(padded) == len(to) and all(
         extent in (1, target) for extent, target in zip(padded, to, strict=True)

@@ -65,18 +65,18 @@ def element_of(type_: Attribute) -> Attribute:
 
 def same_tile(source: Attribute, destination: Attribute) -> None:
     """Refuse two tiles of different shapes."""
-    check(
-        shape_of(source) == shape_of(destination),
-        f"expected tiles of one shape, got {shape_of(source)} and {shape_of(destination)}",
-    )
+    if shape_of(source) != shape_of(destination):
+        raise VerifyException(
+            f"expected tiles of one shape, got {shape_of(source)} and {shape_of(destination)}"
+        )
 
 
 def same_element(source: Attribute, destination: Attribute) -> None:
     """Refuse two tiles of different element types."""
-    check(
-        element_of(source) == element_of(destination),
-        f"expected one element type, got {element_of(source)} and {element_of(destination)}",
-    )
+    if element_of(source) != element_of(destination):
+        raise VerifyException(
+            f"expected one element type, got {element_of(source)} and {element_of(destination)}"
+        )
 
 
 def local_tile_type(
@@ -174,14 +174,14 @@ class LocalTileOp(IRDLOperation):
         if not isinstance(tile, DenseArrayBase):
             tile = DenseArrayBase.from_list(i64, list(tile))
         type_ = memref.type
-        check(isinstance(type_, MemRefType), f"expected a memref to tile, got {type_}")
-        assert isinstance(type_, MemRefType)
+        if not isinstance(type_, MemRefType):
+            raise VerifyException(f"expected a memref to tile, got {type_}")
         extents = tile.get_values()
-        check(
-            len(extents) == type_.rank,
-            f"expected one tile extent for each of the {type_.rank} modes of {type_.layout}, "
-            f"got {len(extents)}",
-        )
+        if len(extents) != type_.rank:
+            raise VerifyException(
+                f"expected one tile extent for each of the {type_.rank} modes of {type_.layout}, "
+                f"got {len(extents)}"
+            )
         super().__init__(
             operands=[memref, list(coords)],
             properties={
@@ -242,21 +242,23 @@ class LocalTileOp(IRDLOperation):
             and all(0 < a <= b or a == b for a, b in zip(of, tile, strict=True)),
             f"expected 'of' to list extents from 1 up to those of the tile {tile}, got {of}",
         )
-        check(
-            len(tile) == len(self.coords) == type_.rank,
-            f"expected one tile extent and one coordinate for each of the {type_.rank} modes of "
-            f"{type_.layout}, got {len(tile)} and {len(self.coords)}",
-        )
+        count = len(self.coords)
+        if not len(tile) == count == type_.rank:
+            raise VerifyException(
+                f"expected one tile extent and one coordinate for each of the {type_.rank} modes "
+                f"of {type_.layout}, got {len(tile)} and {count}"
+            )
         for extent, mode, leaves in zip(tile, type_.shape, type_.modes, strict=True):
-            check(
-                extent >= 0 or isinstance(mode, int),
-                f"expected a mode of static extent for '_', got {mode} in {type_.layout}; give "
-                "the tile's extent",
-            )
-            check(
-                extent < 0 or not isinstance(leaves, tuple),
-                f"expected '_' for the nested mode {leaves} of {type_.layout}, got {extent or '*'}",
-            )
+            if extent < 0 and not isinstance(mode, int):
+                raise VerifyException(
+                    f"expected a mode of static extent for '_', got {mode} in {type_.layout}; give "
+                    "the tile's extent"
+                )
+            if extent >= 0 and isinstance(leaves, tuple):
+                raise VerifyException(
+                    f"expected '_' for the nested mode {leaves} of {type_.layout}, got "
+                    f"{extent or '*'}"
+                )
         tiled = self.attributes.get("tiled")
         check(
             tiled is None or isinstance(tiled, TiledCopyAttr),
@@ -301,10 +303,10 @@ class TransposeOp(IRDLOperation):
 
     def verify_(self) -> None:
         expected = transposed_type(self.source.type)
-        check(
-            self.result.type == expected,
-            f"expected the transposed type {expected}, got {self.result.type}",
-        )
+        if self.result.type != expected:
+            raise VerifyException(
+                f"expected the transposed type {expected}, got {self.result.type}"
+            )
 
 
 def transposed_type(type_: Attribute) -> MemRefType | FragmentType:

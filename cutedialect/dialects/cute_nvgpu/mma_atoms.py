@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from cutedialect.atoms import MmaAtom, mma_sync
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_of
-from cutedialect.atoms.wgmma_atoms import WgmmaAtom, wgmma
+from cutedialect.atoms.wgmma_atoms import WgmmaAtom, wgmma_of
 from cutedialect.dialects.checks import check
 from cutedialect.dialects.effects import Effects, Unit
 from cutedialect.dialects.element_names import element_name, operand_name
@@ -93,14 +93,15 @@ class MmaType(Data[tuple], TypeAttribute):
         return _entry(self, target)
 
     @staticmethod
-    def _registry() -> Sequence[MmaAtom]:
+    def _registry(a: str, b: str) -> Sequence[MmaAtom]:
+        """The atoms of the family, at least those for operands of two element types."""
         raise NotImplementedError
 
 
 @lru_cache(maxsize=1024)
 def _entry(type_: MmaType, target: str | None) -> MmaAtom:
     names = operand_name(type_.a), operand_name(type_.b), element_name(type_.c)
-    typed = [atom for atom in type_._registry() if tuple(atom.types[:3]) == names]
+    typed = [atom for atom in type_._registry(*names[:2]) if tuple(atom.types[:3]) == names]
     shaped = [atom for atom in typed if atom.shape_mnk == type_.shape and atom.majors == "TN"]
     found = [atom for atom in shaped if atom.kind == type_.kind]
     if shaped and not found:
@@ -169,7 +170,7 @@ class Sm80MmaType(MmaType):
                 printer.print_string(f", kind = {self.kind}")
 
     @staticmethod
-    def _registry() -> Sequence[MmaAtom]:
+    def _registry(a: str, b: str) -> Sequence[MmaAtom]:
         return mma_sync()
 
 
@@ -288,8 +289,8 @@ class Sm90MmaType(MmaType):
         )
 
     @staticmethod
-    def _registry() -> Sequence[MmaAtom]:
-        return wgmma()
+    def _registry(a: str, b: str) -> Sequence[MmaAtom]:
+        return wgmma_of(a, b)
 
 
 @irdl_attr_definition

@@ -99,8 +99,8 @@ class ConvertToPtxPass(ModulePass):
             lowered = lower_kernel(kernel, self.arch)
             smem[kernel.sym_name.data] = 0 if lowered.smem is None else lowered.smem.value.data
             Rewriter.insert_op(lowered, InsertPoint.before(kernel))
+            # Nothing outside of it knows of what it holds, which goes with it.
             kernel.detach()
-            kernel.erase(safe_erase=False)
         for host in op.body.block.ops:
             if isinstance(host, ptx.KernelOp):
                 continue

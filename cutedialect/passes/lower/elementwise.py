@@ -371,11 +371,10 @@ def _places(
     """For each value of a layout, the value of an operand's that lies there when it broadcasts,
     and the first coordinate where there is none: () if the threads lie differently.
     """
-    shape = mine.shape
-    rank = len(shape)
+    keeps = [extent != 1 for extent in mine.shape]
 
     def project(coord: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(0 if shape[d] == 1 else coord[d] for d in range(rank))
+        return tuple([at if keep else 0 for at, keep in zip(coord, keeps, strict=False)])
 
     if [project(each) for each in layout.thread_coords()] != mine.thread_coords():
         return (), ()

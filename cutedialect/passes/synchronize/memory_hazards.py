@@ -239,9 +239,9 @@ class MemoryHazards:
             owner = owner.operands[0].owner
         if not isinstance(owner, StageOp):
             return None
-        index = expression_of(owner.index)
-        if isinstance(index, IntegerAttr):
-            return index.value.data
+        index = constant_of(owner.index)
+        if index is not None:
+            return index
         ahead = owner.attributes.get(AHEAD)
         loop = owner.parent_op()
         while loop is not None and not isinstance(loop, scf.ForOp):
