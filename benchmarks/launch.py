@@ -1,10 +1,13 @@
-"""What a call costs besides the kernel: import, argument checks, the launch itself, compilation.
+"""What a call costs besides the kernel: import, argument checks, the launch itself, compilation,
+and how many kernels lengths ask for.
 
-    python -m benchmarks.launch [--only calls|compilation] [--json FILE] [--check]
+    python -m benchmarks.launch [--only calls|compilation|classes] [--seed N] [--json FILE]
+                                [--check]
 
 Launches are compared with CuPy's launch of a kernel of one pointer, calls of the library with
 torch's, in one process, interleaved, as medians. Each figure is printed, and in the file, once it
-is taken. `--check` exits 1 when one is above its gate.
+is taken. Lengths are drawn by the seed, and what a call asks for is counted, not compiled.
+`--check` exits 1 when a figure is above its gate.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ import cutedialect as cute
 from cutedialect.backend.runtime import ptxas
 from cutedialect.backend.runtime.arguments import ArgumentChecker
 from cutedialect.backend.runtime.driver import gpu_available
+
+from .kernel_classes import classes
 
 _ROUNDS = 21
 _CALLS = 200
@@ -259,12 +264,23 @@ def _medians(synchronize: Callable[[], object], *calls: Callable[[], object]) ->
     return tuple(statistics.median(figures) for figures in zip(*rounds, strict=True))
 
 
-def measure(only: str | None = None) -> Iterator[Row]:
-    """The figures of this machine, each as it is taken: of calls, of compilation, or both."""
-    if only != "compilation":
+def measure(only: str | None = None, seed: int = 0) -> Iterator[Row]:
+    """The figures of this machine, each as it is taken: of calls, of compilation, of classes of
+    lengths that a seed draws, or all.
+    """
+    if only in (None, "calls"):
         yield from calls()
-    if only != "calls":
+    if only in (None, "compilation"):
         yield from compilation()
+    if only in (None, "classes"):
+        yield from lengths(seed)
+
+
+def lengths(seed: int) -> Iterator[Row]:
+    """Kernels that drawn lengths ask for: each is one of few, which its schedule names."""
+    for each in classes(seed):
+        note = f"of {each.problems} lengths, {each.schedules} schedules"
+        yield Row(f"kernels, {each.name}", each.kernels, "", each.most, note)
 
 
 def compilation() -> Iterator[Row]:
@@ -309,12 +325,15 @@ def line(row: Row) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.launch", description=__doc__)
-    parser.add_argument("--only", choices=("calls", "compilation"), help="the rows of one kind")
+    parser.add_argument(
+        "--only", choices=("calls", "compilation", "classes"), help="the rows of one kind"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the lengths")
     parser.add_argument("--json", metavar="FILE", help="write the figures as JSON")
     parser.add_argument("--check", action="store_true", help="exit 1 when a gate is missed")
     options = parser.parse_args()
     rows: list[Row] = []
-    for row in measure(options.only):
+    for row in measure(options.only, options.seed):
         rows.append(row)
         print(line(row), flush=True)
         if options.json:

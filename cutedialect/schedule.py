@@ -147,17 +147,16 @@ class Schedule:
     early_launch: Switch | None = None
 
     def __init__(self, **choices: Unpack[Choices]) -> None:
-        known = {field.name for field in fields(Schedule)}
+        # Of the others the class has the default: hundreds are made where one is chosen.
         for name, value in choices.items():
-            if name not in known:
+            if name not in Choices.__annotations__:
+                known = sorted(Choices.__annotations__)
                 near = difflib.get_close_matches(name, known, 1)
                 hint = f"; did you mean '{near[0]}'?" if near else ""
                 raise ScheduleError(
-                    f"expected a schedule field ({', '.join(sorted(known))}), got '{name}'{hint}"
+                    f"expected a schedule field ({', '.join(known)}), got '{name}'{hint}"
                 )
             object.__setattr__(self, name, _checked(name, value))
-        for name in known - choices.keys():
-            object.__setattr__(self, name, None)
 
     @property
     def has_load_role(self) -> bool:
@@ -241,14 +240,13 @@ class Schedule:
         """This schedule with the fields that `other` sets."""
         if other is None:
             return self
-        chosen = {f.name: getattr(other, f.name) for f in fields(other)}
-        return replace_set(self, {k: v for k, v in chosen.items() if v is not None})
+        return replace_set(self, {k: v for k, v in vars(other).items() if v is not None})
 
 
 def replace_set(schedule: Schedule, choices: dict[str, Any]) -> Schedule:
     """`schedule` with `choices` on top."""
-    base = {f.name: getattr(schedule, f.name) for f in fields(schedule)}
-    return Schedule(**{k: v for k, v in (base | choices).items() if v is not None})
+    made = vars(schedule) | choices
+    return Schedule(**{k: v for k, v in made.items() if v is not None})
 
 
 SHARES = 16

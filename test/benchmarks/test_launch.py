@@ -12,8 +12,8 @@ from benchmarks.launch import Row
 def test_each_figure_is_written_before_the_next_is_taken(monkeypatch, tmp_path, capsys):
     file = tmp_path / "figures.json"
 
-    def measure(only):
-        assert only == "calls"
+    def measure(only, seed):
+        assert (only, seed) == ("calls", 0)
         yield Row("first", 1.0, "us", 2.0)
         assert capsys.readouterr().out.startswith("first")
         assert [row["name"] for row in json.loads(file.read_text())] == ["first"]
@@ -30,6 +30,6 @@ def test_each_figure_is_written_before_the_next_is_taken(monkeypatch, tmp_path, 
 
 @pytest.mark.parametrize(("value", "status"), [(1.0, 0), (3.0, 1), (None, 0)])
 def test_a_missed_gate_is_the_exit_status(monkeypatch, value, status):
-    monkeypatch.setattr(launch, "measure", lambda only: iter([Row("one", value, "us", 2.0)]))
+    monkeypatch.setattr(launch, "measure", lambda only, seed: iter([Row("one", value, "us", 2.0)]))
     monkeypatch.setattr(sys, "argv", ["launch", "--check"])
     assert launch.main() == status
