@@ -115,6 +115,9 @@ class ScalarBuilder:
         made = kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=properties)
         return self.insert(made).results[0]
 
+    def select(self, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
+        return self.insert(arith.SelectOp(condition, yes, no)).results[0]
+
     def tiles(self, memref: SSAValue, mode: int, extent: int) -> SSAValue:
         """How many tiles of `extent` cover a mode; -1 is the whole mode in one tile."""
         if extent < 0:

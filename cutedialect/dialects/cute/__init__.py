@@ -59,7 +59,14 @@ from .tile_ops import (
     YieldOp,
     broadcasts,
 )
-from .types import FragmentType, MemRefType, element_bits, threads_along
+from .types import (
+    FragmentType,
+    MemRefType,
+    element_bits,
+    fragment_of,
+    memref_of,
+    threads_along,
+)
 from .views import (
     LocalTileOp,
     SubviewOp,
@@ -208,8 +215,10 @@ __all__ = [
     "broadcasts",
     "element_bits",
     "element_of",
+    "fragment_of",
     "has_part",
     "local_tile_type",
+    "memref_of",
     "named_copy",
     "shape_of",
     "slice_type",

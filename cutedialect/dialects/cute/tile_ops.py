@@ -6,7 +6,7 @@ thread-value layouts and `copy` and `gemm` name the atom they are made of.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects.builtin import (
     IntegerAttr,
@@ -59,7 +59,7 @@ from cutedialect.dialects.effects import ALL, Effects, space_of, team_of, unit_o
 from cutedialect.layout import LayoutError, coalesce
 
 from .attributes import TiledCopyAttr, with_attributes
-from .types import FragmentType, MemRefType
+from .types import FragmentType, MemRefType, fragment_of
 from .views import element_of, same_element, same_tile, shape_of
 
 ATOMICS = ("add", "max", "min")
@@ -474,6 +474,16 @@ class MapOp(IRDLOperation):
     ) -> None:
         region = body if isinstance(body, Region) else Region(body)
         Operation.__init__(self, operands=inputs, result_types=(result,), regions=(region,))
+
+    @staticmethod
+    def of(
+        make: Callable[..., Operation], inputs: Sequence[SSAValue], result: FragmentType
+    ) -> MapOp:
+        """The map that computes one op: what `make` gives for an element of each input."""
+        body = Block(arg_types=[fragment_of(each).element for each in inputs])
+        made = make(*body.args)
+        body.add_ops([made, YieldOp(made.results[0])])
+        return MapOp(inputs, result, body)
 
     @classmethod
     def parse(cls, parser: Parser) -> MapOp:

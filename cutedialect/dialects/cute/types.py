@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from xdsl.dialects.builtin import AnyFloat, IntegerType
-from xdsl.ir import Attribute, Data, TypeAttribute
+from xdsl.ir import Attribute, Data, SSAValue, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -24,6 +24,18 @@ from .attributes import parse_quoted
 
 SPACES = ("gmem", "smem", "rmem", "tmem", "generic")
 ALIGNMENTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+
+
+def fragment_of(value: SSAValue) -> FragmentType:
+    """The type of a value that is a register tile."""
+    assert isinstance(value.type, FragmentType)
+    return value.type
+
+
+def memref_of(value: SSAValue) -> MemRefType:
+    """The type of a value that is a tensor, or a tile of one, in memory."""
+    assert isinstance(value.type, MemRefType)
+    return value.type
 
 
 def element_bits(element: Attribute) -> int:

@@ -29,7 +29,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     ReduceOp,
     SubviewOp,
-    YieldOp,
+    fragment_of,
 )
 from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.passes.bind.corrections import Correction
@@ -44,16 +44,11 @@ _CHUNKS = (32, 16, 8)
 
 
 def move_correction(
-    life: Correction,
-    atom: Tcgen05Atom,
-    warps: tuple[int, int],
-    insert: Insert,
-    insert_top: Insert,
+    life: Correction, atom: Tcgen05Atom, warps: tuple[int, int], insert: Insert, insert_top: Insert
 ) -> None:
     """Let an accumulator live in tensor memory, and change there."""
     accumulator = life.fill.fragment
-    type_ = accumulator.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(accumulator)
     rows, columns = type_.shape
     layout = tensor_layout((rows, columns), atom)
     memory = MemRefType.get(type_.element, "tmem", 4, layout)
@@ -91,11 +86,7 @@ def move_correction(
 
 
 def _read(
-    life: Correction,
-    accumulator: SSAValue,
-    tensor: SSAValue,
-    part: FragmentType,
-    insert: Insert,
+    life: Correction, accumulator: SSAValue, tensor: SSAValue, part: FragmentType, insert: Insert
 ) -> None:
     """Let each reader have what tensor memory holds: some columns of it, those of a part after each
     other where they are combined, or once for all others.
@@ -106,8 +97,7 @@ def _read(
     for reader in sorted(life.readers, key=lambda op: _index(block, op)):
         if isinstance(reader, ExtractOp):
             origin = tuple(int(each) for each in reader.origin.get_values())
-            wanted = reader.result.type
-            assert isinstance(wanted, FragmentType)
+            wanted = fragment_of(reader.result)
             reader.result.replace_all_uses_with(_columns(tensor, origin[1], wanted, reader, insert))
             erase(reader)
             continue
@@ -117,8 +107,7 @@ def _read(
         if whole is None:
             place = block.find_ancestor_op_in_block(reader)
             assert place is not None
-            type_ = accumulator.type
-            assert isinstance(type_, FragmentType)
+            type_ = fragment_of(accumulator)
             whole = insert(AllocFragmentOp(type_), place).results[0]
             insert(CopyOp(tensor, whole, atom=TmemLoadType.get(type_.element)), place)
         for index, operand in enumerate(reader.operands):
@@ -151,10 +140,8 @@ def _combine(
     for first in range(0, columns, part.shape[1]):
         held = _columns(tensor, first, part, op, insert)
         if total is not None:
-            body = Block(arg_types=[part.element, part.element])
-            both = _COMBINES[op.kind.data](*body.args)
-            body.add_ops([both, YieldOp(both.results[0])])
-            held = insert(MapOp([total, held], part, body), op).results[0]
+            both = MapOp.of(_COMBINES[op.kind.data], [total, held], part)
+            held = insert(both, op).results[0]
         total = held
     assert total is not None
     op.operands[0] = total

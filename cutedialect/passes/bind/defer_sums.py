@@ -21,14 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, math, scf
-from xdsl.dialects.builtin import (
-    Float32Type,
-    Float64Type,
-    FloatAttr,
-    IntegerAttr,
-    IntegerType,
-    i32,
-)
+from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerAttr, IntegerType, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -42,6 +35,7 @@ from cutedialect.dialects.cute import (
     MapOp,
     ReduceOp,
     YieldOp,
+    fragment_of,
 )
 from cutedialect.dialects.effects import used_by
 from cutedialect.dialects.walks import ops_of, walk
@@ -94,8 +88,7 @@ def _loops(alloc: AllocFragmentOp) -> list[Operation]:
 
 def _sums(total: SSAValue, loop: Operation) -> _Sums | None:
     """What a loop adds to `total`, if all that it does with it can be done to parts of it."""
-    type_ = total.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(total)
     if not isinstance(type_.element, Float32Type | Float64Type | IntegerType):
         return None  # a sum of parts would be rounded more often
     values: list[SSAValue] = [total]
@@ -147,13 +140,11 @@ def _terms(type_: FragmentType, maps: Sequence[MapOp], loop: Operation) -> tuple
 
 def _parts(term: ReduceOp) -> FragmentType:
     """The register tile of what each thread has of a sum."""
-    type_ = term.source.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(term.source)
     assert type_.tv is not None
     rows, columns = type_.shape
     shape, tv = parts_along(type_.tv, (rows, columns), term.mode.value.data)
-    result = term.result.type
-    assert isinstance(result, FragmentType)
+    result = fragment_of(term.result)
     return FragmentType.get(result.element, shape, tv)
 
 

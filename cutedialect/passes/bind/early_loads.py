@@ -28,7 +28,6 @@ from cutedialect.dialects.cute import (
     LocalTileOp,
     MapOp,
     MemberOp,
-    MemRefType,
     ReadOp,
     ReduceOp,
     SliceOp,
@@ -102,7 +101,6 @@ def _hoist(block: Block, stored: TensorDependences, threads: int) -> None:
     reduces = any(isinstance(op, ReduceOp) for op in block.ops)
     most, registers = _MOST_REGISTERS if reduces else _BUSY_REGISTERS, 0.0
     for op in [op for op in block.ops if op in behind and isinstance(op, LoadOp)]:
-        assert isinstance(op, LoadOp)
         if reduces and is_common(op.source):
             continue
         needed = _needed(op, behind)
@@ -147,11 +145,9 @@ def _works(op: Operation) -> bool:
 def _is_constant(op: LoadOp, stored: TensorDependences) -> bool:
     """Whether the kernel has stored nothing before that a load reads."""
     type_ = op.source.type
-    assert isinstance(type_, MemRefType)
     return type_.space == "gmem" and not stored.reads_stored(op, op.source)
 
 
 def _registers(value: SSAValue, threads: int) -> float:
     type_ = value.type
-    assert isinstance(type_, FragmentType)
     return max(1.0, prod(type_.shape) * type_.bits / 32 / threads)

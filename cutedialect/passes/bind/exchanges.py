@@ -12,8 +12,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from math import gcd
 
-from cutedialect.layout import Layout, Swizzle, flatten
+from cutedialect.layout import Layout, Swizzle
 from cutedialect.passes.bind.smem_layouts import staging_layout
+from cutedialect.passes.bind.thread_layouts import modes_of, offsets_of
 
 Exchange = tuple[Layout, Swizzle | None, int]
 _BANKS = 32
@@ -51,8 +52,8 @@ def exchange_layout(have: Layout, want: Layout, shape: tuple[int, int], bits: in
 def _cycles(tv: Layout, shape: tuple[int, int], buffer: Exchange, size: int) -> float:
     """Turns of the banks for each element of a thread of the first warp, at 32 lanes."""
     layout, swizzle, alignment = buffer
-    lanes = _offsets(tv[0])[:_LANES]
-    values = _offsets(tv[1])
+    lanes = offsets_of(modes_of(tv[0]))[:_LANES]
+    values = offsets_of(modes_of(tv[1]))
     rows = shape[0]
 
     def place(at: int) -> int:
@@ -96,13 +97,3 @@ def _takes(
             if any(place(lane + values[first + i]) != start + i * size for i in range(1, width)):
                 return False
     return True
-
-
-def _offsets(layout: Layout) -> list[int]:
-    """All offsets of a layout, in colexicographic order."""
-    offsets = [0]
-    for extent, stride in zip(flatten(layout.shape), flatten(layout.stride), strict=True):
-        assert isinstance(extent, int)
-        assert isinstance(stride, int)
-        offsets = [base + i * stride for i in range(extent) for base in offsets]
-    return offsets

@@ -26,6 +26,7 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemRefType,
     YieldOp,
+    fragment_of,
     shape_of,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
@@ -158,8 +159,7 @@ class KernelBinding:
         """`value` in the layout `tv`: as it is, with registers permuted, or through smem. What
         `is_stored` goes through a layout of its own choice, in vectors where either side has some.
         """
-        type_ = value.type
-        assert isinstance(type_, FragmentType)
+        type_ = fragment_of(value)
         have = type_.tv
         assert have is not None
         if have == tv:
@@ -235,10 +235,10 @@ class KernelBinding:
 
     def _bytes_of(self, conditions: SSAValue, before: Operation) -> SSAValue:
         """1 where a condition holds, else 0."""
-        body = Block(arg_types=[i1])
-        wide = arith.ExtUIOp(body.args[0], i8)
-        body.add_ops([wide, YieldOp(wide.results[0])])
-        return self._mapped(conditions, i8, body, before)
+        type_ = fragment_of(conditions)
+        bytes_ = FragmentType.get(i8, type_.shape, type_.tv)
+        wide = MapOp.of(lambda each: arith.ExtUIOp(each, i8), [conditions], bytes_)
+        return self.insert(wide, before).results[0]
 
     def _conditions_of(self, values: SSAValue, before: Operation) -> SSAValue:
         """Which values are not 0."""
@@ -246,24 +246,14 @@ class KernelBinding:
         zero = arith.ConstantOp(IntegerAttr(0, i8))
         differ = arith.CmpiOp(body.args[0], zero.results[0], "ne")
         body.add_ops([zero, differ, YieldOp(differ.results[0])])
-        return self._mapped(values, i1, body, before)
+        type_ = fragment_of(values)
+        made = MapOp([values], FragmentType.get(i1, type_.shape, type_.tv), body)
+        return self.insert(made, before).results[0]
 
     def negated(self, value: SSAValue, before: Operation) -> SSAValue:
         """A register tile of floats with the other sign."""
-        type_ = value.type
-        assert isinstance(type_, FragmentType)
-        body = Block(arg_types=[type_.element])
-        turned = arith.NegfOp(body.args[0])
-        body.add_ops([turned, YieldOp(turned.results[0])])
-        return self._mapped(value, type_.element, body, before)
-
-    def _mapped(
-        self, value: SSAValue, element: Attribute, body: Block, before: Operation
-    ) -> SSAValue:
-        type_ = value.type
-        assert isinstance(type_, FragmentType)
-        made = FragmentType.get(element, type_.shape, type_.tv)
-        return self.insert(MapOp([value], made, body), before).results[0]
+        turned = MapOp.of(arith.NegfOp, [value], fragment_of(value))
+        return self.insert(turned, before).results[0]
 
 
 def _are_aligned(staged: MemRefType, box: tuple[int, ...]) -> bool:

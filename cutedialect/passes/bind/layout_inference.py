@@ -44,6 +44,7 @@ from cutedialect.passes.bind.thread_layouts import (
     copied,
     layouts_of_columns,
     modes_of,
+    offsets_of,
     project,
 )
 
@@ -497,7 +498,7 @@ def named_layout(op: Operation, memory: SSAValue, threads: int) -> Layout | None
         tv = copied(copy, shape)
     except LayoutError as error:
         raise PassFailedException(op, f"{error}; take another tile or copy") from error
-    modes = [each for part in tv for each in modes_of(part) if each[1]]
+    modes = tuple(each for part in tv for each in modes_of(part) if each[1])
     rows = shape[0]
     if any(stride < rows < (extent - 1) * stride + 1 for extent, stride in modes):
         raise PassFailedException(
@@ -505,9 +506,7 @@ def named_layout(op: Operation, memory: SSAValue, threads: int) -> Layout | None
             "expected a tiled copy whose threads and values each go along one mode of the tile, "
             f"got {tv} of a tile {shape}; write their modes apart",
         )
-    offsets = [0]
-    for extent, stride in modes:
-        offsets = [at + i * stride for i in range(extent) for at in offsets]
+    offsets = offsets_of(modes)
     size = rows * (shape[1] if len(shape) > 1 else 1)
     if len(offsets) != size or len({*offsets}) != size:
         raise PassFailedException(

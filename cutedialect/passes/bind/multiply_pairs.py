@@ -20,12 +20,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms import MmaAtom
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_atom, tcgen05_of
-from cutedialect.dialects.cute import (
-    GemmOp,
-    KernelOp,
-    MemRefType,
-    element_bits,
-)
+from cutedialect.dialects.cute import GemmOp, KernelOp, MemRefType, element_bits, memref_of
 from cutedialect.layout import Layout, Swizzle
 from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.bind.mma_choice import BoundMma, bind_mma, multiplied_element, untransposed
@@ -101,8 +96,7 @@ def paired_type(op: GemmOp, tile: SSAValue) -> MemRefType:
 
 def half_layout(op: GemmOp, tile: SSAValue) -> tuple[Layout, Swizzle | None, int]:
     """(layout, swizzle, alignment) of half of an operand's rows in shared memory."""
-    type_ = tile.type
-    assert isinstance(type_, MemRefType)
+    type_ = memref_of(tile)
     rows, depth = _shape(tile)
     bits = element_bits(multiplied_element(op, tile))
     return operand_layout((rows // 2, depth), operand_major(type_), bits, "tcgen05")

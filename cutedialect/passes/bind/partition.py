@@ -39,6 +39,8 @@ from cutedialect.dialects.cute import (
     TiledCopyAttr,
     TransposeOp,
     element_of,
+    fragment_of,
+    memref_of,
     named_copy,
     shape_of,
     transposed_tv,
@@ -408,8 +410,7 @@ class _Partition(StagedOperands):
     # Conversions where layouts meet
 
     def _meet_map(self, op: MapOp) -> None:
-        result = op.result.type
-        assert isinstance(result, FragmentType)
+        result = fragment_of(op.result)
         assert result.tv is not None
         for position, value in enumerate(op.inputs):
             shape = shape_of(value.type)
@@ -426,8 +427,7 @@ class _Partition(StagedOperands):
         self._settle(op, op.result, project(source.tv, source.shape, result.shape))
 
     def _meet_columns(self, op: ExtractOp) -> None:
-        source = op.source.type
-        assert isinstance(source, FragmentType)
+        source = fragment_of(op.source)
         assert source.tv is not None
         first, count = op.origin.get_values()[1], shape_of(op.result.type)[1]
         whole, natural = layouts_of_columns(
@@ -447,8 +447,7 @@ class _Partition(StagedOperands):
 
     def _settle(self, op: Operation, result: SSAValue, natural: Layout) -> None:
         """Give `result` the layout that the op makes, and its users the one they were promised."""
-        promised = result.type
-        assert isinstance(promised, FragmentType)
+        promised = fragment_of(result)
         assert promised.tv is not None
         if promised.tv == natural:
             return
@@ -464,8 +463,7 @@ class _Partition(StagedOperands):
 
     def _bind_load(self, op: LoadOp) -> None:
         _check_whole(op)
-        source = op.source.type
-        assert isinstance(source, MemRefType)
+        source = memref_of(op.source)
         is_stored = self.dependences.reads_stored(op, op.source)
         is_indexed = isinstance(op.source.owner, IndexedTileOp)
         named = named_layout(op, op.source, self.threads)
@@ -483,8 +481,7 @@ class _Partition(StagedOperands):
         if takes_copies and self._waits_in_smem(op):
             return
         op.attributes["atom"] = UniversalCopyType.get(source.element, vector_bytes(source) * 8)
-        type_ = op.result.type
-        assert isinstance(type_, FragmentType)
+        type_ = fragment_of(op.result)
         assert type_.tv is not None
         natural = self.in_vectors(type_, source) if named is None else named
         copy = self.copies.get(op.result) if named is None else named_copy(op.source)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
-from xdsl.ir import Attribute, Block
+from xdsl.ir import Attribute
 
 from cutedialect.dialects.cute import (
     AllocFragmentOp,
@@ -20,12 +20,13 @@ from cutedialect.dialects.cute import (
     GemmOp,
     KernelOp,
     MapOp,
-    YieldOp,
+    fragment_of,
 )
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.corrections import correction_of, corrects
 from cutedialect.passes.bind.mma_choice import takes_tcgen05
 from cutedialect.passes.bind.tensor_accumulators import Insert, accumulation_of
+from cutedialect.passes.rewriting import erase
 from cutedialect.schedule import Schedule
 
 
@@ -47,8 +48,7 @@ def sum_in_registers(kernel: KernelOp, schedule: Schedule, arch: str, insert: In
 
 def _sum(op: GemmOp, insert: Insert) -> None:
     """Multiply into a new accumulator, and add the product to the old one."""
-    type_ = op.acc.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(op.acc)
     element = type_.element
     product = insert(AllocFragmentOp(type_), op).results[0]
     zero: Attribute
@@ -59,15 +59,11 @@ def _sum(op: GemmOp, insert: Insert) -> None:
         zero = IntegerAttr(0, element)
     insert(FillOp(product, insert(arith.ConstantOp(zero), op).results[0]), op)
     insert(GemmOp(op.a, op.b, product, op.atom), op)
-    body = Block(arg_types=[element, element])
-    old, new = body.args
     subtracts = op.negate is not None and len(op.negate.data) == 1
     if isinstance(element, AnyFloat):
-        total = arith.SubfOp(old, new) if subtracts else arith.AddfOp(old, new)
+        total = arith.SubfOp if subtracts else arith.AddfOp
     else:
-        total = arith.SubiOp(old, new) if subtracts else arith.AddiOp(old, new)
-    body.add_ops([total, YieldOp(total.results[0])])
-    added = insert(MapOp([op.acc, product], type_, body), op).results[0]
+        total = arith.SubiOp if subtracts else arith.AddiOp
+    added = insert(MapOp.of(total, [op.acc, product], type_), op).results[0]
     insert(CopyOp(added, op.acc), op)
-    op.detach()
-    op.erase()
+    erase(op)

@@ -24,6 +24,8 @@ from cutedialect.dialects.cute import (
     MemRefType,
     SubviewOp,
     TransposeOp,
+    fragment_of,
+    memref_of,
     shape_of,
 )
 from cutedialect.dialects.effects import is_pure, written
@@ -199,12 +201,6 @@ def type_of_part(value: SSAValue, chunk: int) -> FragmentType | None:
     return None if tv is None else FragmentType.get(type_.element, (rows, chunk), tv)
 
 
-def fragment_of(value: SSAValue) -> FragmentType:
-    assert isinstance(value.type, FragmentType)
-    return value.type
-
-
 def space_of_tile(value: SSAValue) -> str:
-    type_ = value.type
-    assert isinstance(type_, MemRefType)
+    type_ = memref_of(value)
     return type_.space

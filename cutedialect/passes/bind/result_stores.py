@@ -36,6 +36,7 @@ from cutedialect.dialects.cute import (
     ReduceOp,
     SubviewOp,
     TiledCopyAttr,
+    memref_of,
     named_copy,
     shape_of,
 )
@@ -81,11 +82,7 @@ from cutedialect.passes.bind.result_ways import (
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory
 from cutedialect.passes.bind.tensor_maps import is_exception, why_no_map
-from cutedialect.passes.bind.thread_layouts import (
-    copied,
-    divides_rows,
-    sector_efficiency,
-)
+from cutedialect.passes.bind.thread_layouts import copied, divides_rows, sector_efficiency
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.roles.resource_plan import registers_of_readers
 from cutedialect.passes.shifted_coordinates import shift_coordinates
@@ -192,8 +189,7 @@ class ResultStores:
         op.tiled = tiled_copy_of(copy, op.source.type)
         self.binding.meet_rows(op)
         if op.mask is not None:
-            stored = op.source.type
-            assert isinstance(stored, FragmentType)
+            stored = fragment_of(op.source)
             assert stored.tv is not None
             place = list(op.operands).index(op.mask)
             op.operands[place] = self.binding.converted(op.mask, stored.tv, op)
@@ -229,8 +225,7 @@ class ResultStores:
         groups = min(self._row_groups(store, chunk) for store in stores)
         for store in stores:
             self._stage(store, chunk, groups)
-            destination = store.op.destination.type
-            assert isinstance(destination, MemRefType)
+            destination = memref_of(store.op.destination)
             if store.described is None and (
                 reduction_of(store.op) is not None
                 or (
@@ -323,8 +318,7 @@ class ResultStores:
 
     def _has_lines(self, op: CopyOp, chunk: int) -> bool:
         """Whether so many columns of a result have lines of some vectors."""
-        type_ = op.destination.type
-        assert isinstance(type_, MemRefType)
+        type_ = memref_of(op.destination)
         return takes_aligned_stores(type_, (type_.shape[0], chunk))  # pyright: ignore[reportArgumentType]
 
     def _registers(self) -> int:
@@ -378,8 +372,7 @@ class ResultStores:
     def _stage(self, store: _Store, chunk: int, groups: int) -> None:
         """Give a store its buffer and tensor map, if TMA can do it."""
         binding, op, source = self.binding, store.op, store.type
-        destination = op.destination.type
-        assert isinstance(destination, MemRefType)
+        destination = memref_of(op.destination)
         contiguous = contiguous_mode(destination)
         if self._is_aligned(op) and self._has_lines(op, chunk):
             part, shared = (source.shape[0], chunk), groups if contiguous == 1 else 1
@@ -471,8 +464,7 @@ class ResultStores:
 
     def _prefetch(self, op: LoadOp, shape: tuple[int, ...]) -> None:
         """Let the role that loads bring a tile to L2 while the last products are summed."""
-        type_ = op.source.type
-        assert isinstance(type_, MemRefType)
+        type_ = memref_of(op.source)
         contiguous = contiguous_mode(type_)
         if not self.binding.is_specialized or type_.shape != shape or contiguous is None:
             return
@@ -494,8 +486,7 @@ class ResultStores:
 
     def _columns(self, pieces: Pieces, value: SSAValue, first: int) -> SSAValue:
         """Some columns of a register tile: computed or loaded alone, or taken out of the whole."""
-        type_ = value.type
-        assert isinstance(type_, FragmentType)
+        type_ = fragment_of(value)
         if pieces.chunk == pieces.columns or len(type_.shape) != 2 or type_.shape[1] == 1:
             return value
         if (value, first) not in pieces.made:

@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
     KernelOp,
     MemberOp,
     MemRefType,
+    memref_of,
 )
 from cutedialect.dialects.cute_nvgpu import SHIFTED_BITS
 from cutedialect.dialects.element_names import element_name
@@ -70,10 +71,7 @@ def is_stored_aligned(op: CopyOp) -> bool:
         return False
     if op.mask is not None or reduction_of(op) is not None or is_exception(op):
         return False
-    rows, columns = type_.shape
-    assert isinstance(rows, int)
-    assert isinstance(columns, int)
-    return takes_aligned_stores(type_, (rows, columns_of_part(type_)))
+    return takes_aligned_stores(type_, (type_.shape[0], columns_of_part(type_)))
 
 
 def has_registers(schedule: Schedule, threads: int, taken: int) -> bool:
@@ -102,7 +100,6 @@ def columns_of_part(type_: MemRefType) -> int:
     [96, 128, 80]
     """
     columns = type_.shape[1]
-    assert isinstance(columns, int)
     if contiguous_mode(type_) != 1 or columns % _COLUMNS:
         return columns_at_once(columns, type_.bits)
     parts = -(-columns * type_.bits // (8 * _LINE))
@@ -112,7 +109,6 @@ def columns_of_part(type_: MemRefType) -> int:
 def bytes_of_buffer(type_: MemRefType) -> int:
     """Shared memory of the part of a tile that is stored at once."""
     rows = type_.shape[0]
-    assert isinstance(rows, int)
     buffer = line_buffer(type_, (rows, columns_of_part(type_)))
     return Layout(buffer.modes, buffer.stride).cosize() * buffer.bits // 8  # pyright: ignore
 
@@ -188,8 +184,7 @@ def results_by_tma(kernel: KernelOp) -> list[MemRefType]:
             if isinstance(type_, MemRefType) and type_.rank == 2 and tile is not None:
                 if (multiplies and 1 in type_.shape) or is_exception(op):
                     continue
-                tensor = tile.tensor.type
-                assert isinstance(tensor, MemRefType)
+                tensor = memref_of(tile.tensor)
                 if has_tensor_map(tensor):
                     found.append(type_)
     return found
@@ -208,8 +203,7 @@ def reduces_by_tma(op: AtomicOp) -> bool:
     if op.kind.data != "add" or tile is None:
         return False
     assert isinstance(type_, MemRefType)
-    whole = tile.tensor.type
-    assert isinstance(whole, MemRefType)
+    whole = memref_of(tile.tensor)
     try:
         check_reduction("add", element_name(type_.element))
     except (ValueError, VerifyException):

@@ -29,6 +29,7 @@ from cutedialect.dialects.cute import (
     MapOp,
     MemRefType,
     SubviewOp,
+    fragment_of,
 )
 from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.dialects.effects import is_pure, written
@@ -62,8 +63,7 @@ def rewrites_of(
     memory; None where threads of so many registers hold it as well, or where something else than
     loads, stores and elementwise ops makes it.
     """
-    type_ = accumulator.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(accumulator)
     most = (registers - _OTHERS) // 2
     if type_.values <= most:  # pyright: ignore[reportOperatorIssue]
         return None
@@ -94,8 +94,7 @@ def fill_in_columns(
     before: Operation,
 ) -> None:
     """Write a number to all of an accumulator in tensor memory."""
-    type_ = accumulator.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(accumulator)
     held = _Columns(0, columns, insert, before).held(accumulator)
     insert(FillOp(held, value), before)
     for first in range(0, type_.shape[1], columns):  # pyright: ignore[reportArgumentType]
@@ -107,8 +106,7 @@ def rewrite_in_columns(
     accumulator: SSAValue, tensor: SSAValue, rewrites: Rewrites, insert: Insert
 ) -> None:
     """Let the ops that write an accumulator do so in tensor memory, some columns at a time."""
-    type_ = accumulator.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(accumulator)
     for run in rewrites.runs:
         after = run[-1].next_op
         assert after is not None
@@ -127,8 +125,7 @@ def read_in_columns(
     """Let a store or an atomic op take some columns of an accumulator at a time; False for others,
     which need it as a whole.
     """
-    type_ = accumulator.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(accumulator)
     is_store = isinstance(reader, CopyOp | AtomicOp) and accumulator not in written(reader)
     if not is_store or not _is_cut(reader, type_):
         return False

@@ -7,14 +7,7 @@ Rows of the contiguous mode are cut into blocks of 128, 64 or 32 bytes, the span
 from __future__ import annotations
 
 from cutedialect.atoms.smem_layouts import SWIZZLE_32B
-from cutedialect.layout import (
-    Layout,
-    Swizzle,
-    coalesce,
-    composition,
-    flatten,
-    right_inverse,
-)
+from cutedialect.layout import Layout, Swizzle, coalesce, composition, flatten, right_inverse
 
 _SPAN = 128
 # What the swizzles span.
@@ -118,14 +111,16 @@ def with_order(layout: Layout, order: Layout) -> Layout:
     >>> print(with_order(Layout((64, 64), (64, 1)), Layout((2, 2, 4, 2), (1, 8, 2, 16))))
     (64,(2,4,2,4)):(64,(1,4,2,16))
     """
+    return in_order(layout, right_inverse(order))
+
+
+def in_order(layout: Layout, order: Layout) -> Layout:
+    """A layout (rows, depth) read along the depth in an order of each part of the order's size."""
     rows, depth = layout
     size = order.size()
-    place = right_inverse(order)
-    parts = Layout((place.shape, depth.size() // size), (place.stride, size))
-    return Layout(
-        (rows.shape, (moved := coalesce(composition(depth, parts))).shape),
-        (rows.stride, moved.stride),
-    )
+    parts = Layout((order.shape, depth.size() // size), (order.stride, size))
+    moved = coalesce(composition(depth, parts))
+    return Layout((rows.shape, moved.shape), (rows.stride, moved.stride))
 
 
 def columns_at_once(columns: int, *bits: int, divides: bool = True) -> int:

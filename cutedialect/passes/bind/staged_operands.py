@@ -29,7 +29,9 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     element_bits,
     element_of,
+    fragment_of,
     has_part,
+    memref_of,
     named_copy,
     shape_of,
     transposed_tv,
@@ -65,17 +67,11 @@ from cutedialect.passes.bind.mma_choice import (
     parts_of_rows,
     untransposed,
 )
-from cutedialect.passes.bind.multiply_pairs import (
-    paired_type,
-)
+from cutedialect.passes.bind.multiply_pairs import paired_type
 from cutedialect.passes.bind.result_stores import staging_atom
 from cutedialect.passes.bind.smem_layouts import operand_layout, staging_layout, with_order
 from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout
-from cutedialect.passes.bind.tensor_maps import (
-    is_joined,
-    part_of,
-    sharing,
-)
+from cutedialect.passes.bind.tensor_maps import is_joined, part_of, sharing
 from cutedialect.passes.bind.thread_layouts import copied, mma_operand, modes_of
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import erase
@@ -150,8 +146,7 @@ class StagedOperands(KernelBinding):
         self, tile: SSAValue, op: GemmOp, unit: int, is_turned: bool
     ) -> tuple[SSAValue, Attribute]:
         """A buffer for a register tile that descriptors describe, and how threads write it."""
-        type_ = tile.type
-        assert isinstance(type_, FragmentType)
+        type_ = fragment_of(tile)
         assert type_.tv is not None
         parts = parts_of_rows(type_.shape, unit, is_turned)
         layout, swizzle, alignment = staging_layout(type_.shape, 1, type_.bits, type_.tv, *parts)
@@ -254,8 +249,7 @@ class StagedOperands(KernelBinding):
 
     def _stage_stored(self, op: GemmOp, value: SSAValue) -> SSAValue:
         """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
-        type_ = value.type
-        assert isinstance(type_, MemRefType)
+        type_ = memref_of(value)
         if self.is_specialized:
             raise PassFailedException(
                 op,
@@ -284,8 +278,7 @@ class StagedOperands(KernelBinding):
         element = multiplied_element(op, value)
         if (value, element, order) in self.prepared:
             return self.prepared[value, element, order]
-        type_ = value.type
-        assert isinstance(type_, MemRefType)
+        type_ = memref_of(value)
         if transposes:
             buffer = self.new_buffer(type_, 1, op, order)
             copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
@@ -306,8 +299,7 @@ class StagedOperands(KernelBinding):
         tile, is_turned = untransposed(value)
         key = (tile, element_of(value.type), None)
         if key not in self.prepared:
-            type_ = tile.type
-            assert isinstance(type_, MemRefType)
+            type_ = memref_of(tile)
             place = _once(value, op)
             raw = MemRefType.get(type_.element, "smem", 128, around_layout(type_))
             came = self.insert_top(AllocSmemOp(raw), op).results[0]
@@ -335,8 +327,7 @@ class StagedOperands(KernelBinding):
         is_stored = self.dependences.reads_stored(op, value)
         if not is_stored and (value, element, None) in self.prepared:
             return self.prepared[value, element, None]
-        type_ = value.type
-        assert isinstance(type_, MemRefType)
+        type_ = memref_of(value)
         tvs = self._readers(*untransposed(value))
         buffer = self.new_buffer(type_, contiguous_mode(type_), op, element=element, tvs=tvs)
         buffer.name_hint = f"s{value.name_hint or ''}"

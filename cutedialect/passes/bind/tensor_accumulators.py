@@ -31,6 +31,7 @@ from cutedialect.dialects.cute import (
     KernelOp,
     MemRefType,
     SubviewOp,
+    fragment_of,
 )
 from cutedialect.dialects.cute_nvgpu import TmemLoadType
 from cutedialect.dialects.effects import written
@@ -180,8 +181,7 @@ def move_accumulator(
 ) -> None:
     """Let an accumulator live in tensor memory until it is read by threads of so many registers."""
     accumulator = life.fill.fragment
-    type_ = accumulator.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(accumulator)
     rows, columns = type_.shape
     memory = MemRefType.get(type_.element, "tmem", 4, tensor_layout((rows, columns), atom))
     alloc = insert_top(AllocTmemOp(memory), life.fill)
@@ -202,8 +202,7 @@ def move_accumulator(
     for reader in life.readers:
         if isinstance(reader, ExtractOp):
             origin = tuple(int(each) for each in reader.origin.get_values())
-            part = reader.result.type
-            assert isinstance(part, FragmentType)
+            part = fragment_of(reader.result)
             view = insert(SubviewOp(tensor, origin, part.shape), reader).results[0]
             fragment = insert(AllocFragmentOp(part), reader).results[0]
             _load(view, fragment, ran, life, reader, insert)
@@ -295,8 +294,7 @@ def _load(
     before: Operation, insert: Insert,
 ) -> None:  # fmt: skip
     """Write to a register tile what tensor memory holds, or 0 where nothing was multiplied."""
-    type_ = fragment.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(fragment)
     copy = CopyOp(view, fragment, atom=TmemLoadType.get(type_.element))
     if ran is None:
         insert(copy, before)

@@ -27,6 +27,7 @@ from cutedialect.dialects.cute import (
     SubviewOp,
     TileIndexOp,
     TransposeOp,
+    memref_of,
     transposed_type,
 )
 from cutedialect.dialects.cute.views import GUARD
@@ -225,8 +226,7 @@ class TensorMaps:
         a group a member of an argument. `element` is the map's where it is not the tensor's.
         """
         tensor = tile.tensor
-        type_ = tensor.type
-        assert isinstance(type_, MemRefType)
+        type_ = memref_of(tensor)
         extents = [1] * type_.rank
         for mode, extent in zip(tile.modes, box, strict=True):
             if mode >= 0:

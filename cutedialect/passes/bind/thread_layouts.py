@@ -485,7 +485,7 @@ def layouts_of_columns(
 
 def divides_rows(tv: Layout, rows: int, groups: int) -> bool:
     """Whether the threads, cut into `groups` of neighbors, hold an equal block of rows each."""
-    offsets = _offsets(modes_of(tv[0]))
+    offsets = offsets_of(modes_of(tv[0]))
     size, block = len(offsets) // groups, rows // groups
     if len(offsets) % groups or rows % groups:
         return False
@@ -495,7 +495,7 @@ def divides_rows(tv: Layout, rows: int, groups: int) -> bool:
         for thread in range(size)
     ):
         return False
-    values = {offset % rows for offset in _offsets(modes_of(tv[1]))}
+    values = {offset % rows for offset in offsets_of(modes_of(tv[1]))}
     return max(offset % rows for offset in offsets[:size]) + max(values) < block
 
 
@@ -504,14 +504,14 @@ def same_elements(one: Layout, other: Layout) -> bool:
     if product(one.shape[0]) != product(other.shape[0]):
         return False
     threads = range(product(one.shape[0]))
-    if _offsets(modes_of(one[0])) == _offsets(modes_of(other[0])):
-        return sorted(_offsets(modes_of(one[1]))) == sorted(_offsets(modes_of(other[1])))
-    first, second = _offsets(modes_of(one[0])), _offsets(modes_of(other[0]))
-    mine, yours = _offsets(modes_of(one[1])), _offsets(modes_of(other[1]))
+    if offsets_of(modes_of(one[0])) == offsets_of(modes_of(other[0])):
+        return sorted(offsets_of(modes_of(one[1]))) == sorted(offsets_of(modes_of(other[1])))
+    first, second = offsets_of(modes_of(one[0])), offsets_of(modes_of(other[0]))
+    mine, yours = offsets_of(modes_of(one[1])), offsets_of(modes_of(other[1]))
     return all({first[t] + v for v in mine} == {second[t] + v for v in yours} for t in threads)
 
 
-def _offsets(modes: Modes) -> list[int]:
+def offsets_of(modes: Modes) -> list[int]:
     """All offsets in colexicographic order."""
     offsets = [0]
     for extent, stride in modes:
@@ -524,8 +524,8 @@ def sector_efficiency(tv: Layout, memory: tuple[int, int], rows: int, bits: int)
 
     `memory` are the strides (elements) of the tile's two modes; a run-time stride counts as large.
     """
-    lanes = _offsets(modes_of(tv[0]))[:32]
-    values = _offsets(modes_of(tv[1]))
+    lanes = offsets_of(modes_of(tv[0]))[:32]
+    values = offsets_of(modes_of(tv[1]))
     nearest = [
         v for v in values if (v % rows) * memory[0] + (v // rows) * memory[1] < 16 * 8 // bits
     ]

@@ -6,12 +6,9 @@ the widest pieces that the alignment of lines allows, a piece of each thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import gcd
-
-from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout
@@ -68,7 +65,7 @@ def _store_vectors(tile: ShiftedTile, source: View, is_inside: bool) -> None:
     last = access.view.shape[line] - unit
     goes_on = [builder.pure("setp.ne.s32", at, last) for at in columns]
     ahead = [_ahead(tile, shift) for shift in tile.shifts]
-    words = _read(tile, source, goes_on, is_inside)
+    words = tile.read(source, goes_on, fills=not is_inside)
     found = tile.moved(words, ahead, [_BYTES] * len(columns), tile.grain, False)
     guards: list[Scalar] = []
     for number, at in enumerate(columns):
@@ -91,27 +88,6 @@ def _store_vectors(tile: ShiftedTile, source: View, is_inside: bool) -> None:
     builder.emit(
         ptx.StOp("global.v4.b32", found, distinct, base, offsets, registers, predicates, predicate)
     )
-
-
-def _read(tile: ShiftedTile, source: View, goes_on: Sequence[Scalar], is_inside: bool) -> SSAValue:
-    """Each vector from shared memory, and the one behind it where its line goes on: eight
-    registers. Of lines that end in the tile the others become 0.
-    """
-    context = tile.context
-    access = TileAccess(context, source, tile.tv, 1, _BYTES)
-    places = access.addresses([access.offsets[first] for first in tile.firsts])
-    words = context.registers("b32", 2 * _WORDS * len(places))
-    if not is_inside:
-        context.fill(words, 0)
-    guards = [guard for behind in goes_on for guard in (True, behind)]
-    predicates, predicate = context.guards(guards)
-    bases, base = context.table_of([place.base for place in places for _ in range(2)], "b32")
-    offsets = [place.immediate + step for place in places for step in (0, _BYTES)]
-    registers = range(2 * _WORDS * len(places))
-    context.builder.emit(
-        ptx.LdOp("shared.v4.b32", words, bases, base, offsets, registers, predicates, predicate)
-    )
-    return words
 
 
 def _ahead(tile: ShiftedTile, shift: Scalar) -> Scalar:

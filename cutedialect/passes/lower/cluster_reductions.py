@@ -102,8 +102,7 @@ def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
         total = combine(total, builder.emit(ptx.GetOp(parts, rank)).results[0])
     result = context.registers(cls, 1)
     builder.emit(ptx.SetOp(result, 0, builder.value(total, cls)))
-    type_ = op.result.type
-    assert isinstance(type_, cute.FragmentType)
+    type_ = cute.fragment_of(op.result)
     self.fragments[op.result] = Fragment(type_, result)
 
 

@@ -88,7 +88,6 @@ def _wait_until_read(self: KernelLowering, made: ClusterSum) -> None:
 def _cluster_scatter(self: KernelLowering, op: cute.ClusterScatterOp) -> None:
     builder, context, made = self.builder, self.context, self.sums[op]
     tile, type_ = self.fragment(op, op.acc), op.result.type
-    assert isinstance(type_, cute.FragmentType)
     count, (_, columns) = op.count.value.data, type_.shape
     base, rank = builder.smem_base(), builder.special("cluster_ctarank")
     stride = _VECTOR * _WORD * context.threads
@@ -216,7 +215,6 @@ def _add_parts(
 def _values(array: SSAValue) -> int:
     """Registers of an array, which are stored four at a time."""
     type_ = array.type
-    assert isinstance(type_, ptx.RegsType)
     if type_.count % _VECTOR:
         raise ValueError(
             f"expected a tile of which each thread holds a multiple of {_VECTOR} elements, got "

@@ -13,11 +13,7 @@ from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.remarks import remark
 
-from .context import (
-    fail,
-    float_name,
-    scalar_class,
-)
+from .context import fail, float_name, scalar_class
 from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar
 from .scalars import to_f32

@@ -78,10 +78,14 @@ def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
     self.scalars[op.result] = builder.uniform(told)
 
 
-def _slot(self: KernelLowering, op: pipeline.SendOp | pipeline.ReceiveOp) -> tuple[SSAValue, int]:
-    """Address of the slot of a stage: register and offset."""
+def _slot(
+    self: KernelLowering,
+    op: pipeline.SendOp | pipeline.ReceiveOp | pipeline.RequestOp | pipeline.ResponseOp,
+    words: int = 1,
+) -> tuple[SSAValue, int]:
+    """Address of the slot of a stage, of so many words: register and offset."""
     builder, slots = self.builder, self.view(op, op.slots)
-    moved = builder.pure("mul.lo.s32", self.scalars[op.index], _COUNTER)
+    moved = builder.pure("mul.lo.s32", self.scalars[op.index], _COUNTER * words)
     address = builder.total([builder.smem_base(), moved])
     assert isinstance(slots.root, int)
     return builder.value(address, "b32"), slots.root
@@ -104,20 +108,9 @@ def _receive(self: KernelLowering, op: pipeline.ReceiveOp) -> None:
     self.scalars[op.result] = self.builder.assume_nonnegative(told)
 
 
-def _response_place(
-    self: KernelLowering, op: pipeline.RequestOp | pipeline.ResponseOp
-) -> tuple[SSAValue, int]:
-    """Address of the response of a stage: register and offset."""
-    builder, slots = self.builder, self.view(op, op.slots)
-    moved = builder.pure("mul.lo.s32", self.scalars[op.index], _COUNTER * pipeline.RESPONSE_WORDS)
-    address = builder.total([builder.smem_base(), moved])
-    assert isinstance(slots.root, int)
-    return builder.value(address, "b32"), slots.root
-
-
 def _request(self: KernelLowering, op: pipeline.RequestOp) -> None:
     builder, context = self.builder, self.context
-    at, offset = _response_place(self, op)
+    at, offset = _slot(self, op, pipeline.RESPONSE_WORDS)
     barrier, first = self.barriers[op.barrier]
     assert isinstance(op.barrier.owner, pipeline.BarrierOp)
     is_led = self.rings[op.barrier.owner.ring].op.is_led
@@ -134,7 +127,7 @@ def _request(self: KernelLowering, op: pipeline.RequestOp) -> None:
 def _response(self: KernelLowering, op: pipeline.ResponseOp) -> None:
     """The number of the cluster's first CTA, divided by their count."""
     builder = self.builder
-    at, offset = _response_place(self, op)
+    at, offset = _slot(self, op, pipeline.RESPONSE_WORDS)
     ctas = cluster_size(op)
     otherwise = builder.pure("mul.lo.s32", self.scalars[op.otherwise], ctas)
     query = ptx.QueryCancelOp(at, builder.value(otherwise, "b32"), offset)

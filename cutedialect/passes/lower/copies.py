@@ -177,12 +177,7 @@ def _ragged(context: Context, access: TileAccess, array: SSAValue, loads: bool, 
 
 
 def _in_vectors(
-    context: Context,
-    access: TileAccess,
-    each: TileAccess,
-    array: SSAValue,
-    loads: bool,
-    emit: Emit,
+    context: Context, access: TileAccess, each: TileAccess, array: SSAValue, loads: bool, emit: Emit
 ) -> None:
     """Where memory is all that a kernel waits for, tiles at an edge keep the vectors that lie in
     the tensor; the elements of those that the edge cuts go one by one, as `each` has them.

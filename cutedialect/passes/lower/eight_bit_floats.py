@@ -32,10 +32,7 @@ class Format(NamedTuple):
     nan: int
 
 
-FORMATS = {
-    "e4m3": Format(3, 7, 448.0, None, 0x7F),
-    "e5m2": Format(2, 15, 57344.0, 0x7C, 0x7E),
-}
+FORMATS = {"e4m3": Format(3, 7, 448.0, None, 0x7F), "e5m2": Format(2, 15, 57344.0, 0x7C, 0x7E)}
 
 
 def has_conversions(arch: str) -> bool:

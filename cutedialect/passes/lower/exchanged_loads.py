@@ -18,14 +18,7 @@ from xdsl.ir import SSAValue
 from cutedialect.dialects import ptx
 from cutedialect.layout import Layout, Swizzle, bank_conflicts
 
-from .addresses import (
-    Address,
-    byte_digits,
-    repeat_of,
-    shared_addresses,
-    swizzled,
-    value_offsets,
-)
+from .addresses import Address, byte_digits, repeat_of, shared_addresses, swizzled, value_offsets
 from .context import Context, array_class
 from .coordinates import split_digits, thread_value
 from .scalar_builder import Scalar
@@ -139,11 +132,7 @@ def _addresses(
 
 
 def _load(
-    context: Context,
-    view: View,
-    array: SSAValue,
-    exchange: _Exchange,
-    addresses: Sequence[Address],
+    context: Context, view: View, array: SSAValue, exchange: _Exchange, addresses: Sequence[Address]
 ) -> None:
     builder, count = context.builder, len(addresses)
     cls = array_class(array)

@@ -25,10 +25,7 @@ def lower_gemm(context: Context, op: GemmOp, a: Fragment, b: Fragment, acc: Frag
         _grid(op, "abc"[i], each, values, layout)
         for i, (each, values, layout) in enumerate(
             zip(
-                (a, b, acc),
-                atom.values,
-                (atom.a_layout, atom.b_layout, atom.c_layout),
-                strict=True,
+                (a, b, acc), atom.values, (atom.a_layout, atom.b_layout, atom.c_layout), strict=True
             )
         )
     ]

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerA
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import FragmentType, MapOp
+from cutedialect.dialects.cute import MapOp
 
 from .context import Context, array_class
 from .elementwise import Fragment
@@ -61,8 +61,6 @@ def _is_true(value: SSAValue) -> bool:
 
 def has_large(context: Context, tile: Fragment) -> Scalar | None:
     """Whether a thread has such an element; None where registers hold one element each."""
-    type_ = tile.type
-    assert isinstance(type_, FragmentType)
     if array_class(tile.array) != "b32" or tile.values % 2:
         return None
     builder = context.builder

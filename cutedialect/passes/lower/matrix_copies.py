@@ -9,7 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType
-from cutedialect.dialects.cute_nvgpu import LdsmType, MatrixCopyType, StsmType
+from cutedialect.dialects.cute_nvgpu import LdsmType, MatrixCopyType
 
 from .addresses import byte_digits, granularity, shared_addresses, value_offsets
 from .context import Context, fail
@@ -17,40 +17,18 @@ from .coordinates import split_digits, thread_value
 from .views import View
 
 
-def load_matrices(
-    context: Context,
-    op: Operation,
-    view: View,
-    array: SSAValue,
-    type_: FragmentType,
-    atom: LdsmType,
-) -> None:
-    """Fill a fragment from a shared tile: lane 4g+q gets a piece of row or column g."""
-    _move_matrices(context, op, view, array, type_, atom, ptx.LdMatrixOp)
-
-
-def store_matrices(
-    context: Context,
-    op: Operation,
-    view: View,
-    array: SSAValue,
-    type_: FragmentType,
-    atom: StsmType,
-) -> None:
-    """Write a fragment to a shared tile (`stmatrix`): the reverse of `load_matrices`."""
-    _move_matrices(context, op, view, array, type_, atom, ptx.StMatrixOp)
-
-
-def _move_matrices(
+def move_matrices(
     context: Context,
     op: Operation,
     view: View,
     array: SSAValue,
     type_: FragmentType,
     atom: MatrixCopyType,
-    instruction: type[ptx.LdMatrixOp] | type[ptx.StMatrixOp],
 ) -> None:
-    assert type_.tv is not None
+    """Fill a fragment from a shared tile: lane 4g+q gets a piece of row or column g (`ldmatrix`);
+    or the reverse (`stmatrix`).
+    """
+    instruction = ptx.LdMatrixOp if isinstance(atom, LdsmType) else ptx.StMatrixOp
     layout = thread_value(type_.tv, view.leaf_shape)
     size = view.element_bytes
     pack = 4 // size if size <= 4 else 0

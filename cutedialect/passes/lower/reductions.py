@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import BFloat16Type, Float16Type
 from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import FragmentType, ReduceOp, YieldOp
+from cutedialect.dialects.cute import ReduceOp, YieldOp
 
 from .addresses import digit_value, weighted_sum
 from .context import Context, array_class, fail, float_name
@@ -40,7 +40,6 @@ def lower_reduce(
     use the scalars `outer`.
     """
     type_ = op.result.type
-    assert isinstance(type_, FragmentType)
     if source.type.tv is None or type_.tv is None:
         raise fail(op, f"expected bound fragments, got {source.type} and {type_}")
     mode = op.mode.value.data
@@ -289,11 +288,7 @@ def _shuffle(
 
 
 def _across_warps(
-    context: Context,
-    accumulator: SSAValue,
-    combine: Combine,
-    digits: tuple[Digit, ...],
-    mode: int,
+    context: Context, accumulator: SSAValue, combine: Combine, digits: tuple[Digit, ...], mode: int
 ) -> None:
     """Combine what warps hold of one row: [row of the thread][warp part][other threads] in smem."""
     parts = [d for d in digits if d.steps[mode] and d.divisor >= 32]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Block, SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, RingType
+from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp
 
 from .context import Context
 from .scalar_builder import Scalar, ScalarBuilder
@@ -45,7 +45,6 @@ class State:
 def make_ring(context: Context, op: CreateOp) -> Ring:
     """Take memory for the barriers of a ring."""
     type_ = op.ring.type
-    assert isinstance(type_, RingType)
     sides = 2 if op.is_released else 1
     offset = context.smem.take(sides * _BARRIER_BYTES * type_.data, _BARRIER_BYTES)
     return Ring(op, type_.data, offset, offset + _BARRIER_BYTES * type_.data)

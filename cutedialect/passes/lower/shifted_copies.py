@@ -104,7 +104,7 @@ def shift_within(
             count = len(ShiftedTile(context, source, tv).firsts)
             for first in range(0, count, most):
                 some = ShiftedTile(context, source, tv, range(first, min(count, first + most)))
-                words = some.read()
+                words = some.read(some.source)
                 facts = [shift] * count, [length] * count, every.grain, is_tf32
                 some.store(target, some.moved(words, *facts))
 
@@ -113,7 +113,7 @@ def shift_within(
             return
         for first in range(0, len(every.firsts), most):
             some = range(first, min(len(every.firsts), first + most))
-            words = ShiftedTile(context, source, tv, some).read()
+            words = ShiftedTile(context, source, tv, some).read(source)
             origin = ShiftedTile(context, tile, tv, some)
             origin.store(target, origin.shifted(words, is_inside, is_tf32))
 
@@ -193,7 +193,6 @@ class ShiftedTile:
     def ends(self) -> tuple[Scalar, Scalar]:
         """Where the tensor starts and ends in memory: addresses of bytes."""
         builder, root = self.context.builder, self.source.root
-        assert isinstance(root, SSAValue)
         before: list[Scalar] = [root]
         behind: list[Scalar] = [root, self.source.element_bytes]
         for leaves in self.source.root_leaves:
@@ -241,7 +240,6 @@ class ShiftedTile:
         apart: Scalar = isinstance(stride, int) and stride >= self.unit
         if isinstance(stride, DynamicStride):
             apart = builder.pure("setp.ge.s64", stride.value, self.unit)
-        assert isinstance(source.root, SSAValue)
         low = builder.pure("cvt.u32.u64", source.root)
         is_aligned = builder.pure("setp.eq.s32", builder.pure("and.b32", low, _BYTES - 1), 0)
         in_front = self._either(
@@ -491,16 +489,26 @@ class ShiftedTile:
 
         context.when(builder.pure("setp.lt.u64", first, begin), copy, is_rare=True)
 
-    def read(self) -> SSAValue:
-        """The aligned words of all vectors from shared memory, eight registers each."""
+    def read(
+        self, source: View, goes_on: Sequence[Scalar] | None = None, fills: bool = False
+    ) -> SSAValue:
+        """The aligned words of all vectors from a tile in shared memory, eight registers each: of
+        the second half of them those whose lines go on. With `fills` the others become 0.
+        """
         context = self.context
-        access = TileAccess(context, self.source, self.tv, 1, _BYTES)
+        access = TileAccess(context, source, self.tv, 1, _BYTES)
         places = access.addresses([access.offsets[first] for first in self.firsts])
         words = context.registers("b32", 2 * _WORDS * len(places))
+        if fills:
+            context.fill(words, 0)
+        guards = [each for on in goes_on or () for each in (True, on)]
+        predicates, predicate = context.guards(guards)
         bases, base = context.table_of([each.base for each in places for _ in range(2)], "b32")
         steps = [each.immediate + step for each in places for step in (0, _BYTES)]
         registers = range(2 * _WORDS * len(places))
-        context.builder.emit(ptx.LdOp("shared.v4.b32", words, bases, base, steps, registers))
+        context.builder.emit(
+            ptx.LdOp("shared.v4.b32", words, bases, base, steps, registers, predicates, predicate)
+        )
         return words
 
     def _complete(self, words: SSAValue) -> None:

@@ -111,8 +111,7 @@ def end(self: KernelLowering, role: pipeline.RoleOp) -> None:
 
 def stage(self: KernelLowering, op: cute.StageOp) -> None:
     """One stage of a ring in tensor memory."""
-    type_ = op.source.type
-    assert isinstance(type_, cute.MemRefType)
+    type_ = cute.memref_of(op.source)
     step = type_.stride[-1]
     assert isinstance(step, int)
     at = self.builder.pure("mul.lo.s32", self.scalars[op.index], _word(type_, step))
@@ -121,8 +120,7 @@ def stage(self: KernelLowering, op: cute.StageOp) -> None:
 
 def subview(self: KernelLowering, op: cute.SubviewOp) -> None:
     """A part of a tile in tensor memory."""
-    type_ = op.source.type
-    assert isinstance(type_, cute.MemRefType)
+    type_ = cute.memref_of(op.source)
     origin = tuple(int(each) for each in op.origin.get_values())
     offset = _word(type_, type_.layout(*origin))
     self.tensor.tiles[op.result] = self.builder.pure(
@@ -151,13 +149,11 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     am, an, ak = atom.shape_mnk
     # What this CTA has of each product of a pair.
     rows, columns = am // atom.cta_group, an // atom.cta_group
-    acc = op.acc.type
-    assert isinstance(acc, cute.MemRefType)
+    acc = cute.memref_of(op.acc)
     m, n = acc.shape
     assert isinstance(m, int)
     assert isinstance(n, int)
-    held = op.a.type
-    assert isinstance(held, cute.MemRefType)
+    held = cute.memref_of(op.a)
     if held.space == "tmem":
         a, a_major = builder.value(_address(self, op, op.a), "b32"), "K"
         depth = held.shape[1]

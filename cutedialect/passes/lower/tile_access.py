@@ -263,15 +263,7 @@ class TileAccess:
 
     def within(self, mode: int, coord: int) -> Scalar:
         """Whether this thread's element at value coordinate `coord` of a mode exists."""
-        builder = self.context.builder
-        is_in_front = builder.pure("setp.gt.s32", self.remaining(mode), coord)
-        bound = self.view.bounds[mode]
-        assert bound is not None
-        if bound.floor is None:
-            return is_in_front
-        first = thread_coord(builder, self.layout.threads, self.leaf_of(mode), self.context.threads)
-        at = builder.pure("add.s32", first, coord)
-        return builder.both(is_in_front, builder.pure("setp.ge.s32", at, bound.floor))
+        return self.touches(mode, coord, coord)
 
     def holds(self, mode: int, first: int, last: int) -> Scalar:
         """Whether all of this thread's coordinates first..last of a mode exist."""

@@ -32,16 +32,13 @@ from cutedialect.passes.bind.thread_layouts import copied
 from . import tensor_memory
 from .aligned_stores import store_aligned
 from .async_copies import copy_async
-from .context import (
-    array_class,
-    fail,
-)
+from .context import array_class, fail
 from .copies import load_tile, store_tile
 from .elementwise import Fragment, as_bits, convert, extract
 from .exchanged_loads import load_exchanged
 from .indexed_tiles import load_rows, store_rows
 from .lowering import Handler, KernelLowering, integers
-from .matrix_copies import load_matrices, store_matrices
+from .matrix_copies import move_matrices
 from .register_copies import copy_tile
 from .scalar_builder import Scalar
 from .shifted_copies import copy_around, copy_shifted, shift_within
@@ -105,14 +102,14 @@ def _plain_copy(self: KernelLowering, op: cute.CopyOp) -> None:
         fragment = self.fragment(op, target_)
         view = self.views[source]
         if isinstance(atom, LdsmType):
-            load_matrices(self.context, op, view, fragment.array, fragment.type, atom)
+            move_matrices(self.context, op, view, fragment.array, fragment.type, atom)
         elif not load_exchanged(self.context, view, fragment.array, fragment.tv):
             load_tile(self.context, view, fragment.array, fragment.tv, limit)
     elif target_ in self.views:
         fragment = self.fragment(op, source)
         view = self.views[target_]
         if isinstance(atom, StsmType):
-            store_matrices(self.context, op, view, fragment.array, fragment.type, atom)
+            move_matrices(self.context, op, view, fragment.array, fragment.type, atom)
         else:
             mask = None if op.mask is None else self.fragment(op, op.mask).array
             store_tile(self.context, view, fragment.array, fragment.tv, limit, mask)
@@ -154,14 +151,12 @@ def _load(self: KernelLowering, op: cute.LoadOp) -> None:
 
 def _convert(self: KernelLowering, op: cute.ConvertOp) -> None:
     type_ = op.result.type
-    assert isinstance(type_, cute.FragmentType)
     source = self.fragment(op, op.source)
     self.fragments[op.result] = convert(self.context, op, source, type_)
 
 
 def _extract(self: KernelLowering, op: cute.ExtractOp) -> None:
     type_ = op.result.type
-    assert isinstance(type_, cute.FragmentType)
     source = self.fragment(op, op.source)
     self.fragments[op.result] = extract(self.context, op, source, type_, integers(op.origin))
 

@@ -7,20 +7,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from cutedialect.atoms import target
 from cutedialect.dialects import cute, ptx
-from cutedialect.dialects.cute_nvgpu import (
-    Sm90MmaType,
-    Sm100MmaType,
-)
+from cutedialect.dialects.cute_nvgpu import Sm90MmaType, Sm100MmaType
 from cutedialect.dialects.effects import written_by
 
 from . import tensor_memory
-from .context import (
-    array_class,
-    fail,
-    float_name,
-    pack_factor,
-    register_class,
-)
+from .context import array_class, fail, float_name, pack_factor, register_class
 from .copies import reduce_tile
 from .elementwise import Fragment, lower_map
 from .gemm import lower_gemm
@@ -93,7 +84,6 @@ def _map(self: KernelLowering, op: cute.MapOp) -> None:
         if target_ is not None and self.is_touched_between(op, copy, target_):
             target_ = None
         type_ = op.result.type
-        assert isinstance(type_, cute.FragmentType)
         if target_ is not None and (
             target_.type != type_ or array_class(target_.array) != register_class(type_.element)
         ):
@@ -124,7 +114,6 @@ def _reduce(self: KernelLowering, op: cute.ReduceOp) -> None:
     known = _known_parts(op)
     if known is not None and known.result in self.fragments:
         type_ = op.result.type
-        assert isinstance(type_, cute.FragmentType)
         self.fragments[op.result] = Fragment(type_, self.fragments[known.result].array)
         return
     self.fragments[op.result] = lower_reduce(

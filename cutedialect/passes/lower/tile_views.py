@@ -16,10 +16,7 @@ from cutedialect.dialects.effects import space_of
 
 from . import tensor_memory
 from .addresses import global_addresses, value_offsets
-from .context import (
-    fail,
-    scalar_class,
-)
+from .context import fail, scalar_class
 from .elementwise import Fragment
 from .lowering import Handler, KernelLowering, integers
 from .views import View, extent_of, local_tile, memref_view, slice_, stage, subview, transpose
@@ -131,8 +128,7 @@ def _transpose(self: KernelLowering, op: cute.TransposeOp) -> None:
     if op.source in self.joined:
         self.joined[op.result] = self.joined[op.source].transposed()
         return
-    type_ = op.result.type
-    assert isinstance(type_, cute.FragmentType)
+    type_ = cute.fragment_of(op.result)
     self.fragments[op.result] = Fragment(type_, self.fragment(op, op.source).array)
 
 
@@ -140,8 +136,7 @@ def _subview(self: KernelLowering, op: cute.SubviewOp) -> None:
     if space_of(op.source) == "tmem":
         tensor_memory.subview(self, op)
         return
-    type_ = op.result.type
-    assert isinstance(type_, cute.MemRefType)
+    type_ = cute.memref_of(op.result)
     self.views[op.result] = subview(
         self.builder,
         self.view(op, op.source),
@@ -162,8 +157,7 @@ def _alloc_fragment(self: KernelLowering, op: cute.AllocFragmentOp) -> None:
 
 
 def _alloc_smem(self: KernelLowering, op: cute.AllocSmemOp) -> None:
-    type_ = op.result.type
-    assert isinstance(type_, cute.MemRefType)
+    type_ = cute.memref_of(op.result)
     place = op.place
     root = self.places.get(op) if place is None else place.start
     if root is None:

@@ -357,8 +357,7 @@ def _store_step(self: KernelLowering, op: Operation) -> None:
     assert isinstance(atom, TmaStoreType)
     map_, described = _map_of(self, op)
     self.context.when(
-        predicate,
-        lambda: store_boxes(self.context, op, source, target, map_, described, atom),
+        predicate, lambda: store_boxes(self.context, op, source, target, map_, described, atom)
     )
 
 

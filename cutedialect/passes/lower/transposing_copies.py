@@ -20,7 +20,6 @@ from math import gcd
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import MemRefType
 from cutedialect.layout import Layout
 
 from .addresses import Address, repeat_of, shared_addresses, swizzled
@@ -101,8 +100,7 @@ def _transpose_words(context: Context, source: View, target: View) -> None:
         (along // lanes[1], lanes[1] * steps[1]),
     )
     tv = Layout(
-        (tuple(e for e, _ in threads), (_SIDE, _SIDE)),
-        (tuple(s for _, s in threads), (1, extent)),
+        (tuple(e for e, _ in threads), (_SIDE, _SIDE)), (tuple(s for _, s in threads), (1, extent))
     )
     for first in range(0, rows, extent):
         words = context.registers("b32", _SIDE * _SIDE)
@@ -197,8 +195,6 @@ class _Tile:
 
     def __init__(self, op: Operation, source: View, target: View) -> None:
         read_type, write_type = (value.type for value in op.operands[:2])
-        assert isinstance(read_type, MemRefType)
-        assert isinstance(write_type, MemRefType)
         self.rows, self.depth = source.shape
         self.read_row, self.read_depth = (_offsets(part) for part in read_type.layout)
         self.write_row, self.write_depth = (_offsets(part) for part in write_type.layout)
@@ -268,10 +264,7 @@ def _splits(tile: _Tile, warps: int) -> list[Sides]:
         if len(shared) % warps:
             continue
         sides: list[list[list[int]]] = []
-        for row, depth in (
-            (tile.read_row, tile.read_depth),
-            (tile.write_row, tile.write_depth),
-        ):
+        for row, depth in ((tile.read_row, tile.read_depth), (tile.write_row, tile.write_depth)):
             sides.append(
                 [
                     [

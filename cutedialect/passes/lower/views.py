@@ -310,10 +310,7 @@ def transpose(view: View) -> View:
             root_modes=(-1, *view.root_modes),
         )
     return replace(
-        view,
-        modes=view.modes[::-1],
-        bounds=view.bounds[::-1],
-        root_modes=view.root_modes[::-1],
+        view, modes=view.modes[::-1], bounds=view.bounds[::-1], root_modes=view.root_modes[::-1]
     )
 
 

@@ -20,9 +20,10 @@ from xdsl.ir import Operation, SSAValue
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor, operand_addends
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
 from cutedialect.dialects import ptx
-from cutedialect.dialects.cute import FillOp, GemmOp, MemRefType
+from cutedialect.dialects.cute import FillOp, GemmOp, memref_of
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
-from cutedialect.layout import Layout, coalesce, composition, product
+from cutedialect.layout import Layout, coalesce, product
+from cutedialect.passes.bind.smem_layouts import in_order
 
 from .context import Context, fail
 from .elementwise import Fragment, as_operand
@@ -134,15 +135,6 @@ def depth_order(atom: WgmmaAtom, fragment: Fragment) -> Layout | None:
     return coalesce(Layout((2,) * len(bits), tuple(found[bit] for bit in bits)))
 
 
-def _in_order(layout: Layout, order: Layout) -> Layout:
-    """A layout (rows, depth) read along the depth in an order of each part of the order's size."""
-    rows, depth = layout
-    size = order.size()
-    parts = Layout((order.shape, depth.size() // size), (order.stride, size))
-    moved = coalesce(composition(depth, parts))
-    return Layout((rows.shape, moved.shape), (rows.stride, moved.stride))
-
-
 def operand_descriptor(
     context: Context, value: SSAValue, view: View, rows: int, depth: int
 ) -> tuple[SSAValue, str, Sequence[Sequence[int]]]:
@@ -168,9 +160,8 @@ def _operand(
     columns that add up the rows of A.
     """
     builder = context.builder
-    type_ = value.type
-    assert isinstance(type_, MemRefType)
-    layout = type_.layout if order is None else _in_order(type_.layout, order)
+    type_ = memref_of(value)
+    layout = type_.layout if order is None else in_order(type_.layout, order)
     described = matrix_descriptor(layout, type_.swizzle, type_.bits, rows, unit)
     addends = operand_addends(layout, type_.swizzle, type_.bits, rows, depth, unit)
     address, immediate = tile_address(builder, view)

@@ -33,11 +33,11 @@ from cutedialect.dialects.cute import (
     AllocSmemOp,
     AnyOp,
     CopyOp,
-    FragmentType,
     GemmOp,
     KernelOp,
     MemRefType,
     ShareOp,
+    fragment_of,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
@@ -113,8 +113,7 @@ class _Crossing:
         known = self.made.get((value, reader))
         if known is not None and self._still_holds(value, known, op):
             return known.destination
-        type_ = value.type
-        assert isinstance(type_, FragmentType)
+        type_ = fragment_of(value)
         if type_.bits < 8 or type_.tv is None:
             raise PassFailedException(
                 op,

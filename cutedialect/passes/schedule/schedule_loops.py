@@ -19,11 +19,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i32
+from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import (
@@ -39,6 +37,7 @@ from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import walk
+from cutedialect.passes.anchors import KernelPass
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase
 from cutedialect.passes.roles.assign_warp_roles import roles_of
@@ -57,7 +56,7 @@ from cutedialect.schedule import Schedule, replace_set
 
 
 @dataclass(frozen=True)
-class ScheduleLoopsPass(ModulePass):
+class ScheduleLoopsPass(KernelPass):
     """Let copies run ahead of their readers; `stages` overrides the schedule."""
 
     name = "cute-schedule-loops"
@@ -67,31 +66,28 @@ class ScheduleLoopsPass(ModulePass):
     def __post_init__(self) -> None:
         Schedule(stages=self.stages)
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for kernel in op.ops:
-            if not isinstance(kernel, KernelOp):
-                continue
-            scheduled = kernel.schedule.data.stages if kernel.schedule is not None else None
-            stages = self.stages or scheduled or 2
-            if self.stages is not None and kernel.schedule is not None:
-                given = replace_set(kernel.schedule.data, {"stages": self.stages})
-                kernel.properties["schedule"] = ScheduleAttr(given)
-            if roles_of(kernel):
-                edges = edges_of(kernel)
-                deepest = max((depth(edge.block) for edge in edges), default=0)
-                filled = [edge for edge in edges if depth(edge.block) == deepest]
-                fitting = self._fit(kernel, filled, stages)
-                if kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies:
-                    schedule_chains(kernel, fitting)
-                if kernel.schedule is None or kernel.schedule.data.overlap != "no":
-                    schedule_tensor_chains(kernel, fitting)
-                continue
-            loops = _filled_loops(kernel)
-            buffers = [writer.destination.owner for _, writers in loops for writer in writers]
-            stages = self._fit(kernel, buffers, stages)  # pyright: ignore[reportArgumentType]
-            for loop, writers in loops:
-                if stages > 1:
-                    _run_ahead(kernel, loop, writers, stages)
+    def run(self, kernel: KernelOp) -> None:
+        scheduled = kernel.schedule.data.stages if kernel.schedule is not None else None
+        stages = self.stages or scheduled or 2
+        if self.stages is not None and kernel.schedule is not None:
+            given = replace_set(kernel.schedule.data, {"stages": self.stages})
+            kernel.properties["schedule"] = ScheduleAttr(given)
+        if roles_of(kernel):
+            edges = edges_of(kernel)
+            deepest = max((depth(edge.block) for edge in edges), default=0)
+            filled = [edge for edge in edges if depth(edge.block) == deepest]
+            fitting = self._fit(kernel, filled, stages)
+            if kernel.schedule is not None and kernel.schedule.data.overlaps_multiplies:
+                schedule_chains(kernel, fitting)
+            if kernel.schedule is None or kernel.schedule.data.overlap != "no":
+                schedule_tensor_chains(kernel, fitting)
+            return
+        loops = _filled_loops(kernel)
+        buffers = [writer.destination.owner for _, writers in loops for writer in writers]
+        stages = self._fit(kernel, buffers, stages)  # pyright: ignore[reportArgumentType]
+        for loop, writers in loops:
+            if stages > 1:
+                _run_ahead(kernel, loop, writers, stages)
 
     def _fit(
         self, kernel: KernelOp, buffers: Sequence[AllocSmemOp] | Sequence[Edge], stages: int

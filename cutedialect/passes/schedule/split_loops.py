@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -31,6 +30,7 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, sweep
+from cutedialect.passes.synchronize.memory_views import constant_of
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class _Condition:
 
 def _branch(loop: scf.ForOp) -> tuple[scf.IfOp, _Condition] | None:
     """The first branch of a loop's body that changes along it as a split takes it."""
-    if loop.iter_args or _constant(loop.step) != 1:
+    if loop.iter_args or constant_of(loop.step) != 1:
         return None
     for op in loop.body.block.ops:
         if isinstance(op, scf.IfOp):
@@ -173,7 +173,7 @@ def _sum(loop: scf.ForOp, value: SSAValue) -> _Sum | None:
     """A value as a sum; None if it depends on the index in another way."""
     if value is loop.body.block.args[0]:
         return _Sum(1, 0)
-    number = _constant(value)
+    number = constant_of(value)
     if number is not None:
         return _Sum(0, number)
     if _is_outside(loop, value):
@@ -186,17 +186,10 @@ def _sum(loop: scf.ForOp, value: SSAValue) -> _Sum | None:
                 return one.plus(other)
             if isinstance(op, arith.SubiOp):
                 return one.plus(other.negated())
-            for part, number in ((one, _constant(op.rhs)), (other, _constant(op.lhs))):
+            for part, number in ((one, constant_of(op.rhs)), (other, constant_of(op.lhs))):
                 if number is not None and not part.added and not part.subtracted:
                     return _Sum(part.factor * number, part.constant * number)
     return _Sum(0, 0, (value,)) if _is_the_same(loop, value) else None
-
-
-def _constant(value: SSAValue) -> int | None:
-    op = value.owner
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return op.value.value.data
-    return None
 
 
 def _is_outside(loop: scf.ForOp, value: SSAValue) -> bool:

@@ -81,16 +81,11 @@ def _writes(op: Operation, alloc: AllocTmemOp) -> bool:
 
 
 def _operands(op: Operation) -> set[SSAValue]:
-    assert isinstance(op, GemmOp)
     return {root_of(op.a), root_of(op.b)}
 
 
 def _declined(
-    kernel: KernelOp,
-    loop: scf.ForOp,
-    gemms: list[Operation],
-    late: list[Operation],
-    stages: int,
+    kernel: KernelOp, loop: scf.ForOp, gemms: list[Operation], late: list[Operation], stages: int
 ) -> str:
     """Why the order of the program stays; empty where it does not have to."""
     if any(_is_issued(op) and op not in gemms for op in walk(loop)):

@@ -20,12 +20,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.dialects.cute import (
-    CopyOp,
-    KernelOp,
-    MemRefType,
-    StageOp,
-)
+from cutedialect.dialects.cute import CopyOp, KernelOp, MemRefType, StageOp
 from cutedialect.dialects.cute.storage import is_paired
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
@@ -36,22 +31,14 @@ from cutedialect.dialects.cute_nvgpu import (
 )
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
-from cutedialect.dialects.pipeline import (
-    ConsumerReleaseOp,
-    CreateOp,
-    RoleOp,
-    StateOp,
-)
+from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, RoleOp, StateOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
-from cutedialect.passes.synchronize.multiply_groups import (
-    MultiplyGroups,
-    group_multiplies,
-)
+from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, group_multiplies
 from cutedialect.passes.synchronize.ring_edges import (
     FILLS,
     READS,
@@ -260,10 +247,7 @@ def _way(writer: CopyOp) -> str:
 
 
 def _load(
-    writers: Sequence[CopyOp],
-    end: RingEnd,
-    buffers: Mapping[SSAValue, SSAValue],
-    is_async: bool,
+    writers: Sequence[CopyOp], end: RingEnd, buffers: Mapping[SSAValue, SSAValue], is_async: bool
 ) -> None:
     full, index = FullBarrierOp(*end.operands), end.index()
     insert_before(writers[0], *end.begins(), full, index)

@@ -198,8 +198,6 @@ def _chain(view: SSAValue) -> list[Operation]:
 def _are_beside(one: SubviewOp, other: SubviewOp) -> bool:
     """Whether two parts of a tile, at static places, share no element."""
     mine, theirs = one.result.type, other.result.type
-    assert isinstance(mine, MemRefType)
-    assert isinstance(theirs, MemRefType)
     starts = zip(one.origin.get_values(), other.origin.get_values(), strict=True)
     return any(
         a + int(m) <= b or b + int(t) <= a

@@ -72,10 +72,7 @@ class MultiplyGroups:
 
 
 def group_multiplies(
-    part: Block,
-    staged: Mapping[Buffer, int],
-    found: MultiplyGroups,
-    turns: Mapping[Buffer, int],
+    part: Block, staged: Mapping[Buffer, int], found: MultiplyGroups, turns: Mapping[Buffer, int]
 ) -> None:
     """Group the multiplies of a role and insert their waits; `staged` says of buffers that other
     roles fill the ring of more than one stage that each belongs to; `turns` numbers those that take

@@ -21,7 +21,7 @@ from xdsl.dialects import scf
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Block, Operation
 
-from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, KernelOp, MemRefType
+from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, KernelOp, memref_of
 from cutedialect.dialects.effects import effects_of
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.remarks import remark
@@ -195,8 +195,7 @@ def _candidates(
     alloc: AllocSmemOp, places: dict[AllocSmemOp, int], sizes: dict[AllocSmemOp, int]
 ) -> list[int]:
     """The start of the area, and the places of others and behind them, as the buffer is aligned."""
-    type_ = alloc.result.type
-    assert isinstance(type_, MemRefType)
+    type_ = memref_of(alloc.result)
     unit = type_.alignment
     ends = {0, *places.values(), *(at + sizes[each] for each, at in places.items())}
     return sorted({-(-end // unit) * unit for end in ends})

@@ -13,13 +13,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    AllocTmemOp,
-    CopyOp,
-    FragmentType,
-    KernelOp,
-    LoadOp,
-)
+from cutedialect.dialects.cute import AllocTmemOp, CopyOp, KernelOp, LoadOp, fragment_of
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.roles.crossings import role_of
@@ -136,8 +130,7 @@ def _readers(alloc: Buffer, writer: CopyOp) -> list[Operation]:
 
 def is_shared_by_lanes(op: LoadOp) -> bool:
     """Whether lanes hold the same elements of a tile."""
-    type_ = op.result.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(op.result)
     return type_.values * type_.threads > prod(type_.shape)
 
 

@@ -38,7 +38,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, MemRefType
+from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, memref_of
 from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.layout import Layout
 from cutedialect.passes.anchors import anchored
@@ -48,12 +48,7 @@ from cutedialect.passes.roles.role_plan import is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
 from cutedialect.passes.synchronize.memory_views import uses_of, views_of
 from cutedialect.passes.synchronize.ring_edges import depth
-from cutedialect.passes.synchronize.ring_ends import (
-    RoleEnd,
-    insert_ring,
-    ring_of,
-    role_among,
-)
+from cutedialect.passes.synchronize.ring_ends import RoleEnd, insert_ring, ring_of, role_among
 
 
 @anchored(AllocTmemOp)
@@ -152,11 +147,7 @@ def _phases(
 
 
 def _insert_overlaid(
-    kernel: KernelOp,
-    operand: AllocTmemOp,
-    under: AllocTmemOp,
-    roles: Sequence[Role],
-    most: int,
+    kernel: KernelOp, operand: AllocTmemOp, under: AllocTmemOp, roles: Sequence[Role], most: int
 ) -> None:
     block = next(op for op in _users(under) if isinstance(op, GemmOp)).parent
     assert block is not None
@@ -195,8 +186,7 @@ def _overlaid_buffers(
 ) -> tuple[AllocTmemOp, AllocTmemOp]:
     """The rings of an accumulator and of the operand over it, stage over stage."""
     columns = ring_of(under, stages)
-    type_ = operand.result.type
-    assert isinstance(type_, MemRefType)
+    type_ = memref_of(operand.result)
     step = under.columns * operand.packed
     layout = Layout((*type_.modes, stages), (*type_.stride, step))
     whole = AllocTmemOp(type_.with_layout(layout), columns.result)

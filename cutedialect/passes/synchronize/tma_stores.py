@@ -41,12 +41,7 @@ from cutedialect.passes.rewriting import erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossings import role_of
 from cutedialect.passes.roles.resource_plan import stages_of_results
-from cutedialect.passes.synchronize.ring_ends import (
-    RoleEnd,
-    insert_ring,
-    ring_of,
-    role_among,
-)
+from cutedialect.passes.synchronize.ring_ends import RoleEnd, insert_ring, ring_of, role_among
 
 
 def complete_stores(kernel: KernelOp, part: Block) -> None:

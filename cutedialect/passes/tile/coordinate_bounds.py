@@ -23,7 +23,6 @@ from cutedialect.dialects.cute import (
     IndexedTileOp,
     KernelOp,
     LocalTileOp,
-    MemRefType,
     SearchOp,
     SliceOp,
     TileIndexOp,
@@ -118,7 +117,6 @@ def _is_below(coord: SSAValue, tensor: SSAValue, mode: int) -> bool:
     while isinstance(op := root.owner, SliceOp) and op.mode.value.data != mode:
         root = op.source
     type_ = root.type
-    assert isinstance(type_, MemRefType)
     extent = type_.shape[mode]
     if isinstance(coord, BlockArgument):
         loop = coord.owner.parent_op()

@@ -66,17 +66,7 @@ _WARP_ELEMENTS = 1024
 _WORK_BYTES = 4096
 # With fewer rows, parts of them would share lines with others as often as they fill lanes.
 _FEW_ROWS = 4
-_CUT = (
-    AllocFragmentOp,
-    AtomicOp,
-    CopyOp,
-    FillOp,
-    LoadOp,
-    MapOp,
-    ReduceOp,
-    TransposeOp,
-    YieldOp,
-)
+_CUT = (AllocFragmentOp, AtomicOp, CopyOp, FillOp, LoadOp, MapOp, ReduceOp, TransposeOp, YieldOp)
 
 
 def cut_tiles(kernel: KernelOp, of: str) -> None:

@@ -37,6 +37,7 @@ from cutedialect.dialects.cute import (
     TileIndexOp,
     TransposeOp,
     YieldOp,
+    memref_of,
 )
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import contiguous_mode, vector_bytes
@@ -45,6 +46,7 @@ from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.synchronize.memory_views import tensor_dependences
 from cutedialect.passes.tile.resized_tiles import (
     fragment_shape,
+    origins_of,
     resize_fragment,
     tile_behind,
 )
@@ -138,7 +140,7 @@ class _Flat:
         if not widths or not stores:
             return False
         self.width = min(widths)
-        widest = max(_bits(view.memref) for view in self._whole())
+        widest = max(memref_of(view.memref).bits for view in self._whole())
         self.run = RUN_THREADS * max(1, 8 * _BYTES // (self.width * widest))
         return True
 
@@ -147,13 +149,11 @@ class _Flat:
         run ends elsewhere than the tiles do.
         """
         counted = self.index.memref.type
-        assert isinstance(counted, MemRefType)
         for op in ops_of(self.kernel, CopyOp):
             view = tile_behind(op.destination)
             if view is None or view.memref is self.index.memref:
                 continue
             type_ = view.memref.type
-            assert isinstance(type_, MemRefType)
             extents = [*type_.shape, *counted.shape]
             if type_.shape != counted.shape or not all(isinstance(each, int) for each in extents):
                 return view.memref
@@ -164,7 +164,7 @@ class _Flat:
         moves = ops_of(self.kernel, LoadOp, CopyOp)
         found = [tile_behind(op.operands[0 if isinstance(op, LoadOp) else 1]) for op in moves]
         views = [view for view in found if view is not None]
-        bits = sum(_bits(view.memref) for view in views if self._is_whole(view))
+        bits = sum(memref_of(view.memref).bits for view in views if self._is_whole(view))
         places = _OF_VECTOR + _OF_ACCESS * len(views)
         maps = ops_of(self.kernel, MapOp)
         math = sum(_COSTS.get(op.name, 1) for each in maps for op in each.body.block.ops)
@@ -177,8 +177,7 @@ class _Flat:
 
     def _width(self, view: LocalTileOp) -> int:
         """Elements of the widest access to the rows of a tensor."""
-        type_ = view.memref.type
-        assert isinstance(type_, MemRefType)
+        type_ = memref_of(view.memref)
         return max(1, vector_bytes(type_) * 8 // type_.bits)
 
     def _is_whole(self, view: LocalTileOp) -> bool:
@@ -208,8 +207,7 @@ class _Flat:
             return False
         users = [use.operation for use in op.result.uses]
         if self._is_whole(op):
-            type_ = op.memref.type
-            assert isinstance(type_, MemRefType)
+            type_ = memref_of(op.memref)
             return (
                 tile == self.extents
                 and coords == tuple(self.index.results)
@@ -260,15 +258,7 @@ class _Flat:
 
     def _origins(self, mode: int) -> list[SSAValue]:
         """The first element of the work item along a mode, as the kernel computes it."""
-        coord, extent = self.index.results[mode], self.extents[mode]
-        found: list[SSAValue] = [coord] if extent == 1 else []
-        for use in coord.uses:
-            op = use.operation
-            if isinstance(op, arith.MuliOp):
-                other = op.operands[1 - use.index].owner
-                if isinstance(other, arith.ConstantOp) and other.value == IntegerAttr(extent, i32):
-                    found.append(op.result)
-        return found
+        return origins_of(self.index.results[mode], self.extents[mode])
 
     def _takes_coordinate(self, op: Operation) -> bool:
         """Whether an op uses a coordinate of the work item as the place of a tile only."""
@@ -404,7 +394,6 @@ class _Flat:
             use.operation.operands[use.index] = made
         while not view.uses:
             last = view.owner
-            assert isinstance(last, Operation)
             view = last.operands[0]
             last.detach()
             last.erase()
@@ -423,14 +412,7 @@ class _Flat:
 
     def _vector_mode_of(self, view: SSAValue) -> int:
         type_ = view.type
-        assert isinstance(type_, MemRefType)
         return 0 if type_.shape[1] == 1 and self.extents[0] == type_.shape[0] else 1
-
-
-def _bits(tensor: SSAValue) -> int:
-    type_ = tensor.type
-    assert isinstance(type_, MemRefType)
-    return type_.bits
 
 
 def _is_memory(value: SSAValue) -> bool:

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType,
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cutedialect.dialects.cute import CoordOp, FragmentType, MapOp, YieldOp
+from cutedialect.dialects.cute import CoordOp, MapOp, YieldOp, fragment_of
 
 
 def hidden(
@@ -27,8 +27,7 @@ def hidden(
         value = _choose(made.body.block, end, end.value, limits, other, start)
         end.operands[0] = value
         return source
-    type_ = source.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(source)
     block = Block(arg_types=[type_.element])
     end = YieldOp(block.args[0])
     end.location = before.location

@@ -43,6 +43,7 @@ from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
     fragment_shape,
+    origins_of,
     resize_fragment,
     resize_transposed,
     resize_view,
@@ -271,14 +272,7 @@ class _Join:
 
     def _origins(self) -> list[SSAValue]:
         """The first element of the work item along the mode, as the kernel computes it."""
-        found: list[SSAValue] = [self.coord] if self.part == 1 else []
-        for use in self.coord.uses:
-            op = use.operation
-            if isinstance(op, arith.MuliOp):
-                other = op.operands[1 - use.index].owner
-                if isinstance(other, arith.ConstantOp) and other.value == _number(self.part, other):
-                    found.append(op.result)
-        return found
+        return origins_of(self.coord, self.part)
 
     def _is_origin(self, value: SSAValue) -> bool:
         """Whether the coordinate or a first element is only used as that."""

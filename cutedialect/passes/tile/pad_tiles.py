@@ -195,7 +195,6 @@ def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
     for op in walk(kernel.body.block):
         if isinstance(op, LocalTileOp | IndexedTileOp):
             type_ = op.memref.type
-            assert isinstance(type_, MemRefType)
             kept = [type_.modes[m] for m, each in enumerate(op.tile.get_values()) if each < 0]
             if op.of is not None or any(each in padded for each in kept):
                 return False
@@ -210,7 +209,6 @@ def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
         if isinstance(op, ReduceOp) and op.body is not None:
             # What a fold would not notice is not known.
             type_ = op.source.type
-            assert isinstance(type_, FragmentType)
             if type_.shape[op.mode.value.data] in padded:
                 return False
         if isinstance(op, CopyOp | LoadOp | AtomicOp) and not all(
@@ -239,7 +237,6 @@ def _padded_modes(value: SSAValue, padded: dict[int, int]) -> dict[int, int]:
 def _hide_from_reduction(op: ReduceOp, padded: dict[int, int]) -> None:
     """Let a reduction find what changes nothing in what is padded of its mode."""
     type_, mode = op.source.type, op.mode.value.data
-    assert isinstance(type_, FragmentType)
     extents = {more: extent for extent, more in padded.items()}
     if type_.shape[mode] not in extents:
         return
@@ -249,7 +246,6 @@ def _hide_from_reduction(op: ReduceOp, padded: dict[int, int]) -> None:
 
 def _hide_from_any(op: AnyOp, padded: dict[int, int]) -> None:
     type_ = op.source.type
-    assert isinstance(type_, FragmentType)
     extents = {more: extent for extent, more in padded.items()}
     limits = {mode: extents[extent] for mode, extent in enumerate(type_.shape) if extent in extents}
     if limits:

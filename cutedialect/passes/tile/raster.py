@@ -41,7 +41,7 @@ def walk(
     width, one = build.constant(height), build.constant(1)
     if schedule.order == "tall":
         is_whole = build.insert(arith.CmpiOp(rows, build.constant(_FEW_ROWS), "sle")).results[0]
-        width = _select(build, is_whole, rows, build.constant(_LOW_BAND))
+        width = build.select(is_whole, rows, build.constant(_LOW_BAND))
     area = build.binary(arith.MuliOp, width, columns)
     band = build.binary(arith.DivSIOp, index, area)
     first = build.binary(arith.MuliOp, band, width)
@@ -53,7 +53,7 @@ def walk(
     for kind in (arith.RemSIOp, arith.DivSIOp):
         narrow = build.binary(kind, inside, remaining)
         full = build.binary(kind, inside, width)
-        parts.append(_select(build, is_last, narrow, full))
+        parts.append(build.select(is_last, narrow, full))
     row, column = parts
     if schedule.order == "hilbert" and height > 1:
         row, column = _in_squares(build, inside, columns, is_last, (row, column), height)
@@ -62,7 +62,7 @@ def walk(
         is_odd = build.insert(arith.CmpiOp(odd, build.constant(0), "ne")).results[0]
         backward = build.binary(arith.SubiOp, columns, one)
         backward = build.binary(arith.SubiOp, backward, column)
-        column = _select(build, is_odd, backward, column)
+        column = build.select(is_odd, backward, column)
     return build.binary(arith.AddiOp, first, row), column
 
 
@@ -75,14 +75,10 @@ def _along_a_side(
     rows, columns = counts
     most = build.binary(arith.MaxSIOp, columns, build.constant(_FEW_ROWS))
     has_few_rows = build.insert(arith.CmpiOp(rows, most, "sle")).results[0]
-    side = _select(build, has_few_rows, rows, columns)
+    side = build.select(has_few_rows, rows, columns)
     inner = build.binary(arith.RemSIOp, index, side)
     outer = build.binary(arith.DivSIOp, index, side)
-    return _select(build, has_few_rows, inner, outer), _select(build, has_few_rows, outer, inner)
-
-
-def _select(build: ScalarBuilder, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-    return build.insert(arith.SelectOp(condition, yes, no)).results[0]
+    return build.select(has_few_rows, inner, outer), build.select(has_few_rows, outer, inner)
 
 
 def _in_squares(
@@ -106,7 +102,7 @@ def _in_squares(
     row, column = _along_curve(build, build.binary(arith.RemSIOp, inside, area), side)
     start = build.binary(arith.MuliOp, square, size)
     column = build.binary(arith.AddiOp, start, column)
-    return _select(build, curved, row, plain[0]), _select(build, curved, column, plain[1])
+    return build.select(curved, row, plain[0]), build.select(curved, column, plain[1])
 
 
 def _false(build: ScalarBuilder) -> SSAValue:
@@ -129,11 +125,11 @@ def _along_curve(build: ScalarBuilder, index: SSAValue, side: int) -> tuple[SSAV
         far = build.insert(arith.CmpiOp(right, zero, "ne")).results[0]
         edge = build.constant(scale - 1)
         turned = [
-            _select(build, far, build.binary(arith.SubiOp, edge, each), each)
+            build.select(far, build.binary(arith.SubiOp, edge, each), each)
             for each in (column, row)
         ]
         row, column = (
-            _select(build, top, new, old) for new, old in zip(turned, (row, column), strict=True)
+            build.select(top, new, old) for new, old in zip(turned, (row, column), strict=True)
         )
         step = build.constant(scale)
         row = build.binary(arith.AddiOp, row, build.binary(arith.MuliOp, low, step))

@@ -20,6 +20,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.cute.views import transposed_type
+from cutedialect.passes.synchronize.memory_views import constant_of
 
 
 def resize_view(
@@ -86,3 +87,13 @@ def tile_behind(view: SSAValue) -> LocalTileOp | None:
 def fragment_shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a register tile, () of anything else."""
     return value.type.shape if isinstance(value.type, FragmentType) else ()
+
+
+def origins_of(coord: SSAValue, extent: int) -> list[SSAValue]:
+    """The first element of tiles of an extent at a coordinate, as a kernel computes it."""
+    found: list[SSAValue] = [coord] if extent == 1 else []
+    for use in coord.uses:
+        op = use.operation
+        if isinstance(op, arith.MuliOp) and constant_of(op.operands[1 - use.index]) == extent:
+            found.append(op.result)
+    return found

@@ -45,7 +45,7 @@ def count_runs(build: ScalarBuilder, memref: SSAValue, width: int, run: int) -> 
     joined = build.binary(arith.AddiOp, build.binary(arith.MuliOp, whole, tiles), left)
     each = build.binary(arith.CeilDivSIOp, tiles, length)
     apart = build.binary(arith.MuliOp, rows, each)
-    return _select(build, _is_long(build, tiles), apart, joined)
+    return build.select(_is_long(build, tiles), apart, joined)
 
 
 def start_of_run(
@@ -55,15 +55,15 @@ def start_of_run(
     tiles, length, one = build.tiles(memref, 1, width), build.constant(run), build.constant(1)
     zero, is_long = build.constant(0), _is_long(build, tiles)
     runs = build.binary(arith.CeilDivSIOp, tiles, length)
-    step = _select(build, is_long, runs, tiles)
+    step = build.select(is_long, runs, tiles)
     of_step = build.binary(arith.DivUIOp, build.constant(-1), step)
     # No place in a long row, nor the end of a run that begins there, is twice as far as its end.
-    reciprocal = _select(build, is_long, zero, of_step)
+    reciprocal = build.select(is_long, zero, of_step)
     row, rest = _divided(build, number, step, of_step)
-    row = build.binary(arith.MuliOp, row, _select(build, is_long, one, length))
+    row = build.binary(arith.MuliOp, row, build.select(is_long, one, length))
     first = build.binary(arith.MuliOp, rest, length)
     further, place = _divided(build, first, tiles, reciprocal)
-    next_row = _select(build, is_long, build.constant(_BEYOND), one)
+    next_row = build.select(is_long, build.constant(_BEYOND), one)
     row = build.binary(arith.AddiOp, row, further)
     return RunStart(row, place, tiles, reciprocal, next_row)
 
@@ -79,7 +79,7 @@ def _divided(
     over = build.insert(arith.CmpiOp(rest, divisor, "uge")).results[0]
     above = build.binary(arith.AddiOp, below, build.constant(1))
     less = build.binary(arith.SubiOp, rest, divisor)
-    return _select(build, over, above, below), _select(build, over, less, rest)
+    return build.select(over, above, below), build.select(over, less, rest)
 
 
 def _is_long(build: ScalarBuilder, tiles: SSAValue) -> SSAValue:
@@ -88,7 +88,3 @@ def _is_long(build: ScalarBuilder, tiles: SSAValue) -> SSAValue:
 
 def _shortest(build: ScalarBuilder, tiles: SSAValue) -> SSAValue:
     return build.binary(arith.MinSIOp, tiles, build.constant(_LONGEST))
-
-
-def _select(build: ScalarBuilder, condition: SSAValue, yes: SSAValue, no: SSAValue) -> SSAValue:
-    return build.insert(arith.SelectOp(condition, yes, no)).results[0]

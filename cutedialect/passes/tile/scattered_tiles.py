@@ -52,11 +52,7 @@ def is_cut(following: Sequence[Operation], acc: SSAValue, parts: int) -> bool:
 
 
 def cut_columns(
-    build: ScalarBuilder,
-    following: Sequence[Operation],
-    acc: SSAValue,
-    parts: int,
-    rank: SSAValue,
+    build: ScalarBuilder, following: Sequence[Operation], acc: SSAValue, parts: int, rank: SSAValue
 ) -> None:
     """Add up a register tile over the cluster, and leave the ops that follow the part of `rank`."""
     columns = shape_of(acc.type)[1]

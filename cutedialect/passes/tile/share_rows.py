@@ -20,7 +20,7 @@ from math import prod
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i32
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
@@ -48,6 +48,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
     YieldOp,
     element_bits,
+    fragment_of,
 )
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.effects import is_pure, space_of, written_by
@@ -216,8 +217,7 @@ class _Share:
         """Let what reads a reduction of parts read that of the whole row; 16-bit floats are
         combined in f32 and rounded once.
         """
-        type_ = op.result.type
-        assert isinstance(type_, FragmentType)
+        type_ = fragment_of(op.result)
         wide = combined_type(type_.element)
         before = ScalarBuilder(InsertPoint.before(op), op)
         source = op.source if wide == type_.element else _as(before, op.source, wide, arith.ExtFOp)
@@ -265,8 +265,7 @@ def _stays_apart(loaded: SSAValue, stored: Sequence[SSAValue]) -> bool:
 
 
 def _why_no_reduction(op: ReduceOp) -> str:
-    type_ = op.result.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(op.result)
     if op.body is not None or op.local is not None:
         return "a reduction folds by a function"
     if prod(type_.shape) > 1:
@@ -277,12 +276,8 @@ def _why_no_reduction(op: ReduceOp) -> str:
 
 def _as(build: ScalarBuilder, tile: SSAValue, element: Attribute, kind: type) -> SSAValue:
     """A tile in another type of floats."""
-    type_ = tile.type
-    assert isinstance(type_, FragmentType)
-    block = Block(arg_types=[type_.element])
-    made = kind(block.args[0], element)
-    block.add_ops([made, YieldOp(made.results[0])])
-    return build.insert(MapOp([tile], FragmentType.get(element, type_.shape), block)).results[0]
+    made = FragmentType.get(element, fragment_of(tile).shape)
+    return build.insert(MapOp.of(lambda each: kind(each, element), [tile], made)).result
 
 
 def _is_zero(value: SSAValue) -> bool:

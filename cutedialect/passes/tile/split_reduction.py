@@ -44,6 +44,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     WorkspaceOp,
     YieldOp,
+    fragment_of,
 )
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import ops_of, walk
@@ -215,7 +216,7 @@ def summed_bytes(kernel: KernelOp, schedule: Schedule, warps: tuple[int, int]) -
         return 0
     acc = reduction.accumulators[0]
     tiles = 1 if is_scattered(reduction, schedule, warps) else (schedule.split_k or 1) - 1
-    return tiles * prod(_shape(acc)) * _bits(acc) // 8
+    return tiles * prod(fragment_of(acc).shape) * fragment_of(acc).bits // 8
 
 
 def share_reduction(
@@ -248,10 +249,7 @@ def share_reduction(
             _partials_type(value),
             "partials",
             lambda launch, value=value: _workspace(
-                launch,
-                share.counters if atomic else share.slots,
-                _partials_type(value),
-                atomic,
+                launch, share.counters if atomic else share.slots, _partials_type(value), atomic
             ),
         )
         for value in reduction.accumulators
@@ -286,7 +284,7 @@ def _following(loop: scf.ForOp) -> list[Operation]:
 
 
 def _check_cluster_sum(reduction: Reduction) -> None:
-    if len(reduction.accumulators) != 1 or _bits(reduction.accumulators[0]) != _SUMMED_BITS:
+    if [fragment_of(each).bits for each in reduction.accumulators] != [_SUMMED_BITS]:
         raise PassFailedException(
             reduction.loop,
             f"expected one accumulator with elements of {_SUMMED_BITS} bits with reduction = "
@@ -365,11 +363,12 @@ def _total(
             loaded = build.insert(LoadOp(view)).results[0]
             build.insert(CopyOp(loaded, accumulator))
             # Made of what was loaded, zeros are stored by the threads that loaded.
-            zeros = _map(build, [loaded], _element(accumulator), _zeros)
+            type_ = fragment_of(accumulator)
+            zeros = build.insert(MapOp.of(lambda each: _zero(each.type), [loaded], type_)).result
             build.insert(CopyOp(zeros, view, atom=_direct(accumulator)))
         return
     for accumulator, _ in pairs:
-        zero = build.insert(_zero(_element(accumulator))).results[0]
+        zero = build.insert(_zero(fragment_of(accumulator).element)).results[0]
         build.insert(FillOp(accumulator, zero))
     body = Block(arg_types=[i32])
     build.insert(scf.ForOp(build.constant(0), share.parts, build.constant(1), [], body))
@@ -380,33 +379,13 @@ def _total(
     slot = share.slot(inner, body.args[0])
     for accumulator, partials in pairs:
         loaded = inner.insert(LoadOp(_slot(inner, partials, accumulator, slot))).results[0]
-        total = _map(inner, [accumulator, loaded], _element(accumulator), _sum)
+        made = MapOp.of(_sum, [accumulator, loaded], fragment_of(accumulator))
+        total = inner.insert(made).result
         inner.insert(CopyOp(total, accumulator))
 
 
-def _map(
-    build: ScalarBuilder,
-    inputs: Sequence[SSAValue],
-    element: Attribute,
-    make: Callable[[Block], Operation],
-) -> SSAValue:
-    block = Block(arg_types=[element] * len(inputs))
-    op = make(block)
-    block.add_ops([op, YieldOp(op.results[0])])
-    type_ = inputs[0].type
-    assert isinstance(type_, FragmentType)
-    return build.insert(MapOp(inputs, FragmentType.get(element, type_.shape), block)).results[0]
-
-
-def _sum(block: Block) -> Operation:
-    left, right = block.args
-    if isinstance(left.type, IntegerType):
-        return arith.AddiOp(left, right)
-    return arith.AddfOp(left, right)
-
-
-def _zeros(block: Block) -> Operation:
-    return _zero(block.args[0].type)
+def _sum(left: SSAValue, right: SSAValue) -> Operation:
+    return (arith.AddiOp if isinstance(left.type, IntegerType) else arith.AddfOp)(left, right)
 
 
 def _zero(element: Attribute) -> arith.ConstantOp:
@@ -427,16 +406,15 @@ def _slot(
 
 def _direct(accumulator: SSAValue) -> UniversalCopyType:
     """Stores from the registers as they are: nobody but these threads' likes reads them."""
-    type_ = accumulator.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(accumulator)
     return UniversalCopyType.get(type_.element, min(128, type_.bits * _NEIGHBORS))
 
 
 def _partials_type(accumulator: SSAValue) -> MemRefType:
-    rows, columns = _shape(accumulator)
+    rows, columns = fragment_of(accumulator).shape
     down, along = _in_vectors(rows, columns)
     layout = Layout((Dyn(), down.shape, along.shape), (rows * columns, down.stride, along.stride))
-    return MemRefType.get(_element(accumulator), "gmem", _ALIGNMENT, layout)
+    return MemRefType.get(fragment_of(accumulator).element, "gmem", _ALIGNMENT, layout)
 
 
 def _in_vectors(rows: int, columns: int) -> tuple[Layout, Layout]:
@@ -461,22 +439,3 @@ def _workspace(
     """Host part: so many tiles or counters of a tensor's type, in front of a launch."""
     build = ScalarBuilder(InsertPoint.before(launch), launch)
     return WorkspaceOp([count(build, launch)], type_, zeroed)
-
-
-def _shape(value: SSAValue) -> tuple[int, int]:
-    type_ = value.type
-    assert isinstance(type_, FragmentType)
-    rows, columns = type_.shape
-    return rows, columns
-
-
-def _bits(value: SSAValue) -> int:
-    type_ = value.type
-    assert isinstance(type_, FragmentType)
-    return type_.bits
-
-
-def _element(value: SSAValue) -> Attribute:
-    type_ = value.type
-    assert isinstance(type_, FragmentType)
-    return type_.element

@@ -30,12 +30,12 @@ from cutedialect.dialects.cute import (
     KernelOp,
     LaunchOp,
     MemberOp,
-    MemRefType,
     SmCountOp,
     StrideOp,
     TileIndexOp,
     TileOffsetsOp,
     TileSharesOp,
+    memref_of,
 )
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.layout_inference import contiguous_mode
@@ -308,14 +308,11 @@ def _tail(
     behind = build.binary(arith.SubiOp, item, whole)
     is_part = build.insert(arith.CmpiOp(behind, zero, "sge")).results[0]
 
-    def either(part: SSAValue, other: SSAValue) -> SSAValue:
-        return build.insert(arith.SelectOp(is_part, part, other)).results[0]
-
     behind = build.binary(arith.MaxSIOp, behind, zero)
     shared = build.binary(arith.DivSIOp, behind, several)
-    part = either(build.binary(arith.RemSIOp, behind, several), zero)
-    count = either(several, one)
-    tile = either(build.binary(arith.AddiOp, whole, shared), item)
+    part = build.select(is_part, build.binary(arith.RemSIOp, behind, several), zero)
+    count = build.select(is_part, several, one)
+    tile = build.select(is_part, build.binary(arith.AddiOp, whole, shared), item)
 
     def trips(build: ScalarBuilder, total: SSAValue) -> tuple[SSAValue, SSAValue]:
         return _equal_share(build, part, count, total)
@@ -373,7 +370,7 @@ def _stream(
         rest = build.binary(arith.DivSIOp, rest, build.binary(arith.MaxSIOp, short, one))
         rest = build.binary(arith.AddiOp, longer, rest)
         early = build.binary(arith.DivSIOp, step, more)
-        return build.insert(arith.SelectOp(is_long, early, rest)).results[0]
+        return build.select(is_long, early, rest)
 
     build, tile = work_loop(index, build, low, high, one)
     begin = build.binary(arith.MuliOp, tile, length)
@@ -391,7 +388,7 @@ def _stream(
         """Two for each CTA: of the tile that its run begins in, and of that which it ends in."""
         whose = build.binary(arith.AddiOp, head, part)
         ends = build.insert(arith.CmpiOp(part, zero, "eq")).results[0]
-        which = build.insert(arith.SelectOp(ends, one, zero)).results[0]
+        which = build.select(ends, one, zero)
         pair = build.binary(arith.AddiOp, build.binary(arith.AddiOp, whose, whose), which)
         return _of_cta(build, pair, rank, launched.ctas)
 
@@ -423,7 +420,7 @@ def _equal_share(
     first = build.binary(arith.AddiOp, first, build.binary(arith.MinSIOp, which, longer))
     is_long = build.insert(arith.CmpiOp(which, longer, "slt")).results[0]
     more = build.binary(arith.AddiOp, short, build.constant(1))
-    return first, build.insert(arith.SelectOp(is_long, more, short)).results[0]
+    return first, build.select(is_long, more, short)
 
 
 def _of_cta(build: ScalarBuilder, number: SSAValue, rank: SSAValue | None, ctas: int) -> SSAValue:
@@ -555,8 +552,7 @@ def _along_memory(
     """Block coordinates of a work item where the mode whose tiles are the least apart in memory
     runs first: the contiguous one, then the others by their strides, which only a call tells.
     """
-    type_ = tensor.type
-    assert isinstance(type_, MemRefType)
+    type_ = memref_of(tensor)
     nearest = contiguous_mode(type_)
     modes = [mode for mode, extent in enumerate(tile) if extent >= 0 and mode != nearest]
     # From the farthest to the nearest: how far tiles are apart, how many there are, of which mode.
@@ -567,8 +563,7 @@ def _along_memory(
             swaps = build.insert(arith.CmpiOp(one[0], other[0], "slt")).results[0]
             for place, (first, second) in ((at, (other, one)), (at + 1, (one, other))):
                 order[place] = [
-                    build.insert(arith.SelectOp(swaps, *pair)).results[0]
-                    for pair in zip(first, second, strict=True)
+                    build.select(swaps, *pair) for pair in zip(first, second, strict=True)
                 ]
     lengths = [length for _, length, _ in order]
     if nearest is not None:
@@ -580,7 +575,7 @@ def _along_memory(
     for mode in modes:
         for (_, _, whose), at in zip(order, found, strict=False):
             is_mine = build.insert(arith.CmpiOp(whose, build.constant(mode), "eq")).results[0]
-            coords[mode] = build.insert(arith.SelectOp(is_mine, at, coords[mode])).results[0]
+            coords[mode] = build.select(is_mine, at, coords[mode])
     return coords
 
 

@@ -34,7 +34,7 @@ from cutedialect.dialects.cute import (
     MemRefType,
     ReduceOp,
     TransposeOp,
-    YieldOp,
+    fragment_of,
 )
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.walks import ops_of, walk
@@ -141,8 +141,7 @@ class _Rows:
                 shape = fragment_shape(op.result)
                 return "" if shape.count(self.row) < 2 else "a tile is as long both ways"
             case ReduceOp() if _is_long(op, self.row):
-                type_ = op.result.type
-                assert isinstance(type_, FragmentType)
+                type_ = fragment_of(op.result)
                 is_known = op.body is None and op.local is None
                 is_known = is_known and combined_type(type_.element) == type_.element
                 return "" if is_known else "a reduction folds by a function, or rounds"
@@ -213,8 +212,7 @@ class _Rows:
         build = ScalarBuilder(InsertPoint.before(group[0]), group[0])
         totals: list[SSAValue] = []
         for op in group:
-            type_ = op.result.type
-            assert isinstance(type_, FragmentType)
+            type_ = fragment_of(op.result)
             none = neutral(op.kind.data, type_.element)
             total = build.insert(AllocFragmentOp(type_)).results[0]
             total.name_hint = op.result.name_hint
@@ -309,13 +307,9 @@ class _Rows:
 
 def _combined(build: ScalarBuilder, kind: str, total: SSAValue, part: SSAValue) -> SSAValue:
     """Two results of reductions as one."""
-    type_ = total.type
-    assert isinstance(type_, FragmentType)
+    type_ = fragment_of(total)
     combine = (_FLOATS if isinstance(type_.element, AnyFloat) else _INTEGERS)[kind]
-    block = Block(arg_types=[type_.element, type_.element])
-    made = combine(*block.args)
-    block.add_ops([made, YieldOp(made.results[0])])
-    return build.insert(MapOp([total, part], type_, block)).results[0]
+    return build.insert(MapOp.of(combine, [total, part], type_)).result
 
 
 def _moved(op: Operation) -> SSAValue:
