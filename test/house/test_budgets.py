@@ -1,5 +1,10 @@
 """Sizes that decide the time of a compilation; counted, so that no slow machine can fail them."""
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from xdsl.context import Context
 
@@ -8,6 +13,7 @@ from cutedialect.dialects import all_dialects
 from cutedialect.tools.locating_parser import LocatingParser
 
 OPERATIONS_OF_A_GEMM = 500
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "i8"])
@@ -20,3 +26,16 @@ def test_operations_at_the_last_stage_of_a_gemm(dtype):
     module = LocatingParser(context, stages["convert-to-ptx"], "stage.mlir").parse_module()
     count = sum(1 for _ in module.walk())
     assert 50 < count <= OPERATIONS_OF_A_GEMM
+
+
+# What a product entered when the compiler had half of what it has now.
+FILES_OF_A_GEMM = 130
+
+
+def test_files_that_a_gemm_enters():
+    """Who follows one compilation meets no more files than these."""
+    command = [sys.executable, "-m", "benchmarks.reach"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found = re.search(r"enter (\d+) files", told)
+    assert found is not None
+    assert 80 < int(found[1]) <= FILES_OF_A_GEMM

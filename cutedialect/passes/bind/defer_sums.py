@@ -25,18 +25,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, FloatAttr, IntegerAt
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    CoordOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    KernelOp,
-    MapOp,
-    ReduceOp,
-    YieldOp,
-    fragment_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.effects import used_by
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.anchors import Anchors, KernelPass
@@ -48,10 +37,10 @@ class DeferSumsPass(KernelPass):
     """Put the additions over threads of sums that loops carry behind these loops."""
 
     name = "cute-defer-sums"
-    anchors = Anchors(ops=(ReduceOp,))
+    anchors = Anchors(ops=(cute.ReduceOp,))
 
-    def run(self, kernel: KernelOp) -> None:
-        for alloc in ops_of(kernel, AllocFragmentOp):
+    def run(self, kernel: cute.KernelOp) -> None:
+        for alloc in ops_of(kernel, cute.AllocFragmentOp):
             for loop in _loops(alloc):
                 sums = _sums(alloc.result, loop)
                 if sums is not None:
@@ -63,16 +52,16 @@ class _Sums:
     """A sum that a loop carries: what is added, and the maps between that and its new value."""
 
     total: SSAValue
-    terms: tuple[ReduceOp, ...]
-    maps: tuple[MapOp, ...]
+    terms: tuple[cute.ReduceOp, ...]
+    maps: tuple[cute.MapOp, ...]
 
     @property
-    def type(self) -> FragmentType:
-        assert isinstance(self.total.type, FragmentType)
+    def type(self) -> cute.FragmentType:
+        assert isinstance(self.total.type, cute.FragmentType)
         return self.total.type
 
 
-def _loops(alloc: AllocFragmentOp) -> list[Operation]:
+def _loops(alloc: cute.AllocFragmentOp) -> list[Operation]:
     """The loops that use a register tile from around them, outer ones first."""
     found: list[Operation] = []
     for use in alloc.result.uses:
@@ -88,25 +77,25 @@ def _loops(alloc: AllocFragmentOp) -> list[Operation]:
 
 def _sums(total: SSAValue, loop: Operation) -> _Sums | None:
     """What a loop adds to `total`, if all that it does with it can be done to parts of it."""
-    type_ = fragment_of(total)
+    type_ = cute.fragment_of(total)
     if not isinstance(type_.element, Float32Type | Float64Type | IntegerType):
         return None  # a sum of parts would be rounded more often
     values: list[SSAValue] = [total]
-    maps: list[MapOp] = []
-    copies: list[CopyOp] = []
+    maps: list[cute.MapOp] = []
+    copies: list[cute.CopyOp] = []
     for value in values:
         for use in value.uses:
             op = use.operation
             match op:
                 case _ if value is total and not loop.is_ancestor(op):
                     pass
-                case MapOp() if op.result.type == type_:
+                case cute.MapOp() if op.result.type == type_:
                     if op not in maps:
                         maps.append(op)
                         values.append(op.result)
-                case CopyOp() if op.destination is total:
+                case cute.CopyOp() if op.destination is total:
                     copies.append(op)
-                case FillOp() if _is_zero(op.value):
+                case cute.FillOp() if _is_zero(op.value):
                     pass
                 case _:
                     return None
@@ -118,13 +107,15 @@ def _sums(total: SSAValue, loop: Operation) -> _Sums | None:
     return _Sums(total, terms, tuple(maps)) if all(_adds(op, known, mode) for op in maps) else None
 
 
-def _terms(type_: FragmentType, maps: Sequence[MapOp], loop: Operation) -> tuple[ReduceOp, ...]:
+def _terms(
+    type_: cute.FragmentType, maps: Sequence[cute.MapOp], loop: Operation
+) -> tuple[cute.ReduceOp, ...]:
     """The sums over threads that maps take and nothing else does."""
-    found: list[ReduceOp] = []
+    found: list[cute.ReduceOp] = []
     for value in [each for op in maps for each in op.inputs]:
         op = value.owner
         if (
-            isinstance(op, ReduceOp)
+            isinstance(op, cute.ReduceOp)
             and op not in found
             and op.kind.data == "add"
             and op.local is None
@@ -138,17 +129,17 @@ def _terms(type_: FragmentType, maps: Sequence[MapOp], loop: Operation) -> tuple
     return tuple(found)
 
 
-def _parts(term: ReduceOp) -> FragmentType:
+def _parts(term: cute.ReduceOp) -> cute.FragmentType:
     """The register tile of what each thread has of a sum."""
-    type_ = fragment_of(term.source)
+    type_ = cute.fragment_of(term.source)
     assert type_.tv is not None
     rows, columns = type_.shape
     shape, tv = parts_along(type_.tv, (rows, columns), term.mode.value.data)
-    result = fragment_of(term.result)
-    return FragmentType.get(result.element, shape, tv)
+    result = cute.fragment_of(term.result)
+    return cute.FragmentType.get(result.element, shape, tv)
 
 
-def _adds(op: MapOp, values: set[SSAValue], mode: int) -> bool:
+def _adds(op: cute.MapOp, values: set[SSAValue], mode: int) -> bool:
     """Whether every term of a map's result has one of the values as a factor, once, and no other
     factor differs between the threads along a mode.
     """
@@ -162,9 +153,9 @@ def _adds(op: MapOp, values: set[SSAValue], mode: int) -> bool:
     for inner in op.body.block.ops:
         mine = [value in linear for value in inner.operands]
         match inner:
-            case YieldOp():
+            case cute.YieldOp():
                 return is_term(inner.value)
-            case CoordOp() if inner.mode.value.data == mode:
+            case cute.CoordOp() if inner.mode.value.data == mode:
                 return False
             case _ if not any(mine):
                 continue
@@ -198,15 +189,15 @@ def _defer(sums: _Sums, loop: Operation) -> None:
     """Let the loop add to parts of the sum, and add the parts up behind it."""
     total, mode = sums.total, sums.terms[0].mode.value.data
     type_, location = _parts(sums.terms[0]), sums.terms[0].location
-    parts = AllocFragmentOp(type_)
+    parts = cute.AllocFragmentOp(type_)
     fill = _fill_before(loop, total)
     if fill is None:
         first = _first(total, type_, mode)
-        ahead = [parts, first, CopyOp(first.result, parts.result)]
+        ahead = [parts, first, cute.CopyOp(first.result, parts.result)]
     else:
-        ahead = [parts, FillOp(parts.result, fill.value)]
-    whole = ReduceOp("add", parts.result, mode, sums.type)
-    behind = [whole, CopyOp(whole.result, total)]
+        ahead = [parts, cute.FillOp(parts.result, fill.value)]
+    whole = cute.ReduceOp("add", parts.result, mode, sums.type)
+    behind = [whole, cute.CopyOp(whole.result, total)]
     for op in (*ahead, *behind):
         for inner in walk(op):
             inner.location = location
@@ -222,20 +213,20 @@ def _defer(sums: _Sums, loop: Operation) -> None:
         Rewriter.replace_value_with_new_type(op.result, type_)
     for term in sums.terms:
         packed = None if term.packed is None else term.packed.value.data
-        own = ReduceOp("add", term.source, mode, type_, local=True, packed=packed)
+        own = cute.ReduceOp("add", term.source, mode, type_, local=True, packed=packed)
         own.location = term.location
         Rewriter.replace_op(term, own)
 
 
-def _fill_before(loop: Operation, total: SSAValue) -> FillOp | None:
+def _fill_before(loop: Operation, total: SSAValue) -> cute.FillOp | None:
     """What sets a sum to 0 in front of a loop, if nothing uses the sum between."""
     op = loop.prev_op
     while op is not None and total not in used_by(op):
         op = op.prev_op
-    return op if isinstance(op, FillOp) and _is_zero(op.value) else None
+    return op if isinstance(op, cute.FillOp) and _is_zero(op.value) else None
 
 
-def _first(total: SSAValue, type_: FragmentType, mode: int) -> MapOp:
+def _first(total: SSAValue, type_: cute.FragmentType, mode: int) -> cute.MapOp:
     """Parts of which the first is a whole sum and the others are 0."""
     block = Block(arg_types=[type_.element])
     element = type_.element
@@ -244,9 +235,9 @@ def _first(total: SSAValue, type_: FragmentType, mode: int) -> MapOp:
     else:
         assert isinstance(element, Float32Type | Float64Type)
         none = FloatAttr(0.0, element)
-    at, origin = CoordOp(mode), arith.ConstantOp(IntegerAttr(0, i32))
+    at, origin = cute.CoordOp(mode), arith.ConstantOp(IntegerAttr(0, i32))
     is_first = arith.CmpiOp(at.result, origin.result, "eq")
     zero = arith.ConstantOp(none)
     value = arith.SelectOp(is_first.result, block.args[0], zero.result)
-    block.add_ops([at, origin, is_first, zero, value, YieldOp(value.result)])
-    return MapOp([total], type_, block)
+    block.add_ops([at, origin, is_first, zero, value, cute.YieldOp(value.result)])
+    return cute.MapOp([total], type_, block)

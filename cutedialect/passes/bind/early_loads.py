@@ -19,20 +19,7 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import Pure
 
-from cutedialect.dialects.cute import (
-    AtomicOp,
-    CopyOp,
-    FragmentType,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemberOp,
-    ReadOp,
-    ReduceOp,
-    SliceOp,
-    TransposeOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.synchronize.memory_views import TensorDependences
@@ -42,17 +29,17 @@ from cutedialect.passes.tile.streaming import is_common
 # that is reduced.
 _MOST_REGISTERS = 96
 _BUSY_REGISTERS = 32
-_VIEWS = (LocalTileOp, SliceOp, TransposeOp, MemberOp)
+_VIEWS = (cute.LocalTileOp, cute.SliceOp, cute.TransposeOp, cute.MemberOp)
 
 
-def load_early(kernel: KernelOp, threads: int, stored: TensorDependences) -> None:
+def load_early(kernel: cute.KernelOp, threads: int, stored: TensorDependences) -> None:
     """Move the loads of every block of a kernel to its front."""
     for block in [kernel.body.block, *_inner_blocks(kernel)]:
         _share_loads(block, stored)
         _hoist(block, stored, threads)
 
 
-def _inner_blocks(kernel: KernelOp) -> list[Block]:
+def _inner_blocks(kernel: cute.KernelOp) -> list[Block]:
     return [
         block
         for op in ops_of(kernel, scf.ForOp, scf.IfOp, scf.WhileOp)
@@ -65,7 +52,7 @@ def _share_loads(block: Block, stored: TensorDependences) -> None:
     """Let a load of a view that stands before it in the block use those registers."""
     known: dict[object, SSAValue] = {}
     for op in list(block.ops):
-        if not isinstance(op, LoadOp) or not _is_constant(op, stored):
+        if not isinstance(op, cute.LoadOp) or not _is_constant(op, stored):
             continue
         first = known.setdefault((_said(op.source), *op.operands[1:]), op.result)
         if first is not op.result:
@@ -98,9 +85,9 @@ def _hoist(block: Block, stored: TensorDependences, threads: int) -> None:
     while at is not None:
         behind.add(at)
         at = at.next_op
-    reduces = any(isinstance(op, ReduceOp) for op in block.ops)
+    reduces = any(isinstance(op, cute.ReduceOp) for op in block.ops)
     most, registers = _MOST_REGISTERS if reduces else _BUSY_REGISTERS, 0.0
-    for op in [op for op in block.ops if op in behind and isinstance(op, LoadOp)]:
+    for op in [op for op in block.ops if op in behind and isinstance(op, cute.LoadOp)]:
         if reduces and is_common(op.source):
             continue
         needed = _needed(op, behind)
@@ -113,7 +100,7 @@ def _hoist(block: Block, stored: TensorDependences, threads: int) -> None:
             behind.discard(each)
 
 
-def _needed(load: LoadOp, behind: set[Operation]) -> list[Operation] | None:
+def _needed(load: cute.LoadOp, behind: set[Operation]) -> list[Operation] | None:
     """The load and what it needs of the ops behind a place, in order; None where that computes on
     tiles.
     """
@@ -124,7 +111,7 @@ def _needed(load: LoadOp, behind: set[Operation]) -> list[Operation] | None:
             owner = value.owner
             if not isinstance(owner, Operation) or owner not in behind or owner in found:
                 continue
-            moves = is_pure(owner) or isinstance(owner, (*_VIEWS, ReadOp))
+            moves = is_pure(owner) or isinstance(owner, (*_VIEWS, cute.ReadOp))
             if _works(owner) or not moves or owner.regions or not visit(owner):
                 return False
         found[op] = None
@@ -135,14 +122,14 @@ def _needed(load: LoadOp, behind: set[Operation]) -> list[Operation] | None:
 
 def _works(op: Operation) -> bool:
     """Whether an op computes on tiles, or has effects: what loads go before."""
-    if isinstance(op, MapOp | ReduceOp | CopyOp | AtomicOp):
+    if isinstance(op, cute.MapOp | cute.ReduceOp | cute.CopyOp | cute.AtomicOp):
         return True
     if op.regions:
         return True
-    return isinstance(op, TransposeOp) and isinstance(op.source.type, FragmentType)
+    return isinstance(op, cute.TransposeOp) and isinstance(op.source.type, cute.FragmentType)
 
 
-def _is_constant(op: LoadOp, stored: TensorDependences) -> bool:
+def _is_constant(op: cute.LoadOp, stored: TensorDependences) -> bool:
     """Whether the kernel has stored nothing before that a load reads."""
     type_ = op.source.type
     return type_.space == "gmem" and not stored.reads_stored(op, op.source)

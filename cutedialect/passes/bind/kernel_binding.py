@@ -11,24 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i8
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AllocSmemOp,
-    AllocTmemOp,
-    BarrierOp,
-    ConvertOp,
-    CopyOp,
-    FragmentType,
-    GemmOp,
-    IndexedTileOp,
-    KernelOp,
-    LoadOp,
-    MapOp,
-    MemRefType,
-    YieldOp,
-    fragment_of,
-    shape_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import holds
 from cutedialect.layout import Layout, TiledCopy
@@ -71,7 +54,7 @@ class Staged:
 class KernelBinding:
     """One kernel while its tiles are bound."""
 
-    def __init__(self, kernel: KernelOp, arch: str) -> None:
+    def __init__(self, kernel: cute.KernelOp, arch: str) -> None:
         if kernel.schedule is None or kernel.schedule.data.warps is None or kernel.threads is None:
             raise PassFailedException(
                 kernel, "expected a schedule with warps (run cute-tile first), got none"
@@ -81,23 +64,25 @@ class KernelBinding:
         self.schedule = kernel.schedule.data
         self.warps = kernel.schedule.data.warps
         self.threads = kernel.threads.value.data
-        self.atoms: dict[GemmOp, BoundMma] = {}
+        self.atoms: dict[cute.GemmOp, BoundMma] = {}
         # The tiled copies that register tiles have their layouts from.
         self.copies: dict[SSAValue, TiledCopy] = {}
         # Operands in shared memory, by the expression of their tile in memory.
         self.staged: dict[Expression, Staged] = {}
         # Operands in tensor memory: the rows that one warp of a multiply holds together.
-        self.units_of_tensors: dict[AllocTmemOp, int] = {}
+        self.units_of_tensors: dict[cute.AllocTmemOp, int] = {}
         # Tiles as they are multiplied: by their element type, and the order of their depth.
         self.prepared: dict[tuple[SSAValue, Attribute, Layout | None], SSAValue] = {}
         # Conversions of tiles of one type take turns: each starts when all have left the last one.
-        self.scratch: dict[tuple[MemRefType, Parts | int | None], SSAValue] = {}
+        self.scratch: dict[tuple[cute.MemRefType, Parts | int | None], SSAValue] = {}
         self.maps = TensorMaps(kernel)
         self.unmapped = ""
         self.dependences = tensor_dependences(kernel)
         # Of a program without a multiply whose warps all do the same: the warps over its tiles.
         self.grid = (
-            self.warps if self.schedule.roles == "uniform" and not holds(kernel, GemmOp) else None
+            self.warps
+            if self.schedule.roles == "uniform" and not holds(kernel, cute.GemmOp)
+            else None
         )
         self.is_specialized = self.schedule.has_load_role
         first = kernel.body.block.first_op
@@ -129,7 +114,7 @@ class KernelBinding:
         CTA of a pair keeps; where there is none, `unmapped` says why.
         """
         type_, staged = part_of(tile), buffer.type
-        assert isinstance(staged, MemRefType)
+        assert isinstance(staged, cute.MemRefType)
         staged = half_type(staged) if is_half else staged
         found = tile_of_tensor(tile)
         contiguous = contiguous_mode(type_)
@@ -159,14 +144,14 @@ class KernelBinding:
         """`value` in the layout `tv`: as it is, with registers permuted, or through smem. What
         `is_stored` goes through a layout of its own choice, in vectors where either side has some.
         """
-        type_ = fragment_of(value)
+        type_ = cute.fragment_of(value)
         have = type_.tv
         assert have is not None
         if have == tv:
             return value
         wanted = type_.with_tv(tv)
         if same_elements(have, tv):
-            return self.insert(ConvertOp(value, wanted), before).results[0]
+            return self.insert(cute.ConvertOp(value, wanted), before).results[0]
         if type_.element == i1:
             # Conditions have no place in memory: they go as bytes.
             bytes_ = self.converted(self._bytes_of(value, before), tv, before)
@@ -175,32 +160,32 @@ class KernelBinding:
             layout, swizzle, alignment = exchange_layout(have, tv, type_.shape, type_.bits)
         else:
             layout, swizzle, alignment = staging_layout(type_.shape, 0, type_.bits, have, tv)
-        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+        smem = cute.MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
         # Warpgroups that exchange values among themselves meet alone, in a buffer that only such
         # as divide the tile in the same way use.
         parts = group_parts(have, tv)
         scratch = self.scratch_of(smem, parts, before)
         atom = UniversalCopyType.get(type_.element, 128)
         warps = None if parts is None else GROUP_WARPS
-        self.insert(BarrierOp(warps), before)
-        self.insert(CopyOp(value, scratch, atom=atom), before)
-        self.insert(BarrierOp(warps), before)
-        result = self.insert(AllocFragmentOp(wanted), before).results[0]
-        self.insert(CopyOp(scratch, result, atom=atom), before)
+        self.insert(cute.BarrierOp(warps), before)
+        self.insert(cute.CopyOp(value, scratch, atom=atom), before)
+        self.insert(cute.BarrierOp(warps), before)
+        result = self.insert(cute.AllocFragmentOp(wanted), before).results[0]
+        self.insert(cute.CopyOp(scratch, result, atom=atom), before)
         return result
 
     def scratch_of(
-        self, type_: MemRefType, users: Parts | int | None, before: Operation
+        self, type_: cute.MemRefType, users: Parts | int | None, before: Operation
     ) -> SSAValue:
         """The buffer of a type through which the same threads exchange tiles in turn."""
         scratch = self.scratch.get((type_, users))
         if scratch is None:
-            alloc = AllocSmemOp(type_)
+            alloc = cute.AllocSmemOp(type_)
             alloc.attributes["scratch"] = UnitAttr()
             scratch = self.scratch[type_, users] = self.insert_top(alloc, before).results[0]
         return scratch
 
-    def in_vectors(self, tile: FragmentType, memory: MemRefType) -> Layout:
+    def in_vectors(self, tile: cute.FragmentType, memory: cute.MemRefType) -> Layout:
         """The layout in which a streaming program moves a register tile between itself and memory:
         elements that share a register lie together in memory, where a thread has such.
         """
@@ -216,17 +201,17 @@ class KernelBinding:
         """
         for index, memory in enumerate(user.operands):
             made = memory.owner
-            if not isinstance(made, IndexedTileOp):
+            if not isinstance(made, cute.IndexedTileOp):
                 continue
-            tile = user.results[0] if isinstance(user, LoadOp) else user.operands[0]
-            assert isinstance(tile.type, FragmentType)
+            tile = user.results[0] if isinstance(user, cute.LoadOp) else user.operands[0]
+            assert isinstance(tile.type, cute.FragmentType)
             assert tile.type.tv is not None
-            wanted = project(tile.type.tv, tile.type.shape, shape_of(made.rows.type))
+            wanted = project(tile.type.tv, tile.type.shape, cute.shape_of(made.rows.type))
             rows = self.converted(made.rows, wanted, made)
             places = made.places and self.converted(made.places, wanted, made)
             of = None if made.of is None else made.counted
             extents = made.tile.get_values()
-            again = IndexedTileOp(made.memref, extents, made.coords, rows, of, places)  # pyright: ignore
+            again = cute.IndexedTileOp(made.memref, extents, made.coords, rows, of, places)  # pyright: ignore
             again.attributes |= made.attributes
             user.operands[index] = self.insert(again, made).results[0]
             if not made.result.uses:
@@ -235,9 +220,9 @@ class KernelBinding:
 
     def _bytes_of(self, conditions: SSAValue, before: Operation) -> SSAValue:
         """1 where a condition holds, else 0."""
-        type_ = fragment_of(conditions)
-        bytes_ = FragmentType.get(i8, type_.shape, type_.tv)
-        wide = MapOp.of(lambda each: arith.ExtUIOp(each, i8), [conditions], bytes_)
+        type_ = cute.fragment_of(conditions)
+        bytes_ = cute.FragmentType.get(i8, type_.shape, type_.tv)
+        wide = cute.MapOp.of(lambda each: arith.ExtUIOp(each, i8), [conditions], bytes_)
         return self.insert(wide, before).results[0]
 
     def _conditions_of(self, values: SSAValue, before: Operation) -> SSAValue:
@@ -245,18 +230,18 @@ class KernelBinding:
         body = Block(arg_types=[i8])
         zero = arith.ConstantOp(IntegerAttr(0, i8))
         differ = arith.CmpiOp(body.args[0], zero.results[0], "ne")
-        body.add_ops([zero, differ, YieldOp(differ.results[0])])
-        type_ = fragment_of(values)
-        made = MapOp([values], FragmentType.get(i1, type_.shape, type_.tv), body)
+        body.add_ops([zero, differ, cute.YieldOp(differ.results[0])])
+        type_ = cute.fragment_of(values)
+        made = cute.MapOp([values], cute.FragmentType.get(i1, type_.shape, type_.tv), body)
         return self.insert(made, before).results[0]
 
     def negated(self, value: SSAValue, before: Operation) -> SSAValue:
         """A register tile of floats with the other sign."""
-        turned = MapOp.of(arith.NegfOp, [value], fragment_of(value))
+        turned = cute.MapOp.of(arith.NegfOp, [value], cute.fragment_of(value))
         return self.insert(turned, before).results[0]
 
 
-def _are_aligned(staged: MemRefType, box: tuple[int, ...]) -> bool:
+def _are_aligned(staged: cute.MemRefType, box: tuple[int, ...]) -> bool:
     """Whether every box of a tile starts on a line of 128 bytes in shared memory (PTX ISA 5.5)."""
     for extent, part, mode, stride in zip(
         staged.shape, box, staged.modes, staged.stride, strict=True

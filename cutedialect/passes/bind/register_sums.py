@@ -12,16 +12,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    GemmOp,
-    KernelOp,
-    MapOp,
-    fragment_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.corrections import correction_of, corrects
 from cutedialect.passes.bind.mma_choice import takes_tcgen05
@@ -30,7 +21,7 @@ from cutedialect.passes.rewriting import erase
 from cutedialect.schedule import Schedule
 
 
-def sum_in_registers(kernel: KernelOp, schedule: Schedule, arch: str, insert: Insert) -> None:
+def sum_in_registers(kernel: cute.KernelOp, schedule: Schedule, arch: str, insert: Insert) -> None:
     """Give each multiply into tensor memory an accumulator that lives there while it is added
     to.
     """
@@ -38,7 +29,7 @@ def sum_in_registers(kernel: KernelOp, schedule: Schedule, arch: str, insert: In
         return
     may_correct = corrects(kernel)
     for op in list(walk(kernel.body.block)):
-        if not isinstance(op, GemmOp) or not isinstance(op.acc.type, FragmentType):
+        if not isinstance(op, cute.GemmOp) or not isinstance(op.acc.type, cute.FragmentType):
             continue
         stays = accumulation_of(op.acc) is not None
         stays = stays or (may_correct and correction_of(op.acc) is not None)
@@ -46,24 +37,24 @@ def sum_in_registers(kernel: KernelOp, schedule: Schedule, arch: str, insert: In
             _sum(op, insert)
 
 
-def _sum(op: GemmOp, insert: Insert) -> None:
+def _sum(op: cute.GemmOp, insert: Insert) -> None:
     """Multiply into a new accumulator, and add the product to the old one."""
-    type_ = fragment_of(op.acc)
+    type_ = cute.fragment_of(op.acc)
     element = type_.element
-    product = insert(AllocFragmentOp(type_), op).results[0]
+    product = insert(cute.AllocFragmentOp(type_), op).results[0]
     zero: Attribute
     if isinstance(element, AnyFloat):
         zero = FloatAttr(0.0, element)
     else:
         assert isinstance(element, IntegerType)
         zero = IntegerAttr(0, element)
-    insert(FillOp(product, insert(arith.ConstantOp(zero), op).results[0]), op)
-    insert(GemmOp(op.a, op.b, product, op.atom), op)
+    insert(cute.FillOp(product, insert(arith.ConstantOp(zero), op).results[0]), op)
+    insert(cute.GemmOp(op.a, op.b, product, op.atom), op)
     subtracts = op.negate is not None and len(op.negate.data) == 1
     if isinstance(element, AnyFloat):
         total = arith.SubfOp if subtracts else arith.AddfOp
     else:
         total = arith.SubiOp if subtracts else arith.AddiOp
-    added = insert(MapOp.of(total, [op.acc, product], type_), op).results[0]
-    insert(CopyOp(added, op.acc), op)
+    added = insert(cute.MapOp.of(total, [op.acc, product], type_), op).results[0]
+    insert(cute.CopyOp(added, op.acc), op)
     erase(op)

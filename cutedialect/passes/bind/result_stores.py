@@ -21,25 +21,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from cutedialect.atoms import MmaAtom, target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import (
-    AllocSmemOp,
-    AtomicOp,
-    BarrierOp,
-    CopyOp,
-    ExtractOp,
-    FragmentType,
-    IndexedTileOp,
-    KernelOp,
-    LoadOp,
-    MapOp,
-    MemRefType,
-    ReduceOp,
-    SubviewOp,
-    TiledCopyAttr,
-    memref_of,
-    named_copy,
-    shape_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import (
     AlignedStoreType,
     StsmType,
@@ -106,17 +88,17 @@ class _Store:
     from registers, to which columns may come back in another order.
     """
 
-    op: CopyOp
+    op: cute.CopyOp
     staged: SSAValue | None = None
     described: SSAValue | None = None
     atom: Attribute | None = None
     is_reordered: bool = False
     # The copy of aligned words, where lines begin at any element.
-    tiled: TiledCopyAttr | None = None
+    tiled: cute.TiledCopyAttr | None = None
 
     @property
-    def type(self) -> FragmentType:
-        assert isinstance(self.op.source.type, FragmentType)
+    def type(self) -> cute.FragmentType:
+        assert isinstance(self.op.source.type, cute.FragmentType)
         return self.op.source.type
 
 
@@ -127,9 +109,9 @@ class ResultStores:
         self.binding = binding
         self.results = results_by_tma(binding.kernel)
 
-    def bind(self, stores: Sequence[CopyOp]) -> None:
+    def bind(self, stores: Sequence[cute.CopyOp]) -> None:
         """Bind stores of register tiles, in program order."""
-        pending: list[CopyOp] = []
+        pending: list[cute.CopyOp] = []
         for op in stores:
             if pending and not _belongs(pending, op):
                 self._bind_group(pending)
@@ -138,7 +120,7 @@ class ResultStores:
         if pending:
             self._bind_group(pending)
 
-    def _bind_group(self, ops: Sequence[CopyOp]) -> None:
+    def _bind_group(self, ops: Sequence[cute.CopyOp]) -> None:
         schedule = self.binding.schedule
         in_columns = schedule.epilogue == "tma" or (
             schedule.epilogue in ("direct", "smem")
@@ -150,8 +132,8 @@ class ResultStores:
         )
         is_plain = all(
             op.mask is None
-            and not isinstance(op.destination.owner, IndexedTileOp)
-            and named_copy(op.destination) is None
+            and not isinstance(op.destination.owner, cute.IndexedTileOp)
+            and cute.named_copy(op.destination) is None
             for op in ops
         )
         if in_columns and is_plain and self._store_in_columns(ops):
@@ -166,25 +148,25 @@ class ResultStores:
         for op in ops:
             self._bind_plain(op)
 
-    def _follows_reduction(self, ops: Sequence[CopyOp]) -> bool:
+    def _follows_reduction(self, ops: Sequence[cute.CopyOp]) -> bool:
         """Whether a program without a multiply stores what it kept in registers for a reduction."""
         if self.binding.grid is None:
             return False
-        block, shape = ops[0].parent, shape_of(ops[0].source.type)
-        reductions = [op for op in block.ops if isinstance(op, ReduceOp)]  # pyright: ignore
+        block, shape = ops[0].parent, cute.shape_of(ops[0].source.type)
+        reductions = [op for op in block.ops if isinstance(op, cute.ReduceOp)]  # pyright: ignore
         return any(
-            shape_of(op.source.type) == shape and op.mode.value.data == 1 for op in reductions
+            cute.shape_of(op.source.type) == shape and op.mode.value.data == 1 for op in reductions
         )
 
-    def _bind_plain(self, op: CopyOp) -> None:
+    def _bind_plain(self, op: cute.CopyOp) -> None:
         if (kind := reduction_of(op)) is not None:
-            self.binding.insert(AtomicOp(kind, op.source, op.destination), op)
+            self.binding.insert(cute.AtomicOp(kind, op.source, op.destination), op)
             _erase(op)
             return
         source, destination = op.source.type, op.destination.type
-        assert isinstance(source, FragmentType)
-        assert isinstance(destination, MemRefType)
-        copy = named_copy(op.destination) or self.binding.copies.get(op.source)
+        assert isinstance(source, cute.FragmentType)
+        assert isinstance(destination, cute.MemRefType)
+        copy = cute.named_copy(op.destination) or self.binding.copies.get(op.source)
         op.operands[0] = self._store_layout(op, source, destination)
         op.tiled = tiled_copy_of(copy, op.source.type)
         self.binding.meet_rows(op)
@@ -195,7 +177,9 @@ class ResultStores:
             op.operands[place] = self.binding.converted(op.mask, stored.tv, op)
         op.properties["atom"] = UniversalCopyType.get(source.element, vector_bytes(destination) * 8)
 
-    def _store_layout(self, op: CopyOp, source: FragmentType, destination: MemRefType) -> SSAValue:
+    def _store_layout(
+        self, op: cute.CopyOp, source: cute.FragmentType, destination: cute.MemRefType
+    ) -> SSAValue:
         """Store directly where that fills sectors well enough, else in a coalesced layout."""
         binding = self.binding
         named = named_layout(op, op.destination, binding.threads)
@@ -214,9 +198,9 @@ class ResultStores:
 
     # Some columns at a time
 
-    def _store_in_columns(self, ops: Sequence[CopyOp]) -> bool:
+    def _store_in_columns(self, ops: Sequence[cute.CopyOp]) -> bool:
         """Bind a group whose every store can go in columns; False where one cannot."""
-        shape = shape_of(ops[0].source.type)
+        shape = cute.shape_of(ops[0].source.type)
         if len(shape) != 2 or any(space_of_tile(op.destination) != "gmem" for op in ops):
             return False
         pieces = self._pieces(ops)
@@ -225,7 +209,7 @@ class ResultStores:
         groups = min(self._row_groups(store, chunk) for store in stores)
         for store in stores:
             self._stage(store, chunk, groups)
-            destination = memref_of(store.op.destination)
+            destination = cute.memref_of(store.op.destination)
             if store.described is None and (
                 reduction_of(store.op) is not None
                 or (
@@ -235,7 +219,7 @@ class ResultStores:
             ):
                 return False
         for op in _in_order(pieces.cut):
-            if isinstance(op, LoadOp):
+            if isinstance(op, cute.LoadOp):
                 self._prefetch(op, shape)
         places = pieces.places
         for first, following in zip(places, (*places[1:], None), strict=True):
@@ -253,12 +237,12 @@ class ResultStores:
             _erase(op)
         return True
 
-    def _pieces(self, ops: Sequence[CopyOp]) -> Pieces:
+    def _pieces(self, ops: Sequence[cute.CopyOp]) -> Pieces:
         """The columns that are stored at once, if every thread holds as much of each such part: one
         line of all results (a small buffer leaves room for more stages of the operands), or less
         where the registers could not hold what is computed for them.
         """
-        shape = shape_of(ops[0].source.type)
+        shape = cute.shape_of(ops[0].source.type)
         columns = shape[1]
         if self.binding.grid is not None:
             return self._vectors(ops, columns)
@@ -305,7 +289,7 @@ class ResultStores:
             chunk //= 2
         return found
 
-    def _is_aligned(self, op: CopyOp) -> bool:
+    def _is_aligned(self, op: cute.CopyOp) -> bool:
         """Whether a tile is stored in aligned words: of accumulators in registers. Beside warps
         that load, those of warpgroups alone, whose operands take no more.
         """
@@ -316,9 +300,9 @@ class ResultStores:
             return False
         return self.binding.schedule.epilogue in ("smem", "tma") and is_stored_aligned(op)
 
-    def _has_lines(self, op: CopyOp, chunk: int) -> bool:
+    def _has_lines(self, op: cute.CopyOp, chunk: int) -> bool:
         """Whether so many columns of a result have lines of some vectors."""
-        type_ = memref_of(op.destination)
+        type_ = cute.memref_of(op.destination)
         return takes_aligned_stores(type_, (type_.shape[0], chunk))  # pyright: ignore[reportArgumentType]
 
     def _registers(self) -> int:
@@ -341,7 +325,7 @@ class ResultStores:
             and stays_in_tensor_memory(life, registers)
         }
 
-    def _vectors(self, ops: Sequence[CopyOp], columns: int) -> Pieces:
+    def _vectors(self, ops: Sequence[cute.CopyOp], columns: int) -> Pieces:
         """A vector of each thread at once, where the warps of a streaming program hold rows."""
         chunk = columns
         while chunk % 2 == 0 and all(type_of_part(op.source, chunk // 2) is not None for op in ops):
@@ -350,7 +334,9 @@ class ResultStores:
         if chunk < columns:
             find_cut(found, ops)
         # Loads that wait for memory went ahead of all that is computed.
-        found.cut = {op for op in found.cut if not isinstance(op, LoadOp) or is_common(op.source)}
+        found.cut = {
+            op for op in found.cut if not isinstance(op, cute.LoadOp) or is_common(op.source)
+        }
         return found
 
     def _row_groups(self, store: _Store, chunk: int) -> int:
@@ -372,11 +358,13 @@ class ResultStores:
     def _stage(self, store: _Store, chunk: int, groups: int) -> None:
         """Give a store its buffer and tensor map, if TMA can do it."""
         binding, op, source = self.binding, store.op, store.type
-        destination = memref_of(op.destination)
+        destination = cute.memref_of(op.destination)
         contiguous = contiguous_mode(destination)
         if self._is_aligned(op) and self._has_lines(op, chunk):
             part, shared = (source.shape[0], chunk), groups if contiguous == 1 else 1
-            store.tiled = TiledCopyAttr(aligned_copy(destination, part, binding.threads, shared))  # pyright: ignore[reportArgumentType]
+            store.tiled = cute.TiledCopyAttr(
+                aligned_copy(destination, part, binding.threads, shared)
+            )  # pyright: ignore[reportArgumentType]
             store.atom = AlignedStoreType.get(source.element, shared)
             if binding.schedule.epilogue == "tma" and (why := why_no_map(destination)):
                 instead = "threads store aligned words of shared memory"
@@ -397,9 +385,9 @@ class ResultStores:
         assert written is not None
         assert written.tv is not None
         layout, swizzle, alignment = staging_layout(part, contiguous, source.bits, written.tv)  # pyright: ignore[reportArgumentType]
-        smem = MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
-        buffer = AllocSmemOp(smem)
-        view = SubviewOp(op.destination, (0, 0), part)  # pyright: ignore[reportArgumentType]
+        smem = cute.MemRefType.get(source.element, "smem", max(alignment, 128), layout, swizzle)
+        buffer = cute.AllocSmemOp(smem)
+        view = cute.SubviewOp(op.destination, (0, 0), part)  # pyright: ignore[reportArgumentType]
         described = binding.tensor_map(view.result, buffer.result, groups if contiguous else 1)
         view.erase()
         if described is None:
@@ -415,15 +403,15 @@ class ResultStores:
     def _store_aligned(self, store: _Store, pieces: Pieces, piece: SSAValue, to: SSAValue) -> None:
         """Write some columns to a buffer, and store them from there in aligned words."""
         assert isinstance(store.atom, AlignedStoreType)
-        assert isinstance(to.type, MemRefType)
+        assert isinstance(to.type, cute.MemRefType)
         warps = _GROUP if store.atom.groups > 1 else None
         buffer = line_buffer(to.type, to.type.shape)  # pyright: ignore[reportArgumentType]
         scratch = self.binding.scratch_of(buffer, warps, pieces.before)
         atom = staging_atom(self.binding, store.type, contiguous_mode(to.type) or 0)
-        self._insert(pieces, BarrierOp(warps))
-        self._insert(pieces, CopyOp(piece, scratch, atom=atom))
-        self._insert(pieces, BarrierOp(warps))
-        self._insert(pieces, CopyOp(scratch, to, atom=store.atom, tiled=store.tiled))
+        self._insert(pieces, cute.BarrierOp(warps))
+        self._insert(pieces, cute.CopyOp(piece, scratch, atom=atom))
+        self._insert(pieces, cute.BarrierOp(warps))
+        self._insert(pieces, cute.CopyOp(scratch, to, atom=store.atom, tiled=store.tiled))
 
     def _fill_stage(self, store: _Store, pieces: Pieces, first: int) -> None:
         """Compute some columns and write them to their buffer, or to where they go."""
@@ -432,10 +420,10 @@ class ResultStores:
         if store.staged is not None:
             assert contiguous is not None
             atom = staging_atom(self.binding, store.type, contiguous)
-            self._insert(pieces, CopyOp(piece, store.staged, atom=atom))
+            self._insert(pieces, cute.CopyOp(piece, store.staged, atom=atom))
             return
         to = self._destination(store, pieces, first)
-        assert isinstance(to.type, MemRefType)
+        assert isinstance(to.type, cute.MemRefType)
         if store.tiled is not None:
             self._store_aligned(store, pieces, piece, to)
             return
@@ -444,27 +432,27 @@ class ResultStores:
             wanted = copied(copy, to.type.shape)
             piece = self.binding.converted(piece, wanted, pieces.before, is_stored=True)
         atom = UniversalCopyType.get(store.type.element, vector_bytes(to.type) * 8)
-        self._insert(pieces, CopyOp(piece, to, atom=atom))
+        self._insert(pieces, cute.CopyOp(piece, to, atom=atom))
 
     def _send(self, store: _Store, pieces: Pieces, first: int) -> None:
         if store.staged is not None:
             to = self._destination(store, pieces, first)
-            copy = CopyOp(store.staged, to, atom=store.atom, descriptor=store.described)
+            copy = cute.CopyOp(store.staged, to, atom=store.atom, descriptor=store.described)
             self._insert(pieces, copy)
 
     def _destination(self, store: _Store, pieces: Pieces, first: int) -> SSAValue:
         if pieces.chunk == pieces.columns:
             return store.op.destination
         rows = store.type.shape[0]
-        view = SubviewOp(store.op.destination, (0, first), (rows, pieces.chunk))  # pyright: ignore[reportArgumentType]
+        view = cute.SubviewOp(store.op.destination, (0, first), (rows, pieces.chunk))  # pyright: ignore[reportArgumentType]
         return self._insert(pieces, view).results[0]
 
     def _insert(self, pieces: Pieces, op: Operation) -> Operation:
         return self.binding.insert(op, pieces.before)
 
-    def _prefetch(self, op: LoadOp, shape: tuple[int, ...]) -> None:
+    def _prefetch(self, op: cute.LoadOp, shape: tuple[int, ...]) -> None:
         """Let the role that loads bring a tile to L2 while the last products are summed."""
-        type_ = memref_of(op.source)
+        type_ = cute.memref_of(op.source)
         contiguous = contiguous_mode(type_)
         if not self.binding.is_specialized or type_.shape != shape or contiguous is None:
             return
@@ -472,8 +460,8 @@ class ResultStores:
             return
         part = (shape[0], columns_at_once(shape[1], type_.bits))
         layout, swizzle, alignment = staging_layout(part, contiguous, type_.bits)
-        smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
-        view, buffer = SubviewOp(op.source, (0, 0), part), AllocSmemOp(smem)
+        smem = cute.MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
+        view, buffer = cute.SubviewOp(op.source, (0, 0), part), cute.AllocSmemOp(smem)
         described = self.binding.tensor_map(view.result, buffer.result, 1)
         if described is not None:
             self.binding.insert(TmaPrefetchOp(op.source, described), op)
@@ -481,7 +469,7 @@ class ResultStores:
 
     def _load_columns(self, pieces: Pieces, first: int) -> None:
         for op in _in_order(pieces.cut):
-            if isinstance(op, LoadOp):
+            if isinstance(op, cute.LoadOp):
                 self._columns(pieces, op.result, first)
 
     def _columns(self, pieces: Pieces, value: SSAValue, first: int) -> SSAValue:
@@ -498,31 +486,31 @@ class ResultStores:
         assert part is not None
         source = value.owner
         if source not in pieces.cut:
-            return self._insert(pieces, ExtractOp(value, (0, first), part)).results[0]
-        if isinstance(source, LoadOp):
-            view = SubviewOp(source.source, (0, first), part.shape)  # pyright: ignore[reportArgumentType]
-            load = LoadOp(self._insert(pieces, view).results[0], part)
+            return self._insert(pieces, cute.ExtractOp(value, (0, first), part)).results[0]
+        if isinstance(source, cute.LoadOp):
+            view = cute.SubviewOp(source.source, (0, first), part.shape)  # pyright: ignore[reportArgumentType]
+            load = cute.LoadOp(self._insert(pieces, view).results[0], part)
             load.attributes.update(source.attributes)
             return self._insert(pieces, load).results[0]
-        assert isinstance(source, MapOp)
+        assert isinstance(source, cute.MapOp)
         inputs = [self._columns(pieces, each, first) for each in source.inputs]
         body = source.body.clone()
         shift_coordinates(body.block, 1, first)
-        return self._insert(pieces, MapOp(inputs, part, body)).results[0]
+        return self._insert(pieces, cute.MapOp(inputs, part, body)).results[0]
 
 
 # What can be cut
 
 
-def _adds_tiles(ops: Sequence[CopyOp], columns: int) -> bool:
+def _adds_tiles(ops: Sequence[cute.CopyOp], columns: int) -> bool:
     """Whether tiles are loaded for results alone."""
     every = Pieces(columns, columns, ops[-1])
     find_cut(every, ops)
-    loads = [op for op in every.cut if isinstance(op, LoadOp)]
-    return any(1 not in shape_of(op.result.type) for op in loads)
+    loads = [op for op in every.cut if isinstance(op, cute.LoadOp)]
+    return any(1 not in cute.shape_of(op.result.type) for op in loads)
 
 
-def staging_atom(binding: KernelBinding, source: FragmentType, contiguous: int) -> Attribute:
+def staging_atom(binding: KernelBinding, source: cute.FragmentType, contiguous: int) -> Attribute:
     """How threads write a register tile to shared memory: `stmatrix` for accumulators of 16-bit
     elements, else plain stores.
     """
@@ -532,14 +520,16 @@ def staging_atom(binding: KernelBinding, source: FragmentType, contiguous: int) 
     return UniversalCopyType.get(source.element, 128)
 
 
-def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
+def _belongs(group: Sequence[cute.CopyOp], op: cute.CopyOp) -> bool:
     """Whether the stores of a group can wait for `op`, which follows them: all store tiles of one
     shape, and nothing between them changes registers or memory, or reads what they store.
     """
     last = group[-1]
     if last.mask is not None:
         return False
-    if last.parent is not op.parent or shape_of(last.source.type) != shape_of(op.source.type):
+    if last.parent is not op.parent or cute.shape_of(last.source.type) != cute.shape_of(
+        op.source.type
+    ):
         return False
     if reduction_of(last) != reduction_of(op) or op.mask is not None:
         return False
@@ -549,17 +539,17 @@ def _belongs(group: Sequence[CopyOp], op: CopyOp) -> bool:
     between = last.next_op
     while between is not op:
         assert between is not None
-        if isinstance(between, LoadOp):
+        if isinstance(between, cute.LoadOp):
             tensor = argument_of(between.source)
             if tensor is None or tensor in [argument_of(store.destination) for store in group]:
                 return False  # It may read what was stored.
-        elif not (isinstance(between, MapOp) or is_pure(between)):
+        elif not (isinstance(between, cute.MapOp) or is_pure(between)):
             return False
         between = between.next_op
     return True
 
 
-def _may_overlap(ops: Sequence[CopyOp]) -> bool:
+def _may_overlap(ops: Sequence[cute.CopyOp]) -> bool:
     """Whether columns may be stored twice, and are lines of memory."""
     return all(
         reduction_of(op) is None and contiguous_mode(op.destination.type) == 1  # pyright: ignore[reportArgumentType]
@@ -581,7 +571,7 @@ def _is_known_to_all(op: Operation) -> bool:
     effects, which one role alone runs.
     """
     around = op.parent_op()
-    while around is not None and not isinstance(around, KernelOp):
+    while around is not None and not isinstance(around, cute.KernelOp):
         if isinstance(around, scf.IfOp):
             condition = around.cond.owner
             if isinstance(condition, Operation) and not is_pure(condition):
@@ -590,7 +580,7 @@ def _is_known_to_all(op: Operation) -> bool:
     return True
 
 
-def _share(source: FragmentType, tv: Layout | None, destination: MemRefType) -> float:
+def _share(source: cute.FragmentType, tv: Layout | None, destination: cute.MemRefType) -> float:
     """Useful share of the sectors of memory that a store from a layout touches."""
     assert tv is not None
     strides = tuple(s if isinstance(s, int) else 1 << 20 for s in destination.stride)

@@ -19,18 +19,7 @@ from dataclasses import dataclass
 from xdsl.dialects import scf
 from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AtomicOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    LoadOp,
-    MapOp,
-    MemRefType,
-    SubviewOp,
-    fragment_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.dialects.effects import is_pure, written
 from cutedialect.dialects.walks import walk
@@ -63,7 +52,7 @@ def rewrites_of(
     memory; None where threads of so many registers hold it as well, or where something else than
     loads, stores and elementwise ops makes it.
     """
-    type_ = fragment_of(accumulator)
+    type_ = cute.fragment_of(accumulator)
     most = (registers - _OTHERS) // 2
     if type_.values <= most:  # pyright: ignore[reportOperatorIssue]
         return None
@@ -94,19 +83,19 @@ def fill_in_columns(
     before: Operation,
 ) -> None:
     """Write a number to all of an accumulator in tensor memory."""
-    type_ = fragment_of(accumulator)
+    type_ = cute.fragment_of(accumulator)
     held = _Columns(0, columns, insert, before).held(accumulator)
-    insert(FillOp(held, value), before)
+    insert(cute.FillOp(held, value), before)
     for first in range(0, type_.shape[1], columns):  # pyright: ignore[reportArgumentType]
         view = _Columns(first, columns, insert, before).view(tensor)
-        insert(CopyOp(held, view, atom=TmemStoreType.get(type_.element)), before)
+        insert(cute.CopyOp(held, view, atom=TmemStoreType.get(type_.element)), before)
 
 
 def rewrite_in_columns(
     accumulator: SSAValue, tensor: SSAValue, rewrites: Rewrites, insert: Insert
 ) -> None:
     """Let the ops that write an accumulator do so in tensor memory, some columns at a time."""
-    type_ = fragment_of(accumulator)
+    type_ = cute.fragment_of(accumulator)
     for run in rewrites.runs:
         after = run[-1].next_op
         assert after is not None
@@ -115,7 +104,7 @@ def rewrite_in_columns(
             held = piece.held(accumulator)
             piece.copy(run)
             view = piece.view(tensor)
-            insert(CopyOp(held, view, atom=TmemStoreType.get(type_.element)), after)
+            insert(cute.CopyOp(held, view, atom=TmemStoreType.get(type_.element)), after)
         erase(*reversed(run))
 
 
@@ -125,8 +114,10 @@ def read_in_columns(
     """Let a store or an atomic op take some columns of an accumulator at a time; False for others,
     which need it as a whole.
     """
-    type_ = fragment_of(accumulator)
-    is_store = isinstance(reader, CopyOp | AtomicOp) and accumulator not in written(reader)
+    type_ = cute.fragment_of(accumulator)
+    is_store = isinstance(reader, cute.CopyOp | cute.AtomicOp) and accumulator not in written(
+        reader
+    )
     if not is_store or not _is_cut(reader, type_):
         return False
     for first in range(0, type_.shape[1], columns):  # pyright: ignore[reportArgumentType]
@@ -155,7 +146,7 @@ def _closed(ops: set[Operation], block: Block) -> set[Operation]:
         for each in near:
             place = each if isinstance(each, Operation) else None
             place = None if place is None else block.find_ancestor_op_in_block(place)
-            if place is None or place in found or isinstance(place, AllocFragmentOp):
+            if place is None or place in found or isinstance(place, cute.AllocFragmentOp):
                 continue
             found.add(place)
             pending.append(place)
@@ -163,10 +154,10 @@ def _closed(ops: set[Operation], block: Block) -> set[Operation]:
 
 
 def _is_tile(value: SSAValue) -> bool:
-    return isinstance(value.type, FragmentType)
+    return isinstance(value.type, cute.FragmentType)
 
 
-def _is_cut(op: Operation, like: FragmentType) -> bool:
+def _is_cut(op: Operation, like: cute.FragmentType) -> bool:
     """Whether some columns of what an op does are what it does with some columns."""
     if isinstance(op, scf.ForOp):
         return not op.results and all(
@@ -174,16 +165,16 @@ def _is_cut(op: Operation, like: FragmentType) -> bool:
             for each in op.body.block.ops
         )
     tiles = [each for each in (*op.operands, *op.results) if _is_tile(each)]
-    if isinstance(op, CopyOp | AtomicOp | LoadOp):
-        memory = [each.type for each in op.operands if isinstance(each.type, MemRefType)]
+    if isinstance(op, cute.CopyOp | cute.AtomicOp | cute.LoadOp):
+        memory = [each.type for each in op.operands if isinstance(each.type, cute.MemRefType)]
         if any(each.space != "gmem" or len(each.shape) != 2 for each in memory):
             return False
-        if isinstance(op, CopyOp) and (op.mask is not None or op.descriptor is not None):
+        if isinstance(op, cute.CopyOp) and (op.mask is not None or op.descriptor is not None):
             return False
-    elif not isinstance(op, FillOp | MapOp):
+    elif not isinstance(op, cute.FillOp | cute.MapOp):
         return False
     return all(
-        isinstance(each.type, FragmentType)
+        isinstance(each.type, cute.FragmentType)
         and each.type.shape == like.shape
         and each.type.tv == like.tv
         for each in tiles
@@ -192,16 +183,18 @@ def _is_cut(op: Operation, like: FragmentType) -> bool:
 
 def _begins_anew(op: Operation, accumulator: SSAValue) -> bool:
     """Whether the first op of a run makes what is written without what the accumulator held."""
-    return isinstance(op, LoadOp) or (isinstance(op, FillOp) and op.fragment is accumulator)
+    return isinstance(op, cute.LoadOp) or (
+        isinstance(op, cute.FillOp) and op.fragment is accumulator
+    )
 
 
-def _part(type_: FragmentType, columns: int) -> FragmentType | None:
+def _part(type_: cute.FragmentType, columns: int) -> cute.FragmentType | None:
     """Some columns of a tile's type, where every thread holds as much of each such part."""
     rows, wide = type_.shape
     if type_.tv is None or wide % columns:  # pyright: ignore[reportOperatorIssue]
         return None
     tv = columns_of(type_.tv, rows, columns)  # pyright: ignore[reportArgumentType]
-    return None if tv is None else FragmentType.get(type_.element, (rows, columns), tv)
+    return None if tv is None else cute.FragmentType.get(type_.element, (rows, columns), tv)
 
 
 class _Columns:
@@ -214,23 +207,23 @@ class _Columns:
 
     def held(self, tile: SSAValue) -> SSAValue:
         """A register tile of these columns in the place of another one."""
-        assert isinstance(tile.type, FragmentType)
+        assert isinstance(tile.type, cute.FragmentType)
         part = _part(tile.type, self.columns)
         assert part is not None
-        self.made[tile] = self.insert(AllocFragmentOp(part), self.before).results[0]
+        self.made[tile] = self.insert(cute.AllocFragmentOp(part), self.before).results[0]
         return self.made[tile]
 
     def view(self, memory: SSAValue) -> SSAValue:
         """These columns of a tile in memory."""
-        assert isinstance(memory.type, MemRefType)
+        assert isinstance(memory.type, cute.MemRefType)
         rows = memory.type.shape[0]
-        view = SubviewOp(memory, (0, self.first), (rows, self.columns))  # pyright: ignore[reportArgumentType]
+        view = cute.SubviewOp(memory, (0, self.first), (rows, self.columns))  # pyright: ignore[reportArgumentType]
         return self.insert(view, self.before).results[0]
 
     def load(self, tensor: SSAValue, held: SSAValue) -> None:
-        assert isinstance(held.type, FragmentType)
+        assert isinstance(held.type, cute.FragmentType)
         atom = TmemLoadType.get(held.type.element)
-        self.insert(CopyOp(self.view(tensor), held, atom=atom), self.before)
+        self.insert(cute.CopyOp(self.view(tensor), held, atom=atom), self.before)
 
     def copy(self, ops: tuple[Operation, ...]) -> None:
         """Do some ops for these columns."""
@@ -238,28 +231,28 @@ class _Columns:
             if isinstance(op, scf.ForOp):
                 self._copy_loop(op)
                 continue
-            if not (isinstance(op, LoadOp) or any(map(_is_tile, (*op.operands, *op.results)))):
+            if not (isinstance(op, cute.LoadOp) or any(map(_is_tile, (*op.operands, *op.results)))):
                 copied = self.insert(op.clone(self.made), self.before)
                 self.made.update(zip(op.results, copied.results, strict=True))
                 continue
             operands = [self._of(value) for value in op.operands]
-            if isinstance(op, LoadOp | MapOp):
+            if isinstance(op, cute.LoadOp | cute.MapOp):
                 part = _part(op.results[0].type, self.columns)  # pyright: ignore[reportArgumentType]
-                if isinstance(op, LoadOp):
-                    made: Operation = LoadOp(operands[0], part)
+                if isinstance(op, cute.LoadOp):
+                    made: Operation = cute.LoadOp(operands[0], part)
                     made.attributes.update(op.attributes)
                 else:
                     body = op.body.clone()
                     shift_coordinates(body.block, 1, self.first)
                     assert part is not None
-                    made = MapOp(operands, part, body)
+                    made = cute.MapOp(operands, part, body)
                 self.made[op.results[0]] = self.insert(made, self.before).results[0]
             else:
                 mapped = dict(zip(op.operands, operands, strict=True))
                 self.insert(op.clone(mapped), self.before)
 
     def _of(self, value: SSAValue) -> SSAValue:
-        if isinstance(value.type, MemRefType):
+        if isinstance(value.type, cute.MemRefType):
             memory = self.made.get(value, value)
             return self.view(memory)
         return self.made.get(value, value)

@@ -15,27 +15,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.atoms import target
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.wgmma_atoms import WgmmaAtom
-from cutedialect.dialects.cute import (
-    AllocSmemOp,
-    AllocTmemOp,
-    CopyOp,
-    FragmentType,
-    GemmOp,
-    LoadOp,
-    MapOp,
-    MemRefType,
-    SubviewOp,
-    TiledCopyAttr,
-    TransposeOp,
-    element_bits,
-    element_of,
-    fragment_of,
-    has_part,
-    memref_of,
-    named_copy,
-    shape_of,
-    transposed_tv,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute.storage import PAIR, is_paired
 from cutedialect.dialects.cute_nvgpu import (
     ShiftedCopyType,
@@ -91,7 +71,7 @@ _HELD, _OTHERS = 0.75, 30
 class StagedOperands(KernelBinding):
     """A kernel whose operands are staged while its tiles are bound."""
 
-    def put_in_tmem(self, op: GemmOp, value: SSAValue) -> SSAValue | None:
+    def put_in_tmem(self, op: cute.GemmOp, value: SSAValue) -> SSAValue | None:
         """A register tile in tensor memory, as A of `tcgen05.mma`; None where it cannot be there:
         `tcgen05.st` writes elements of 16 bits as a thread holds those of an accumulator. Whether
         the columns suffice is known when accumulators are there (`leave_tensor_memory`).
@@ -99,15 +79,19 @@ class StagedOperands(KernelBinding):
         bound, type_ = self.atoms[op], value.type
         atom = bound.atom
         assert isinstance(atom, Tcgen05Atom)
-        if not isinstance(type_, FragmentType) or value is not op.a or "tmem" not in atom.a_spaces:
+        if (
+            not isinstance(type_, cute.FragmentType)
+            or value is not op.a
+            or "tmem" not in atom.a_spaces
+        ):
             return None
         if type_.bits != 16 or atom.cta_group != 1 or not bound.makes(type_):
             return None
         layout = operand_tensor_layout(type_.shape, atom, type_.bits)  # pyright: ignore[reportArgumentType]
-        alloc = AllocTmemOp(MemRefType.get(type_.element, "tmem", 4, layout))
+        alloc = cute.AllocTmemOp(cute.MemRefType.get(type_.element, "tmem", 4, layout))
         buffer = self.insert_top(alloc, op).results[0]
         self.units_of_tensors[alloc] = bound.units[0]
-        copy = CopyOp(value, buffer, atom=TmemStoreType.get(type_.element))
+        copy = cute.CopyOp(value, buffer, atom=TmemStoreType.get(type_.element))
         self.insert(copy, self._once_made(value, op))
         return buffer
 
@@ -115,50 +99,52 @@ class StagedOperands(KernelBinding):
         """Put in shared memory the operands for which tensor memory has no columns."""
         for alloc in columns_too_many(self.kernel):
             for copy in [use.operation for use in alloc.result.uses]:
-                if not isinstance(copy, CopyOp):
+                if not isinstance(copy, cute.CopyOp):
                     continue
                 tile = copy.source
                 gemm = next(use.operation for use in alloc.result.uses if use.operation is not copy)
-                assert isinstance(gemm, GemmOp)
+                assert isinstance(gemm, cute.GemmOp)
                 buffer, atom = self._smem_operand(tile, gemm, self.units_of_tensors[alloc], False)
-                self.insert(CopyOp(tile, buffer, atom=atom), copy)
+                self.insert(cute.CopyOp(tile, buffer, atom=atom), copy)
                 erase(copy)
                 alloc.result.replace_all_uses_with(buffer)
             erase(alloc)
 
-    def _once_made(self, tile: SSAValue, op: GemmOp) -> Operation:
+    def _once_made(self, tile: SSAValue, op: cute.GemmOp) -> Operation:
         """In front of which op a register tile is written where a multiply reads it: as soon as it
         is there, since a multiply that takes it from registers may be next.
         """
         made = tile.owner
-        follows = isinstance(made, MapOp) and made.parent is op.parent and made.next_op is not None
+        follows = (
+            isinstance(made, cute.MapOp) and made.parent is op.parent and made.next_op is not None
+        )
         return made.next_op if follows else op  # pyright: ignore[reportReturnType]
 
-    def put_in_smem(self, op: GemmOp, value: SSAValue) -> SSAValue:
+    def put_in_smem(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """A register tile in shared memory, where descriptors find it."""
         tile, is_turned = untransposed(value)
         unit = self.atoms[op].units[value is op.b]
         buffer, atom = self._smem_operand(tile, op, unit, is_turned)
-        self.insert(CopyOp(tile, buffer, atom=atom), self._once_made(tile, op))
-        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
+        self.insert(cute.CopyOp(tile, buffer, atom=atom), self._once_made(tile, op))
+        return self.insert(cute.TransposeOp(buffer), op).results[0] if is_turned else buffer
 
     def _smem_operand(
-        self, tile: SSAValue, op: GemmOp, unit: int, is_turned: bool
+        self, tile: SSAValue, op: cute.GemmOp, unit: int, is_turned: bool
     ) -> tuple[SSAValue, Attribute]:
         """A buffer for a register tile that descriptors describe, and how threads write it."""
-        type_ = fragment_of(tile)
+        type_ = cute.fragment_of(tile)
         assert type_.tv is not None
         parts = parts_of_rows(type_.shape, unit, is_turned)
         layout, swizzle, alignment = staging_layout(type_.shape, 1, type_.bits, type_.tv, *parts)
-        smem = MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
-        alloc = AllocSmemOp(smem)
+        smem = cute.MemRefType.get(type_.element, "smem", max(alignment, 128), layout, swizzle)
+        alloc = cute.AllocSmemOp(smem)
         alloc.attributes[OPERAND] = UnitAttr()
         return self.insert_top(alloc, op).results[0], staging_atom(self, type_, 1)
 
-    def stage(self, op: GemmOp, value: SSAValue) -> SSAValue:
+    def stage(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """Bring an operand tile from global memory into swizzled shared memory."""
         type_ = value.type
-        if not (isinstance(type_, MemRefType) and type_.space == "gmem"):
+        if not (isinstance(type_, cute.MemRefType) and type_.space == "gmem"):
             return value
         if self.dependences.reads_stored(op, value):
             return self._stage_stored(op, value)
@@ -167,7 +153,7 @@ class StagedOperands(KernelBinding):
         if found is not None and (found.value is value or self._serves(found, op, is_turned)):
             if found.is_turned == is_turned:
                 return found.buffer
-            return self.insert(TransposeOp(found.buffer), op).results[0]
+            return self.insert(cute.TransposeOp(found.buffer), op).results[0]
         part = self._inside(op, tile, is_turned)
         if part is not None:
             return part
@@ -185,34 +171,34 @@ class StagedOperands(KernelBinding):
         self.staged[expression_of(tile)] = Staged(value, buffer, is_turned, copy)
         return buffer
 
-    def _inside(self, op: GemmOp, tile: SSAValue, is_turned: bool) -> SSAValue | None:
+    def _inside(self, op: cute.GemmOp, tile: SSAValue, is_turned: bool) -> SSAValue | None:
         """The part of a buffer in which a tile is there already, since a wider one of the same
         tensor was staged for another multiply: values that are the first columns of keys.
         """
-        if len(shape_of(tile.type)) != 2:
+        if len(cute.shape_of(tile.type)) != 2:
             return None
         for found in self.staged.values():
             whole, turned = untransposed(found.value)
             origin = place_in(tile, whole)
             alloc = found.buffer.owner
-            is_paired_buffer = isinstance(alloc, AllocSmemOp) and is_paired(alloc)
+            is_paired_buffer = isinstance(alloc, cute.AllocSmemOp) and is_paired(alloc)
             if origin is None or is_paired_buffer or not self._serves(found, op, is_turned):
                 continue
             # A buffer has the modes of what was staged, which may be the transpose of its tile.
-            shape = shape_of(tile.type)[:: -1 if turned else 1]
+            shape = cute.shape_of(tile.type)[:: -1 if turned else 1]
             origin = origin[:: -1 if turned else 1]
-            if not has_part(found.buffer.type, origin, shape):  # pyright: ignore[reportArgumentType]
+            if not cute.has_part(found.buffer.type, origin, shape):  # pyright: ignore[reportArgumentType]
                 continue
-            part = self.insert(SubviewOp(found.buffer, origin, shape), op).results[0]
+            part = self.insert(cute.SubviewOp(found.buffer, origin, shape), op).results[0]
             if turned == is_turned:
                 return part
-            return self.insert(TransposeOp(part), op).results[0]
+            return self.insert(cute.TransposeOp(part), op).results[0]
         return None
 
-    def _half_in_each(self, op: GemmOp, value: SSAValue) -> SSAValue:
+    def _half_in_each(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """A new buffer for a tile of which each CTA of a pair keeps half of the rows."""
         smem = paired_type(op, value)
-        alloc = AllocSmemOp(smem)
+        alloc = cute.AllocSmemOp(smem)
         alloc.attributes[PAIR] = UnitAttr()
         return self.insert_top(alloc, op).results[0]
 
@@ -227,17 +213,17 @@ class StagedOperands(KernelBinding):
                 other, turns = untransposed(value)
                 if expression_of(other) != staged:
                     continue
-                shape = shape_of(value.type)
+                shape = cute.shape_of(value.type)
                 if isinstance(bound.atom, WgmmaAtom):
                     found += parts_of_rows(
                         shape[::-1] if turns != is_turned else shape, units, turns != is_turned
                     )
                 elif not isinstance(bound.atom, Tcgen05Atom):
                     tv = mma_operand(bound.atom, which, shape, bound.warps)  # pyright: ignore[reportArgumentType]
-                    found.append(tv if turns == is_turned else transposed_tv(tv, shape))
+                    found.append(tv if turns == is_turned else cute.transposed_tv(tv, shape))
         return found
 
-    def _serves(self, found: Staged, op: GemmOp, is_turned: bool) -> bool:
+    def _serves(self, found: Staged, op: cute.GemmOp, is_turned: bool) -> bool:
         """Whether a tile that was staged for one multiply is there for another one too; elements of
         16 bits are read in either direction.
         """
@@ -245,11 +231,14 @@ class StagedOperands(KernelBinding):
         assert block is not None
         if block.find_ancestor_op_in_block(op) is None:
             return False
-        return found.is_turned == is_turned or element_bits(element_of(found.buffer.type)) == 16
+        return (
+            found.is_turned == is_turned
+            or cute.element_bits(cute.element_of(found.buffer.type)) == 16
+        )
 
-    def _stage_stored(self, op: GemmOp, value: SSAValue) -> SSAValue:
+    def _stage_stored(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """Bring an operand that the kernel itself has stored to shared memory, where it is read."""
-        type_ = memref_of(value)
+        type_ = cute.memref_of(value)
         if self.is_specialized:
             raise PassFailedException(
                 op,
@@ -264,7 +253,7 @@ class StagedOperands(KernelBinding):
         return buffer
 
     def descriptor_operand(
-        self, op: GemmOp, value: SSAValue, order: Layout | None = None
+        self, op: cute.GemmOp, value: SSAValue, order: Layout | None = None
     ) -> SSAValue:
         """An operand where descriptors find it: staged, and converted or transposed where it has to
         be, with its depth in an order.
@@ -278,48 +267,48 @@ class StagedOperands(KernelBinding):
         element = multiplied_element(op, value)
         if (value, element, order) in self.prepared:
             return self.prepared[value, element, order]
-        type_ = memref_of(value)
+        type_ = cute.memref_of(value)
         if transposes:
             buffer = self.new_buffer(type_, 1, op, order)
-            copy = CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
+            copy = cute.CopyOp(staged, buffer, atom=TransposeCopyType.get(element))
         else:
             buffer = self.new_buffer(type_, operand_major(type_), op, element=element)
             tiled = coalesced_for(staged.type, self._preparing_threads())  # pyright: ignore[reportArgumentType]
             atom = WidenCopyType.get(type_.element, element)
-            copy = CopyOp(staged, buffer, atom=atom, tiled=TiledCopyAttr(tiled))
+            copy = cute.CopyOp(staged, buffer, atom=atom, tiled=cute.TiledCopyAttr(tiled))
         buffer.name_hint = f"{'t' if transposes else 'w'}{value.name_hint or ''}"
         self.insert(copy, _once(value, op))
         self.prepared[value, element, order] = buffer
         return buffer
 
-    def _shifted(self, op: GemmOp, value: SSAValue) -> SSAValue:
+    def _shifted(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """An operand whose rows begin at any element: copied asynchronously with the aligned words
         around its rows, and shifted into place by other warps.
         """
         tile, is_turned = untransposed(value)
-        key = (tile, element_of(value.type), None)
+        key = (tile, cute.element_of(value.type), None)
         if key not in self.prepared:
-            type_ = memref_of(tile)
+            type_ = cute.memref_of(tile)
             place = _once(value, op)
-            raw = MemRefType.get(type_.element, "smem", 128, around_layout(type_))
-            came = self.insert_top(AllocSmemOp(raw), op).results[0]
+            raw = cute.MemRefType.get(type_.element, "smem", 128, around_layout(type_))
+            came = self.insert_top(cute.AllocSmemOp(raw), op).results[0]
             came.name_hint = f"w{value.name_hint or ''}"
             atom = SimtAsyncCopyType.get(type_.element, "global", 128, around=True)
-            tiled = TiledCopyAttr(shifted_copy(type_, self._loading_threads()))
-            self.insert(CopyOp(tile, came, atom=atom, tiled=tiled), place)
+            tiled = cute.TiledCopyAttr(shifted_copy(type_, self._loading_threads()))
+            self.insert(cute.CopyOp(tile, came, atom=atom, tiled=tiled), place)
             buffer = self.new_buffer(type_, operand_major(type_), op)
             buffer.name_hint = f"s{value.name_hint or ''}"
             # Tensor cores would cut f32 operands off where shifts can round them.
             rounds = isinstance(type_.element, Float32Type)
             element = FloatTF32Type() if rounds else type_.element
-            tiled = TiledCopyAttr(shifted_copy(type_, self._preparing_threads()))
+            tiled = cute.TiledCopyAttr(shifted_copy(type_, self._preparing_threads()))
             atom = ShiftedCopyType.get(element)
-            self.insert(CopyOp(came, buffer, atom=atom, tiled=tiled, origin=tile), place)
+            self.insert(cute.CopyOp(came, buffer, atom=atom, tiled=tiled, origin=tile), place)
             self.prepared[key] = buffer
         buffer = self.prepared[key]
-        return self.insert(TransposeOp(buffer), op).results[0] if is_turned else buffer
+        return self.insert(cute.TransposeOp(buffer), op).results[0] if is_turned else buffer
 
-    def stage_widened(self, op: GemmOp, value: SSAValue) -> SSAValue:
+    def stage_widened(self, op: cute.GemmOp, value: SSAValue) -> SSAValue:
         """An operand in shared memory as `mma.sync` reads it: converted on its way there."""
         element = multiplied_element(op, value)
         if not needs_widening(op, value):
@@ -327,12 +316,14 @@ class StagedOperands(KernelBinding):
         is_stored = self.dependences.reads_stored(op, value)
         if not is_stored and (value, element, None) in self.prepared:
             return self.prepared[value, element, None]
-        type_ = memref_of(value)
+        type_ = cute.memref_of(value)
         tvs = self._readers(*untransposed(value))
         buffer = self.new_buffer(type_, contiguous_mode(type_), op, element=element, tvs=tvs)
         buffer.name_hint = f"s{value.name_hint or ''}"
-        tiled = TiledCopyAttr(self._tiled_copy(value, op, self.threads))
-        copy = CopyOp(value, buffer, atom=WidenCopyType.get(type_.element, element), tiled=tiled)
+        tiled = cute.TiledCopyAttr(self._tiled_copy(value, op, self.threads))
+        copy = cute.CopyOp(
+            value, buffer, atom=WidenCopyType.get(type_.element, element), tiled=tiled
+        )
         self.insert(copy, op if is_stored else _once(value, op))
         if not is_stored:
             self.prepared[value, element, None] = buffer
@@ -340,7 +331,7 @@ class StagedOperands(KernelBinding):
 
     def new_buffer(
         self,
-        type_: MemRefType,
+        type_: cute.MemRefType,
         contiguous: int | None,
         like: Operation,
         order: Layout | None = None,
@@ -351,8 +342,8 @@ class StagedOperands(KernelBinding):
         the depth in it, `element` its own element type, `tvs` say how threads read it.
         """
         element = element or type_.element
-        bits = element_bits(element)
-        bound = self.atoms.get(like) if isinstance(like, GemmOp) else None
+        bits = cute.element_bits(element)
+        bound = self.atoms.get(like) if isinstance(like, cute.GemmOp) else None
         unit = "tcgen05" if bound and isinstance(bound.atom, Tcgen05Atom) else "wgmma"
         layout, swizzle, alignment = operand_layout(type_.shape, contiguous, bits, unit, *tvs)
         if order is not None:
@@ -360,8 +351,8 @@ class StagedOperands(KernelBinding):
         if self.is_specialized:
             # TMA writes whole boxes, from a line of 128 bytes on (PTX ISA 5.5).
             alignment = max(alignment, 128)
-        smem = MemRefType.get(element, "smem", alignment, layout, swizzle)
-        return self.insert_top(AllocSmemOp(smem), like).results[0]
+        smem = cute.MemRefType.get(element, "smem", alignment, layout, swizzle)
+        return self.insert_top(cute.AllocSmemOp(smem), like).results[0]
 
     def copy_to_smem(self, source: SSAValue, buffer: SSAValue, before: Operation) -> None:
         type_ = part_of(source)
@@ -369,23 +360,23 @@ class StagedOperands(KernelBinding):
         rounded = None
         if self.is_specialized and self.atoms and isinstance(type_.element, Float32Type):
             rounded = FloatTF32Type()
-        chooses = self.is_specialized and named_copy(source) is None
+        chooses = self.is_specialized and cute.named_copy(source) is None
         if chooses and self.load_by_tma(source, buffer, before, rounded):
             return
         # A warpgroup loads beside those that multiply, or the whole CTA.
         threads = self._loading_threads() if self.is_specialized else self.threads
         copy = self._tiled_copy(source, before, threads)
-        tiled = TiledCopyAttr(copy)
+        tiled = cute.TiledCopyAttr(copy)
         width = min(vector_bytes(type_), _run(copy, contiguous_mode(type_)) * type_.bits // 8)
         if takes_async_copy(type_, self.arch) and rounded is None and width >= 4:
             cache = "global" if width == 16 else "always"
             atom = SimtAsyncCopyType.get(type_.element, cache, width * 8)
-            self.insert(CopyOp(source, buffer, atom=atom, tiled=tiled), before)
+            self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
             return
         if chooses and takes_shifted_copy(type_, self.arch):
-            tiled = TiledCopyAttr(shifted_copy(type_, threads))
+            tiled = cute.TiledCopyAttr(shifted_copy(type_, threads))
             atom = ShiftedCopyType.get(rounded or type_.element)
-            self.insert(CopyOp(source, buffer, atom=atom, tiled=tiled), before)
+            self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
             return
         atom = UniversalCopyType.get(rounded or type_.element, width * 8)
         is_plain_target = not target(self.arch).has_instruction("cp.async.ca.shared.global")
@@ -395,18 +386,18 @@ class StagedOperands(KernelBinding):
             or is_plain_target
             or not self._holds_what_is_loaded()
         ):
-            self.insert(CopyOp(source, buffer, atom=atom, tiled=tiled), before)
+            self.insert(cute.CopyOp(source, buffer, atom=atom, tiled=tiled), before)
             return
-        fragment = FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
-        loaded = self.insert(LoadOp(source, fragment, tiled), before).results[0]
-        self.insert(CopyOp(loaded, buffer, atom=atom), before)
+        fragment = cute.FragmentType.get(type_.element, type_.shape, copied(copy, type_.shape))
+        loaded = self.insert(cute.LoadOp(source, fragment, tiled), before).results[0]
+        self.insert(cute.CopyOp(loaded, buffer, atom=atom), before)
 
     def _tiled_copy(self, source: SSAValue, op: Operation, threads: int) -> TiledCopy:
         """The copy of an operand, or each part of it, by so many threads: the one that the program
         names, or a coalesced one.
         """
         named_layout(op, source, threads)
-        return named_copy(source) or coalesced_for(part_of(source), threads)
+        return cute.named_copy(source) or coalesced_for(part_of(source), threads)
 
     def _holds_what_is_loaded(self) -> bool:
         """Whether threads that compute have registers for the operands of a trip, too, which they
@@ -417,7 +408,7 @@ class StagedOperands(KernelBinding):
             expression_of(tile): part_of(tile)
             for op in self.atoms
             for tile in (untransposed(op.a)[0], untransposed(op.b)[0])
-            if isinstance(tile.type, MemRefType) and tile.type.space == "gmem"
+            if isinstance(tile.type, cute.MemRefType) and tile.type.space == "gmem"
         }
         bits = sum(
             prod(type_.shape) * type_.bits * _WORD // min(_WORD, vector_bytes(type_))  # pyright: ignore[reportArgumentType]
@@ -425,7 +416,9 @@ class StagedOperands(KernelBinding):
             if not takes_async_copy(type_, self.arch)
         )
         held = {op.acc: op.acc.type for op in self.atoms}.values()
-        summed = sum(prod(shape_of(type_)) * element_bits(element_of(type_)) for type_ in held)  # pyright: ignore[reportArgumentType]
+        summed = sum(
+            prod(cute.shape_of(type_)) * cute.element_bits(cute.element_of(type_)) for type_ in held
+        )  # pyright: ignore[reportArgumentType]
         registers = registers_at_start(self.threads // 32 * (self.schedule.ctas or 1))
         room = (_HELD * registers - _OTHERS) * self.threads
         return summed + 2 * bits <= 8 * _WORD * room
@@ -464,16 +457,16 @@ class StagedOperands(KernelBinding):
         """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
         group = sharing(source, self.schedule.cluster or (1, 1))
         alloc = buffer.owner
-        if isinstance(alloc, AllocSmemOp) and is_paired(alloc):
+        if isinstance(alloc, cute.AllocSmemOp) and is_paired(alloc):
             assert group is not None
             pairs = group[0] // 2
             described = self.tensor_map(source, buffer, pairs, element, is_half=True)
             if described is None:
                 raise PassFailedException(before, f"expected halves by TMA, got {self.unmapped}")
             atom = TmaLoadType.get(
-                element_of(source.type), (pairs, 2) if pairs > 1 else None, pair=True
+                cute.element_of(source.type), (pairs, 2) if pairs > 1 else None, pair=True
             )
-            self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
+            self.insert(cute.CopyOp(source, buffer, atom=atom, descriptor=described), before)
             return True
         if self.schedule.loads == "threads" and takes_async_copy(part_of(source), self.arch):
             return False
@@ -484,8 +477,8 @@ class StagedOperands(KernelBinding):
         if described is None:
             remark("cute-partition", before, f"TMA not taken for a load: {self.unmapped}")
             return False
-        atom = TmaLoadType.get(element_of(source.type), group)
-        self.insert(CopyOp(source, buffer, atom=atom, descriptor=described), before)
+        atom = TmaLoadType.get(cute.element_of(source.type), group)
+        self.insert(cute.CopyOp(source, buffer, atom=atom, descriptor=described), before)
         return True
 
 

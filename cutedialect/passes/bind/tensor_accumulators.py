@@ -20,19 +20,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
 from cutedialect.atoms.tmem_layouts import LANES, operand_layout
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AllocTmemOp,
-    CopyOp,
-    ExtractOp,
-    FillOp,
-    FragmentType,
-    GemmOp,
-    KernelOp,
-    MemRefType,
-    SubviewOp,
-    fragment_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import TmemLoadType
 from cutedialect.dialects.effects import written
 from cutedialect.dialects.walks import ops_of
@@ -56,9 +44,9 @@ class Accumulation:
     those writes it.
     """
 
-    fill: FillOp
+    fill: cute.FillOp
     loop: scf.ForOp | None
-    multiplies: list[GemmOp]
+    multiplies: list[cute.GemmOp]
     readers: list[Operation]
     is_rewritten: bool
 
@@ -69,14 +57,14 @@ def accumulation_of(accumulator: SSAValue) -> Accumulation | None:
     reads, and for one from which a multiply subtracts.
     """
     owner = accumulator.owner
-    if not isinstance(owner, AllocFragmentOp):
+    if not isinstance(owner, cute.AllocFragmentOp):
         return None
     block = owner.parent
     assert block is not None
     fill = _first_use(accumulator, block)
-    if not isinstance(fill, FillOp) or fill.parent is not block or not _is_zero(fill.value):
+    if not isinstance(fill, cute.FillOp) or fill.parent is not block or not _is_zero(fill.value):
         return None
-    multiplies: list[GemmOp] = []
+    multiplies: list[cute.GemmOp] = []
     readers: list[Operation] = []
     is_rewritten = False
     for use in accumulator.uses:
@@ -86,7 +74,7 @@ def accumulation_of(accumulator: SSAValue) -> Accumulation | None:
         place = block.find_ancestor_op_in_block(op)
         if place is None:
             return None
-        if isinstance(op, GemmOp) and use.index == 2:
+        if isinstance(op, cute.GemmOp) and use.index == 2:
             if op.negate is not None:
                 return None
             multiplies.append(op)
@@ -181,10 +169,10 @@ def move_accumulator(
 ) -> None:
     """Let an accumulator live in tensor memory until it is read by threads of so many registers."""
     accumulator = life.fill.fragment
-    type_ = fragment_of(accumulator)
+    type_ = cute.fragment_of(accumulator)
     rows, columns = type_.shape
-    memory = MemRefType.get(type_.element, "tmem", 4, tensor_layout((rows, columns), atom))
-    alloc = insert_top(AllocTmemOp(memory), life.fill)
+    memory = cute.MemRefType.get(type_.element, "tmem", 4, tensor_layout((rows, columns), atom))
+    alloc = insert_top(cute.AllocTmemOp(memory), life.fill)
     tensor = alloc.results[0]
     tensor.name_hint = accumulator.name_hint
     _start_from_zero(life, tensor, insert)
@@ -200,18 +188,18 @@ def move_accumulator(
         ran = None
     whole: SSAValue | None = None
     for reader in life.readers:
-        if isinstance(reader, ExtractOp):
+        if isinstance(reader, cute.ExtractOp):
             origin = tuple(int(each) for each in reader.origin.get_values())
-            part = fragment_of(reader.result)
-            view = insert(SubviewOp(tensor, origin, part.shape), reader).results[0]
-            fragment = insert(AllocFragmentOp(part), reader).results[0]
+            part = cute.fragment_of(reader.result)
+            view = insert(cute.SubviewOp(tensor, origin, part.shape), reader).results[0]
+            fragment = insert(cute.AllocFragmentOp(part), reader).results[0]
             _load(view, fragment, ran, life, reader, insert)
             reader.result.replace_all_uses_with(fragment)
             _remove(reader)
             continue
         if whole is None or life.is_rewritten:
             place = reader if life.is_rewritten else _in(_block(life), reader)
-            whole = insert(AllocFragmentOp(type_), place).results[0]
+            whole = insert(cute.AllocFragmentOp(type_), place).results[0]
             _load(tensor, whole, ran, life, place, insert)
         for index, operand in enumerate(reader.operands):
             if operand is accumulator:
@@ -275,7 +263,7 @@ def _start_from_zero(life: Accumulation, tensor: SSAValue, insert: Insert) -> No
             else:
                 later = arith.CmpiOp(life.loop.body.block.args[0], life.loop.lb, "ne")
             keeps = insert(later, gemm).results[0]
-        moved = GemmOp(gemm.a, gemm.b, tensor, gemm.atom, keeps=keeps)
+        moved = cute.GemmOp(gemm.a, gemm.b, tensor, gemm.atom, keeps=keeps)
         insert(moved, gemm)
         _remove(gemm)
 
@@ -294,12 +282,12 @@ def _load(
     before: Operation, insert: Insert,
 ) -> None:  # fmt: skip
     """Write to a register tile what tensor memory holds, or 0 where nothing was multiplied."""
-    type_ = fragment_of(fragment)
-    copy = CopyOp(view, fragment, atom=TmemLoadType.get(type_.element))
+    type_ = cute.fragment_of(fragment)
+    copy = cute.CopyOp(view, fragment, atom=TmemLoadType.get(type_.element))
     if ran is None:
         insert(copy, before)
         return
-    fill = FillOp(fragment, life.fill.value)
+    fill = cute.FillOp(fragment, life.fill.value)
     for op in (copy, fill):
         op.location = before.location
     sides = [Block([op, scf.YieldOp()]) for op in (copy, fill)]
@@ -318,12 +306,12 @@ class TensorPlan:
     corrected: int = 0
 
 
-def tensor_plan(op: GemmOp) -> TensorPlan:
+def tensor_plan(op: cute.GemmOp) -> TensorPlan:
     """The plan of the kernel around a multiply."""
     kernel = op.parent_op()
-    while kernel is not None and not isinstance(kernel, KernelOp):
+    while kernel is not None and not isinstance(kernel, cute.KernelOp):
         kernel = kernel.parent_op()
-    gemms = [op] if kernel is None else ops_of(kernel, GemmOp)
+    gemms = [op] if kernel is None else ops_of(kernel, cute.GemmOp)
     columns = 0
     seen: set[SSAValue] = set()
     summed: dict[SSAValue, int] = {}
@@ -331,7 +319,7 @@ def tensor_plan(op: GemmOp) -> TensorPlan:
     may_correct = kernel is not None and corrects(kernel)
     for each in gemms:
         type_ = each.acc.type
-        if not isinstance(type_, FragmentType):
+        if not isinstance(type_, cute.FragmentType):
             continue
         if accumulation_of(each.acc) is not None:
             if each.acc in seen:

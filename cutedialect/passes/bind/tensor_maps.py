@@ -13,23 +13,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from cutedialect.dialects.cute import (
-    AnyOp,
-    BlockIdxOp,
-    ConcatOp,
-    GroupType,
-    KernelOp,
-    LaunchOp,
-    LocalTileOp,
-    MemberOp,
-    MemRefType,
-    SliceOp,
-    SubviewOp,
-    TileIndexOp,
-    TransposeOp,
-    memref_of,
-    transposed_type,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.cute_nvgpu import (
     FenceTensorMapsOp,
@@ -69,18 +53,18 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
     """
     if isinstance(value, BlockArgument):
         type_, kernel = value.type, value.owner.parent_op()
-        if isinstance(kernel, KernelOp) and isinstance(type_, MemRefType):
+        if isinstance(kernel, cute.KernelOp) and isinstance(type_, cute.MemRefType):
             if is_workspace(kernel, value):
                 return None
             return TensorTile(value, tuple(range(type_.rank)))
         return None
     owner = value.owner
-    if isinstance(owner, MemberOp):
+    if isinstance(owner, cute.MemberOp):
         type_ = value.type
-        if isinstance(owner.group, BlockArgument) and isinstance(type_, MemRefType):
+        if isinstance(owner.group, BlockArgument) and isinstance(type_, cute.MemRefType):
             return TensorTile(value, tuple(range(type_.rank)))
         return None
-    if isinstance(owner, SliceOp):
+    if isinstance(owner, cute.SliceOp):
         source = tile_of_tensor(owner.source)
         mode = owner.mode.value.data
         if source is None or source.sliced not in (None, source.modes[mode]):
@@ -89,10 +73,10 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
             # A slice's map says where it ends, not that the tensor may begin behind its start.
             return None
         return replace(source, sliced=source.modes[mode])
-    if isinstance(owner, LocalTileOp):
+    if isinstance(owner, cute.LocalTileOp):
         source = tile_of_tensor(owner.memref)
         type_ = value.type
-        if source is None or not isinstance(type_, MemRefType):
+        if source is None or not isinstance(type_, cute.MemRefType):
             return None
         tile = owner.tile.get_values()
         guarded = owner.attributes.get(GUARD)
@@ -102,12 +86,12 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
         kept = [mode for mode, extent in enumerate(tile) if extent != 0]
         dropped = len(kept) - type_.rank
         return replace(source, modes=tuple(source.modes[mode] for mode in kept[dropped:]))
-    if isinstance(owner, SubviewOp):
+    if isinstance(owner, cute.SubviewOp):
         return tile_of_tensor(owner.source)
-    if isinstance(owner, ConcatOp):
+    if isinstance(owner, cute.ConcatOp):
         tiles = {tile_of_tensor(part) for part in owner.parts}
         return tiles.pop() if len(tiles) == 1 else None
-    if isinstance(owner, TransposeOp):
+    if isinstance(owner, cute.TransposeOp):
         source = tile_of_tensor(owner.source)
         if source is None:
             return None
@@ -116,23 +100,23 @@ def tile_of_tensor(value: SSAValue) -> TensorTile | None:
     return None
 
 
-def part_of(value: SSAValue) -> MemRefType:
+def part_of(value: SSAValue) -> cute.MemRefType:
     """The type of what is copied at once: a tile, or each part of one that is put together."""
     type_, op = value.type, value.owner
-    assert isinstance(type_, MemRefType)
-    if isinstance(op, ConcatOp):
+    assert isinstance(type_, cute.MemRefType)
+    if isinstance(op, cute.ConcatOp):
         return part_of(op.parts[0])
-    if isinstance(op, TransposeOp) and is_joined(op.source):
-        return transposed_type(part_of(op.source))  # pyright: ignore[reportReturnType]
+    if isinstance(op, cute.TransposeOp) and is_joined(op.source):
+        return cute.transposed_type(part_of(op.source))  # pyright: ignore[reportReturnType]
     return type_
 
 
 def is_joined(value: SSAValue) -> bool:
     """Whether a tile is put together from several."""
     op = value.owner
-    if isinstance(op, TransposeOp):
+    if isinstance(op, cute.TransposeOp):
         return is_joined(op.source)
-    return isinstance(op, ConcatOp)
+    return isinstance(op, cute.ConcatOp)
 
 
 def takes_boxes(tile: TensorTile, box: tuple[int, ...], contiguous: int) -> bool:
@@ -152,7 +136,7 @@ def is_exception(op: Operation) -> bool:
     """
     in_loop = False
     around = op.parent_op()
-    while around is not None and not isinstance(around, KernelOp):
+    while around is not None and not isinstance(around, cute.KernelOp):
         if isinstance(around, scf.ForOp):
             in_loop = True
         elif isinstance(around, scf.IfOp) and in_loop and _asks_tiles(around.cond):
@@ -164,7 +148,7 @@ def is_exception(op: Operation) -> bool:
 def asks_tiles_around(op: Operation) -> bool:
     """Whether an op stands in a branch that values of tiles decide."""
     around = op.parent_op()
-    while around is not None and not isinstance(around, KernelOp):
+    while around is not None and not isinstance(around, cute.KernelOp):
         if isinstance(around, scf.IfOp) and _asks_tiles(around.cond):
             return True
         around = around.parent_op()
@@ -175,19 +159,19 @@ def _asks_tiles(condition: SSAValue) -> bool:
     pending = [condition]
     while pending:
         op = pending.pop().owner
-        if isinstance(op, AnyOp):
+        if isinstance(op, cute.AnyOp):
             return True
         if isinstance(op, Operation):
             pending += op.operands
     return False
 
 
-def has_tensor_map(type_: MemRefType) -> bool:
+def has_tensor_map(type_: cute.MemRefType) -> bool:
     """Whether the driver takes such a tensor."""
     return not why_no_map(type_)
 
 
-def why_no_map(type_: MemRefType) -> str:
+def why_no_map(type_: cute.MemRefType) -> str:
     """Why the driver takes no map of such a tensor (rows of 16 bytes, at most 5 modes: PTX ISA
     5.5); empty where it does.
     """
@@ -211,7 +195,7 @@ def why_no_map(type_: MemRefType) -> str:
 class TensorMaps:
     """The tensor maps of one kernel, one for each (tensor, box, swizzle)."""
 
-    def __init__(self, kernel: KernelOp) -> None:
+    def __init__(self, kernel: cute.KernelOp) -> None:
         self.kernel = kernel
         self.known: dict[tuple[SSAValue, TmaDescriptorType], SSAValue] = {}
 
@@ -226,7 +210,7 @@ class TensorMaps:
         a group a member of an argument. `element` is the map's where it is not the tensor's.
         """
         tensor = tile.tensor
-        type_ = memref_of(tensor)
+        type_ = cute.memref_of(tensor)
         extents = [1] * type_.rank
         for mode, extent in zip(tile.modes, box, strict=True):
             if mode >= 0:
@@ -240,11 +224,11 @@ class TensorMaps:
         return found
 
     def _add(self, tensor: SSAValue, described: TmaDescriptorType) -> SSAValue:
-        member = tensor.owner if isinstance(tensor.owner, MemberOp) else None
+        member = tensor.owner if isinstance(tensor.owner, cute.MemberOp) else None
         root = tensor if member is None else member.group
-        type_ = described if member is None else GroupType(described)
+        type_ = described if member is None else cute.GroupType(described)
 
-        def make(launch: LaunchOp) -> MakeTmaDescriptorOp:
+        def make(launch: cute.LaunchOp) -> MakeTmaDescriptorOp:
             return MakeTmaDescriptorOp(launched_with(self.kernel, launch, root), type_)
 
         name = f"t{root.name_hint or ''}"
@@ -253,7 +237,7 @@ class TensorMaps:
             return added
         return self._member_map(member, added)
 
-    def _member_map(self, member: MemberOp, maps: SSAValue) -> SSAValue:
+    def _member_map(self, member: cute.MemberOp, maps: SSAValue) -> SSAValue:
         """The map of a group's member, from a table that the host wrote to global memory."""
         block = self.kernel.body.block
         first = block.first_op
@@ -261,7 +245,7 @@ class TensorMaps:
         fence = FenceTensorMapsOp(maps)
         fence.location = member.location
         block.insert_op_before(fence, first)
-        taken = MemberOp(maps, member.index)
+        taken = cute.MemberOp(maps, member.index)
         taken.location = member.location
         taken.result.name_hint = maps.name_hint
         inside = member.parent
@@ -326,7 +310,7 @@ def cluster_modes(value: SSAValue) -> set[int] | None:
             continue
         op = each.owner
         assert isinstance(op, Operation)
-        if isinstance(op, TileIndexOp):
+        if isinstance(op, cute.TileIndexOp):
             # Before cute-tile places it: the last two of its coordinates are along M and N.
             reached.update({2: {0}, 1: {1}}.get(len(op.results) - op.results.index(each), ()))
             continue
@@ -336,7 +320,7 @@ def cluster_modes(value: SSAValue) -> set[int] | None:
             pending.append(op.operands[0])
         elif CLUSTER_UNIFORM in op.attributes:
             continue
-        elif isinstance(op, BlockIdxOp):
+        elif isinstance(op, cute.BlockIdxOp):
             return None
         else:
             pending += op.operands

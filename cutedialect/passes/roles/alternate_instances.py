@@ -22,22 +22,15 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.dialects import pipeline
 from cutedialect.dialects.cute import AllocSmemOp, FindOp, FragmentType, KernelOp, MemberOp, StageOp
 from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.effects import is_pure
-from cutedialect.dialects.pipeline import (
-    AdvanceOp,
-    ConsumerWaitOp,
-    InstanceOp,
-    RoleOp,
-    TurnPassOp,
-    TurnWaitOp,
-)
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, sweep
 
 
-def alternate_instances(kernel: KernelOp, role: RoleOp) -> None:
+def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
     """Give each instance of a role every so many-th work item, and its own shared memory."""
     body = role.body.block
     loops = [op for op in body.ops if isinstance(op, scf.ForOp)]
@@ -51,7 +44,7 @@ def alternate_instances(kernel: KernelOp, role: RoleOp) -> None:
     loop = loops[0]
     first = body.first_op
     assert first is not None
-    instance = InstanceOp()
+    instance = pipeline.InstanceOp()
     instance.location = role.location
     body.insert_op_before(instance, first)
     _own_buffers(kernel, role, instance)
@@ -102,7 +95,7 @@ def _repeat(
     inner.insert(scf.YieldOp())
 
 
-def _own_buffers(kernel: KernelOp, role: RoleOp, instance: InstanceOp) -> None:
+def _own_buffers(kernel: KernelOp, role: pipeline.RoleOp, instance: pipeline.InstanceOp) -> None:
     """Buffers that only this role uses: one for each instance."""
     place: Operation = instance
     for alloc in [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp)]:
@@ -124,17 +117,17 @@ def _own_buffers(kernel: KernelOp, role: RoleOp, instance: InstanceOp) -> None:
 def _take_turns(loop: scf.ForOp, start: SSAValue, step: SSAValue, total: SSAValue) -> None:
     """Let the items wait for the stages of rings one after the other."""
     block = loop.body.block
-    waiting = [op for op in block.ops if ops_of(op, ConsumerWaitOp)]
+    waiting = [op for op in block.ops if ops_of(op, pipeline.ConsumerWaitOp)]
     if not waiting:
         return
     item = block.args[0]
     build = ScalarBuilder(InsertPoint.before(waiting[0]), loop)
     later = build.insert(arith.CmpiOp(item, start, "ne")).results[0]
-    build.insert(TurnWaitOp(later))
+    build.insert(pipeline.TurnWaitOp(later))
     build = ScalarBuilder(InsertPoint.after(waiting[-1]), loop)
     following = build.binary(arith.AddiOp, item, step)
     more = build.insert(arith.CmpiOp(following, total, "slt")).results[0]
-    build.insert(TurnPassOp(more))
+    build.insert(pipeline.TurnPassOp(more))
 
 
 def _skip(loop: scf.ForOp, build: ScalarBuilder, item: SSAValue) -> None:
@@ -160,7 +153,7 @@ def _copy(ops: Iterable[Operation], into: Block, values: dict[SSAValue, SSAValue
     """Copies of `advance` ops, the control around them, and the scalar code."""
     for op in ops:
         if isinstance(op, scf.ForOp | scf.IfOp):
-            if not ops_of(op, AdvanceOp):
+            if not ops_of(op, pipeline.AdvanceOp):
                 continue
             regions: list[Region] = []
             for region in op.regions:
@@ -175,7 +168,7 @@ def _copy(ops: Iterable[Operation], into: Block, values: dict[SSAValue, SSAValue
             into.add_op(
                 type(op).create(operands=operands, regions=regions, properties=op.properties)
             )
-        elif isinstance(op, AdvanceOp | scf.YieldOp) or _is_scalar(op):
+        elif isinstance(op, pipeline.AdvanceOp | scf.YieldOp) or _is_scalar(op):
             into.add_op(cloned(op, values))
 
 
@@ -197,13 +190,13 @@ def _count_trips(block: Block) -> None:
         if not isinstance(op, scf.ForOp):
             continue
         steps = [each for each in op.body.block.ops if not isinstance(each, scf.YieldOp)]
-        if not all(isinstance(each, AdvanceOp) and each.count is None for each in steps):
+        if not all(isinstance(each, pipeline.AdvanceOp) and each.count is None for each in steps):
             continue
         build = ScalarBuilder(InsertPoint.before(op), op)
         span = build.binary(arith.SubiOp, op.ub, op.lb)
         trips = build.binary(arith.CeilDivSIOp, span, op.step)
         trips = build.binary(arith.MaxSIOp, trips, build.constant(0))
         for each in steps:
-            assert isinstance(each, AdvanceOp)
-            build.insert(AdvanceOp(each.state, trips))
+            assert isinstance(each, pipeline.AdvanceOp)
+            build.insert(pipeline.AdvanceOp(each.state, trips))
         erase(op)

@@ -28,17 +28,7 @@ from xdsl.dialects.builtin import StringAttr, i1
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AllocSmemOp,
-    AnyOp,
-    CopyOp,
-    GemmOp,
-    KernelOp,
-    MemRefType,
-    ShareOp,
-    fragment_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
 from cutedialect.dialects.walks import walk
@@ -61,22 +51,22 @@ def give(role: str, *ops: Operation) -> None:
         op.attributes[ROLE] = name
 
 
-def settle_owners(kernel: KernelOp) -> None:
+def settle_owners(kernel: cute.KernelOp) -> None:
     """Let one role do all that makes or writes a mutable register tile without reading another
     role's: the one that multiplies into it, or that of its first writer.
     """
     places = {op: at for at, op in enumerate(walk(kernel))}
-    for alloc in [op for op in places if isinstance(op, AllocFragmentOp)]:
+    for alloc in [op for op in places if isinstance(op, cute.AllocFragmentOp)]:
         users = [use.operation for use in alloc.result.uses]
         writers = [op for op in users if alloc.result in written(op)]
-        gemms = [op for op in writers if isinstance(op, GemmOp)]
+        gemms = [op for op in writers if isinstance(op, cute.GemmOp)]
         first = min(gemms or writers or [alloc], key=places.__getitem__)
         owner = role_of(first)
         if owner is not None:
-            give(owner, alloc, *(op for op in writers if not isinstance(op, GemmOp)))
+            give(owner, alloc, *(op for op in writers if not isinstance(op, cute.GemmOp)))
 
 
-def cross_tiles(kernel: KernelOp) -> None:
+def cross_tiles(kernel: cute.KernelOp) -> None:
     """Bring every register tile to the roles that read it."""
     crossing = _Crossing(kernel)
     for op in list(walk(kernel.body.block)):
@@ -99,10 +89,10 @@ def cross_tiles(kernel: KernelOp) -> None:
 class _Crossing:
     """The copies that have been made in a kernel."""
 
-    def __init__(self, kernel: KernelOp) -> None:
+    def __init__(self, kernel: cute.KernelOp) -> None:
         self.kernel = kernel
         # By the tile and the role that has it: where it was brought from, and the copy there.
-        self.made: dict[tuple[SSAValue, str], CopyOp] = {}
+        self.made: dict[tuple[SSAValue, str], cute.CopyOp] = {}
 
     def maker(self, value: SSAValue) -> str | None:
         """The role that has a register tile; none where a map's body names an element."""
@@ -113,7 +103,7 @@ class _Crossing:
         known = self.made.get((value, reader))
         if known is not None and self._still_holds(value, known, op):
             return known.destination
-        type_ = fragment_of(value)
+        type_ = cute.fragment_of(value)
         if type_.bits < 8 or type_.tv is None:
             raise PassFailedException(
                 op,
@@ -122,19 +112,19 @@ class _Crossing:
             )
         contiguous = len(type_.shape) - 1
         layout, swizzle, alignment = staging_layout(type_.shape, contiguous, type_.bits, type_.tv)
-        smem = MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
-        buffer, tile = AllocSmemOp(smem), AllocFragmentOp(type_)
+        smem = cute.MemRefType.get(type_.element, "smem", alignment, layout, swizzle)
+        buffer, tile = cute.AllocSmemOp(smem), cute.AllocFragmentOp(type_)
         buffer.location = op.location
         top = self.kernel.body.block.first_op
         assert top is not None
         self.kernel.body.block.insert_op_before(buffer, top)
         atom = UniversalCopyType.get(type_.element, 128)
-        leave = CopyOp(value, buffer.result, atom=atom)
-        arrive = CopyOp(buffer.result, tile.result, atom=atom)
+        leave = cute.CopyOp(value, buffer.result, atom=atom)
+        arrive = cute.CopyOp(buffer.result, tile.result, atom=atom)
         give(maker, leave)
         give(reader, tile, arrive)
         made = value.owner
-        if isinstance(made, AllocFragmentOp):
+        if isinstance(made, cute.AllocFragmentOp):
             insert_before(op, leave, tile, arrive)
         else:
             assert isinstance(made, Operation)
@@ -142,12 +132,12 @@ class _Crossing:
         self.made[value, reader] = arrive
         return tile.result
 
-    def _still_holds(self, value: SSAValue, known: CopyOp, op: Operation) -> bool:
+    def _still_holds(self, value: SSAValue, known: cute.CopyOp, op: Operation) -> bool:
         """Whether a copy stands in front of an op with nothing between that writes the tile."""
         block = known.parent
         assert block is not None
         around = block.find_ancestor_op_in_block(op)
-        if not isinstance(value.owner, AllocFragmentOp):
+        if not isinstance(value.owner, cute.AllocFragmentOp):
             return around is not None
         between: Operation | None = known
         while between is not None and between is not around:
@@ -157,7 +147,7 @@ class _Crossing:
         return between is not None and value not in written_by(between)
 
 
-def cross_numbers(kernel: KernelOp, alternating: frozenset[str]) -> None:
+def cross_numbers(kernel: cute.KernelOp, alternating: frozenset[str]) -> None:
     """Share the conditions that steer other roles than the one that computes them. Of roles
     `alternating`, instances take work items in turns.
     """
@@ -186,9 +176,9 @@ def cross_numbers(kernel: KernelOp, alternating: frozenset[str]) -> None:
                 + (", whose teams take turns" if alternating & {maker, *roles} else "")
                 + "; let one role of the plan take what it decides on",
             )
-        if isinstance(made, AnyOp):
+        if isinstance(made, cute.AnyOp):
             made.properties.pop("local", None)
-        share = ShareOp(value, number, maker, roles)
+        share = cute.ShareOp(value, number, maker, roles)
         insert_after(made, share)
         value.replace_uses_with_if(
             share.result, lambda use, share=share: use.operation is not share
@@ -228,7 +218,7 @@ def _steering(op: Operation, seen: set[SSAValue | Operation]) -> list[SSAValue]:
     """What decides whether an op runs, but for what ops that were seen before are told by."""
     found: list[SSAValue] = []
     around = op.parent_op()
-    while around is not None and not isinstance(around, KernelOp) and around not in seen:
+    while around is not None and not isinstance(around, cute.KernelOp) and around not in seen:
         seen.add(around)
         found += _controls(around)
         around = around.parent_op()

@@ -20,15 +20,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from cutedialect.choices import PLANS
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AllocTmemOp,
-    CopyOp,
-    FillOp,
-    GemmOp,
-    KernelOp,
-    MapOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import TmaPrefetchOp, TransposeCopyType, WidenCopyType
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of, written
 from cutedialect.dialects.walks import ops_of, walk
@@ -44,7 +36,7 @@ PREPARING_WARPS = 2
 
 def is_load(op: Operation) -> bool:
     """Whether an op brings a tile from global to shared memory, by whatever atom."""
-    return isinstance(op, CopyOp) and (space_of(op.source), space_of(op.destination)) == (
+    return isinstance(op, cute.CopyOp) and (space_of(op.source), space_of(op.destination)) == (
         "gmem",
         "smem",
     )
@@ -54,33 +46,33 @@ def is_preparing(op: Operation) -> bool:
     """Whether an op brings a tile from shared memory to shared memory: transposed, converted or
     shifted.
     """
-    if not isinstance(op, CopyOp):
+    if not isinstance(op, cute.CopyOp):
         return False
     return isinstance(op.atom, TransposeCopyType | WidenCopyType) or op.origin is not None
 
 
 def is_update(op: Operation) -> bool:
     """Whether an op computes what an accumulator of multiplies holds from then on, out of that."""
-    if not isinstance(op, MapOp):
+    if not isinstance(op, cute.MapOp):
         return False
     users = [use.operation for use in op.result.uses]
-    kept = {user.destination for user in users if isinstance(user, CopyOp)}
+    kept = {user.destination for user in users if isinstance(user, cute.CopyOp)}
     return len(kept) == 1 == len(users) and any(
-        isinstance(use.operation, GemmOp) and use.operation.acc is value
+        isinstance(use.operation, cute.GemmOp) and use.operation.acc is value
         for value in kept & {*op.operands}
         for use in value.uses
     )
 
 
-def is_corrected(alloc: AllocTmemOp) -> bool:
+def is_corrected(alloc: cute.AllocTmemOp) -> bool:
     """Whether multiplies add to what threads have written, and none of them begins anew."""
     uses = [(use.operation, use.index) for use in uses_of(alloc.result)]
-    gemms = [op for op, index in uses if isinstance(op, GemmOp) and index == _ACCUMULATOR]
-    is_stored = any(isinstance(op, CopyOp) and index == 1 for op, index in uses)
+    gemms = [op for op, index in uses if isinstance(op, cute.GemmOp) and index == _ACCUMULATOR]
+    is_stored = any(isinstance(op, cute.CopyOp) and index == 1 for op, index in uses)
     return bool(gemms) and is_stored and all(op.keeps is None for op in gemms)
 
 
-def instances_of_rows(kernel: KernelOp) -> int:
+def instances_of_rows(kernel: cute.KernelOp) -> int:
     """Into how many parts a kernel's plan splits the rows of its tiles."""
     plan = None if kernel.schedule is None else kernel.schedule.data.roles
     try:
@@ -89,11 +81,13 @@ def instances_of_rows(kernel: KernelOp) -> int:
         return 1
 
 
-def corrections(kernel: KernelOp) -> set[Operation]:
+def corrections(kernel: cute.KernelOp) -> set[Operation]:
     """The ops that touch accumulators in tensor memory which threads update in place, and what is
     computed from what these hold, but for the multiplies.
     """
-    tiles: set[SSAValue] = {op.result for op in ops_of(kernel, AllocTmemOp) if is_corrected(op)}
+    tiles: set[SSAValue] = {
+        op.result for op in ops_of(kernel, cute.AllocTmemOp) if is_corrected(op)
+    }
     found: set[Operation] = set()
     for op in walk(kernel.body.block) if tiles else ():
         touches = any(space_of(value) is not None and value in tiles for value in op.operands)
@@ -102,7 +96,7 @@ def corrections(kernel: KernelOp) -> set[Operation]:
         found.add(op)
         tiles.update(op.results)
         tiles.update(value for value in written(op) if space_of(value) in (RMEM, "smem"))
-        if isinstance(op, CopyOp) and space_of(op.destination) == "tmem":
+        if isinstance(op, cute.CopyOp) and space_of(op.destination) == "tmem":
             found.update(_filling(op.source))
     return found
 
@@ -111,8 +105,8 @@ def _filling(tile: SSAValue) -> list[Operation]:
     """The ops that fill a register tile, where nothing else reads it."""
     users = [use.operation for use in tile.uses]
     return (
-        [op for op in users if isinstance(op, FillOp)]
-        if isinstance(tile.owner, AllocFragmentOp)
+        [op for op in users if isinstance(op, cute.FillOp)]
+        if isinstance(tile.owner, cute.AllocFragmentOp)
         else []
     )
 
@@ -120,7 +114,7 @@ def _filling(tile: SSAValue) -> list[Operation]:
 KINDS: dict[str, Callable[[Operation], bool]] = {
     "loads": lambda op: is_load(op) or isinstance(op, TmaPrefetchOp),
     "prepares": is_preparing,
-    "multiplies": lambda op: isinstance(op, GemmOp),
+    "multiplies": lambda op: isinstance(op, cute.GemmOp),
     "updates": is_update,
     "tensor_multiplies": lambda op: effects_of(op).unit is Unit.TCGEN05,
     # By one thread: what a warpgroup of several has of a tile is stored by each.
@@ -132,7 +126,7 @@ KINDS: dict[str, Callable[[Operation], bool]] = {
     "rest": lambda op: True,
 }
 """What a row may take, told op by op."""
-SLICES: dict[str, Callable[[KernelOp], set[Operation]]] = {"corrects": corrections}
+SLICES: dict[str, Callable[[cute.KernelOp], set[Operation]]] = {"corrects": corrections}
 """What a row may take of a kernel besides."""
 Taken = Mapping[str, set[Operation]]
 _ROW = re.compile(

@@ -13,14 +13,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from cutedialect.dialects.cute import (
-    AllocSmemOp,
-    ConcatOp,
-    KernelOp,
-    LocalTileOp,
-    MemRefType,
-    SubviewOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.effects import effects_of, is_pure, space_of
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.tile.work_loops import is_work_loop
@@ -53,7 +46,7 @@ def shares_storage(root: SSAValue) -> bool:
 
 
 def _place(root: SSAValue) -> range | None:
-    return root.owner.place if isinstance(root.owner, AllocSmemOp) else None
+    return root.owner.place if isinstance(root.owner, cute.AllocSmemOp) else None
 
 
 def uses_of(memory: SSAValue) -> Iterator[Use]:
@@ -75,7 +68,7 @@ def views_of(memory: SSAValue) -> list[Operation]:
 
 def _shown_by(op: Operation) -> list[SSAValue]:
     """The views that an op makes."""
-    return [each for each in op.results if is_pure(op) and isinstance(each.type, MemRefType)]
+    return [each for each in op.results if is_pure(op) and isinstance(each.type, cute.MemRefType)]
 
 
 def expression_of(value: SSAValue) -> Expression:
@@ -121,13 +114,13 @@ def place_in(tile: SSAValue, whole: SSAValue) -> tuple[int, ...] | None:
     that is not known. Tiles that are put together have the same place in each part.
     """
     mine, other = tile.owner, whole.owner
-    if isinstance(mine, ConcatOp) and isinstance(other, ConcatOp):
+    if isinstance(mine, cute.ConcatOp) and isinstance(other, cute.ConcatOp):
         if mine.mode != other.mode or len(mine.parts) != len(other.parts):
             return None
         places = {place_in(a, b) for a, b in zip(mine.parts, other.parts, strict=True)}
         place = places.pop() if len(places) == 1 else None
         return place if place is not None and place[mine.mode.value.data] == 0 else None
-    if not (isinstance(mine, LocalTileOp) and isinstance(other, LocalTileOp)):
+    if not (isinstance(mine, cute.LocalTileOp) and isinstance(other, cute.LocalTileOp)):
         return None
     if mine.of is not None or other.of is not None or mine.attributes != other.attributes:
         return None
@@ -176,9 +169,9 @@ def are_apart(one: SSAValue, other: SSAValue, carried: Operation | None) -> bool
 def _tell_apart(one: Operation, other: Operation, carried: Operation | None) -> bool:
     """Whether two ops are known to give parts of one view that share no element."""
     match one, other:
-        case SubviewOp(), SubviewOp():
+        case cute.SubviewOp(), cute.SubviewOp():
             return _are_beside(one, other)
-        case LocalTileOp(), LocalTileOp() if one.tile == other.tile:
+        case cute.LocalTileOp(), cute.LocalTileOp() if one.tile == other.tile:
             pairs = zip(one.coords, other.coords, one.tile.get_values(), strict=True)
             return any(extent >= 0 and _differ(a, b, carried) for a, b, extent in pairs)
         case _:
@@ -195,7 +188,7 @@ def _chain(view: SSAValue) -> list[Operation]:
     return found[::-1]
 
 
-def _are_beside(one: SubviewOp, other: SubviewOp) -> bool:
+def _are_beside(one: cute.SubviewOp, other: cute.SubviewOp) -> bool:
     """Whether two parts of a tile, at static places, share no element."""
     mine, theirs = one.result.type, other.result.type
     starts = zip(one.origin.get_values(), other.origin.get_values(), strict=True)
@@ -274,7 +267,7 @@ class TensorDependences:
         return op in self.readers and root_of(tile) in self.tensors
 
 
-def tensor_dependences(kernel: KernelOp) -> TensorDependences:
+def tensor_dependences(kernel: cute.KernelOp) -> TensorDependences:
     """The dependences of a kernel's loads on its own stores."""
     reads: list[_Use] = []
     writes: dict[SSAValue, list[_Use]] = {}

@@ -12,18 +12,9 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
+from cutedialect.dialects import pipeline
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, StageOp
 from cutedialect.dialects.cute.storage import ring_type
-from cutedialect.dialects.pipeline import (
-    AdvanceOp,
-    ConsumerReleaseOp,
-    ConsumerWaitOp,
-    CreateOp,
-    IndexOp,
-    ProducerAcquireOp,
-    ProducerCommitOp,
-    StateOp,
-)
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossings import ROLE, role_of
@@ -32,7 +23,7 @@ from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
 _AllocT = TypeVar("_AllocT", bound=AllocSmemOp | AllocTmemOp)
 
 
-def insert_ring(kernel: KernelOp, ring: CreateOp, like: Operation) -> CreateOp:
+def insert_ring(kernel: KernelOp, ring: pipeline.CreateOp, like: Operation) -> pipeline.CreateOp:
     """Make a ring behind all buffers of a kernel, at the location of an op."""
     ring.location = like.location
     last = [op for op in kernel.body.block.ops if isinstance(op, AllocSmemOp | AllocTmemOp)][-1]
@@ -64,8 +55,8 @@ def role_among(roles: Sequence[Role], ops: Iterable[Operation], expected: str) -
 class RingEnd:
     """A place in a ring that is filled from it (`producer`) or read (`consumer`), and its verbs."""
 
-    ring: CreateOp
-    state: StateOp
+    ring: pipeline.CreateOp
+    state: pipeline.StateOp
 
     @property
     def operands(self) -> tuple[SSAValue, SSAValue]:
@@ -75,21 +66,21 @@ class RingEnd:
     def begins(self) -> list[Operation]:
         """Wait until a stage may be filled, or read."""
         fills = self.state.side.data == "producer"
-        return [(ProducerAcquireOp if fills else ConsumerWaitOp)(*self.operands)]
+        return [(pipeline.ProducerAcquireOp if fills else pipeline.ConsumerWaitOp)(*self.operands)]
 
     def ends(self, commits: bool = False) -> list[Operation]:
         """Hand the stage over and go on: a reader, by a commit behind multiplies that read it."""
         fills = self.state.side.data == "producer"
-        verb = None if fills else ConsumerReleaseOp(*self.operands, commits=commits)
-        return [verb or ProducerCommitOp(*self.operands), *self.goes_on()]
+        verb = None if fills else pipeline.ConsumerReleaseOp(*self.operands, commits=commits)
+        return [verb or pipeline.ProducerCommitOp(*self.operands), *self.goes_on()]
 
     def goes_on(self) -> list[Operation]:
         """Go on to the next stage."""
-        return [AdvanceOp(self.state.state)]
+        return [pipeline.AdvanceOp(self.state.state)]
 
-    def index(self) -> IndexOp:
+    def index(self) -> pipeline.IndexOp:
         """Which stage it is."""
-        return IndexOp(self.state.state)
+        return pipeline.IndexOp(self.state.state)
 
 
 @dataclass
@@ -99,15 +90,17 @@ class RoleEnd(RingEnd):
     role: Role
 
     @staticmethod
-    def of(ring: CreateOp, side: str, role: Role, behind: Operation | None = None) -> RoleEnd:
+    def of(
+        ring: pipeline.CreateOp, side: str, role: Role, behind: Operation | None = None
+    ) -> RoleEnd:
         """A new place, made behind the ring or an op that follows it."""
-        end = RoleEnd(ring, StateOp(side, ring.ring), role)
+        end = RoleEnd(ring, pipeline.StateOp(side, ring.ring), role)
         end._stand_like(end.state, ring)
         assert ring.parent is not None
         ring.parent.insert_op_after(end.state, behind or ring)
         return end
 
-    def stage_of(self, buffer: Operation) -> tuple[IndexOp, StageOp]:
+    def stage_of(self, buffer: Operation) -> tuple[pipeline.IndexOp, StageOp]:
         """The stage of a ring of buffers."""
         index = self.index()
         return index, StageOp(buffer.results[0], index.index)

@@ -28,25 +28,8 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    AllocSmemOp,
-    CancelLaunchOp,
-    ClaimOp,
-    KernelOp,
-    MemRefType,
-    ShareOp,
-)
+from cutedialect.dialects import cute, pipeline
 from cutedialect.dialects.cute_nvgpu import ProxyFenceOp
-from cutedialect.dialects.pipeline import (
-    RESPONSE_WORDS,
-    CreateOp,
-    ReceiveOp,
-    RequestOp,
-    ResponseOp,
-    RoleOp,
-    SendOp,
-    StateOp,
-)
 from cutedialect.dialects.pipeline import BarrierOp as FullBarrierOp
 from cutedialect.dialects.walks import ops_of
 from cutedialect.layout import Layout
@@ -69,13 +52,18 @@ class _Slots:
     """A ring through which one role tells others a number."""
 
     def __init__(
-        self, kernel: KernelOp, name: str, slots: int, teller: RoleOp, told: Sequence[RoleOp]
+        self,
+        kernel: cute.KernelOp,
+        name: str,
+        slots: int,
+        teller: pipeline.RoleOp,
+        told: Sequence[pipeline.RoleOp],
     ) -> None:
         parts = _roles(kernel)
         producers = 1 if teller.elect is not None else len(teller.warp_range)
         consumers = sum(len(role.warp_range) for role in told)
-        self.ring = CreateOp("threads", slots, producers, consumers)
-        self.memory = AllocSmemOp(MemRefType.get(i32, "smem", 8, Layout((slots,), (1,))))
+        self.ring = pipeline.CreateOp("threads", slots, producers, consumers)
+        self.memory = cute.AllocSmemOp(cute.MemRefType.get(i32, "smem", 8, Layout((slots,), (1,))))
         self.memory.result.name_hint = name
         self.ring.location = self.memory.location = kernel.location
         first = kernel.body.block.first_op
@@ -85,43 +73,43 @@ class _Slots:
         self._ends = {teller: _end(teller, self.ring, "producer")}
         self._ends |= {role: _end(role, self.ring, "consumer") for role in told}
 
-    def send(self, role: RoleOp, value: SSAValue, place: Operation) -> Operation:
+    def send(self, role: pipeline.RoleOp, value: SSAValue, place: Operation) -> Operation:
         """Tell a number in front of an op; returns where a slot is free."""
         end = self._ends[role]
         index = end.index()
-        sent = SendOp(value, self.memory.result, index.index)
+        sent = pipeline.SendOp(value, self.memory.result, index.index)
         insert_before(place, *end.begins(), index, sent, *end.ends())
         return index
 
-    def receive(self, role: RoleOp, place: Operation) -> SSAValue:
+    def receive(self, role: pipeline.RoleOp, place: Operation) -> SSAValue:
         """The number that is told, in front of an op."""
         end = self._ends[role]
         index = end.index()
-        number = ReceiveOp(self.memory.result, index.index)
+        number = pipeline.ReceiveOp(self.memory.result, index.index)
         insert_before(place, *end.begins(), index, number, *end.ends())
         return number.result
 
 
-@anchored(ShareOp, ClaimOp, CancelLaunchOp)
-def share_numbers(kernel: KernelOp) -> None:
+@anchored(cute.ShareOp, cute.ClaimOp, cute.CancelLaunchOp)
+def share_numbers(kernel: cute.KernelOp) -> None:
     """Bring conditions and claims to the roles that take them."""
     _share_conditions(kernel)
     _share_claims(kernel)
     _share_responses(kernel)
 
 
-_Asking = TypeVar("_Asking", ClaimOp, CancelLaunchOp)
+_Asking = TypeVar("_Asking", cute.ClaimOp, cute.CancelLaunchOp)
 
 
-def _roles(kernel: KernelOp) -> list[RoleOp]:
-    return [op for op in kernel.body.block.ops if isinstance(op, RoleOp)]
+def _roles(kernel: cute.KernelOp) -> list[pipeline.RoleOp]:
+    return [op for op in kernel.body.block.ops if isinstance(op, pipeline.RoleOp)]
 
 
-def _share_conditions(kernel: KernelOp) -> None:
+def _share_conditions(kernel: cute.KernelOp) -> None:
     parts = {role.role.data: role for role in _roles(kernel)}
-    shares: dict[int, list[tuple[RoleOp, ShareOp]]] = {}
+    shares: dict[int, list[tuple[pipeline.RoleOp, cute.ShareOp]]] = {}
     for role in parts.values():
-        for op in ops_of(role, ShareOp):
+        for op in ops_of(role, cute.ShareOp):
             shares.setdefault(op.number.value.data, []).append((role, op))
     for number in sorted(shares):
         op = shares[number][0][1]
@@ -143,10 +131,10 @@ def _share_conditions(kernel: KernelOp) -> None:
             erase(op)
 
 
-def _share_claims(kernel: KernelOp) -> None:
+def _share_claims(kernel: cute.KernelOp) -> None:
     """Let the first role whose one thread loads claim for the others, which each have the loop."""
     roles = _roles(kernel)
-    claims = [(role, op) for role in roles for op in ops_of(role, ClaimOp)]
+    claims = [(role, op) for role in roles for op in ops_of(role, cute.ClaimOp)]
     if not claims:
         return
     loading = _of_loading_roles(roles, claims, "dynamic")
@@ -165,8 +153,10 @@ def _share_claims(kernel: KernelOp) -> None:
 
 
 def _of_loading_roles(
-    roles: Sequence[RoleOp], asked: Sequence[tuple[RoleOp, _Asking]], scheduler: str
-) -> list[tuple[RoleOp, _Asking]]:
+    roles: Sequence[pipeline.RoleOp],
+    asked: Sequence[tuple[pipeline.RoleOp, _Asking]],
+    scheduler: str,
+) -> list[tuple[pipeline.RoleOp, _Asking]]:
     """Of the ops that ask for work items those of roles of which one thread loads; an error where
     there is none, or several teams compute.
     """
@@ -180,12 +170,12 @@ def _of_loading_roles(
     return found
 
 
-def _share_responses(kernel: KernelOp) -> None:
+def _share_responses(kernel: cute.KernelOp) -> None:
     """Let the first role of which one thread loads cancel launches, and all roles, which each have
     the loop, read what came of it.
     """
     roles = _roles(kernel)
-    asked = [(role, op) for role in roles for op in ops_of(role, CancelLaunchOp)]
+    asked = [(role, op) for role in roles for op in ops_of(role, cute.CancelLaunchOp)]
     if not asked:
         return
     asker, request = _of_loading_roles(roles, asked, "cancel")[0]
@@ -193,10 +183,10 @@ def _share_responses(kernel: KernelOp) -> None:
     ctas = 1 if kernel.cluster is None else kernel.cluster.value.data
     arrivals = {role: 1 if role.elect is not None else len(role.warp_range) for role in readers}
     consumers = sum(n * ctas // (1 if role.pair is None else 2) for role, n in arrivals.items())
-    size = 4 * RESPONSE_WORDS
-    ring = CreateOp("tma", _REQUESTS, 1, consumers, size, led=ctas > 1)
-    layout = Layout((RESPONSE_WORDS, _REQUESTS), (1, RESPONSE_WORDS))
-    memory = AllocSmemOp(MemRefType.get(i32, "smem", size, layout))
+    size = 4 * pipeline.RESPONSE_WORDS
+    ring = pipeline.CreateOp("tma", _REQUESTS, 1, consumers, size, led=ctas > 1)
+    layout = Layout((pipeline.RESPONSE_WORDS, _REQUESTS), (1, pipeline.RESPONSE_WORDS))
+    memory = cute.AllocSmemOp(cute.MemRefType.get(i32, "smem", size, layout))
     memory.result.name_hint = "canceled"
     ring.location = memory.location = kernel.location
     first = kernel.body.block.first_op
@@ -207,7 +197,7 @@ def _share_responses(kernel: KernelOp) -> None:
     for role, op in asked:
         end = _end(role, ring, "consumer")
         index = end.index()
-        response = ResponseOp(memory.result, index.index, op.total)
+        response = pipeline.ResponseOp(memory.result, index.index, op.total)
         # The next response is written by the async proxy (PTX ISA 9.7.13.17).
         fence = ProxyFenceOp()
         insert_before(_last(op), *end.begins(), index, response, fence, *end.ends())
@@ -215,19 +205,21 @@ def _share_responses(kernel: KernelOp) -> None:
         erase(op)
 
 
-def _ask(role: RoleOp, ring: CreateOp, memory: AllocSmemOp, place: Operation) -> None:
+def _ask(
+    role: pipeline.RoleOp, ring: pipeline.CreateOp, memory: cute.AllocSmemOp, place: Operation
+) -> None:
     """Request a launch in front of an op."""
     end = _end(role, ring, "producer")
     index, full = end.index(), FullBarrierOp(*end.operands)
-    request = RequestOp(memory.result, index.index, full.barrier)
+    request = pipeline.RequestOp(memory.result, index.index, full.barrier)
     insert_before(place, *end.begins(), full, index, request, *end.ends())
 
 
-def _end(role: RoleOp, ring: CreateOp, side: str) -> RingEnd:
+def _end(role: pipeline.RoleOp, ring: pipeline.CreateOp, side: str) -> RingEnd:
     """The place of a role in a ring, from its begin on."""
     first = role.body.block.first_op
     assert first is not None
-    end = RingEnd(ring, StateOp(side, ring.ring))
+    end = RingEnd(ring, pipeline.StateOp(side, ring.ring))
     insert_before(first, end.state)
     return end
 

@@ -15,18 +15,7 @@ from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i64
 from xdsl.ir import BlockArgument, SSAValue
 
-from cutedialect.dialects.cute import (
-    BlockIdxOp,
-    ClusterRankOp,
-    DimOp,
-    GridDimOp,
-    IndexedTileOp,
-    KernelOp,
-    LocalTileOp,
-    SearchOp,
-    SliceOp,
-    TileIndexOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.walks import walk
 
@@ -34,12 +23,12 @@ IN_BOUNDS = "in_bounds"
 """On a kernel: its coordinates lie in their tensors, as the program promises."""
 
 _COUNTS = (
-    TileIndexOp,
-    DimOp,
-    BlockIdxOp,
-    ClusterRankOp,
-    GridDimOp,
-    SearchOp,
+    cute.TileIndexOp,
+    cute.DimOp,
+    cute.BlockIdxOp,
+    cute.ClusterRankOp,
+    cute.GridDimOp,
+    cute.SearchOp,
     arith.RemUIOp,
     arith.DivUIOp,
 )
@@ -56,18 +45,18 @@ _OF_BOTH = (
 )
 
 
-def mark_coordinates(kernel: KernelOp) -> None:
+def mark_coordinates(kernel: cute.KernelOp) -> None:
     """Put `guard` on the views of a kernel whose coordinates have to be looked at."""
     for op in walk(kernel):
-        if isinstance(op, SliceOp) and not is_nonnegative(op.first):
+        if isinstance(op, cute.SliceOp) and not is_nonnegative(op.first):
             op.attributes[GUARD] = UnitAttr()
-        elif isinstance(op, LocalTileOp | IndexedTileOp):
+        elif isinstance(op, cute.LocalTileOp | cute.IndexedTileOp):
             modes = [mode for mode in range(len(op.coords)) if _is_guarded(op, mode)]
             if modes:
                 op.attributes[GUARD] = DenseArrayBase.from_list(i64, modes)
 
 
-def _is_guarded(op: LocalTileOp | IndexedTileOp, mode: int) -> bool:
+def _is_guarded(op: cute.LocalTileOp | cute.IndexedTileOp, mode: int) -> bool:
     extent, coord = op.tile.get_values()[mode], op.coords[mode]
     if extent < 0:
         return False
@@ -114,7 +103,7 @@ def _is_remainder(op: arith.SubiOp) -> bool:
 def _is_below(coord: SSAValue, tensor: SSAValue, mode: int) -> bool:
     """Whether a coordinate that is not negative is known to lie in a mode of a tensor."""
     root = tensor
-    while isinstance(op := root.owner, SliceOp) and op.mode.value.data != mode:
+    while isinstance(op := root.owner, cute.SliceOp) and op.mode.value.data != mode:
         root = op.source
     type_ = root.type
     extent = type_.shape[mode]
@@ -122,7 +111,7 @@ def _is_below(coord: SSAValue, tensor: SSAValue, mode: int) -> bool:
         loop = coord.owner.parent_op()
         return isinstance(loop, scf.ForOp) and _is_extent(loop.ub, root, mode)
     op = coord.owner
-    if isinstance(op, TileIndexOp):
+    if isinstance(op, cute.TileIndexOp):
         number = list(op.results).index(coord)  # pyright: ignore[reportArgumentType]
         is_same = op.memref is root and number == mode and op.run is None
         return is_same and op.tile.get_values()[mode] == 1
@@ -133,4 +122,4 @@ def _is_below(coord: SSAValue, tensor: SSAValue, mode: int) -> bool:
 
 def _is_extent(value: SSAValue, tensor: SSAValue, mode: int) -> bool:
     op = value.owner
-    return isinstance(op, DimOp) and op.memref is tensor and op.mode.value.data == mode
+    return isinstance(op, cute.DimOp) and op.memref is tensor and op.mode.value.data == mode

@@ -19,26 +19,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    CoordOp,
-    CopyOp,
-    DimOp,
-    FillOp,
-    FragmentType,
-    IndexedTileOp,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    SliceOp,
-    StrideOp,
-    TileIndexOp,
-    TransposeOp,
-    YieldOp,
-    memref_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import contiguous_mode, vector_bytes
 from cutedialect.passes.remarks import remark
@@ -65,15 +46,23 @@ _COSTS = {"arith.divf": 6, "math.exp": 4, "math.exp2": 4, "math.log": 4, "math.r
 # much finding places may take; more of it only where all instructions leave memory the slowest.
 _LANES_A_BYTE = 10
 _FEW, _MOST, _ALL = 0.25, 0.45, 0.6
-_TILES = (AllocFragmentOp, CopyOp, FillOp, LoadOp, LocalTileOp, MapOp, TransposeOp)
-_SCALARS = (DimOp, SliceOp, StrideOp, TileIndexOp, YieldOp)
+_TILES = (
+    cute.AllocFragmentOp,
+    cute.CopyOp,
+    cute.FillOp,
+    cute.LoadOp,
+    cute.LocalTileOp,
+    cute.MapOp,
+    cute.TransposeOp,
+)
+_SCALARS = (cute.DimOp, cute.SliceOp, cute.StrideOp, cute.TileIndexOp, cute.YieldOp)
 
 
-def flatten_tiles(kernel: KernelOp, given: Schedule, of: str) -> bool:
+def flatten_tiles(kernel: cute.KernelOp, given: Schedule, of: str) -> bool:
     """Let the work items of an elementwise kernel be runs of vectors; `of` is the pass that says
     so. Whether that is done.
     """
-    index = next(iter(ops_of(kernel, TileIndexOp)), None)
+    index = next(iter(ops_of(kernel, cute.TileIndexOp)), None)
     if index is None or not _takes_runs(given):
         return False
     flat = _Flat(kernel, index)
@@ -113,7 +102,7 @@ def _takes_runs(given: Schedule) -> bool:
 class _Flat:
     """One kernel whose tiles become runs."""
 
-    def __init__(self, kernel: KernelOp, index: TileIndexOp) -> None:
+    def __init__(self, kernel: cute.KernelOp, index: cute.TileIndexOp) -> None:
         self.kernel, self.index = kernel, index
         self.extents = tuple(int(each) for each in index.tile.get_values())
         self.width = self.run = 1
@@ -123,7 +112,7 @@ class _Flat:
         vectors are.
         """
         type_ = self.index.memref.type
-        if not isinstance(type_, MemRefType) or type_.rank != 2 or self.index.run is not None:
+        if not isinstance(type_, cute.MemRefType) or type_.rank != 2 or self.index.run is not None:
             return False
         rows, columns = self.extents
         if rows < 1 or columns < 2 or self.index.parent is not self.kernel.body.block:
@@ -136,11 +125,11 @@ class _Flat:
         if tensor_dependences(self.kernel).readers:
             return False
         widths = [self._width(op) for op in self._whole()]
-        stores = [op for op in ops_of(self.kernel, CopyOp) if _is_memory(op.destination)]
+        stores = [op for op in ops_of(self.kernel, cute.CopyOp) if _is_memory(op.destination)]
         if not widths or not stores:
             return False
         self.width = min(widths)
-        widest = max(memref_of(view.memref).bits for view in self._whole())
+        widest = max(cute.memref_of(view.memref).bits for view in self._whole())
         self.run = RUN_THREADS * max(1, 8 * _BYTES // (self.width * widest))
         return True
 
@@ -149,7 +138,7 @@ class _Flat:
         run ends elsewhere than the tiles do.
         """
         counted = self.index.memref.type
-        for op in ops_of(self.kernel, CopyOp):
+        for op in ops_of(self.kernel, cute.CopyOp):
             view = tile_behind(op.destination)
             if view is None or view.memref is self.index.memref:
                 continue
@@ -161,65 +150,65 @@ class _Flat:
 
     def is_gain(self) -> bool:
         """Whether memory stays slower than the instructions that find the places of vectors."""
-        moves = ops_of(self.kernel, LoadOp, CopyOp)
-        found = [tile_behind(op.operands[0 if isinstance(op, LoadOp) else 1]) for op in moves]
+        moves = ops_of(self.kernel, cute.LoadOp, cute.CopyOp)
+        found = [tile_behind(op.operands[0 if isinstance(op, cute.LoadOp) else 1]) for op in moves]
         views = [view for view in found if view is not None]
-        bits = sum(memref_of(view.memref).bits for view in views if self._is_whole(view))
+        bits = sum(cute.memref_of(view.memref).bits for view in views if self._is_whole(view))
         places = _OF_VECTOR + _OF_ACCESS * len(views)
-        maps = ops_of(self.kernel, MapOp)
+        maps = ops_of(self.kernel, cute.MapOp)
         math = sum(_COSTS.get(op.name, 1) for each in maps for op in each.body.block.ops)
         time = _LANES_A_BYTE * self.width * bits / 8
         share = places / time
         return share <= _FEW or (share <= _MOST and (places + self.width * math) / time <= _ALL)
 
-    def _whole(self) -> list[LocalTileOp]:
-        return [op for op in ops_of(self.kernel, LocalTileOp) if self._is_whole(op)]
+    def _whole(self) -> list[cute.LocalTileOp]:
+        return [op for op in ops_of(self.kernel, cute.LocalTileOp) if self._is_whole(op)]
 
-    def _width(self, view: LocalTileOp) -> int:
+    def _width(self, view: cute.LocalTileOp) -> int:
         """Elements of the widest access to the rows of a tensor."""
-        type_ = memref_of(view.memref)
+        type_ = cute.memref_of(view.memref)
         return max(1, vector_bytes(type_) * 8 // type_.bits)
 
-    def _is_whole(self, view: LocalTileOp) -> bool:
+    def _is_whole(self, view: cute.LocalTileOp) -> bool:
         return len(view.coords) == 2
 
     def _allows(self, op: Operation) -> bool:
         match op:
-            case LocalTileOp():
+            case cute.LocalTileOp():
                 return self._allows_view(op)
-            case TransposeOp():
+            case cute.TransposeOp():
                 return _is_memory(op.source) and self._is_vector(op.source)
-            case CopyOp():
+            case cute.CopyOp():
                 whole = op.destination.owner
                 return op.mask is None and (
                     not _is_memory(op.destination)
-                    or (isinstance(whole, LocalTileOp) and self._is_whole(whole))
+                    or (isinstance(whole, cute.LocalTileOp) and self._is_whole(whole))
                 )
-            case MapOp():
+            case cute.MapOp():
                 return all(map(self._allows_coordinate, self._coordinates(op)))
             case _:
                 is_scalar = isinstance(op, _SCALARS) or op.name.startswith("arith.")
                 return isinstance(op, _TILES) or (is_scalar and not op.regions)
 
-    def _allows_view(self, op: LocalTileOp) -> bool:
+    def _allows_view(self, op: cute.LocalTileOp) -> bool:
         tile, coords = tuple(op.tile.get_values()), tuple(op.coords)
         if op.of is not None or "tiled" in op.attributes:
             return False
         users = [use.operation for use in op.result.uses]
         if self._is_whole(op):
-            type_ = memref_of(op.memref)
+            type_ = cute.memref_of(op.memref)
             return (
                 tile == self.extents
                 and coords == tuple(self.index.results)
                 and contiguous_mode(type_) == 1
                 and not any(isinstance(mode, tuple) for mode in type_.modes)
-                and all(isinstance(each, LoadOp | CopyOp) for each in users)
+                and all(isinstance(each, cute.LoadOp | cute.CopyOp) for each in users)
             )
         return self._vector_mode(op) is not None and all(
-            isinstance(each, TransposeOp) for each in users
+            isinstance(each, cute.TransposeOp) for each in users
         )
 
-    def _vector_mode(self, op: LocalTileOp) -> int | None:
+    def _vector_mode(self, op: cute.LocalTileOp) -> int | None:
         """The mode of the work items that a vector lies along."""
         tile, coords = tuple(op.tile.get_values()), tuple(op.coords)
         for mode, (extent, at) in enumerate(zip(self.extents, self.index.results, strict=True)):
@@ -230,19 +219,19 @@ class _Flat:
     def _is_vector(self, view: SSAValue) -> bool:
         """Whether a view is one of a vector, which its users see as a row or as a column."""
         turns = 0
-        while isinstance(view.owner, TransposeOp):
+        while isinstance(view.owner, cute.TransposeOp):
             view, turns = view.owner.source, turns + 1
         op = view.owner
-        return isinstance(op, LocalTileOp) and not self._is_whole(op) and turns < 2
+        return isinstance(op, cute.LocalTileOp) and not self._is_whole(op) and turns < 2
 
-    def _coordinates(self, op: MapOp) -> list[CoordOp]:
-        return [each for each in walk(op.body.block) if isinstance(each, CoordOp)]
+    def _coordinates(self, op: cute.MapOp) -> list[cute.CoordOp]:
+        return [each for each in walk(op.body.block) if isinstance(each, cute.CoordOp)]
 
-    def _allows_coordinate(self, op: CoordOp) -> bool:
+    def _allows_coordinate(self, op: cute.CoordOp) -> bool:
         """Whether a coordinate is only added to where the tile begins, in a tile that has it."""
         mode = op.mode.value.data
         made = op.parent_op()
-        if not isinstance(made, MapOp) or op.parent is not made.body.block:
+        if not isinstance(made, cute.MapOp) or op.parent is not made.body.block:
             return False
         shape = fragment_shape(made.result)
         origins = self._origins(mode)
@@ -262,7 +251,7 @@ class _Flat:
 
     def _takes_coordinate(self, op: Operation) -> bool:
         """Whether an op uses a coordinate of the work item as the place of a tile only."""
-        if isinstance(op, LocalTileOp):
+        if isinstance(op, cute.LocalTileOp):
             return True
         if isinstance(op, arith.MuliOp):
             origins = [each for mode in (0, 1) for each in self._origins(mode)]
@@ -273,11 +262,11 @@ class _Flat:
 
     def _adds_to_coordinate(self, op: Operation) -> bool:
         """Whether an op in a map adds where the tile begins to a coordinate along that mode."""
-        if not isinstance(op, arith.AddiOp) or not isinstance(op.parent_op(), MapOp):
+        if not isinstance(op, arith.AddiOp) or not isinstance(op.parent_op(), cute.MapOp):
             return False
         one, other = op.operands
         return any(
-            isinstance(at.owner, CoordOp) and origin in self._origins(at.owner.mode.value.data)
+            isinstance(at.owner, cute.CoordOp) and origin in self._origins(at.owner.mode.value.data)
             for at, origin in ((one, other), (other, one))
         )
 
@@ -285,14 +274,14 @@ class _Flat:
         """Make them."""
         index, ops = self.index, list(self.kernel.body.block.ops)
         build = ScalarBuilder(InsertPoint.before(index), index)
-        made = build.insert(TileIndexOp(index.memref, [1, self.width], runs=self.run))
+        made = build.insert(cute.TileIndexOp(index.memref, [1, self.width], runs=self.run))
         start = start_of_run(build, made.results[0], index.memref, self.width, self.run)
         self._number(build, start)
         zero = build.constant(0)
         for op in ops:
-            if isinstance(op, MapOp):
+            if isinstance(op, cute.MapOp):
                 self._place_coordinates(op)
-            elif isinstance(op, LocalTileOp):
+            elif isinstance(op, cute.LocalTileOp):
                 self._gather(op, zero)
         shapes = self._shapes()
         for op in ops:
@@ -312,10 +301,10 @@ class _Flat:
 
     def _number(self, build: ScalarBuilder, start: RunStart) -> None:
         """The rows of a run's vectors and their places in these, as tiles."""
-        column = FragmentType.get(i32, (self.run, 1))
+        column = cute.FragmentType.get(i32, (self.run, 1))
 
         def further(block: Block) -> SSAValue:
-            coord = CoordOp(0)
+            coord = cute.CoordOp(0)
             at = arith.AddiOp(coord.result, start.place)
             block.add_ops([coord, at])
             return at.result
@@ -329,30 +318,30 @@ class _Flat:
         one = arith.ConstantOp(IntegerAttr(1, i32))
         above = arith.AddiOp(below.results[1], one.result)
         ends = arith.SelectOp(over.result, above.result, below.results[1])
-        block.add_ops([below, before, left, over, one, above, ends, YieldOp(ends.result)])
-        passed = build.insert(MapOp([], column, block)).results[0]
+        block.add_ops([below, before, left, over, one, above, ends, cute.YieldOp(ends.result)])
+        passed = build.insert(cute.MapOp([], column, block)).results[0]
 
         block = Block(arg_types=[i32])
         further_on = arith.MuliOp(block.args[0], start.next_row)
         row = arith.AddiOp(further_on.result, start.row)
-        block.add_ops([further_on, row, YieldOp(row.result)])
-        self.rows = build.insert(MapOp([passed], column, block)).results[0]
+        block.add_ops([further_on, row, cute.YieldOp(row.result)])
+        self.rows = build.insert(cute.MapOp([passed], column, block)).results[0]
 
         block = Block(arg_types=[i32])
         at = further(block)
         before = arith.MuliOp(block.args[0], start.tiles)
         place = arith.SubiOp(at, before.result)
-        block.add_ops([before, place, YieldOp(place.result)])
-        self.places = build.insert(MapOp([passed], column, block)).results[0]
+        block.add_ops([before, place, cute.YieldOp(place.result)])
+        self.places = build.insert(cute.MapOp([passed], column, block)).results[0]
 
         block = Block()
         none = arith.ConstantOp(IntegerAttr(0, i32))
-        block.add_ops([none, YieldOp(none.result)])
-        self.first = build.insert(MapOp([], column, block)).results[0]
+        block.add_ops([none, cute.YieldOp(none.result)])
+        self.first = build.insert(cute.MapOp([], column, block)).results[0]
         for name, tile in (("row", self.rows), ("place", self.places)):
             tile.name_hint = name
 
-    def _place_coordinates(self, op: MapOp) -> None:
+    def _place_coordinates(self, op: cute.MapOp) -> None:
         """Let a map find the rows and columns of its elements where it asks for them."""
         for coordinate in self._coordinates(op):
             mode = coordinate.mode.value.data
@@ -374,20 +363,20 @@ class _Flat:
                 moved.detach()
                 moved.erase()
 
-    def _gather(self, op: LocalTileOp, zero: SSAValue) -> None:
+    def _gather(self, op: cute.LocalTileOp, zero: SSAValue) -> None:
         """Let what moves a tile move the vectors of the run."""
         build = ScalarBuilder(InsertPoint.before(op), op)
         size = [self.run, self.width]
         if self._is_whole(op):
-            again = IndexedTileOp(op.memref, size, [zero, zero], self.rows, places=self.places)
+            again = cute.IndexedTileOp(op.memref, size, [zero, zero], self.rows, places=self.places)
             view, users = op.result, list(op.result.uses)
         else:
             view, users = self._seen(op)
             if self._vector_mode_of(view) == 0:
-                again = IndexedTileOp(op.memref, [self.run], [zero], self.rows)
+                again = cute.IndexedTileOp(op.memref, [self.run], [zero], self.rows)
             else:
-                row = build.insert(TransposeOp(op.memref)).results[0]
-                again = IndexedTileOp(row, size, [zero, zero], self.first, places=self.places)
+                row = build.insert(cute.TransposeOp(op.memref)).results[0]
+                again = cute.IndexedTileOp(row, size, [zero, zero], self.first, places=self.places)
         made = build.insert(again).results[0]
         made.name_hint = op.result.name_hint
         for use in users:
@@ -400,12 +389,12 @@ class _Flat:
             if last is op:
                 break
 
-    def _seen(self, op: LocalTileOp) -> tuple[SSAValue, list]:
+    def _seen(self, op: cute.LocalTileOp) -> tuple[SSAValue, list]:
         """A vector as its readers see it, and these."""
         view = op.result
         while True:
             users = list(view.uses)
-            turned = [use.operation for use in users if isinstance(use.operation, TransposeOp)]
+            turned = [use.operation for use in users if isinstance(use.operation, cute.TransposeOp)]
             if not turned:
                 return view, users
             view = turned[0].result
@@ -416,4 +405,4 @@ class _Flat:
 
 
 def _is_memory(value: SSAValue) -> bool:
-    return isinstance(value.type, MemRefType)
+    return isinstance(value.type, cute.MemRefType)

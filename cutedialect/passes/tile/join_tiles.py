@@ -20,24 +20,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    BlockIdxOp,
-    CoordOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    GridDimOp,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    ReduceOp,
-    SliceOp,
-    TileIndexOp,
-    TransposeOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
 from cutedialect.passes.rewriting import ScalarBuilder
@@ -56,12 +39,12 @@ _BYTES = 2048
 _LINE_BYTES = 512
 
 
-def join_tiles(kernel: KernelOp, of: str) -> None:
+def join_tiles(kernel: cute.KernelOp, of: str) -> None:
     """Join work items of a kernel without a multiply if their tiles are too small; `of` is the pass
     that says so.
     """
-    found = ops_of(kernel, TileIndexOp)
-    if len(found) != 1 or not isinstance(found[0].memref.type, MemRefType):
+    found = ops_of(kernel, cute.TileIndexOp)
+    if len(found) != 1 or not isinstance(found[0].memref.type, cute.MemRefType):
         return
     index = found[0]
     size = _largest(kernel)
@@ -88,14 +71,14 @@ def join_tiles(kernel: KernelOp, of: str) -> None:
         size = _largest(kernel)
 
 
-def _largest(kernel: KernelOp) -> int:
+def _largest(kernel: cute.KernelOp) -> int:
     """The bytes of the largest tile that moves."""
     return max(
         (
             prod(value.type.shape) * value.type.bits // 8
-            for op in ops_of(kernel, LoadOp, CopyOp)
+            for op in ops_of(kernel, cute.LoadOp, cute.CopyOp)
             for value in op.operands
-            if isinstance(value.type, MemRefType)
+            if isinstance(value.type, cute.MemRefType)
             and all(isinstance(each, int) for each in value.type.shape)
         ),
         default=0,
@@ -107,19 +90,21 @@ class _Join:
     tiles that have it.
     """
 
-    def __init__(self, kernel: KernelOp, index: TileIndexOp, mode: int, parts: int) -> None:
+    def __init__(
+        self, kernel: cute.KernelOp, index: cute.TileIndexOp, mode: int, parts: int
+    ) -> None:
         self.index, self.mode, self.parts = index, mode, parts
         self.part = int(index.tile.get_values()[mode])
         self.coord = index.results[mode]
         self.places: dict[SSAValue, int] = {}
         # Views of tensors that may be longer than the work items, and the mode along which.
-        self.longer: dict[LocalTileOp, int] = {}
+        self.longer: dict[cute.LocalTileOp, int] = {}
         self._ops = list(walk(kernel.body.block))
 
     def is_legal(self) -> bool:
         """Whether the mode can be joined; finds `places`."""
-        views = [op for op in self._ops if isinstance(op, LocalTileOp)]
-        if any(isinstance(op, BlockIdxOp | GridDimOp) for op in self._ops):
+        views = [op for op in self._ops if isinstance(op, cute.LocalTileOp)]
+        if any(isinstance(op, cute.BlockIdxOp | cute.GridDimOp) for op in self._ops):
             # The program counts its CTAs, of which there would be fewer.
             return False
         if not all(map(self._finds, views)) or not self._spreads():
@@ -138,16 +123,16 @@ class _Join:
         for value in self._origins():
             self._move(value)
         for op in self._ops:
-            if isinstance(op, LocalTileOp):
+            if isinstance(op, cute.LocalTileOp):
                 if op.result in self.places:
                     self._join_view(op)
-            elif isinstance(op, TransposeOp) and isinstance(op.source.type, MemRefType):
+            elif isinstance(op, cute.TransposeOp) and isinstance(op.source.type, cute.MemRefType):
                 resize_transposed(op)
             else:
                 for result in op.results:
                     self._lengthen(result)
 
-    def _finds(self, view: LocalTileOp) -> bool:
+    def _finds(self, view: cute.LocalTileOp) -> bool:
         """Note a view of a tile at the coordinate; False if it is more than a place along a mode of
         the tile.
         """
@@ -163,7 +148,7 @@ class _Join:
         self.places[view.result] = sum(1 for each in tile[:mode] if each != 0)
         return True
 
-    def _ends(self, view: LocalTileOp) -> bool:
+    def _ends(self, view: cute.LocalTileOp) -> bool:
         """Whether what is stored to a view can end where the work items do: the tensor of the index
         does, another one may be longer and is cut.
         """
@@ -173,15 +158,15 @@ class _Join:
         if view.memref is self.index.memref and mode == self.mode:
             return True
         type_ = view.memref.type
-        if not isinstance(type_, MemRefType) or isinstance(type_.modes[mode], tuple):
+        if not isinstance(type_, cute.MemRefType) or isinstance(type_.modes[mode], tuple):
             return False
         self.longer[view] = mode
         return True
 
     def _is_stored(self, view: SSAValue) -> bool:
         return any(
-            (isinstance(use.operation, TransposeOp) and self._is_stored(use.operation.result))
-            or (isinstance(use.operation, CopyOp) and use.operation.destination is view)
+            (isinstance(use.operation, cute.TransposeOp) and self._is_stored(use.operation.result))
+            or (isinstance(use.operation, cute.CopyOp) and use.operation.destination is view)
             for use in view.uses
         )
 
@@ -200,19 +185,19 @@ class _Join:
         """Tiles of an op that have the mode because others have."""
         places = self.places
         match op:
-            case TransposeOp() if op.source in places:
+            case cute.TransposeOp() if op.source in places:
                 rank = len(op.source.type.shape)  # pyright: ignore
                 yield op.result, 1 if rank == 1 else 1 - places[op.source]
-            case LoadOp() if op.source in places:
+            case cute.LoadOp() if op.source in places:
                 yield op.result, places[op.source]
-            case ReduceOp() if op.source in places:
+            case cute.ReduceOp() if op.source in places:
                 yield op.result, places[op.source]
-            case CopyOp():
+            case cute.CopyOp():
                 both = op.source, op.destination
                 for one, other in (both, both[::-1]):
-                    if one in places and isinstance(other.type, FragmentType):
+                    if one in places and isinstance(other.type, cute.FragmentType):
                         yield other, places[one]
-            case MapOp():
+            case cute.MapOp():
                 found = {places[value] for value in op.operands if value in places}
                 for place in found:
                     yield op.result, place
@@ -227,7 +212,7 @@ class _Join:
 
     def _allows(self, op: Operation) -> bool:
         """Whether an op may have longer tiles, and asks nothing of where in them it is."""
-        if isinstance(op, CopyOp) and isinstance(op.destination.type, MemRefType):
+        if isinstance(op, cute.CopyOp) and isinstance(op.destination.type, cute.MemRefType):
             # What has not the mode would be stored by each of the work items; a mask has its own.
             are_joined = op.destination in self.places and op.source in self.places
             return are_joined and len(op.operands) == 2
@@ -239,29 +224,29 @@ class _Join:
         ):
             return False
         match op:
-            case LocalTileOp() | AllocFragmentOp() | FillOp():
+            case cute.LocalTileOp() | cute.AllocFragmentOp() | cute.FillOp():
                 return True
-            case TransposeOp():
+            case cute.TransposeOp():
                 # What is the same for all work items is not as long as what it stands beside.
                 return op.source in self.places and op.result in self.places
-            case LoadOp() | CopyOp():
-                return len(op.operands) == (1 if isinstance(op, LoadOp) else 2) and all(
+            case cute.LoadOp() | cute.CopyOp():
+                return len(op.operands) == (1 if isinstance(op, cute.LoadOp) else 2) and all(
                     value in self.places for value in op.operands
                 )
-            case ReduceOp():
+            case cute.ReduceOp():
                 return op.source in self.places and op.mode.value.data != self.places[op.source]
-            case MapOp():
+            case cute.MapOp():
                 ranks = {len(fragment_shape(value)) for value in (*op.operands, *op.results)}
                 place = self.places[op.result]
                 return len(ranks) == 1 and all(
                     self._is_from_origin(each)
                     for each in op.body.block.ops
-                    if isinstance(each, CoordOp) and each.mode.value.data == place
+                    if isinstance(each, cute.CoordOp) and each.mode.value.data == place
                 )
             case _:
                 return False
 
-    def _is_from_origin(self, coordinate: CoordOp) -> bool:
+    def _is_from_origin(self, coordinate: cute.CoordOp) -> bool:
         """Whether a coordinate inside of a tile is only added to where the tile begins."""
         origins = {*self._origins()}
         return all(
@@ -279,7 +264,7 @@ class _Join:
         return all(self._takes_origin(use.operation) for use in value.uses)
 
     def _takes_origin(self, op: Operation) -> bool:
-        if isinstance(op, LocalTileOp):
+        if isinstance(op, cute.LocalTileOp):
             return op.result in self.places
         if isinstance(op, arith.MuliOp):
             return op.result in self._origins()
@@ -288,10 +273,10 @@ class _Join:
         return (
             isinstance(op, arith.AddiOp)
             and (self.part == 1 or self.coord not in op.operands)
-            and isinstance(body, MapOp)
+            and isinstance(body, cute.MapOp)
             and body.result in self.places
             and any(
-                isinstance(value.owner, CoordOp)
+                isinstance(value.owner, cute.CoordOp)
                 and value.owner.mode.value.data == self.places[body.result]
                 for value in op.operands
             )
@@ -312,7 +297,7 @@ class _Join:
             for use in users:
                 use.operation.operands[use.index] = first
 
-    def _join_view(self, op: LocalTileOp) -> None:
+    def _join_view(self, op: cute.LocalTileOp) -> None:
         tile = list(op.tile.get_values())
         mode = next(mode for mode, at in enumerate(op.coords) if at is self.coord)
         tile[mode] = self.part * self.parts
@@ -321,7 +306,7 @@ class _Join:
             build = ScalarBuilder(InsertPoint.before(op), op)
             count = build.tiles(self.index.memref, self.mode, self.part)
             end = build.binary(arith.MuliOp, count, build.constant(self.part))
-            cut = SliceOp(memref, self.longer[op], build.constant(0), end)
+            cut = cute.SliceOp(memref, self.longer[op], build.constant(0), end)
             memref = build.insert(cut).results[0]
         resize_view(op, tile, memref=memref)
 

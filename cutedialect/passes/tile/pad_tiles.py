@@ -19,23 +19,7 @@ from math import prod
 from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Operation, SSAValue
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AnyOp,
-    AtomicOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    IndexedTileOp,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    ReduceOp,
-    TransposeOp,
-    YieldOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Dyn
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
@@ -50,37 +34,37 @@ _GOOD = 0.85
 _MORE_ROWS = 1.25
 # Ops whose register tiles may be larger than they say.
 _PADDED = (
-    AllocFragmentOp,
-    AnyOp,
-    AtomicOp,
-    CopyOp,
-    FillOp,
-    LoadOp,
-    MapOp,
-    ReduceOp,
-    TransposeOp,
-    YieldOp,
+    cute.AllocFragmentOp,
+    cute.AnyOp,
+    cute.AtomicOp,
+    cute.CopyOp,
+    cute.FillOp,
+    cute.LoadOp,
+    cute.MapOp,
+    cute.ReduceOp,
+    cute.TransposeOp,
+    cute.YieldOp,
 )
 
 
-def pad_tiles(kernel: KernelOp) -> None:
+def pad_tiles(kernel: cute.KernelOp) -> None:
     """Pad the tiles of a kernel without a multiply as its lanes share them."""
     padded = _padded_extents(kernel)
     if not padded or not _can_pad(kernel, padded):
         return
     for op in list(walk(kernel.body.block)):
         match op:
-            case LocalTileOp() | IndexedTileOp():
+            case cute.LocalTileOp() | cute.IndexedTileOp():
                 _pad_view(op, padded)
-            case TransposeOp() if isinstance(op.source.type, MemRefType):
+            case cute.TransposeOp() if isinstance(op.source.type, cute.MemRefType):
                 resize_transposed(op)
             case _:
                 for result in op.results:
                     resize_fragment(result, _padded_modes(result, padded))
     for op in list(walk(kernel.body.block)):
-        if isinstance(op, ReduceOp):
+        if isinstance(op, cute.ReduceOp):
             _hide_from_reduction(op, padded)
-        elif isinstance(op, AnyOp):
+        elif isinstance(op, cute.AnyOp):
             _hide_from_any(op, padded)
 
 
@@ -105,7 +89,7 @@ def lanes_along(vectors: int, rows: int) -> int:
     return max(lanes for lanes in choices if use(lanes) >= _GOOD * best)
 
 
-def vector_elements(type_: MemRefType, mode: int, widest_bits: int) -> int:
+def vector_elements(type_: cute.MemRefType, mode: int, widest_bits: int) -> int:
     """Elements of the widest access along a mode of a tensor's tiles, whatever their extents are,
     and no more than of a type of so many bits.
     """
@@ -123,7 +107,7 @@ def vector_elements(type_: MemRefType, mode: int, widest_bits: int) -> int:
     return max(1, min(best * 8 // type_.bits, _VECTOR_BYTES * 8 // widest_bits))
 
 
-def _padded_extents(kernel: KernelOp) -> dict[int, int]:
+def _padded_extents(kernel: cute.KernelOp) -> dict[int, int]:
     """The extents of tiles that lanes do not share, and to what they are padded: the largest tiles
     decide.
     """
@@ -143,11 +127,11 @@ def _padded_extents(kernel: KernelOp) -> dict[int, int]:
     taken = {extent for type_ in moved for extent in type_.shape}
     for op in walk(kernel):
         for value in (*op.operands, *op.results):
-            if isinstance(value.type, FragmentType):
+            if isinstance(value.type, cute.FragmentType):
                 taken |= {*value.type.shape}
     padded: dict[int, int] = {}
     for op in walk(kernel):
-        if isinstance(op, IndexedTileOp):
+        if isinstance(op, cute.IndexedTileOp):
             # Of a row that is padded there is no number.
             units.pop(int(op.tile.get_values()[op.mode]), None)
     for extent, unit in units.items():
@@ -161,7 +145,7 @@ def _padded_extents(kernel: KernelOp) -> dict[int, int]:
     return padded
 
 
-def _units(type_: MemRefType, widest: int) -> Iterable[tuple[int, int]]:
+def _units(type_: cute.MemRefType, widest: int) -> Iterable[tuple[int, int]]:
     """For each extent of a tile what it is to be a multiple of."""
     along = next((mode for mode, stride in enumerate(type_.stride) if stride == 1), type_.rank - 1)
     columns = type_.shape[along]
@@ -182,18 +166,20 @@ def _shared_rows(rows: int) -> int:
     return max(each for each in choices if -(-rows // each) * each <= _MORE_ROWS * rows)
 
 
-def _moved(op: Operation) -> Iterable[MemRefType]:
+def _moved(op: Operation) -> Iterable[cute.MemRefType]:
     """The tiles of tensors that an op loads or stores."""
-    for value in op.operands if isinstance(op, LoadOp | CopyOp | AtomicOp) else ():
+    for value in op.operands if isinstance(op, cute.LoadOp | cute.CopyOp | cute.AtomicOp) else ():
         type_ = value.type
-        if isinstance(type_, MemRefType) and all(isinstance(each, int) for each in type_.modes):
+        if isinstance(type_, cute.MemRefType) and all(
+            isinstance(each, int) for each in type_.modes
+        ):
             yield type_
 
 
-def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
+def _can_pad(kernel: cute.KernelOp, padded: dict[int, int]) -> bool:
     """Whether all ops that see the extents in question can have others."""
     for op in walk(kernel.body.block):
-        if isinstance(op, LocalTileOp | IndexedTileOp):
+        if isinstance(op, cute.LocalTileOp | cute.IndexedTileOp):
             type_ = op.memref.type
             kept = [type_.modes[m] for m, each in enumerate(op.tile.get_values()) if each < 0]
             if op.of is not None or any(each in padded for each in kept):
@@ -201,26 +187,26 @@ def _can_pad(kernel: KernelOp, padded: dict[int, int]) -> bool:
             continue
         tiles = [value.type for value in (*op.operands, *op.results)]
         sees = any(
-            isinstance(each, FragmentType) and any(extent in padded for extent in each.shape)
+            isinstance(each, cute.FragmentType) and any(extent in padded for extent in each.shape)
             for each in tiles
         )
         if sees and not isinstance(op, _PADDED):
             return False
-        if isinstance(op, ReduceOp) and op.body is not None:
+        if isinstance(op, cute.ReduceOp) and op.body is not None:
             # What a fold would not notice is not known.
             type_ = op.source.type
             if type_.shape[op.mode.value.data] in padded:
                 return False
-        if isinstance(op, CopyOp | LoadOp | AtomicOp) and not all(
-            isinstance(value.owner, LocalTileOp | IndexedTileOp | TransposeOp)
+        if isinstance(op, cute.CopyOp | cute.LoadOp | cute.AtomicOp) and not all(
+            isinstance(value.owner, cute.LocalTileOp | cute.IndexedTileOp | cute.TransposeOp)
             for value in op.operands
-            if isinstance(value.type, MemRefType)
+            if isinstance(value.type, cute.MemRefType)
         ):
             return False
     return True
 
 
-def _pad_view(op: LocalTileOp | IndexedTileOp, padded: dict[int, int]) -> None:
+def _pad_view(op: cute.LocalTileOp | cute.IndexedTileOp, padded: dict[int, int]) -> None:
     tile = [int(extent) for extent in op.tile.get_values()]  # pyright: ignore
     wide = [padded.get(extent, extent) for extent in tile]
     if wide != tile:
@@ -230,11 +216,11 @@ def _pad_view(op: LocalTileOp | IndexedTileOp, padded: dict[int, int]) -> None:
 def _padded_modes(value: SSAValue, padded: dict[int, int]) -> dict[int, int]:
     """The modes of a register tile that are padded, with their new extents."""
     type_ = value.type
-    shape = type_.shape if isinstance(type_, FragmentType) else ()
+    shape = type_.shape if isinstance(type_, cute.FragmentType) else ()
     return {mode: padded[extent] for mode, extent in enumerate(shape) if extent in padded}
 
 
-def _hide_from_reduction(op: ReduceOp, padded: dict[int, int]) -> None:
+def _hide_from_reduction(op: cute.ReduceOp, padded: dict[int, int]) -> None:
     """Let a reduction find what changes nothing in what is padded of its mode."""
     type_, mode = op.source.type, op.mode.value.data
     extents = {more: extent for extent, more in padded.items()}
@@ -244,7 +230,7 @@ def _hide_from_reduction(op: ReduceOp, padded: dict[int, int]) -> None:
     op.operands[0] = hidden(op, op.source, {mode: extents[type_.shape[mode]]}, none)
 
 
-def _hide_from_any(op: AnyOp, padded: dict[int, int]) -> None:
+def _hide_from_any(op: cute.AnyOp, padded: dict[int, int]) -> None:
     type_ = op.source.type
     extents = {more: extent for extent, more in padded.items()}
     limits = {mode: extents[extent] for mode, extent in enumerate(type_.shape) if extent in extents}

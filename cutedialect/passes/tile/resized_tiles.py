@@ -10,21 +10,13 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from cutedialect.dialects.cute import (
-    CoordOp,
-    FragmentType,
-    IndexedTileOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    TransposeOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import transposed_type
 from cutedialect.passes.synchronize.memory_views import constant_of
 
 
 def resize_view(
-    op: LocalTileOp | IndexedTileOp,
+    op: cute.LocalTileOp | cute.IndexedTileOp,
     tile: Sequence[int],
     coords: Sequence[SSAValue] | None = None,
     memref: SSAValue | None = None,
@@ -34,9 +26,9 @@ def resize_view(
     coords = list(op.coords) if coords is None else coords
     memref = op.memref if memref is None else memref
     again = (
-        LocalTileOp(memref, tile, coords, of)
-        if isinstance(op, LocalTileOp)
-        else IndexedTileOp(memref, tile, coords, op.rows, of, op.places)
+        cute.LocalTileOp(memref, tile, coords, of)
+        if isinstance(op, cute.LocalTileOp)
+        else cute.IndexedTileOp(memref, tile, coords, op.rows, of, op.places)
     )
     again.attributes |= op.attributes
     again.location = op.location
@@ -44,31 +36,31 @@ def resize_view(
     Rewriter.replace_op(op, again)
 
 
-def resize_transposed(op: TransposeOp) -> None:
+def resize_transposed(op: cute.TransposeOp) -> None:
     """Let a transposed view have the extents of its source."""
     type_ = transposed_type(op.source.type)
-    if isinstance(op.source.type, MemRefType) and type_ != op.result.type:
+    if isinstance(op.source.type, cute.MemRefType) and type_ != op.result.type:
         Rewriter.replace_value_with_new_type(op.result, type_)
 
 
 def resize_fragment(value: SSAValue, extents: Mapping[int, int]) -> None:
     """Give a register tile other extents by its modes; anything else stays."""
     type_ = value.type
-    if isinstance(type_, FragmentType) and extents:
+    if isinstance(type_, cute.FragmentType) and extents:
         shape = tuple(extents.get(mode, extent) for mode, extent in enumerate(type_.shape))
-        Rewriter.replace_value_with_new_type(value, FragmentType.get(type_.element, shape))
+        Rewriter.replace_value_with_new_type(value, cute.FragmentType.get(type_.element, shape))
 
 
-def coordinates_along(op: Operation, modes: Iterable[int]) -> list[CoordOp]:
+def coordinates_along(op: Operation, modes: Iterable[int]) -> list[cute.CoordOp]:
     """The coordinates along some modes that a map asks for."""
-    if not isinstance(op, MapOp):
+    if not isinstance(op, cute.MapOp):
         return []
     wanted = {*modes}
-    found = [each for each in op.body.block.ops if isinstance(each, CoordOp)]
+    found = [each for each in op.body.block.ops if isinstance(each, cute.CoordOp)]
     return [each for each in found if each.mode.value.data in wanted]
 
 
-def count_from(coordinate: CoordOp, start: SSAValue) -> None:
+def count_from(coordinate: cute.CoordOp, start: SSAValue) -> None:
     """Let a coordinate count from an element of a longer tile, or of a row."""
     moved = arith.AddiOp(coordinate.result, start)
     moved.properties["overflowFlags"] = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
@@ -77,16 +69,16 @@ def count_from(coordinate: CoordOp, start: SSAValue) -> None:
     coordinate.result.replace_uses_with_if(moved.result, lambda use: use.operation is not moved)
 
 
-def tile_behind(view: SSAValue) -> LocalTileOp | None:
+def tile_behind(view: SSAValue) -> cute.LocalTileOp | None:
     """The tile of a tensor that a view turns, or is; None where it is something else."""
-    while isinstance(view.owner, TransposeOp):
+    while isinstance(view.owner, cute.TransposeOp):
         view = view.owner.source
-    return view.owner if isinstance(view.owner, LocalTileOp) else None
+    return view.owner if isinstance(view.owner, cute.LocalTileOp) else None
 
 
 def fragment_shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a register tile, () of anything else."""
-    return value.type.shape if isinstance(value.type, FragmentType) else ()
+    return value.type.shape if isinstance(value.type, cute.FragmentType) else ()
 
 
 def origins_of(coord: SSAValue, extent: int) -> list[SSAValue]:

@@ -18,18 +18,7 @@ from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from cutedialect.dialects.cute import (
-    ClusterScatterOp,
-    CopyOp,
-    FragmentType,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    TransposeOp,
-    YieldOp,
-    shape_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
@@ -46,7 +35,7 @@ _COLUMNS = 8
 
 def is_cut(following: Sequence[Operation], acc: SSAValue, parts: int) -> bool:
     """Whether ops that follow the sum of a register tile can have a part of its columns each."""
-    columns = shape_of(acc.type)[1]
+    columns = cute.shape_of(acc.type)[1]
     inside = set(_all(following))
     return columns % (_COLUMNS * parts) == 0 and all(_allows(op, columns, inside) for op in inside)
 
@@ -55,17 +44,17 @@ def cut_columns(
     build: ScalarBuilder, following: Sequence[Operation], acc: SSAValue, parts: int, rank: SSAValue
 ) -> None:
     """Add up a register tile over the cluster, and leave the ops that follow the part of `rank`."""
-    columns = shape_of(acc.type)[1]
+    columns = cute.shape_of(acc.type)[1]
     width = columns // parts
     ops = list(_all(following))
     inside = set(ops)
     count = build.constant(parts)
     start = build.binary(arith.MuliOp, rank, build.constant(width))
-    part = build.insert(ClusterScatterOp(acc, parts)).results[0]
+    part = build.insert(cute.ClusterScatterOp(acc, parts)).results[0]
     acc.replace_uses_with_if(part, lambda use: use.operation in inside)
     for op in ops:
         match op:
-            case LocalTileOp():
+            case cute.LocalTileOp():
                 mode = _column_mode(op, columns)
                 if mode is not None:
                     place = ScalarBuilder(InsertPoint.before(op), op)
@@ -73,9 +62,9 @@ def cut_columns(
                     before = place.binary(arith.MuliOp, coords[mode], count)
                     tile[mode], coords[mode] = width, place.binary(arith.AddiOp, before, rank)
                     resize_view(op, tile, coords)
-            case TransposeOp():
+            case cute.TransposeOp():
                 resize_transposed(op)
-            case MapOp() | LoadOp() if shape_of(op.result.type)[1] == columns:
+            case cute.MapOp() | cute.LoadOp() if cute.shape_of(op.result.type)[1] == columns:
                 for coordinate in coordinates_along(op, (1,)):
                     count_from(coordinate, start)
                 resize_fragment(op.result, {1: width})
@@ -92,48 +81,48 @@ def _allows(op: Operation, columns: int, inside: set[Operation]) -> bool:
     """Whether an op does the same with a part of the columns as with all."""
     tiles = [value for value in (*op.operands, *op.results) if _is_tile(value)]
     match op:
-        case LocalTileOp() | TransposeOp():
-            is_counted = isinstance(op, TransposeOp) or op.of is None
+        case cute.LocalTileOp() | cute.TransposeOp():
+            is_counted = isinstance(op, cute.TransposeOp) or op.of is None
             return is_counted and not tiles and op.result.has_one_use()
-        case LoadOp():
+        case cute.LoadOp():
             return _is_whole(op.result, columns) and _is_tiled(op.source, inside)
-        case CopyOp():
+        case cute.CopyOp():
             return (
-                isinstance(op.destination.type, MemRefType)
+                isinstance(op.destination.type, cute.MemRefType)
                 and op.mask is None
-                and shape_of(op.source.type)[1:] == (columns,)
+                and cute.shape_of(op.source.type)[1:] == (columns,)
                 and _is_tiled(op.destination, inside)
             )
-        case MapOp():
+        case cute.MapOp():
             return all(_is_whole(tile, columns) for tile in tiles)
         case _:
-            return not tiles or isinstance(op, YieldOp)
+            return not tiles or isinstance(op, cute.YieldOp)
 
 
 def _is_tile(value: SSAValue) -> bool:
-    return isinstance(value.type, FragmentType)
+    return isinstance(value.type, cute.FragmentType)
 
 
 def _is_whole(tile: SSAValue, columns: int) -> bool:
     """Whether a register tile has all columns, or one that all have in common."""
-    shape = shape_of(tile.type)
+    shape = cute.shape_of(tile.type)
     return len(shape) == 2 and shape[1] in (columns, 1)
 
 
 def _is_tiled(view: SSAValue, inside: set[Operation]) -> bool:
     """Whether a view of memory is a tile of a tensor, maybe transposed, that is made inside."""
-    while isinstance(view.owner, TransposeOp) and view.owner in inside:
+    while isinstance(view.owner, cute.TransposeOp) and view.owner in inside:
         view = view.owner.source
-    return isinstance(view.owner, LocalTileOp) and view.owner in inside
+    return isinstance(view.owner, cute.LocalTileOp) and view.owner in inside
 
 
-def _column_mode(op: LocalTileOp, columns: int) -> int | None:
+def _column_mode(op: cute.LocalTileOp, columns: int) -> int | None:
     """The mode of a tensor along which its tile has the columns; None where it has none."""
     kept = [mode for mode, extent in enumerate(op.tile.get_values()) if extent != 0]
     # A tile of one mode is a column.
     modes: list[int | None] = [*kept, None][:2]
     view: SSAValue = op.result
-    while isinstance(user := next(iter(view.uses)).operation, TransposeOp):
+    while isinstance(user := next(iter(view.uses)).operation, cute.TransposeOp):
         modes.reverse()
         view = user.result
-    return modes[1] if shape_of(view.type)[1:] == (columns,) else None
+    return modes[1] if cute.shape_of(view.type)[1:] == (columns,) else None

@@ -25,31 +25,7 @@ from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import target
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AtomicOp,
-    ClusterRankOp,
-    ClusterReduceOp,
-    CoordOp,
-    CopyOp,
-    DimOp,
-    FillOp,
-    FragmentType,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    ReadOp,
-    ReduceOp,
-    SliceOp,
-    StrideOp,
-    TileIndexOp,
-    TransposeOp,
-    YieldOp,
-    element_bits,
-    fragment_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.effects import is_pure, space_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
@@ -68,13 +44,30 @@ from cutedialect.passes.tile.resized_tiles import (
 from cutedialect.passes.tile.streaming import part_of, parts_of_rows
 from cutedialect.schedule import Schedule
 
-_SHARED = (AllocFragmentOp, AtomicOp, CopyOp, FillOp, LoadOp, MapOp, ReduceOp, TransposeOp)
+_SHARED = (
+    cute.AllocFragmentOp,
+    cute.AtomicOp,
+    cute.CopyOp,
+    cute.FillOp,
+    cute.LoadOp,
+    cute.MapOp,
+    cute.ReduceOp,
+    cute.TransposeOp,
+)
 # What all CTAs may do alike.
-_ALONE = (DimOp, LocalTileOp, ReadOp, SliceOp, StrideOp, TileIndexOp, YieldOp)
+_ALONE = (
+    cute.DimOp,
+    cute.LocalTileOp,
+    cute.ReadOp,
+    cute.SliceOp,
+    cute.StrideOp,
+    cute.TileIndexOp,
+    cute.YieldOp,
+)
 _BITS = 32
 
 
-def share_rows(kernel: KernelOp, given: Schedule, arch: str, of: str) -> int:
+def share_rows(kernel: cute.KernelOp, given: Schedule, arch: str, of: str) -> int:
     """Let the CTAs of clusters share the rows of a kernel; how many of them, 1 where none do.
     `split_k` and `reduction = cluster` of the schedule say how many, else the rows' length does.
     """
@@ -110,19 +103,19 @@ def _takes_clusters(given: Schedule, arch: str) -> bool:
     )
 
 
-def _longest_row(kernel: KernelOp) -> int | None:
+def _longest_row(kernel: cute.KernelOp) -> int | None:
     """The length of the longest row that a kernel reduces."""
-    return max(map(_reduced, ops_of(kernel, ReduceOp)), default=None)
+    return max(map(_reduced, ops_of(kernel, cute.ReduceOp)), default=None)
 
 
-def _reduced(op: ReduceOp) -> int:
+def _reduced(op: cute.ReduceOp) -> int:
     return fragment_shape(op.source)[op.mode.value.data]
 
 
 class _Share:
     """The rows of one kernel: modes of its tiles that are as long as its longest row."""
 
-    def __init__(self, kernel: KernelOp, row: int, parts: int) -> None:
+    def __init__(self, kernel: cute.KernelOp, row: int, parts: int) -> None:
         self.kernel, self.row, self.parts = kernel, row, parts
         self.part = part_of(row, parts)
 
@@ -142,27 +135,27 @@ class _Share:
         has_rows = any(map(self._modes, tiles))
         if any(len(self._modes(shape)) > 1 for shape in tiles):
             return f"a tile has two modes of {self.row}"
-        in_map = isinstance(op.parent_op(), MapOp)
+        in_map = isinstance(op.parent_op(), cute.MapOp)
         if has_rows and op.parent is not self.kernel.body.block:
             return "rows are loaded or computed in a loop or branch"
         if has_rows and not isinstance(op, _SHARED):
             return f"{op.name} is not known to leave the parts of rows apart"
         match op:
-            case LocalTileOp():
+            case cute.LocalTileOp():
                 return self._why_no_view(op)
-            case ReduceOp() if _reduced(op) == self.row:
+            case cute.ReduceOp() if _reduced(op) == self.row:
                 return _why_no_reduction(op)
-            case LoadOp() if not (has_rows and _stays_apart(op.source, stored)):
+            case cute.LoadOp() if not (has_rows and _stays_apart(op.source, stored)):
                 if any(root_of(tile) is root_of(op.source) for tile in stored):
                     return "the program stores what another CTA may not have loaded yet"
-            case AtomicOp() if not has_rows:
+            case cute.AtomicOp() if not has_rows:
                 return "every CTA would add the same to memory"
             case _:
                 pass
         alone = isinstance(op, (*_SHARED, *_ALONE)) or in_map or op.regions or is_pure(op)
         return "" if alone else f"every CTA would do {op.name}"
 
-    def _why_no_view(self, op: LocalTileOp) -> str:
+    def _why_no_view(self, op: cute.LocalTileOp) -> str:
         tile = op.tile.get_values()
         modes = [mode for mode, extent in enumerate(tile) if extent == self.row]
         if op.of is not None or any(extent < 0 for extent in tile):
@@ -194,13 +187,13 @@ class _Share:
         ]
         coordinates = [each for op in ops for each in self._coordinates(op)]
         build = ScalarBuilder(InsertPoint.before(first), first)
-        rank = build.insert(ClusterRankOp(self.parts)).results[0]
+        rank = build.insert(cute.ClusterRankOp(self.parts)).results[0]
         start = build.binary(arith.MuliOp, rank, build.constant(self.part))
-        reduced = [op for op in ops if isinstance(op, ReduceOp) and _reduced(op) == self.row]
+        reduced = [op for op in ops if isinstance(op, cute.ReduceOp) and _reduced(op) == self.row]
         for op in ops:
-            if isinstance(op, LocalTileOp):
+            if isinstance(op, cute.LocalTileOp):
                 self._share_view(op, rank)
-            elif isinstance(op, TransposeOp) and isinstance(op.source.type, MemRefType):
+            elif isinstance(op, cute.TransposeOp) and isinstance(op.source.type, cute.MemRefType):
                 resize_transposed(op)
         for coordinate in coordinates:
             count_from(coordinate, start)
@@ -213,17 +206,17 @@ class _Share:
                 op.operands[0] = hidden(op, op.source, {mode: self.row}, none, start)
             self._combine(op)
 
-    def _combine(self, op: ReduceOp) -> None:
+    def _combine(self, op: cute.ReduceOp) -> None:
         """Let what reads a reduction of parts read that of the whole row; 16-bit floats are
         combined in f32 and rounded once.
         """
-        type_ = fragment_of(op.result)
+        type_ = cute.fragment_of(op.result)
         wide = combined_type(type_.element)
         before = ScalarBuilder(InsertPoint.before(op), op)
         source = op.source if wide == type_.element else _as(before, op.source, wide, arith.ExtFOp)
         build = ScalarBuilder(InsertPoint.after(op), op)
-        part = build.insert(ReduceOp(op.kind.data, source, op.mode.value.data)).results[0]
-        whole = build.insert(ClusterReduceOp(op.kind.data, part, self.parts)).results[0]
+        part = build.insert(cute.ReduceOp(op.kind.data, source, op.mode.value.data)).results[0]
+        whole = build.insert(cute.ClusterReduceOp(op.kind.data, part, self.parts)).results[0]
         if wide != type_.element:
             whole = _as(build, whole, type_.element, arith.TruncFOp)
         whole.name_hint = op.result.name_hint
@@ -231,7 +224,7 @@ class _Share:
         op.detach()
         op.erase()
 
-    def _share_view(self, op: LocalTileOp, rank: SSAValue) -> None:
+    def _share_view(self, op: cute.LocalTileOp, rank: SSAValue) -> None:
         """The part of a view's row that a CTA has; of a row that does not divide it ends where the
         row does.
         """
@@ -245,16 +238,16 @@ class _Share:
             coords[mode] = rank
             if not self._divides:
                 ends = build.constant(0), build.constant(self.row)
-                memref = build.insert(SliceOp(memref, mode, *ends)).results[0]
+                memref = build.insert(cute.SliceOp(memref, mode, *ends)).results[0]
         else:
             before = build.binary(arith.MuliOp, coords[mode], build.constant(self.parts))
             coords[mode] = build.binary(arith.AddiOp, before, rank)
         resize_view(op, tile, coords, memref)
 
-    def _coordinates(self, op: Operation) -> list[CoordOp]:
+    def _coordinates(self, op: Operation) -> list[cute.CoordOp]:
         """The coordinates along the row that a map asks for."""
         return coordinates_along(
-            op, self._modes(fragment_shape(op.result)) if isinstance(op, MapOp) else ()
+            op, self._modes(fragment_shape(op.result)) if isinstance(op, cute.MapOp) else ()
         )
 
 
@@ -264,20 +257,20 @@ def _stays_apart(loaded: SSAValue, stored: Sequence[SSAValue]) -> bool:
     return all(expression_of(tile) == expression_of(loaded) for tile in tiles)
 
 
-def _why_no_reduction(op: ReduceOp) -> str:
-    type_ = fragment_of(op.result)
+def _why_no_reduction(op: cute.ReduceOp) -> str:
+    type_ = cute.fragment_of(op.result)
     if op.body is not None or op.local is not None:
         return "a reduction folds by a function"
     if prod(type_.shape) > 1:
         return f"tiles have {prod(type_.shape)} rows"
-    bits = element_bits(combined_type(type_.element))
+    bits = cute.element_bits(combined_type(type_.element))
     return "" if bits == _BITS else f"a reduction is of {bits} bits, not {_BITS}"
 
 
 def _as(build: ScalarBuilder, tile: SSAValue, element: Attribute, kind: type) -> SSAValue:
     """A tile in another type of floats."""
-    made = FragmentType.get(element, fragment_of(tile).shape)
-    return build.insert(MapOp.of(lambda each: kind(each, element), [tile], made)).result
+    made = cute.FragmentType.get(element, cute.fragment_of(tile).shape)
+    return build.insert(cute.MapOp.of(lambda each: kind(each, element), [tile], made)).result
 
 
 def _is_zero(value: SSAValue) -> bool:

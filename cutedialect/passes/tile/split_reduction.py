@@ -28,24 +28,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    AtomicOp,
-    ClusterSumOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    GemmOp,
-    KernelOp,
-    LastArrivalOp,
-    LaunchOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    WorkspaceOp,
-    YieldOp,
-    fragment_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn, Layout
@@ -59,7 +42,7 @@ _ALIGNMENT = 16
 _NEIGHBORS = 4
 # Bits of the elements that CTAs of a cluster add up.
 _SUMMED_BITS = 32
-_COUNTERS = MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((Dyn(),), (1,)))
+_COUNTERS = cute.MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((Dyn(),), (1,)))
 
 Scalars = Callable[[ScalarBuilder, SSAValue], SSAValue]
 
@@ -78,8 +61,8 @@ class Share:
     counter: SSAValue
     slot: Scalars
     trips: Callable[[ScalarBuilder, SSAValue], tuple[SSAValue, SSAValue]]
-    counters: Callable[[ScalarBuilder, LaunchOp], SSAValue]
-    slots: Callable[[ScalarBuilder, LaunchOp], SSAValue]
+    counters: Callable[[ScalarBuilder, cute.LaunchOp], SSAValue]
+    slots: Callable[[ScalarBuilder, cute.LaunchOp], SSAValue]
     always: bool = True
 
 
@@ -91,10 +74,12 @@ class Reduction:
     accumulators: tuple[SSAValue, ...]
 
 
-def reduction_of(kernel: KernelOp) -> Reduction:
+def reduction_of(kernel: cute.KernelOp) -> Reduction:
     """The reduction that CTAs can share; PassFailedException where there is none."""
     loops = [
-        op for op in kernel.body.block.ops if isinstance(op, scf.ForOp) and bool(ops_of(op, GemmOp))
+        op
+        for op in kernel.body.block.ops
+        if isinstance(op, scf.ForOp) and bool(ops_of(op, cute.GemmOp))
     ]
     if len(loops) != 1:
         raise PassFailedException(
@@ -108,11 +93,11 @@ def reduction_of(kernel: KernelOp) -> Reduction:
     found: list[SSAValue] = []
     for op in walk(loop):
         value = None
-        if isinstance(op, GemmOp):
+        if isinstance(op, cute.GemmOp):
             value = op.acc
-        elif isinstance(op, CopyOp | FillOp):
-            value = op.destination if isinstance(op, CopyOp) else op.fragment
-        if value is None or not isinstance(value.type, FragmentType) or value in found:
+        elif isinstance(op, cute.CopyOp | cute.FillOp):
+            value = op.destination if isinstance(op, cute.CopyOp) else op.fragment
+        if value is None or not isinstance(value.type, cute.FragmentType) or value in found:
             continue
         if isinstance(value.owner, Operation) and not loop.is_ancestor(value.owner):
             _check_sum(value, loop)
@@ -127,13 +112,17 @@ def _check_sum(accumulator: SSAValue, loop: scf.ForOp) -> None:
     for use in accumulator.uses:
         op = use.operation
         if loop.is_ancestor(op):
-            if isinstance(op, GemmOp) and op.acc is accumulator:
+            if isinstance(op, cute.GemmOp) and op.acc is accumulator:
                 continue
-            if isinstance(op, CopyOp) and op.destination is accumulator and _adds(op, accumulator):
+            if (
+                isinstance(op, cute.CopyOp)
+                and op.destination is accumulator
+                and _adds(op, accumulator)
+            ):
                 continue
-            if isinstance(op, MapOp) and _is_added(op, accumulator):
+            if isinstance(op, cute.MapOp) and _is_added(op, accumulator):
                 continue
-        elif isinstance(op, FillOp) and op.parent is block and op.is_before_in_block(loop):
+        elif isinstance(op, cute.FillOp) and op.parent is block and op.is_before_in_block(loop):
             value = op.value.owner
             if isinstance(value, arith.ConstantOp) and _is_zero(value.value):
                 continue
@@ -151,13 +140,13 @@ def _is_zero(attribute: Attribute) -> bool:
     return isinstance(attribute, FloatAttr | IntegerAttr) and attribute.value.data == 0
 
 
-def _adds(op: CopyOp, accumulator: SSAValue) -> bool:
+def _adds(op: cute.CopyOp, accumulator: SSAValue) -> bool:
     """Whether a copy writes the accumulator plus something else."""
     source = op.source.owner
-    return isinstance(source, MapOp) and _is_added(source, accumulator)
+    return isinstance(source, cute.MapOp) and _is_added(source, accumulator)
 
 
-def _is_added(op: MapOp, accumulator: SSAValue) -> bool:
+def _is_added(op: cute.MapOp, accumulator: SSAValue) -> bool:
     """Whether a map gives `accumulator` plus what does not depend on it, just to write it back."""
     arguments = [
         argument
@@ -165,14 +154,14 @@ def _is_added(op: MapOp, accumulator: SSAValue) -> bool:
         if value is accumulator
     ]
     last = op.body.block.last_op
-    if len(arguments) != 1 or not isinstance(last, YieldOp):
+    if len(arguments) != 1 or not isinstance(last, cute.YieldOp):
         return False
     total = last.value.owner
     return (
         isinstance(total, arith.AddfOp | arith.AddiOp)
         and [use.operation for use in arguments[0].uses] == [total]
         and all(
-            isinstance(use.operation, CopyOp) and use.operation.destination is accumulator
+            isinstance(use.operation, cute.CopyOp) and use.operation.destination is accumulator
             for use in op.result.uses
         )
     )
@@ -209,18 +198,18 @@ def is_scattered(
     )
 
 
-def summed_bytes(kernel: KernelOp, schedule: Schedule, warps: tuple[int, int]) -> int:
+def summed_bytes(kernel: cute.KernelOp, schedule: Schedule, warps: tuple[int, int]) -> int:
     """Bytes of shared memory in which the CTAs of a cluster send each other parts of a tile."""
     reduction = reduction_of(kernel)
     if not reduction.accumulators:
         return 0
     acc = reduction.accumulators[0]
     tiles = 1 if is_scattered(reduction, schedule, warps) else (schedule.split_k or 1) - 1
-    return tiles * prod(fragment_of(acc).shape) * fragment_of(acc).bits // 8
+    return tiles * prod(cute.fragment_of(acc).shape) * cute.fragment_of(acc).bits // 8
 
 
 def share_reduction(
-    kernel: KernelOp, reduction: Reduction, share: Share, schedule: Schedule
+    kernel: cute.KernelOp, reduction: Reduction, share: Share, schedule: Schedule
 ) -> None:
     """Cut the loop to the CTA's part, and leave what follows it to the last CTA of the tile."""
     atomic = schedule.reduction == "atomic"
@@ -234,7 +223,7 @@ def share_reduction(
         if is_scattered(reduction, schedule):
             cut_columns(build, following, acc, parts, share.part)
             return
-        first = build.insert(ClusterSumOp(acc, parts)).results[0]
+        first = build.insert(cute.ClusterSumOp(acc, parts)).results[0]
         _move_into(_when(build, first, loop, lambda _: None), following)
         return
     counters = add_argument(
@@ -261,7 +250,7 @@ def share_reduction(
     else:
         several = build.insert(arith.CmpiOp(share.parts, build.constant(1), "sgt")).results[0]
         _when(build, several, loop, lambda inner: _keep(inner, pairs, share, atomic))
-    last = build.insert(LastArrivalOp(counters, share.counter, share.parts)).results[0]
+    last = build.insert(cute.LastArrivalOp(counters, share.counter, share.parts)).results[0]
 
     def finish(inner: ScalarBuilder) -> None:
         if share.always:
@@ -284,7 +273,7 @@ def _following(loop: scf.ForOp) -> list[Operation]:
 
 
 def _check_cluster_sum(reduction: Reduction) -> None:
-    if [fragment_of(each).bits for each in reduction.accumulators] != [_SUMMED_BITS]:
+    if [cute.fragment_of(each).bits for each in reduction.accumulators] != [_SUMMED_BITS]:
         raise PassFailedException(
             reduction.loop,
             f"expected one accumulator with elements of {_SUMMED_BITS} bits with reduction = "
@@ -344,9 +333,9 @@ def _keep(
     for accumulator, partials in pairs:
         view = _slot(build, partials, accumulator, slot)
         if atomic:
-            build.insert(AtomicOp("add", accumulator, view))
+            build.insert(cute.AtomicOp("add", accumulator, view))
         else:
-            build.insert(CopyOp(accumulator, view, atom=_direct(accumulator)))
+            build.insert(cute.CopyOp(accumulator, view, atom=_direct(accumulator)))
 
 
 def _total(
@@ -360,16 +349,18 @@ def _total(
     if atomic:
         for accumulator, partials in pairs:
             view = _slot(build, partials, accumulator, share.counter)
-            loaded = build.insert(LoadOp(view)).results[0]
-            build.insert(CopyOp(loaded, accumulator))
+            loaded = build.insert(cute.LoadOp(view)).results[0]
+            build.insert(cute.CopyOp(loaded, accumulator))
             # Made of what was loaded, zeros are stored by the threads that loaded.
-            type_ = fragment_of(accumulator)
-            zeros = build.insert(MapOp.of(lambda each: _zero(each.type), [loaded], type_)).result
-            build.insert(CopyOp(zeros, view, atom=_direct(accumulator)))
+            type_ = cute.fragment_of(accumulator)
+            zeros = build.insert(
+                cute.MapOp.of(lambda each: _zero(each.type), [loaded], type_)
+            ).result
+            build.insert(cute.CopyOp(zeros, view, atom=_direct(accumulator)))
         return
     for accumulator, _ in pairs:
-        zero = build.insert(_zero(fragment_of(accumulator).element)).results[0]
-        build.insert(FillOp(accumulator, zero))
+        zero = build.insert(_zero(cute.fragment_of(accumulator).element)).results[0]
+        build.insert(cute.FillOp(accumulator, zero))
     body = Block(arg_types=[i32])
     build.insert(scf.ForOp(build.constant(0), share.parts, build.constant(1), [], body))
     ending = scf.YieldOp()
@@ -378,10 +369,10 @@ def _total(
     inner = ScalarBuilder(InsertPoint.before(ending), like)
     slot = share.slot(inner, body.args[0])
     for accumulator, partials in pairs:
-        loaded = inner.insert(LoadOp(_slot(inner, partials, accumulator, slot))).results[0]
-        made = MapOp.of(_sum, [accumulator, loaded], fragment_of(accumulator))
+        loaded = inner.insert(cute.LoadOp(_slot(inner, partials, accumulator, slot))).results[0]
+        made = cute.MapOp.of(_sum, [accumulator, loaded], cute.fragment_of(accumulator))
         total = inner.insert(made).result
-        inner.insert(CopyOp(total, accumulator))
+        inner.insert(cute.CopyOp(total, accumulator))
 
 
 def _sum(left: SSAValue, right: SSAValue) -> Operation:
@@ -401,20 +392,20 @@ def _slot(
     """The tile of the workspace with this number."""
     zero = build.constant(0)
     tile = [0, -1, -1]
-    return build.insert(LocalTileOp(partials, tile, [slot, zero, zero])).results[0]
+    return build.insert(cute.LocalTileOp(partials, tile, [slot, zero, zero])).results[0]
 
 
 def _direct(accumulator: SSAValue) -> UniversalCopyType:
     """Stores from the registers as they are: nobody but these threads' likes reads them."""
-    type_ = fragment_of(accumulator)
+    type_ = cute.fragment_of(accumulator)
     return UniversalCopyType.get(type_.element, min(128, type_.bits * _NEIGHBORS))
 
 
-def _partials_type(accumulator: SSAValue) -> MemRefType:
-    rows, columns = fragment_of(accumulator).shape
+def _partials_type(accumulator: SSAValue) -> cute.MemRefType:
+    rows, columns = cute.fragment_of(accumulator).shape
     down, along = _in_vectors(rows, columns)
     layout = Layout((Dyn(), down.shape, along.shape), (rows * columns, down.stride, along.stride))
-    return MemRefType.get(fragment_of(accumulator).element, "gmem", _ALIGNMENT, layout)
+    return cute.MemRefType.get(cute.fragment_of(accumulator).element, "gmem", _ALIGNMENT, layout)
 
 
 def _in_vectors(rows: int, columns: int) -> tuple[Layout, Layout]:
@@ -431,11 +422,11 @@ def _in_vectors(rows: int, columns: int) -> tuple[Layout, Layout]:
 
 
 def _workspace(
-    launch: LaunchOp,
-    count: Callable[[ScalarBuilder, LaunchOp], SSAValue],
-    type_: MemRefType,
+    launch: cute.LaunchOp,
+    count: Callable[[ScalarBuilder, cute.LaunchOp], SSAValue],
+    type_: cute.MemRefType,
     zeroed: bool,
-) -> WorkspaceOp:
+) -> cute.WorkspaceOp:
     """Host part: so many tiles or counters of a tensor's type, in front of a launch."""
     build = ScalarBuilder(InsertPoint.before(launch), launch)
-    return WorkspaceOp([count(build, launch)], type_, zeroed)
+    return cute.WorkspaceOp([count(build, launch)], type_, zeroed)

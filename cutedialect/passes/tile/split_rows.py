@@ -21,41 +21,27 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AnyOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    GemmOp,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    ReduceOp,
-    TransposeOp,
-    shape_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.effects import is_pure, space_of
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.rewriting import erase
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 
 _ONE_BY_ONE = (
-    AllocFragmentOp,
-    AnyOp,
-    CopyOp,
-    FillOp,
-    GemmOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    ReduceOp,
-    TransposeOp,
+    cute.AllocFragmentOp,
+    cute.AnyOp,
+    cute.CopyOp,
+    cute.FillOp,
+    cute.GemmOp,
+    cute.LoadOp,
+    cute.LocalTileOp,
+    cute.MapOp,
+    cute.ReduceOp,
+    cute.TransposeOp,
 )
 
 
-def split_rows(kernel: KernelOp, instances: int) -> None:
+def split_rows(kernel: cute.KernelOp, instances: int) -> None:
     """Give each instance its part of the rows of the tiles that a kernel multiplies into."""
     _Split(kernel, instances).run()
 
@@ -63,7 +49,7 @@ def split_rows(kernel: KernelOp, instances: int) -> None:
 class _Split:
     """One kernel whose rows are split."""
 
-    def __init__(self, kernel: KernelOp, instances: int) -> None:
+    def __init__(self, kernel: cute.KernelOp, instances: int) -> None:
         self.kernel = kernel
         self.instances = instances
         # The tiles whose rows are split, and the mode of each along which its rows lie.
@@ -74,7 +60,9 @@ class _Split:
         self.replaced: list[Operation] = []
 
     def run(self) -> None:
-        self.tiles = {op.acc: 0 for op in ops_of(self.kernel, GemmOp) if not op.is_whole_problem}
+        self.tiles = {
+            op.acc: 0 for op in ops_of(self.kernel, cute.GemmOp) if not op.is_whole_problem
+        }
         groups = [rows for op in walk(self.kernel) for rows in _of_rows(op)]
         size = -1
         while size != len(self.tiles):
@@ -97,9 +85,9 @@ class _Split:
             return
         here = {(value, self.tiles[value]) for value in mine}
         is_known = isinstance(op, _ONE_BY_ONE) and (
-            isinstance(op, LocalTileOp) or any(here <= {*rows} for rows in _of_rows(op))
+            isinstance(op, cute.LocalTileOp) or any(here <= {*rows} for rows in _of_rows(op))
         )
-        extents = [shape_of(value.type)[self.tiles[value]] for value in mine]
+        extents = [cute.shape_of(value.type)[self.tiles[value]] for value in mine]
         if not is_known or any(extent % self.instances for extent in extents):
             raise PassFailedException(
                 op,
@@ -122,7 +110,7 @@ class _Split:
                 continue
             self._put(row, op)
             row = []
-            if not isinstance(op, MapOp):
+            if not isinstance(op, cute.MapOp):
                 for region in op.regions:
                     for inner in region.blocks:
                         self._split_block(inner)
@@ -163,13 +151,13 @@ class _Split:
         values = self.values[instance]
         operands = [values.get(value, value) for value in op.operands]
         made: list[Operation] = []
-        if isinstance(op, LocalTileOp) and op.result in self.tiles:
+        if isinstance(op, cute.LocalTileOp) and op.result in self.tiles:
             made = self._part_of_tensor(op, operands, instance)
-        elif isinstance(op, TransposeOp) and op.result in self.tiles:
-            made = [TransposeOp(operands[0])]
-        elif isinstance(op, MapOp) and op.result in self.tiles:
+        elif isinstance(op, cute.TransposeOp) and op.result in self.tiles:
+            made = [cute.TransposeOp(operands[0])]
+        elif isinstance(op, cute.MapOp) and op.result in self.tiles:
             mode = self.tiles[op.result]
-            rows = shape_of(op.result.type)[mode]
+            rows = cute.shape_of(op.result.type)[mode]
             assert isinstance(rows, int)
             body = op.body.clone()
             shift_coordinates(body.block, mode, instance * (rows // self.instances))
@@ -177,8 +165,8 @@ class _Split:
                 for index, operand in enumerate(inner.operands):
                     inner.operands[index] = values.get(operand, operand)
             type_ = self._type(op.result)
-            assert isinstance(type_, FragmentType)
-            made = [MapOp(operands, type_, body)]
+            assert isinstance(type_, cute.FragmentType)
+            made = [cute.MapOp(operands, type_, body)]
         else:
             regions = [self._region(region, instance) for region in op.regions]
             made = [
@@ -209,7 +197,7 @@ class _Split:
         return made
 
     def _part_of_tensor(
-        self, op: LocalTileOp, operands: list[SSAValue], instance: int
+        self, op: cute.LocalTileOp, operands: list[SSAValue], instance: int
     ) -> list[Operation]:
         """The rows of a tile in memory that an instance has."""
         extents = list(op.tile.get_values())
@@ -221,19 +209,19 @@ class _Split:
         place = arith.AddiOp(first.result, number.result)
         coords = [*operands[1:]]
         coords[mode] = place.result
-        tile = LocalTileOp(operands[0], extents, coords)
+        tile = cute.LocalTileOp(operands[0], extents, coords)
         tile.attributes.update(op.attributes)
         return [count, number, first, place, tile]
 
     def _type(self, value: SSAValue) -> Attribute:
         """The type of an instance's part of a tile; that of any other value."""
         type_ = value.type
-        if value not in self.tiles or not isinstance(type_, FragmentType):
+        if value not in self.tiles or not isinstance(type_, cute.FragmentType):
             return type_
         mode = self.tiles[value]
         shape = list(type_.shape)
         shape[mode] //= self.instances
-        return FragmentType.get(type_.element, tuple(shape), type_.tv)
+        return cute.FragmentType.get(type_.element, tuple(shape), type_.tv)
 
 
 def _of_rows(op: Operation) -> list[list[tuple[SSAValue, int]]]:
@@ -241,30 +229,30 @@ def _of_rows(op: Operation) -> list[list[tuple[SSAValue, int]]]:
     mode along which its rows lie.
     """
     match op:
-        case GemmOp():
+        case cute.GemmOp():
             return [[(op.a, 0), (op.acc, 0)]]
-        case MapOp():
-            shape = shape_of(op.result.type)
+        case cute.MapOp():
+            shape = cute.shape_of(op.result.type)
             return [
                 [
                     *(
                         (each, mode)
                         for each in op.inputs
-                        if shape_of(each.type)[mode : mode + 1] == (extent,)
+                        if cute.shape_of(each.type)[mode : mode + 1] == (extent,)
                     ),
                     (op.result, mode),
                 ]
                 for mode, extent in enumerate(shape)
             ]
-        case ReduceOp() if op.mode.value.data == 1:
+        case cute.ReduceOp() if op.mode.value.data == 1:
             return [[(op.source, 0), (op.result, 0)]]
-        case TransposeOp():
-            rank = len(shape_of(op.source.type))
+        case cute.TransposeOp():
+            rank = len(cute.shape_of(op.source.type))
             modes = range(rank)
             return [[(op.source, mode), (op.result, 1 - mode)] for mode in modes]
-        case CopyOp() | LoadOp() | FillOp() | AnyOp() | AllocFragmentOp():
+        case cute.CopyOp() | cute.LoadOp() | cute.FillOp() | cute.AnyOp() | cute.AllocFragmentOp():
             tiles = [value for value in (*op.operands, *op.results) if space_of(value) is not None]
-            modes = range(min((len(shape_of(value.type)) for value in tiles), default=0))
+            modes = range(min((len(cute.shape_of(value.type)) for value in tiles), default=0))
             return [[(value, mode) for value in tiles] for mode in modes]
         case _:
             return []

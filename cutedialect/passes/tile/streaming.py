@@ -21,20 +21,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms import target
-from cutedialect.dialects.cute import (
-    AtomicOp,
-    ClusterRankOp,
-    CopyOp,
-    FragmentType,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    ReduceOp,
-    TileIndexOp,
-    TransposeOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import MemoryVectors, contiguous_mode
 from cutedialect.passes.tile.pad_tiles import vector_elements
@@ -122,29 +109,32 @@ def is_common(view: SSAValue) -> bool:
     """Whether a tile of memory is the same for all work items (or for all CTAs of one rank of those
     that share them), so that L2 has it.
     """
-    while isinstance(view.owner, TransposeOp):
+    while isinstance(view.owner, cute.TransposeOp):
         view = view.owner.source
     tile = view.owner
-    return isinstance(tile, LocalTileOp) and all(
-        isinstance(coord.owner, arith.ConstantOp | ClusterRankOp) for coord in tile.operands[1:]
+    return isinstance(tile, cute.LocalTileOp) and all(
+        isinstance(coord.owner, arith.ConstantOp | cute.ClusterRankOp)
+        for coord in tile.operands[1:]
     )
 
 
-def residence_of(kernel: KernelOp, arch: str) -> Residence:
+def residence_of(kernel: cute.KernelOp, arch: str) -> Residence:
     """How a kernel is bound on a target."""
-    index = next(iter(ops_of(kernel, TileIndexOp)), None)
+    index = next(iter(ops_of(kernel, cute.TileIndexOp)), None)
     if index is not None and index.run is not None:
         return Residence((RUN_THREADS // _LANES, 1), target(arch).max_threads_per_sm // RUN_THREADS)
     traffic = traffic_of(kernel)
     return Residence((4, 1), 1) if traffic is None else residence_for(traffic, arch)
 
 
-def parts_of_rows(kernel: KernelOp, row: int) -> int:
+def parts_of_rows(kernel: cute.KernelOp, row: int) -> int:
     """How many CTAs of a cluster are to share the rows of a kernel, which reduces so many elements
     of each.
     """
-    types = [op.result.type for op in ops_of(kernel, LoadOp) if _size(op.result) == row]
-    widest = max((type_.bits for type_ in types if isinstance(type_, FragmentType)), default=16)
+    types = [op.result.type for op in ops_of(kernel, cute.LoadOp) if _size(op.result) == row]
+    widest = max(
+        (type_.bits for type_ in types if isinstance(type_, cute.FragmentType)), default=16
+    )
     return parts_for(row, max(_loaded(block, row) for block in _blocks(kernel)), widest)
 
 
@@ -200,7 +190,7 @@ def part_of(row: int, parts: int) -> int:
     return -(-row // (parts * unit)) * unit
 
 
-def order_of_stores(kernel: KernelOp) -> Literal["tall", "short", "memory"] | None:
+def order_of_stores(kernel: cute.KernelOp) -> Literal["tall", "short", "memory"] | None:
     """How work items follow each other where the tiles that they store lie beside each other in
     memory along the last mode but one, and none along the last: those of a transpose; and where
     more modes than one have tiles apart, such as heads and tokens, of which either may be nearer.
@@ -209,16 +199,16 @@ def order_of_stores(kernel: KernelOp) -> Literal["tall", "short", "memory"] | No
     meets in L2 in either order, and what is read and what is written lie together if the side with
     fewer tiles comes first.
     """
-    index = next(iter(ops_of(kernel, TileIndexOp)), None)
+    index = next(iter(ops_of(kernel, cute.TileIndexOp)), None)
     if index is None or len(index.results) < 2:
         return None
     along: set[SSAValue] = set()
-    for op in ops_of(kernel, CopyOp, AtomicOp):
-        if isinstance(op.destination.type, MemRefType):
+    for op in ops_of(kernel, cute.CopyOp, cute.AtomicOp):
+        if isinstance(op.destination.type, cute.MemRefType):
             view, mode = op.destination, contiguous_mode(op.destination.type)
-            while isinstance(view.owner, TransposeOp) and mode is not None:
+            while isinstance(view.owner, cute.TransposeOp) and mode is not None:
                 view, mode = view.owner.source, 1 - mode
-            if isinstance(view.owner, LocalTileOp) and mode is not None:
+            if isinstance(view.owner, cute.LocalTileOp) and mode is not None:
                 # A work item's place in a tensor, without the modes of one element that it drops.
                 kept = [d for d, extent in enumerate(view.owner.tile.get_values()) if extent != 0]
                 if len(kept) > 1:
@@ -227,7 +217,7 @@ def order_of_stores(kernel: KernelOp) -> Literal["tall", "short", "memory"] | No
         traffic = traffic_of(kernel)
         return "tall" if traffic is not None and traffic.block else "short"
     type_ = index.memref.type
-    nearest = contiguous_mode(type_) if isinstance(type_, MemRefType) else None
+    nearest = contiguous_mode(type_) if isinstance(type_, cute.MemRefType) else None
     apart = [mode for mode, extent in enumerate(index.tile.get_values()) if extent >= 0]
     return "memory" if nearest is not None and len({*apart} - {nearest}) > 1 else None
 
@@ -239,12 +229,12 @@ def registers_of_tile(block: Block, size: int) -> float:
     common = sum(
         op.result.type.bits / 32  # pyright: ignore
         for op in block.ops
-        if isinstance(op, LoadOp) and _size(op.result) == size and is_common(op.source)
+        if isinstance(op, cute.LoadOp) and _size(op.result) == size and is_common(op.source)
     )
     return (_live(block, size) + common) * size
 
 
-def traffic_of(kernel: KernelOp) -> Traffic | None:
+def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
     """What a kernel moves; None where it moves no tile."""
     moved = [type_ for op in walk(kernel) for type_ in _moved(op)]
     if not moved:
@@ -266,11 +256,11 @@ def traffic_of(kernel: KernelOp) -> Traffic | None:
         _block(kernel, size),
         sum(
             op.result.type.bits / 32  # pyright: ignore
-            for op in ops_of(kernel, LoadOp)
+            for op in ops_of(kernel, cute.LoadOp)
             if _size(op.result) == size and is_common(op.source)
         ),
         min(vector_elements(type_, mode, widest) for type_ in whole),
-        bool(ops_of(kernel, ClusterRankOp)),
+        bool(ops_of(kernel, cute.ClusterRankOp)),
     )
 
 
@@ -392,22 +382,22 @@ def _power_of_two(number: int) -> int:
     return 1 << max(1, number).bit_length() - 1
 
 
-def _moved(op: Operation) -> Iterator[MemRefType]:
+def _moved(op: Operation) -> Iterator[cute.MemRefType]:
     """The tiles in memory that an op loads or stores."""
     values: tuple[SSAValue, ...] = ()
     match op:
-        case LoadOp():
+        case cute.LoadOp():
             values = (op.source,)
-        case CopyOp() | AtomicOp():
+        case cute.CopyOp() | cute.AtomicOp():
             values = (op.source, op.destination)
         case _:
             pass
     for value in values:
-        if isinstance(value.type, MemRefType):
+        if isinstance(value.type, cute.MemRefType):
             yield value.type
 
 
-def _blocks(kernel: KernelOp) -> Iterator[Block]:
+def _blocks(kernel: cute.KernelOp) -> Iterator[Block]:
     """The kernel's block, and those of its loops and branches."""
     yield kernel.body.block
     for op in walk(kernel):
@@ -416,17 +406,17 @@ def _blocks(kernel: KernelOp) -> Iterator[Block]:
                 yield from region.blocks
 
 
-def _reductions(block: Block, size: int) -> list[ReduceOp]:
+def _reductions(block: Block, size: int) -> list[cute.ReduceOp]:
     """The reductions of whole tiles in a block."""
-    return [op for op in block.ops if isinstance(op, ReduceOp) and _size(op.source) == size]
+    return [op for op in block.ops if isinstance(op, cute.ReduceOp) and _size(op.source) == size]
 
 
-def _loads(block: Block, size: int) -> list[LoadOp]:
+def _loads(block: Block, size: int) -> list[cute.LoadOp]:
     """The loads of whole tiles in a block that wait for memory."""
     return [
         op
         for op in block.ops
-        if isinstance(op, LoadOp) and _size(op.result) == size and not is_common(op.source)
+        if isinstance(op, cute.LoadOp) and _size(op.result) == size and not is_common(op.source)
     ]
 
 
@@ -449,12 +439,12 @@ def _live(block: Block, size: int) -> float:
         if _size(value) != size:
             return 0.0
         made = value.owner
-        if reduces and isinstance(made, LoadOp) and is_common(made.source):
+        if reduces and isinstance(made, cute.LoadOp) and is_common(made.source):
             return 0.0
         bits = max(value.type.bits, 8)  # pyright: ignore
         readers = {use.operation for use in value.uses}
-        passes = isinstance(made, MapOp) and all(
-            isinstance(each, ReduceOp | CopyOp) for each in readers
+        passes = isinstance(made, cute.MapOp) and all(
+            isinstance(each, cute.ReduceOp | cute.CopyOp) for each in readers
         )
         return (_PASSING if passes and reduces else 1.0) * bits / 32
 
@@ -469,12 +459,12 @@ def _live(block: Block, size: int) -> float:
     return most
 
 
-def _block(kernel: KernelOp, size: int) -> int:
+def _block(kernel: cute.KernelOp, size: int) -> int:
     """Elements of a thread's block of a tile that is contiguous along either mode somewhere."""
     ops = list(walk(kernel.body.block))
     vectors = MemoryVectors(ops)
     for op in ops:
-        if isinstance(op, LoadOp) and _size(op.result) == size:
+        if isinstance(op, cute.LoadOp) and _size(op.result) == size:
             block = vectors.block(op.result, op.result.type.bits)  # pyright: ignore
             if block is not None:
                 return prod(block)
@@ -483,4 +473,4 @@ def _block(kernel: KernelOp, size: int) -> int:
 
 def _size(value: SSAValue) -> int:
     type_ = value.type
-    return prod(type_.shape) if isinstance(type_, FragmentType) else 0
+    return prod(type_.shape) if isinstance(type_, cute.FragmentType) else 0

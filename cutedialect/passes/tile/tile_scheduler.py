@@ -20,23 +20,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    BlockIdxOp,
-    ClusterRankOp,
-    FindOp,
-    GridDimOp,
-    GroupSizeOp,
-    GroupType,
-    KernelOp,
-    LaunchOp,
-    MemberOp,
-    SmCountOp,
-    StrideOp,
-    TileIndexOp,
-    TileOffsetsOp,
-    TileSharesOp,
-    memref_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_uniform
@@ -75,9 +59,9 @@ def count_blocks(
     return tuple(counts)
 
 
-def tile_index_of(kernel: KernelOp) -> TileIndexOp | None:
+def tile_index_of(kernel: cute.KernelOp) -> cute.TileIndexOp | None:
     """The `cute.tile_index` of a kernel, None where there is none."""
-    found = ops_of(kernel, TileIndexOp)
+    found = ops_of(kernel, cute.TileIndexOp)
     if len(found) > 1:
         raise PassFailedException(
             found[1], f"expected one cute.tile_index in @{kernel.sym_name.data}, got {len(found)}"
@@ -85,12 +69,12 @@ def tile_index_of(kernel: KernelOp) -> TileIndexOp | None:
     return found[0] if found else None
 
 
-def shares_rows(kernel: KernelOp) -> bool:
+def shares_rows(kernel: cute.KernelOp) -> bool:
     """Whether CTAs of a cluster share the rows of a kernel, by their ranks."""
-    return any(isinstance(op, ClusterRankOp) for op in kernel.body.block.ops)
+    return any(isinstance(op, cute.ClusterRankOp) for op in kernel.body.block.ops)
 
 
-def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -> None:
+def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: Schedule) -> None:
     """Replace a `cute.tile_index` by the coordinates of the CTA's work items.
 
     The host part has to be there: for a group of tensors it computes where the work items of each
@@ -100,7 +84,7 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
     tile = index.tile.get_values()
     build = ScalarBuilder(InsertPoint.before(index), index)
     offsets = _add_offsets(kernel, index, cluster)
-    item: SSAValue = build.insert(BlockIdxOp("x")).results[0]
+    item: SSAValue = build.insert(cute.BlockIdxOp("x")).results[0]
     blocks = None
     if offsets is None:
         blocks = count_blocks(build, index.memref, tile, cluster, index.run)
@@ -156,10 +140,10 @@ def lower_tile_index(kernel: KernelOp, index: TileIndexOp, schedule: Schedule) -
     problem = None
     if blocks is None:
         assert offsets is not None
-        problem = build.insert(FindOp(item, offsets)).results[0]
-        first = build.insert(MemberOp(offsets, problem)).results[0]
+        problem = build.insert(cute.FindOp(item, offsets)).results[0]
+        first = build.insert(cute.MemberOp(offsets, problem)).results[0]
         item = build.binary(arith.SubiOp, item, first)
-        tensor = build.insert(MemberOp(index.memref, problem)).results[0]
+        tensor = build.insert(cute.MemberOp(index.memref, problem)).results[0]
         blocks = count_blocks(build, tensor, tile, cluster)
     if index.run is not None:
         coords = [item, build.constant(0)]
@@ -192,8 +176,8 @@ def grid_size(
     """Host part: how many CTAs to launch over the tiles of a tensor, or of a group of them."""
     cluster = schedule.cluster or (1, 1)
     ctas = cluster[0] * cluster[1]
-    if isinstance(memref.type, GroupType):
-        total = _last(build, build.insert(TileOffsetsOp(memref, tile, cluster)).results[0])
+    if isinstance(memref.type, cute.GroupType):
+        total = _last(build, build.insert(cute.TileOffsetsOp(memref, tile, cluster)).results[0])
     else:
         total = _product(build, count_blocks(build, memref, tile, cluster, run))
     if schedule.shares_in_cluster:
@@ -202,7 +186,7 @@ def grid_size(
         total = build.binary(arith.MuliOp, total, build.constant(schedule.split_k or 1))
     size = build.constant(ctas) if ctas > 1 else None
     if schedule.scheduler in ("persistent", "dynamic", "stream", "tail"):
-        resident = build.insert(SmCountOp()).results[0]
+        resident = build.insert(cute.SmCountOp()).results[0]
         waits = schedule.scheduler in ("stream", "tail") or (schedule.split_k or 1) > 1
         if (schedule.ctas or 1) > 1 and not waits:
             # Those that wait for others' sums may be no more than surely run at a time.
@@ -222,7 +206,7 @@ def grid_size(
 class _Launched:
     """What the launches of a kernel compute about its work items."""
 
-    kernel: KernelOp
+    kernel: cute.KernelOp
     memref: SSAValue
     tile: tuple[int, ...]
     cluster: tuple[int, int]
@@ -233,7 +217,7 @@ class _Launched:
         """CTAs of a work item."""
         return self.cluster[0] * self.cluster[1]
 
-    def tiles(self, build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
+    def tiles(self, build: ScalarBuilder, launch: cute.LaunchOp) -> SSAValue:
         """Tiles of whole clusters, as host code in front of a launch."""
         if self.offsets is not None:
             total = _last(build, launched_with(self.kernel, launch, self.offsets))
@@ -249,7 +233,7 @@ class _Launched:
 
 def _persistent(
     build: ScalarBuilder,
-    index: TileIndexOp,
+    index: cute.TileIndexOp,
     mine: SSAValue,
     total: SSAValue,
     parts: int,
@@ -280,7 +264,7 @@ def _split(
         first = build.binary(arith.MuliOp, tile, count)
         return _of_cta(build, build.binary(arith.AddiOp, first, part), rank, launched.ctas)
 
-    def slots(build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
+    def slots(build: ScalarBuilder, launch: cute.LaunchOp) -> SSAValue:
         return build.binary(arith.MuliOp, launched.tiles(build, launch), build.constant(parts))
 
     counter = _of_cta(build, tile, rank, launched.ctas)
@@ -288,7 +272,7 @@ def _split(
 
 
 def _tail(
-    index: TileIndexOp,
+    index: cute.TileIndexOp,
     build: ScalarBuilder,
     tiles: SSAValue,
     parts: int,
@@ -321,7 +305,7 @@ def _tail(
         first = build.binary(arith.MuliOp, shared, several)
         return _of_cta(build, build.binary(arith.AddiOp, first, part), rank, launched.ctas)
 
-    def slots(build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
+    def slots(build: ScalarBuilder, launch: cute.LaunchOp) -> SSAValue:
         return build.binary(arith.MuliOp, launch.grid[0], build.constant(parts))
 
     counter = _of_cta(build, shared, rank, launched.ctas)
@@ -332,8 +316,8 @@ def _tail(
 
 
 def _stream(
-    kernel: KernelOp,
-    index: TileIndexOp,
+    kernel: cute.KernelOp,
+    index: cute.TileIndexOp,
     build: ScalarBuilder,
     tiles: SSAValue,
     reduction: Reduction,
@@ -392,7 +376,7 @@ def _stream(
         pair = build.binary(arith.AddiOp, build.binary(arith.AddiOp, whose, whose), which)
         return _of_cta(build, pair, rank, launched.ctas)
 
-    def slots(build: ScalarBuilder, launch: LaunchOp) -> SSAValue:
+    def slots(build: ScalarBuilder, launch: cute.LaunchOp) -> SSAValue:
         return build.binary(arith.AddiOp, launch.grid[0], launch.grid[0])
 
     share = Share(
@@ -433,7 +417,7 @@ def _of_cta(build: ScalarBuilder, number: SSAValue, rank: SSAValue | None, ctas:
 
 def _work_items(build: ScalarBuilder, ctas: int) -> SSAValue:
     """How many work items run at one time."""
-    grid = build.insert(GridDimOp("x")).results[0]
+    grid = build.insert(cute.GridDimOp("x")).results[0]
     return grid if ctas == 1 else build.binary(arith.DivSIOp, grid, build.constant(ctas))
 
 
@@ -445,56 +429,58 @@ def _product(build: ScalarBuilder, counts: tuple[SSAValue, ...]) -> SSAValue:
 
 
 def _add_offsets(
-    kernel: KernelOp, index: TileIndexOp, cluster: tuple[int, int]
+    kernel: cute.KernelOp, index: cute.TileIndexOp, cluster: tuple[int, int]
 ) -> BlockArgument | None:
     """For a group of tensors, the kernel argument that says where the work items of each begin."""
     group, tile = index.memref, index.tile.get_values()
-    if not isinstance(group.type, GroupType):
+    if not isinstance(group.type, cute.GroupType):
         return None
 
-    def make(launch: LaunchOp) -> TileOffsetsOp:
+    def make(launch: cute.LaunchOp) -> cute.TileOffsetsOp:
         given = launched_with(kernel, launch, group)
         for use in given.uses:
             op = use.operation
             if (
-                isinstance(op, TileOffsetsOp)
+                isinstance(op, cute.TileOffsetsOp)
                 and op.tile.get_values() == tile
                 and op.cluster.get_values() == cluster
             ):
                 return op
-        return TileOffsetsOp(given, tile, cluster)
+        return cute.TileOffsetsOp(given, tile, cluster)
 
-    return add_argument(kernel, GroupType(i32), "offsets", make)
+    return add_argument(kernel, cute.GroupType(i32), "offsets", make)
 
 
-def _add_shares(kernel: KernelOp, index: TileIndexOp, launched: _Launched) -> BlockArgument:
+def _add_shares(
+    kernel: cute.KernelOp, index: cute.TileIndexOp, launched: _Launched
+) -> BlockArgument:
     """The kernel argument that says which work items each cluster takes."""
     work, mode, offsets = index.work, index.mode, launched.offsets
     assert work is not None
     assert mode is not None
     assert offsets is not None
 
-    def make(launch: LaunchOp) -> TileSharesOp:
+    def make(launch: cute.LaunchOp) -> cute.TileSharesOp:
         build = ScalarBuilder(InsertPoint.before(launch), launch)
         takers = launch.grid[0]
         if launched.ctas > 1:
             takers = build.binary(arith.DivSIOp, takers, build.constant(launched.ctas))
         made, given = (launched_with(kernel, launch, each) for each in (offsets, work))
-        return TileSharesOp(made, given, mode.value.data, takers)
+        return cute.TileSharesOp(made, given, mode.value.data, takers)
 
-    return add_argument(kernel, GroupType(i32), "shares", make)
+    return add_argument(kernel, cute.GroupType(i32), "shares", make)
 
 
 def _entry(build: ScalarBuilder, table: SSAValue, at: SSAValue) -> SSAValue:
-    return build.insert(MemberOp(table, at)).results[0]
+    return build.insert(cute.MemberOp(table, at)).results[0]
 
 
 def _last(build: ScalarBuilder, offsets: SSAValue | None) -> SSAValue:
     """The last of the offsets: how many work items there are."""
     assert offsets is not None
-    size = build.insert(GroupSizeOp(offsets)).results[0]
+    size = build.insert(cute.GroupSizeOp(offsets)).results[0]
     last = build.binary(arith.SubiOp, size, build.constant(1))
-    return build.insert(MemberOp(offsets, last)).results[0]
+    return build.insert(cute.MemberOp(offsets, last)).results[0]
 
 
 def _coordinates(
@@ -552,7 +538,7 @@ def _along_memory(
     """Block coordinates of a work item where the mode whose tiles are the least apart in memory
     runs first: the contiguous one, then the others by their strides, which only a call tells.
     """
-    type_ = memref_of(tensor)
+    type_ = cute.memref_of(tensor)
     nearest = contiguous_mode(type_)
     modes = [mode for mode, extent in enumerate(tile) if extent >= 0 and mode != nearest]
     # From the farthest to the nearest: how far tiles are apart, how many there are, of which mode.
@@ -581,7 +567,7 @@ def _along_memory(
 
 def _step(build: ScalarBuilder, tensor: SSAValue, mode: int, extent: int) -> SSAValue:
     """How many elements the tiles along a mode are apart."""
-    stride = build.insert(StrideOp(tensor, mode)).results[0]
+    stride = build.insert(cute.StrideOp(tensor, mode)).results[0]
     length = build.insert(arith.ConstantOp(IntegerAttr(extent, i64))).results[0]
     return build.insert(arith.MuliOp(stride, length)).results[0]
 

@@ -21,21 +21,7 @@ from xdsl.dialects.builtin import AnyFloat, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
-from cutedialect.dialects.cute import (
-    AllocFragmentOp,
-    AtomicOp,
-    CopyOp,
-    FillOp,
-    FragmentType,
-    KernelOp,
-    LoadOp,
-    LocalTileOp,
-    MapOp,
-    MemRefType,
-    ReduceOp,
-    TransposeOp,
-    fragment_of,
-)
+from cutedialect.dialects import cute
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
@@ -68,9 +54,9 @@ _FLOATS = {
 _INTEGERS = {"add": arith.AddiOp, "mul": arith.MuliOp, "max": arith.MaxSIOp, "min": arith.MinSIOp}
 
 
-def walk_rows(kernel: KernelOp, of: str) -> None:
+def walk_rows(kernel: cute.KernelOp, of: str) -> None:
     """Walk the rows of a kernel that are too long; `of` is the pass that says so."""
-    reduced = ops_of(kernel, ReduceOp)
+    reduced = ops_of(kernel, cute.ReduceOp)
     row = max((fragment_shape(op.source)[op.mode.value.data] for op in reduced), default=0)
     blocks = {op.parent for op in reduced if op.parent is not None and _is_long(op, row)}
     if len(blocks) != 1:
@@ -87,21 +73,23 @@ def walk_rows(kernel: KernelOp, of: str) -> None:
     found.run()
 
 
-def _is_long(op: ReduceOp, row: int) -> bool:
+def _is_long(op: cute.ReduceOp, row: int) -> bool:
     return fragment_shape(op.source)[op.mode.value.data] == row
 
 
 class _Rows:
     """The tiles of a block that are as long as its rows."""
 
-    def __init__(self, kernel: KernelOp, block: Block, row: int) -> None:
+    def __init__(self, kernel: cute.KernelOp, block: Block, row: int) -> None:
         self.kernel, self.block, self.row = kernel, block, row
         self.ops = [op for op in block.ops if any(map(self._has_row, (*op.operands, *op.results)))]
-        self.reduced = [op for op in self.ops if isinstance(op, ReduceOp) and _is_long(op, row)]
-        self.stored = [op for op in self.ops if isinstance(op, CopyOp)]
+        self.reduced = [
+            op for op in self.ops if isinstance(op, cute.ReduceOp) and _is_long(op, row)
+        ]
+        self.stored = [op for op in self.ops if isinstance(op, cute.CopyOp)]
         across = max((_size(value) // row for op in self.ops for value in op.results), default=1)
-        loads = [op.result.type for op in self.ops if isinstance(op, LoadOp)]
-        bits = sum(type_.bits for type_ in loads if isinstance(type_, FragmentType))
+        loads = [op.result.type for op in self.ops if isinstance(op, cute.LoadOp)]
+        bits = sum(type_.bits for type_ in loads if isinstance(type_, cute.FragmentType))
         self.is_read_once = len(self._groups()) + bool(self.stored) < 2
         elements = max(_PART, _PART_BITS // max(1, bits)) if self.is_read_once else _PART
         self.part = max(_LEAST, 1 << (elements // max(1, across)).bit_length() - 1)
@@ -119,7 +107,7 @@ class _Rows:
         """Why the rows cannot be walked; empty where they can."""
         inside = {*self.ops}
         for op in walk(self.kernel.body.block):
-            is_outside = op not in inside and not isinstance(op.parent_op(), MapOp)
+            is_outside = op not in inside and not isinstance(op.parent_op(), cute.MapOp)
             if is_outside and any(map(self._has_row, (*op.operands, *op.results))):
                 return f"{op.name} of it stands elsewhere"
         for op in self.ops:
@@ -132,31 +120,31 @@ class _Rows:
 
     def _why_not(self, op: Operation) -> str:
         match op:
-            case LoadOp():
+            case cute.LoadOp():
                 return "" if self._is_tile(op.source) else "a tile is no part of a tensor"
-            case CopyOp():
+            case cute.CopyOp():
                 is_plain = op.mask is None and op.pred is None and self._is_tile(op.destination)
                 return "" if is_plain else "a copy stays in registers, or stores some elements"
-            case MapOp():
+            case cute.MapOp():
                 shape = fragment_shape(op.result)
                 return "" if shape.count(self.row) < 2 else "a tile is as long both ways"
-            case ReduceOp() if _is_long(op, self.row):
-                type_ = fragment_of(op.result)
+            case cute.ReduceOp() if _is_long(op, self.row):
+                type_ = cute.fragment_of(op.result)
                 is_known = op.body is None and op.local is None
                 is_known = is_known and combined_type(type_.element) == type_.element
                 return "" if is_known else "a reduction folds by a function, or rounds"
-            case LocalTileOp() | TransposeOp():
+            case cute.LocalTileOp() | cute.TransposeOp():
                 return ""
             case _:
                 return f"{op.name} has no parts"
 
     def _why_not_again(self) -> str:
         """Why what is loaded cannot be loaded again behind what is stored meanwhile."""
-        loads = [op for op in self.ops if isinstance(op, LoadOp)]
+        loads = [op for op in self.ops if isinstance(op, cute.LoadOp)]
         roots = {root_of(op.source) for op in loads}
-        for op in ops_of(self.kernel, CopyOp, AtomicOp):
+        for op in ops_of(self.kernel, cute.CopyOp, cute.AtomicOp):
             if (
-                not isinstance(op.destination.type, MemRefType)
+                not isinstance(op.destination.type, cute.MemRefType)
                 or root_of(op.destination) not in roots
             ):
                 continue
@@ -176,12 +164,12 @@ class _Rows:
             return False
         return [*op.tile.get_values()].count(self.row) == 1
 
-    def _groups(self) -> list[list[ReduceOp]]:
+    def _groups(self) -> list[list[cute.ReduceOp]]:
         """Reductions that walk together: those whose parts need nothing that comes behind the first
         of them.
         """
         place = {op: at for at, op in enumerate(self.block.ops)}
-        groups: list[list[ReduceOp]] = []
+        groups: list[list[cute.ReduceOp]] = []
         for op in self.reduced:
             needed = self._needed([op])
             given = {
@@ -207,22 +195,22 @@ class _Rows:
             op.detach()
             op.erase()
 
-    def _reduce(self, group: Sequence[ReduceOp]) -> None:
+    def _reduce(self, group: Sequence[cute.ReduceOp]) -> None:
         """What a group of reductions gives, in a loop in front of the first of them."""
         build = ScalarBuilder(InsertPoint.before(group[0]), group[0])
         totals: list[SSAValue] = []
         for op in group:
-            type_ = fragment_of(op.result)
+            type_ = cute.fragment_of(op.result)
             none = neutral(op.kind.data, type_.element)
-            total = build.insert(AllocFragmentOp(type_)).results[0]
+            total = build.insert(cute.AllocFragmentOp(type_)).results[0]
             total.name_hint = op.result.name_hint
             value = build.insert(arith.ConstantOp(none)).results[0]  # pyright: ignore[reportArgumentType]
-            build.insert(FillOp(total, value))
+            build.insert(cute.FillOp(total, value))
             totals.append(total)
         inner = self._walk(group, group[0])
         for op, total in zip(group, totals, strict=True):
             part = self.made[op.result]
-            inner.insert(CopyOp(_combined(inner, op.kind.data, total, part), total))
+            inner.insert(cute.CopyOp(_combined(inner, op.kind.data, total, part), total))
             op.result.replace_all_uses_with(total)
         inner.insert(scf.YieldOp())
 
@@ -234,7 +222,9 @@ class _Rows:
         bounds = [build.constant(each) for each in (0, self.trips, 1)]
         needed = self._needed(ends)
         views = {
-            op: self._padded(_moved(op)) for op in needed if not isinstance(op, MapOp | ReduceOp)
+            op: self._padded(_moved(op))
+            for op in needed
+            if not isinstance(op, cute.MapOp | cute.ReduceOp)
         }
         body = Block(arg_types=[i32])
         build.insert(scf.ForOp(bounds[0], bounds[1], bounds[2], [], body))
@@ -244,7 +234,7 @@ class _Rows:
         for op in needed:
             again = op.clone(dict(self.made))
             if op in views:
-                at = 0 if isinstance(op, LoadOp) else 1
+                at = 0 if isinstance(op, cute.LoadOp) else 1
                 again.operands[at] = self._part_of(inner, _moved(op), views[op], body.args[0])
             inner.insert(again).location = op.location
             modes = (
@@ -256,7 +246,7 @@ class _Rows:
                 count_from(coordinate, start)
             for result in again.results:
                 resize_fragment(result, dict.fromkeys(modes, self.part))
-            if isinstance(again, ReduceOp) and self.trips * self.part != self.row:
+            if isinstance(again, cute.ReduceOp) and self.trips * self.part != self.row:
                 mode = again.mode.value.data
                 none = neutral(again.kind.data, again.source.type.element)  # pyright: ignore
                 again.operands[0] = hidden(again, again.source, {mode: self.row}, none, start)
@@ -273,12 +263,12 @@ class _Rows:
         while new:
             for value in new.pop().operands:
                 op = value.owner
-                if isinstance(op, LoadOp | MapOp) and op in self.ops and op not in found:
+                if isinstance(op, cute.LoadOp | cute.MapOp) and op in self.ops and op not in found:
                     found.add(op)
                     new.append(op)
         return [op for op in self.ops if op in found]
 
-    def _padded(self, view: SSAValue) -> LocalTileOp:
+    def _padded(self, view: SSAValue) -> cute.LocalTileOp:
         """The tile of a tensor behind a view, as long as all parts together."""
         op = tile_behind(view)
         assert op is not None
@@ -286,35 +276,35 @@ class _Rows:
             return op
         tile = list(op.tile.get_values())
         wide = [self.trips * self.part if each == self.row else each for each in tile]
-        padded = LocalTileOp(op.memref, wide, list(op.coords), tile)
+        padded = cute.LocalTileOp(op.memref, wide, list(op.coords), tile)
         padded.attributes |= op.attributes
         return ScalarBuilder(InsertPoint.after(op), op).insert(padded)  # pyright: ignore[reportReturnType]
 
     def _part_of(
-        self, build: ScalarBuilder, view: SSAValue, whole: LocalTileOp, number: SSAValue
+        self, build: ScalarBuilder, view: SSAValue, whole: cute.LocalTileOp, number: SSAValue
     ) -> SSAValue:
         """A part of a view, whose tile is `whole`."""
-        if isinstance(view.owner, TransposeOp):
+        if isinstance(view.owner, cute.TransposeOp):
             part = self._part_of(build, view.owner.source, whole, number)
-            return build.insert(TransposeOp(part)).results[0]
+            return build.insert(cute.TransposeOp(part)).results[0]
         kept = [each for each in whole.tile.get_values() if each != 0]
         is_row = [each == self.trips * self.part for each in kept]
         none = build.constant(0)
         tile = [self.part if row else -1 for row in is_row]
-        made = LocalTileOp(whole.result, tile, [number if row else none for row in is_row])
+        made = cute.LocalTileOp(whole.result, tile, [number if row else none for row in is_row])
         return build.insert(made).results[0]
 
 
 def _combined(build: ScalarBuilder, kind: str, total: SSAValue, part: SSAValue) -> SSAValue:
     """Two results of reductions as one."""
-    type_ = fragment_of(total)
+    type_ = cute.fragment_of(total)
     combine = (_FLOATS if isinstance(type_.element, AnyFloat) else _INTEGERS)[kind]
-    return build.insert(MapOp.of(combine, [total, part], type_)).result
+    return build.insert(cute.MapOp.of(combine, [total, part], type_)).result
 
 
 def _moved(op: Operation) -> SSAValue:
     """The view that an op loads or stores."""
-    return op.operands[0 if isinstance(op, LoadOp) else 1]
+    return op.operands[0 if isinstance(op, cute.LoadOp) else 1]
 
 
 def _size(value: SSAValue) -> int:

@@ -16,22 +16,13 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
-from cutedialect.dialects.cute import (
-    AllocSmemOp,
-    CancelLaunchOp,
-    ClaimOp,
-    KernelOp,
-    LaunchOp,
-    MemRefType,
-    TileIndexOp,
-    WorkspaceOp,
-)
+from cutedialect.dialects import cute
 from cutedialect.layout import Layout
 from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.launch_arguments import add_argument
 
 _ALIGNMENT = 16
-_COUNTER = MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((1,), (1,)))
+_COUNTER = cute.MemRefType.get(i32, "gmem", _ALIGNMENT, Layout((1,), (1,)))
 
 
 WORK = "work_items"
@@ -44,7 +35,7 @@ def is_work_loop(op: Operation) -> bool:
 
 
 def work_loop(
-    index: TileIndexOp, build: ScalarBuilder, first: SSAValue, total: SSAValue, step: SSAValue
+    index: cute.TileIndexOp, build: ScalarBuilder, first: SSAValue, total: SSAValue, step: SSAValue
 ) -> tuple[ScalarBuilder, SSAValue]:
     """Move everything from `index` on into a loop; returns the item's number."""
     body = Block(arg_types=[i32])
@@ -56,7 +47,7 @@ def work_loop(
 
 
 def claim_loop(
-    kernel: KernelOp, index: TileIndexOp, first: SSAValue, total: SSAValue
+    kernel: cute.KernelOp, index: cute.TileIndexOp, first: SSAValue, total: SSAValue
 ) -> tuple[ScalarBuilder, SSAValue]:
     """Move everything from `index` on into a loop that runs while there are items, beginning with
     `first`; returns the item's number.
@@ -68,20 +59,23 @@ def claim_loop(
             f"{kernel.schedule.data.cluster}; take persistent",
         )
     counter = add_argument(kernel, _COUNTER, "claims", _zeroed_counter)
-    return _while_loop(index, first, total, ClaimOp(counter, total))
+    return _while_loop(index, first, total, cute.ClaimOp(counter, total))
 
 
 def cancel_loop(
-    index: TileIndexOp, first: SSAValue, total: SSAValue
+    index: cute.TileIndexOp, first: SSAValue, total: SSAValue
 ) -> tuple[ScalarBuilder, SSAValue]:
     """The same of a grid with a CTA (cluster) for each item: those that have begun take over items
     of others.
     """
-    return _while_loop(index, first, total, CancelLaunchOp(total))
+    return _while_loop(index, first, total, cute.CancelLaunchOp(total))
 
 
 def _while_loop(
-    index: TileIndexOp, first: SSAValue, total: SSAValue, claim: ClaimOp | CancelLaunchOp
+    index: cute.TileIndexOp,
+    first: SSAValue,
+    total: SSAValue,
+    claim: cute.ClaimOp | cute.CancelLaunchOp,
 ) -> tuple[ScalarBuilder, SSAValue]:
     """A loop that asks for the next item as the first thing that it does for one."""
     before, body = Block(arg_types=[i32]), Block(arg_types=[i32])
@@ -98,12 +92,12 @@ def _while_loop(
     return ScalarBuilder(InsertPoint.before(index), index), body.args[0]
 
 
-def _move(index: TileIndexOp, body: Block) -> None:
+def _move(index: cute.TileIndexOp, body: Block) -> None:
     """Everything from `index` on but the buffers, to the end of a block."""
     moved: list[Operation] = []
     op: Operation | None = index
     while op is not None:
-        if not isinstance(op, AllocSmemOp):
+        if not isinstance(op, cute.AllocSmemOp):
             moved.append(op)
         op = op.next_op
     for op in moved:
@@ -116,6 +110,6 @@ def _end(block: Block, ending: Operation, like: Operation) -> None:
     block.add_op(ending)
 
 
-def _zeroed_counter(launch: LaunchOp) -> WorkspaceOp:
+def _zeroed_counter(launch: cute.LaunchOp) -> cute.WorkspaceOp:
     del launch
-    return WorkspaceOp([], _COUNTER, True)
+    return cute.WorkspaceOp([], _COUNTER, True)
