@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xdsl.dialects import scf
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.atoms import MmaAtom
 from cutedialect.atoms.matrix_descriptor import matrix_descriptor
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom, tcgen05_atom, tcgen05_of
-from cutedialect.dialects.cute import GemmOp, KernelOp, MemRefType, element_bits, memref_of
+from cutedialect.dialects.cute import GemmOp, MemRefType, element_bits, memref_of
 from cutedialect.layout import Layout, Swizzle
 from cutedialect.passes.bind.layout_inference import contiguous_mode, operand_major
 from cutedialect.passes.bind.mma_choice import BoundMma, bind_mma, multiplied_element, untransposed
@@ -28,6 +27,7 @@ from cutedialect.passes.bind.smem_layouts import operand_layout
 from cutedialect.passes.bind.tensor_maps import (
     box_of,
     cluster_modes,
+    deciding,
     has_tensor_map,
     is_joined,
     takes_boxes,
@@ -177,19 +177,9 @@ def _why_alone(gemms: list[GemmOp], schedule: Schedule) -> str:
                 return f"expected {'a tile' if wanted else 'the same tile'} of {name} for each CTA"
             if why := _why_no_boxes(tile, cluster, is_half=not wanted):
                 return f"{name} does not come by TMA{why}"
-        around = op.parent_op()
-        while around is not None and not isinstance(around, KernelOp):
-            if any(cluster_modes(value) != set() for value in _control(around)):
-                return "control around it differs between the CTAs of a pair"
-            around = around.parent_op()
+        if any(cluster_modes(value) != set() for value in deciding(op)):
+            return "control around it differs between the CTAs of a pair"
     return ""
-
-
-def _control(op: Operation) -> list[SSAValue]:
-    """The values that decide how often a region runs."""
-    if isinstance(op, scf.ForOp):
-        return [op.lb, op.ub, op.step]
-    return list(op.operands)
 
 
 def _why_no_boxes(tile: SSAValue, cluster: tuple[int, int], is_half: bool) -> str:

@@ -455,7 +455,7 @@ class StagedOperands(KernelBinding):
         element: Attribute | None = None,
     ) -> bool:
         """A TMA load into `buffer`, shared by the CTAs of the cluster that want the same tile."""
-        group = sharing(source, self.schedule.cluster or (1, 1))
+        group = sharing(source, self.schedule.cluster or (1, 1), before)
         alloc = buffer.owner
         if isinstance(alloc, cute.AllocSmemOp) and is_paired(alloc):
             assert group is not None

@@ -280,17 +280,35 @@ def box_of(
     return tuple(box) if box[contiguous] <= _MOST_EXTENT else None
 
 
-def sharing(tile: SSAValue, cluster: tuple[int, int]) -> tuple[int, int] | None:
-    """(CTAs, step between their ranks) of the CTAs in a cluster that want the same tile."""
-    reached = cluster_modes(tile)
-    if reached is None:
+def sharing(tile: SSAValue, cluster: tuple[int, int], user: Operation) -> tuple[int, int] | None:
+    """(CTAs, step between their ranks) of the CTAs in a cluster that want the same tile, and that
+    run what takes it alike.
+    """
+    if cluster == (1, 1):
         return None
+    reached: set[int] = set()
+    for value in (tile, *deciding(user)):
+        modes = cluster_modes(value)
+        if modes is None:
+            return None
+        reached |= modes
     free = [mode for mode in (0, 1) if mode not in reached and cluster[mode] > 1]
     if len(free) == 2:
         return cluster[0] * cluster[1], 1
     if not free:
         return None
     return (cluster[0], 1) if free[0] == 0 else (cluster[1], cluster[0])
+
+
+def deciding(op: Operation) -> list[SSAValue]:
+    """The values that decide whether and how often an op of a kernel runs."""
+    found: list[SSAValue] = []
+    around = op.parent_op()
+    while around is not None and not isinstance(around, cute.KernelOp):
+        is_loop = isinstance(around, scf.ForOp)
+        found += [around.lb, around.ub, around.step] if is_loop else around.operands
+        around = around.parent_op()
+    return found
 
 
 def cluster_modes(value: SSAValue) -> set[int] | None:
@@ -320,7 +338,8 @@ def cluster_modes(value: SSAValue) -> set[int] | None:
             pending.append(op.operands[0])
         elif CLUSTER_UNIFORM in op.attributes:
             continue
-        elif isinstance(op, cute.BlockIdxOp):
+        elif isinstance(op, cute.BlockIdxOp | cute.AllocFragmentOp):
+            # What is computed in registers is followed no further.
             return None
         else:
             pending += op.operands

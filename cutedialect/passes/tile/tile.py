@@ -72,6 +72,8 @@ from cutedialect.schedule import Schedule
 _VIEWS = (LocalTileOp, IndexedTileOp, SliceOp, TransposeOp, MemberOp)
 # The first target whose launches may begin before the one in front of them has ended.
 _EARLY_TARGET = 90
+# The first target with elected threads and barriers of which roles are made.
+_ROLES_TARGET = 90
 
 
 @dataclass(frozen=True)
@@ -215,6 +217,11 @@ def _check_target(kernel: KernelOp, schedule: Schedule, arch: str) -> None:
             )
     if schedule.shares_in_cluster:
         _check_sharing(kernel, schedule, most)
+    has_roles = schedule.roles not in (None, "uniform")
+    if has_roles and target(arch).number < _ROLES_TARGET and not ops_of(kernel, GemmOp):
+        raise PassFailedException(
+            kernel, f"expected the role plan uniform on {arch}, got {schedule.roles}"
+        )
     if schedule.epilogue == "tma" and schedule.roles == "uniform":
         raise PassFailedException(
             kernel,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
 
@@ -25,6 +25,7 @@ from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_uniform
 from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.tile.absent_items import effects_of_items, guard_effects
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
 from cutedialect.passes.tile.raster import walk
 from cutedialect.passes.tile.runs import count_runs
@@ -89,7 +90,9 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
     if offsets is None:
         blocks = count_blocks(build, index.memref, tile, cluster, index.run)
     rank = None
+    effects: list[Operation] = []
     if cluster != (1, 1):
+        effects = effects_of_items(index, cluster)
         size = build.constant(cluster[0] * cluster[1])
         block, item = item, build.binary(arith.DivSIOp, item, size)
         mark_cluster_uniform(item)
@@ -156,6 +159,9 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
         coords = _coordinates(build, item, blocks, schedule)
     if rank is not None:
         coords = _inside(build, coords, rank, cluster)
+    if effects:
+        found = index.memref if problem is None else tensor
+        guard_effects(effects, build, found, tile, coords, cluster)
     if problem is not None:
         coords = [problem, *coords]
     for old, new in zip(index.results, coords, strict=True):

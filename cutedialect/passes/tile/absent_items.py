@@ -1,0 +1,143 @@
+"""Work items that a cluster has beyond the last tile: a cluster has as many CTAs whatever the tiles
+of the tensor are. Such a CTA takes part in what its cluster does together, and has no effect.
+
+What it stores to a tile at its own coordinates lies outside of the tensor, and is not stored. Other
+effects get a condition:
+
+    cute.atomic "add", %x, %v            scf.if %exists { cute.atomic "add", %x, %v }
+    %n = cute.read %lengths[%i]          %n = cute.read %lengths[%i] if %exists
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith, scf
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import PassFailedException
+
+from cutedialect.dialects.cute import (
+    AssertOp,
+    AtomicOp,
+    CopyOp,
+    LocalTileOp,
+    MemRefType,
+    PrintfOp,
+    ReadOp,
+    TileIndexOp,
+    TransposeOp,
+)
+from cutedialect.dialects.walks import walk
+from cutedialect.passes.rewriting import ScalarBuilder
+
+# The modes of a work item's tile along which a cluster lies.
+_MODES = (-2, -1)
+
+
+def effects_of_items(index: TileIndexOp, cluster: tuple[int, int]) -> list[Operation]:
+    """The ops behind a `cute.tile_index` that a work item beyond the last tile must not run, where
+    work items go to clusters.
+    """
+    tile = index.tile.get_values()
+    if len(tile) < len(cluster):
+        raise PassFailedException(
+            index,
+            f"expected work items of {len(cluster)} coordinates with cluster = {cluster}, got "
+            f"{len(tile)}; take cluster = (1,1)",
+        )
+    for mode, ctas in zip(_MODES, cluster, strict=True):
+        if ctas > 1 and tile[mode] < 0:
+            raise PassFailedException(
+                index,
+                f"expected tiles of mode {len(tile) + mode} with cluster = {cluster}, got the "
+                "whole mode in one; take 1 along it",
+            )
+    own = [
+        (index.results[mode], tile[mode])
+        for mode, ctas in zip(_MODES, cluster, strict=True)
+        if ctas > 1
+    ]
+    found: list[Operation] = []
+    op = index.next_op
+    while op is not None:
+        for each in [op, *(inner for region in op.regions for inner in walk(region))]:
+            if _has_effect(each) and not _is_outside(each, own):
+                found.append(each)
+        op = op.next_op
+    return found
+
+
+def guard_effects(
+    effects: Sequence[Operation],
+    build: ScalarBuilder,
+    tensor: SSAValue,
+    tile: Sequence[int],
+    coords: Sequence[SSAValue],
+    cluster: tuple[int, int],
+) -> None:
+    """Let effects be only where the work item at `coords` has a tile of the tensor."""
+    exists: SSAValue | None = None
+    for mode, ctas in zip(_MODES, cluster, strict=True):
+        if ctas > 1:
+            tiles = build.tiles(tensor, len(tile) + mode, tile[mode])
+            is_tile = build.insert(arith.CmpiOp(coords[mode], tiles, "slt")).results[0]
+            exists = is_tile if exists is None else build.binary(arith.AndIOp, exists, is_tile)
+    assert exists is not None
+    for op in effects:
+        if isinstance(op, ReadOp):
+            _read_if(op, exists)
+        else:
+            _run_if(op, exists)
+
+
+def _has_effect(op: Operation) -> bool:
+    match op:
+        case AtomicOp() | PrintfOp() | AssertOp() | ReadOp():
+            return True
+        case CopyOp():
+            type_ = op.destination.type
+            return isinstance(type_, MemRefType) and type_.space == "gmem"
+        case _:
+            return False
+
+
+def _is_outside(op: Operation, own: Sequence[tuple[SSAValue, int]]) -> bool:
+    """Whether an op writes to a tile at the work item's own coordinates alone."""
+    if not isinstance(op, CopyOp | AtomicOp):
+        return False
+    view = op.destination.owner
+    while isinstance(view, TransposeOp):
+        view = view.source.owner
+    if not isinstance(view, LocalTileOp):
+        return False
+    extents = [extent for extent in view.tile.get_values() if extent >= 0]
+    at = list(zip(view.coords, extents[-len(view.coords) :], strict=False))
+    return all(pair in at for pair in own)
+
+
+def _read_if(op: ReadOp, condition: SSAValue) -> None:
+    pred = condition
+    if op.pred is not None:
+        both = arith.AndIOp(op.pred, condition)
+        both.location = op.location
+        assert op.parent is not None
+        op.parent.insert_op_before(both, op)
+        pred = both.results[0]
+    made = ReadOp(op.source, list(op.coords), pred)
+    made.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(made, op)
+    op.result.replace_all_uses_with(made.result)
+    op.detach()
+    op.erase()
+
+
+def _run_if(op: Operation, condition: SSAValue) -> None:
+    then, ending = Block(), scf.YieldOp()
+    branch = scf.IfOp(condition, [], Region(then))
+    branch.location = ending.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(branch, op)
+    op.detach()
+    then.add_op(op)
+    then.add_op(ending)

@@ -1,0 +1,116 @@
+"""Clusters that hang over the last tile: CTAs without a tile have no effect, and do not hang."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cutedialect as cute
+
+SCHEDULERS = ("single", "persistent")
+
+
+def drawn(*shape, seed=0):
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float16)
+
+
+def padded(x, rows, columns):
+    return np.pad(x.astype(np.float32), ((0, rows - x.shape[0]), (0, columns - x.shape[1])))
+
+
+@cute.kernel
+def chosen_blocks(A, B, M, C, D, total, *, tile=(64, 64, 32)):
+    """Blocks of K that a work item's own numbers choose; a sum of all, and a copy elsewhere."""
+    bm, bn, bk = tile
+    i, j = cute.tile_index(C, (bm, bn))
+    a, b = cute.local_tile(A, (bm, bk), (i, None)), cute.local_tile(B, (bk, bn), (None, j))
+    acc = cute.zeros((bm, bn))
+    for k in cute.range(M[i, 0]):
+        with cute.when(M[i, 1 + k] != 0):
+            cute.gemm(a[k], b[k], acc)
+    cute.copy(acc, cute.local_tile(C, (bm, bn), (i, j)))
+    cute.copy(acc, cute.local_tile(D, (bm, bn), (0, 3 * i + j)))
+    # A cluster lies along rows and columns, of which the sum takes neither.
+    cute.atomic_add(cute.row_sum(cute.column_sum(acc)), cute.local_tile(total, (1,), (0,)))
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("cluster", ["(2,1)", "(1,2)", "(2,2)"])
+def test_ctas_beyond_the_last_tile_have_no_effect(cluster, scheduler, arch):
+    a, b = drawn(130, 96), drawn(96, 150, seed=1)
+    numbers = np.array([[3, 1, 0, 1], [1, 1, 1, 1], [2, 0, 1, 1]], np.int32)
+    c, d = np.zeros((130, 150), np.float32), np.zeros((64, 10 * 64), np.float32)
+    total = np.zeros(1, np.float32)
+    schedule = f"cluster = {cluster}, scheduler = {scheduler}"
+    chosen_blocks(a, b, numbers, c, d, total, arch=arch, schedule=schedule, backend="emulator")
+    wide_a, wide_b = padded(a, 192, 96), padded(b, 96, 192)
+    right = np.zeros((192, 192), np.float32)
+    for i, (count, *kept) in enumerate(numbers):
+        for k in range(count):
+            rows, depth = slice(64 * i, 64 * i + 64), slice(32 * k, 32 * k + 32)
+            right[rows] += kept[k] * (wide_a[rows, depth] @ wide_b[depth])
+    assert np.array_equal(c, right[:130, :150])
+    tiles = right.reshape(3, 64, 3, 64).transpose(1, 0, 2, 3).reshape(64, 9 * 64)
+    assert np.array_equal(d[:, : 9 * 64], tiles)
+    assert not d[:, 9 * 64 :].any()
+    assert total == right.sum()
+
+
+def test_a_tile_is_shared_where_all_that_take_it_run_alike():
+    """Not within a branch, or a loop, that the CTAs of a cluster take in ways of their own."""
+
+    @cute.kernel
+    def plain(A, B, C, *, tile=(64, 64, 32)):
+        bm, bn, bk = tile
+        i, j = cute.tile_index(C, (bm, bn))
+        a, b = cute.local_tile(A, (bm, bk), (i, None)), cute.local_tile(B, (bk, bn), (None, j))
+        acc = cute.zeros((bm, bn))
+        for k in cute.range(a.tiles):
+            cute.gemm(a[k], b[k], acc)
+        cute.copy(acc, cute.local_tile(C, (bm, bn), (i, j)))
+
+    half, full = (cute.TensorSpec((None, None), dtype) for dtype in ("f16", "f32"))
+    options = {"arch": "sm_90a", "schedule": "cluster = (2,1)"}
+    assert ".multicast::cluster" in cute.compile(plain, half, half, full, **options).ptx
+    numbers, total = cute.TensorSpec((None, None), "i32"), cute.TensorSpec((None,), "f32")
+    args = half, half, numbers, full, full, total
+    assert ".multicast::cluster" not in cute.compile(chosen_blocks, *args, **options).ptx
+
+
+@cute.kernel
+def rows_alone(X, Y):
+    i = cute.tile_index(Y, (8,))
+    cute.copy(cute.local_tile(X, (8,), (i,)).load(), cute.local_tile(Y, (8,), (i,)))
+
+
+@cute.kernel
+def whole_rows(X, Y):
+    i, _ = cute.tile_index(Y, (8, None))
+    cute.copy(cute.local_tile(X, (8, 16), (i, 0)).load(), cute.local_tile(Y, (8, 16), (i, 0)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rank", "cluster", "message"),
+    [
+        (rows_alone, 1, "(2,1)", "work items of 2 coordinates with cluster = .2, 1., got 1; take"),
+        (
+            whole_rows,
+            2,
+            "(1,2)",
+            "tiles of mode 1 with cluster = .1, 2., got the whole mode",
+        ),
+    ],
+)
+def test_a_cluster_along_no_tiles_is_refused(kernel, rank, cluster, message):
+    spec = cute.TensorSpec((None,) * rank, "f32")
+    with pytest.raises(cute.CompileError, match=message):
+        cute.compile(kernel, spec, spec, arch="sm_90a", schedule=f"cluster = {cluster}")
+
+
+def test_roles_of_a_program_without_a_multiply_are_refused_where_no_thread_is_elected():
+    spec = cute.TensorSpec((None, None), "f32")
+    message = "expected the role plan uniform on sm_80, got specialized"
+    with pytest.raises(cute.CompileError, match=message):
+        cute.compile(whole_rows, spec, spec, arch="sm_80", schedule="roles = specialized")
