@@ -23,10 +23,15 @@ _NO_WRAP = arith.IntegerOverflowAttr([arith.IntegerOverflowFlag.NSW])
 _SUMS = (arith.AddiOp, arith.SubiOp, arith.MuliOp)
 
 
+def block_of(op: Operation) -> Block:
+    """The block in which an op stands."""
+    assert op.parent is not None
+    return op.parent
+
+
 def insert_before(place: Operation, *ops: Operation) -> None:
     """Insert ops in front of another one, in their order."""
-    block = place.parent
-    assert block is not None
+    block = block_of(place)
     for op in ops:
         _locate(op, place)
         block.insert_op_before(op, place)
@@ -34,8 +39,7 @@ def insert_before(place: Operation, *ops: Operation) -> None:
 
 def insert_after(place: Operation, *ops: Operation) -> None:
     """Insert ops behind another one, in their order."""
-    block = place.parent
-    assert block is not None
+    block = block_of(place)
     last = place
     for op in ops:
         _locate(op, place)

@@ -35,7 +35,7 @@ from cutedialect.dialects.cute_nvgpu import TmemLoadType, TmemStoreType
 from cutedialect.passes.bind.corrections import Correction
 from cutedialect.passes.bind.tensor_accumulators import Insert, tensor_layout
 from cutedialect.passes.bind.thread_layouts import tensor_accumulator
-from cutedialect.passes.rewriting import erase
+from cutedialect.passes.rewriting import block_of, erase
 
 # Reductions of floats that are those of their parts combined element by element.
 _COMBINES = {"add": arith.AddfOp, "max": arith.MaximumfOp, "min": arith.MinimumfOp}
@@ -91,8 +91,7 @@ def _read(
     """Let each reader have what tensor memory holds: some columns of it, those of a part after each
     other where they are combined, or once for all others.
     """
-    block = life.loop.parent
-    assert block is not None
+    block = block_of(life.loop)
     whole: SSAValue | None = None
     for reader in sorted(life.readers, key=lambda op: _index(block, op)):
         if isinstance(reader, ExtractOp):

@@ -30,6 +30,8 @@ from cutedialect.dialects.effects import used_by
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.bind.thread_layouts import parts_along
+from cutedialect.passes.rewriting import erase
+from cutedialect.passes.synchronize.memory_views import is_zero
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def _sums(total: SSAValue, loop: Operation) -> _Sums | None:
                         values.append(op.result)
                 case cute.CopyOp() if op.destination is total:
                     copies.append(op)
-                case cute.FillOp() if _is_zero(op.value):
+                case cute.FillOp() if is_zero(op.value):
                     pass
                 case _:
                     return None
@@ -148,7 +150,7 @@ def _adds(op: cute.MapOp, values: set[SSAValue], mode: int) -> bool:
     }
 
     def is_term(value: SSAValue) -> bool:
-        return value in linear or _is_zero(value)
+        return value in linear or is_zero(value)
 
     for inner in op.body.block.ops:
         mine = [value in linear for value in inner.operands]
@@ -177,14 +179,6 @@ def _adds(op: cute.MapOp, values: set[SSAValue], mode: int) -> bool:
     raise AssertionError("a verified map ends with cute.yield")
 
 
-def _is_zero(value: SSAValue) -> bool:
-    made = value.owner
-    if not isinstance(made, arith.ConstantOp):
-        return False
-    number = made.value
-    return isinstance(number, FloatAttr | IntegerAttr) and number.value.data == 0
-
-
 def _defer(sums: _Sums, loop: Operation) -> None:
     """Let the loop add to parts of the sum, and add the parts up behind it."""
     total, mode = sums.total, sums.terms[0].mode.value.data
@@ -204,8 +198,7 @@ def _defer(sums: _Sums, loop: Operation) -> None:
     Rewriter.insert_op(ahead, InsertPoint.before(fill or loop))
     Rewriter.insert_op(behind, InsertPoint.after(loop))
     if fill is not None:
-        fill.detach()
-        fill.erase()
+        erase(fill)
     for use in list(total.uses):
         if loop.is_ancestor(use.operation):
             use.operation.operands[use.index] = parts.result
@@ -223,7 +216,7 @@ def _fill_before(loop: Operation, total: SSAValue) -> cute.FillOp | None:
     op = loop.prev_op
     while op is not None and total not in used_by(op):
         op = op.prev_op
-    return op if isinstance(op, cute.FillOp) and _is_zero(op.value) else None
+    return op if isinstance(op, cute.FillOp) and is_zero(op.value) else None
 
 
 def _first(total: SSAValue, type_: cute.FragmentType, mode: int) -> cute.MapOp:

@@ -22,6 +22,7 @@ from xdsl.traits import Pure
 from cutedialect.dialects import cute
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.rewriting import erase
 from cutedialect.passes.synchronize.memory_views import TensorDependences
 from cutedialect.passes.tile.streaming import is_common
 
@@ -57,8 +58,7 @@ def _share_loads(block: Block, stored: TensorDependences) -> None:
         first = known.setdefault((_said(op.source), *op.operands[1:]), op.result)
         if first is not op.result:
             op.result.replace_all_uses_with(first)
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def _said(value: SSAValue) -> object:

@@ -36,6 +36,7 @@ from cutedialect.passes.bind.thread_layouts import (
     project,
     same_elements,
 )
+from cutedialect.passes.rewriting import block_of, erase
 from cutedialect.passes.synchronize.memory_views import Expression, tensor_dependences
 
 
@@ -91,8 +92,7 @@ class KernelBinding:
 
     def insert(self, op: Operation, before: Operation) -> Operation:
         op.location = before.location
-        block = before.parent
-        assert block is not None
+        block = block_of(before)
         block.insert_op_before(op, before)
         return op
 
@@ -215,8 +215,7 @@ class KernelBinding:
             again.attributes |= made.attributes
             user.operands[index] = self.insert(again, made).results[0]
             if not made.result.uses:
-                made.detach()
-                made.erase()
+                erase(made)
 
     def _bytes_of(self, conditions: SSAValue, before: Operation) -> SSAValue:
         """1 where a condition holds, else 0."""

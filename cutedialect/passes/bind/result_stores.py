@@ -66,6 +66,7 @@ from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_i
 from cutedialect.passes.bind.tensor_maps import is_exception, why_no_map
 from cutedialect.passes.bind.thread_layouts import copied, divides_rows, sector_efficiency
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import erase
 from cutedialect.passes.roles.resource_plan import registers_of_readers
 from cutedialect.passes.shifted_coordinates import shift_coordinates
 from cutedialect.passes.synchronize.memory_views import root_of
@@ -562,8 +563,7 @@ def _in_order(ops: set[Operation]) -> list[Operation]:
 
 
 def _erase(op: Operation) -> None:
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 def _is_known_to_all(op: Operation) -> bool:

@@ -54,7 +54,7 @@ from cutedialect.passes.bind.tensor_accumulators import operand_tensor_layout
 from cutedialect.passes.bind.tensor_maps import is_joined, part_of, sharing
 from cutedialect.passes.bind.thread_layouts import copied, mma_operand, modes_of
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import erase
+from cutedialect.passes.rewriting import block_of, erase
 from cutedialect.passes.roles.resource_plan import registers_at_start
 from cutedialect.passes.roles.role_plan import PREPARING_WARPS, rows_of
 from cutedialect.passes.roles.tensor_columns import columns_too_many
@@ -227,8 +227,7 @@ class StagedOperands(KernelBinding):
         """Whether a tile that was staged for one multiply is there for another one too; elements of
         16 bits are read in either direction.
         """
-        block = found.copy.parent
-        assert block is not None
+        block = block_of(found.copy)
         if block.find_ancestor_op_in_block(op) is None:
             return False
         return (

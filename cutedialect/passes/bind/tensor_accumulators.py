@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, i1
+from xdsl.dialects.builtin import IntegerAttr, i1
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from cutedialect.atoms.tcgen05_atoms import Tcgen05Atom
@@ -33,6 +33,8 @@ from cutedialect.passes.bind.rewritten_sums import (
     rewrite_in_columns,
     rewrites_of,
 )
+from cutedialect.passes.rewriting import block_of, erase
+from cutedialect.passes.synchronize.memory_views import is_zero
 
 Insert = Callable[[Operation, Operation], Operation]
 
@@ -59,10 +61,9 @@ def accumulation_of(accumulator: SSAValue) -> Accumulation | None:
     owner = accumulator.owner
     if not isinstance(owner, cute.AllocFragmentOp):
         return None
-    block = owner.parent
-    assert block is not None
+    block = block_of(owner)
     fill = _first_use(accumulator, block)
-    if not isinstance(fill, cute.FillOp) or fill.parent is not block or not _is_zero(fill.value):
+    if not isinstance(fill, cute.FillOp) or fill.parent is not block or not is_zero(fill.value):
         return None
     multiplies: list[cute.GemmOp] = []
     readers: list[Operation] = []
@@ -113,15 +114,6 @@ def _in(block: Block, op: Operation) -> Operation:
     found = block.find_ancestor_op_in_block(op)
     assert found is not None
     return found
-
-
-def _is_zero(value: SSAValue) -> bool:
-    owner = value.owner
-    if not isinstance(owner, arith.ConstantOp):
-        return False
-    given = owner.value
-    number = given.value.data if isinstance(given, FloatAttr | IntegerAttr) else None
-    return number == 0
 
 
 def columns_needed(shape: tuple[int, int]) -> int:
@@ -241,14 +233,12 @@ def _rewrite(
 
 
 def _block(life: Accumulation) -> Block:
-    block = life.fill.parent
-    assert block is not None
+    block = block_of(life.fill)
     return block
 
 
 def _remove(op: Operation) -> None:
-    op.detach()
-    op.erase()
+    erase(op)
 
 
 def _start_from_zero(life: Accumulation, tensor: SSAValue, insert: Insert) -> None:

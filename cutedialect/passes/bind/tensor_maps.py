@@ -21,6 +21,7 @@ from cutedialect.dialects.cute_nvgpu import (
     TmaDescriptorType,
 )
 from cutedialect.layout import Swizzle, flatten
+from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.tile.launch_arguments import add_argument, is_workspace, launched_with
 
 CLUSTER_MODE = "cluster_mode"
@@ -248,8 +249,7 @@ class TensorMaps:
         taken = cute.MemberOp(maps, member.index)
         taken.location = member.location
         taken.result.name_hint = maps.name_hint
-        inside = member.parent
-        assert inside is not None
+        inside = block_of(member)
         inside.insert_op_after(taken, member)
         return taken.result
 

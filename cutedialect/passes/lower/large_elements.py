@@ -9,11 +9,12 @@ from __future__ import annotations
 from functools import reduce
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr, IntegerAttr
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, FloatAttr
 from xdsl.ir import SSAValue
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import MapOp
+from cutedialect.passes.synchronize.memory_views import constant_of
 
 from .context import Context, array_class
 from .elementwise import Fragment
@@ -38,7 +39,7 @@ def tested(op: MapOp) -> SSAValue | None:
     if not isinstance(element, Float16Type | BFloat16Type):
         return None
     inverted = end.operands[0].owner
-    if not isinstance(inverted, arith.XOrIOp) or not _is_true(inverted.rhs):
+    if not isinstance(inverted, arith.XOrIOp) or not constant_of(inverted.rhs):
         return None
     compared = inverted.lhs.owner
     if not isinstance(compared, arith.CmpfOp) or compared.predicate.value.data != _LESS:
@@ -51,12 +52,6 @@ def tested(op: MapOp) -> SSAValue | None:
         given = given.owner.input
     is_least = isinstance(limit.value, FloatAttr) and limit.value.value.data == _LEAST
     return op.inputs[0] if is_least and given is op.body.block.args[0] else None
-
-
-def _is_true(value: SSAValue) -> bool:
-    op = value.owner
-    number = op.value if isinstance(op, arith.ConstantOp) else None
-    return isinstance(number, IntegerAttr) and bool(number.value.data)
 
 
 def has_large(context: Context, tile: Fragment) -> Scalar | None:

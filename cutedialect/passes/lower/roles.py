@@ -15,6 +15,7 @@ from cutedialect.atoms import target
 from cutedialect.dialects import ptx
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import RoleOp
+from cutedialect.passes.rewriting import block_of
 
 from .context import Context
 from .scalar_builder import Scalar, ScalarBuilder
@@ -169,7 +170,6 @@ def _sink_past(block: Block, loop: Operation) -> None:
 
 def _is_used_in(op: Operation, places: set[Operation]) -> bool:
     """Whether ops of `places`, and no others of the block, use a result."""
-    block = op.parent
-    assert block is not None
+    block = block_of(op)
     users = [use.operation for result in op.results for use in result.uses]
     return bool(users) and all(block.find_ancestor_op_in_block(user) in places for user in users)

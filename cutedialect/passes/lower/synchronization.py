@@ -9,6 +9,7 @@ from collections.abc import Callable
 from xdsl.ir import Operation
 
 from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
+from cutedialect.passes.rewriting import block_of
 
 from . import cluster_sums, tensor_memory
 from .lowering import Handler, KernelLowering
@@ -50,8 +51,7 @@ def _nothing(self: KernelLowering, op: Operation) -> None:
 
 def _role(self: KernelLowering, op: pipeline.RoleOp) -> None:
     """The first role lowers all of them, side by side; the barriers are made before."""
-    block = op.parent
-    assert block is not None
+    block = block_of(op)
     roles = [each for each in block.ops if isinstance(each, pipeline.RoleOp)]
     self.done.update(roles)
     used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]

@@ -24,6 +24,7 @@ from cutedialect.dialects.cute import FillOp, GemmOp, memref_of
 from cutedialect.dialects.cute_nvgpu import Sm90MmaType
 from cutedialect.layout import Layout, coalesce, product
 from cutedialect.passes.bind.smem_layouts import in_order
+from cutedialect.passes.rewriting import block_of
 
 from .context import Context, fail
 from .elementwise import Fragment, as_operand
@@ -202,8 +203,7 @@ def fresh_accumulator(fill: FillOp) -> FreshAccumulator | None:
     same block, or one loop of it, directly in which wgmma alone uses the accumulator, comes before
     all other uses.
     """
-    block = fill.parent
-    assert block is not None
+    block = block_of(fill)
     accumulator = fill.fragment
     users = {use.operation for use in accumulator.uses if use.operation is not fill}
     inside: dict[Operation, list[Operation]] = {}

@@ -24,10 +24,10 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import pipeline
 from cutedialect.dialects.cute import AllocSmemOp, FindOp, FragmentType, KernelOp, MemberOp, StageOp
-from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.rewriting import ScalarBuilder, cloned, erase, sweep
+from cutedialect.passes.synchronize.ring_ends import ring_of
 
 
 def alternate_instances(kernel: KernelOp, role: pipeline.RoleOp) -> None:
@@ -102,10 +102,7 @@ def _own_buffers(kernel: KernelOp, role: pipeline.RoleOp, instance: pipeline.Ins
         users = [use.operation for use in alloc.result.uses]
         if not users or not all(role.is_ancestor(user) for user in users):
             continue
-        whole = AllocSmemOp(ring_type(alloc.result.type, role.teams))
-        whole.location = alloc.location
-        whole.result.name_hint = alloc.result.name_hint
-        kernel.body.block.insert_op_before(whole, alloc)
+        whole = ring_of(alloc, role.teams)
         mine = StageOp(whole.result, instance.index)
         mine.location = alloc.location
         role.body.block.insert_op_after(mine, place)

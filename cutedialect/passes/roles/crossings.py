@@ -33,7 +33,7 @@ from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.effects import RMEM, space_of, written, written_by
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.smem_layouts import staging_layout
-from cutedialect.passes.rewriting import insert_after, insert_before
+from cutedialect.passes.rewriting import block_of, insert_after, insert_before
 
 ROLE = "role"
 
@@ -134,8 +134,7 @@ class _Crossing:
 
     def _still_holds(self, value: SSAValue, known: cute.CopyOp, op: Operation) -> bool:
         """Whether a copy stands in front of an op with nothing between that writes the tile."""
-        block = known.parent
-        assert block is not None
+        block = block_of(known)
         around = block.find_ancestor_op_in_block(op)
         if not isinstance(value.owner, cute.AllocFragmentOp):
             return around is not None

@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, CopyOp, KernelOp
 from cutedialect.passes.anchors import anchored
+from cutedialect.passes.rewriting import erase
 from cutedialect.passes.roles.crossings import give, role_of
 
 
@@ -75,8 +76,7 @@ def join_exchanges(exchanges: list[Exchange]) -> None:
             owners[exchange.shared, role] = kept
         if kept is not own:
             _move(exchange, kept)
-            own.detach()
-            own.erase()
+            erase(own)
 
 
 def _exchange(alloc: AllocSmemOp, into: CopyOp) -> Exchange | None:

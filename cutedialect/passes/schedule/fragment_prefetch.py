@@ -21,7 +21,7 @@ from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import AllocFragmentOp, CopyOp, GemmOp, StageOp, SubviewOp
 from cutedialect.dialects.pipeline import CompleteOp
-from cutedialect.passes.rewriting import ScalarBuilder, cloned
+from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned, erase
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,12 @@ def prefetch_fragments(
             alloc = copy.destination.owner
             assert isinstance(alloc, AllocFragmentOp)
             alloc.detach()
-            parent = loop.parent
-            assert parent is not None
+            parent = block_of(loop)
             parent.insert_op_before(alloc, loop)
     ahead = ScalarBuilder(InsertPoint.before(loop), loop)
     _load(ahead, blocks[0], ahead.constant(0), views, 0)
     stages = views[0].source.type
-    complete.detach()
-    complete.erase()
+    erase(complete)
     last = blocks[-1].gemm
     body = loop.body.block
     end = ScalarBuilder(InsertPoint.before(last), last)
@@ -125,5 +123,4 @@ def _erase(copy: CopyOp) -> None:
     view = copy.source.owner
     assert isinstance(view, Operation)
     for op in (copy, view):
-        op.detach()
-        op.erase()
+        erase(op)

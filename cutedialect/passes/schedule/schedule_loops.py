@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -33,7 +33,6 @@ from cutedialect.dialects.cute import (
     ScheduleAttr,
     StageOp,
 )
-from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.effects import is_in_memory, is_pure, written_by
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import walk
@@ -50,8 +49,9 @@ from cutedialect.passes.roles.resource_plan import (
 from cutedialect.passes.schedule.fragment_prefetch import prefetch_fragments
 from cutedialect.passes.schedule.multiply_chains import schedule_chains
 from cutedialect.passes.schedule.tensor_chains import schedule_tensor_chains
-from cutedialect.passes.synchronize.memory_views import root_of
+from cutedialect.passes.synchronize.memory_views import constant_of, root_of
 from cutedialect.passes.synchronize.ring_edges import Edge, depth, edges_of, stages_of
+from cutedialect.passes.synchronize.ring_ends import ring_of
 from cutedialect.schedule import Schedule, replace_set
 
 
@@ -147,9 +147,7 @@ def _movable(loop: scf.ForOp, writers: list[CopyOp]) -> list[CopyOp]:
     """The copies of tensors that the loop does not store to, made of pure ops and loads; none in a
     loop that does not count by one.
     """
-    step = loop.step.owner
-    value = step.value if isinstance(step, arith.ConstantOp) else None
-    if not isinstance(value, IntegerAttr) or value.value.data != 1:
+    if constant_of(loop.step) != 1:
         return []
     stored = {root_of(each) for each in written_by(loop)}
     found: list[CopyOp] = []
@@ -167,7 +165,10 @@ def _movable(loop: scf.ForOp, writers: list[CopyOp]) -> list[CopyOp]:
 def _run_ahead(kernel: KernelOp, loop: scf.ForOp, writers: list[CopyOp], stages: int) -> None:
     """Let the copies of a loop run `stages - 1` trips ahead of their readers."""
     producers = _producers(loop, writers)
-    rings = {writer: _ring(writer, stages) for writer in writers}
+    rings: dict[CopyOp, SSAValue] = {
+        writer: ring_of(writer.destination.owner, stages).result  # pyright: ignore[reportArgumentType]
+        for writer in writers
+    }
     ahead = stages - 1
     _prologue(ScalarBuilder(InsertPoint.before(loop), writers[0]), loop, producers, rings, ahead)
     first = loop.body.block.first_op
@@ -210,19 +211,6 @@ def _producers(loop: scf.ForOp, writers: list[CopyOp]) -> list[Operation]:
                 if isinstance(owner, Operation) and owner.parent is body:
                     wanted.add(owner)
     return [op for op in body.ops if op in wanted]
-
-
-def _ring(writer: CopyOp, stages: int) -> SSAValue:
-    """The buffer of `writer` with a last mode of `stages`."""
-    buffer = writer.destination.owner
-    assert isinstance(buffer, AllocSmemOp)
-    ring = AllocSmemOp(ring_type(buffer.result.type, stages))
-    ring.location = buffer.location
-    ring.result.name_hint = buffer.result.name_hint
-    block = buffer.parent
-    assert block is not None
-    block.insert_op_before(ring, buffer)
-    return ring.result
 
 
 def _prologue(

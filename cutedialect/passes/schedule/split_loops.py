@@ -29,7 +29,7 @@ from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.anchors import Anchors, KernelPass
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder, cloned, sweep
+from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned, erase, sweep
 from cutedialect.passes.synchronize.memory_views import constant_of
 
 
@@ -231,8 +231,7 @@ def _split(loop: scf.ForOp, branch: scf.IfOp, condition: _Condition) -> None:
     for part, (first, last) in enumerate(pairwise(bounds)):
         is_taken = condition.outer is (part != middle)
         _insert_part(loop, branch, is_taken, first, last)
-    loop.detach()
-    loop.erase()
+    erase(loop)
 
 
 def _joined(build: ScalarBuilder, kind: type, values: Sequence[SSAValue]) -> SSAValue:
@@ -298,6 +297,5 @@ def _insert_part(
     sweep(body)
     part = scf.ForOp(first, last, loop.step, [], body)
     part.location = loop.location
-    block = loop.parent
-    assert block is not None
+    block = block_of(loop)
     block.insert_op_before(part, loop)

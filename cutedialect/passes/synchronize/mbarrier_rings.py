@@ -35,7 +35,7 @@ from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, RoleOp, S
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.multiply_pairs import half_type
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import erase, insert_after, insert_before
+from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.resource_plan import Buffer, buffer_bytes, room, stages_of_results
 from cutedialect.passes.synchronize.multiply_groups import MultiplyGroups, group_multiplies
@@ -190,9 +190,7 @@ def _insert_ring(
         if is_paired(alloc):
             assert isinstance(type_, MemRefType)
             type_ = half_type(type_)
-        whole = ring_of(alloc, ring.stages, type_)
-        kernel.body.block.insert_op_before(whole, alloc)
-        buffers[alloc.result] = whole.result
+        buffers[alloc.result] = ring_of(alloc, ring.stages, type_).result
     insert_ring(kernel, create, writers[0])
     producer = RingEnd(create, StateOp("producer", create.ring))
     consumer = RingEnd(create, StateOp("consumer", create.ring))
@@ -280,8 +278,7 @@ def _use(
     commits: bool,
     releases: bool = True,
 ) -> None:
-    block = readers[0].parent
-    assert block is not None
+    block = block_of(readers[0])
     wait_in_front(place_of_wait(readers, buffers), readers, end, buffers)
     # What multiplies read is free when their group is done.
     last = max(map(groups.end_of, readers), key=block.get_operation_index)

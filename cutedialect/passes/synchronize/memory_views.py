@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue, Use
 
 from cutedialect.dialects import cute
@@ -102,6 +102,12 @@ def constant_of(value: SSAValue) -> int | None:
     if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
         return owner.value.value.data
     return None
+
+
+def is_zero(value: SSAValue) -> bool:
+    """Whether a value is the constant 0, of integers or of floats."""
+    number = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
+    return isinstance(number, FloatAttr | IntegerAttr) and number.value.data == 0
 
 
 def _are_equal(one: SSAValue, other: SSAValue) -> bool:

@@ -26,7 +26,7 @@ from cutedialect.dialects.cute_nvgpu import WgmmaCommitOp, WgmmaFenceOp, WgmmaWa
 from cutedialect.dialects.effects import Unit, effects_of, is_in_memory, is_pure, written
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
-from cutedialect.passes.rewriting import insert_after, insert_before
+from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
 from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.synchronize.memory_views import root_of
 from cutedialect.passes.synchronize.ring_edges import numbers_of
@@ -87,8 +87,7 @@ def group_multiplies(
                 runs.append([op])
     blocks: dict[Block, list[_Group]] = {}
     for run in runs:
-        block = run[0].parent
-        assert block is not None
+        block = block_of(run[0])
         loop = _accumulating_loop(run, staged)
         if loop is None:
             blocks.setdefault(block, []).extend(
@@ -106,8 +105,7 @@ def group_multiplies(
         _insert_waits(block, groups, found)
     for op in ops_of(part, CompleteOp):
         if any(isinstance(tile.type, FragmentType) for tile in op.tiles):
-            op.detach()
-            op.erase()
+            erase(op)
 
 
 def _by_accumulator(run: Sequence[GemmOp], turns: Mapping[Buffer, int]) -> list[list[GemmOp]]:

@@ -25,6 +25,7 @@ from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, KernelOp, memref_o
 from cutedialect.dialects.effects import effects_of
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.remarks import remark
+from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.roles.resource_plan import room
 from cutedialect.passes.synchronize.memory_views import root_of
 
@@ -102,8 +103,7 @@ def _lives(kernel: KernelOp) -> dict[AllocSmemOp, Life]:
 
 
 def _life(alloc: AllocSmemOp, ops: Sequence[Operation]) -> Life:
-    top = alloc.parent
-    assert top is not None
+    top = block_of(alloc)
     block = ops[0].parent
     while any(block.find_ancestor_op_in_block(op) is None for op in ops):  # pyright: ignore[reportOptionalMemberAccess]
         block = _around(block)

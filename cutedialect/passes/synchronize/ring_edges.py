@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import PassFailedException
 from cutedialect.dialects.cute import AllocTmemOp, CopyOp, KernelOp, LoadOp, fragment_of
 from cutedialect.dialects.effects import RMEM, Unit, effects_of, space_of
 from cutedialect.dialects.walks import ops_of, walk
+from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.roles.crossings import role_of
 from cutedialect.passes.roles.resource_plan import Buffer
 from cutedialect.passes.roles.role_plan import MAIN, is_corrected
@@ -66,8 +67,7 @@ def edges_of(kernel: KernelOp) -> list[Edge]:
         consumers = {role_of(op) or MAIN for op in users}
         if consumers == {producer}:
             continue
-        block = writer.parent
-        assert block is not None
+        block = block_of(writer)
         if len(consumers) != 1:
             raise PassFailedException(
                 writer,

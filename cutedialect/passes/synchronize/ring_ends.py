@@ -16,6 +16,7 @@ from cutedialect.dialects import pipeline
 from cutedialect.dialects.cute import AllocSmemOp, AllocTmemOp, KernelOp, StageOp
 from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.walks import walk
+from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossings import ROLE, role_of
 from cutedialect.passes.schedule.trips import order_of, set_place, stage_of
@@ -32,10 +33,11 @@ def insert_ring(kernel: KernelOp, ring: pipeline.CreateOp, like: Operation) -> p
 
 
 def ring_of(alloc: _AllocT, stages: int, type_: Attribute | None = None) -> _AllocT:
-    """A ring of buffers, of another one's type or of a part of it, to stand in its place."""
+    """A ring of buffers, of another one's type or of a part of it, in front of that one."""
     made = type(alloc)(ring_type(type_ or alloc.result.type, stages))
     made.location = alloc.location
     made.result.name_hint = alloc.result.name_hint
+    block_of(alloc).insert_op_before(made, alloc)
     return made
 
 

@@ -42,7 +42,7 @@ from cutedialect.dialects.cute import AllocTmemOp, CopyOp, GemmOp, KernelOp, mem
 from cutedialect.dialects.pipeline import CreateOp
 from cutedialect.layout import Layout
 from cutedialect.passes.anchors import anchored
-from cutedialect.passes.rewriting import erase
+from cutedialect.passes.rewriting import block_of, erase
 from cutedialect.passes.roles.assign_warp_roles import Role, is_of_pair
 from cutedialect.passes.roles.role_plan import is_corrected
 from cutedialect.passes.roles.tensor_columns import tensor_overlays, tensor_stages
@@ -92,7 +92,6 @@ def _insert_accumulator(
     create = CreateOp("tcgen05", stages, 1, arriving, pair=pairs)
     insert_ring(kernel, create, alloc)
     buffer = ring_of(alloc, stages)
-    kernel.body.block.insert_op_before(buffer, alloc)
     filling = RoleEnd.of(create, "producer", writer)
     reading = RoleEnd.of(create, "consumer", reader)
     places = _places(block, multiplies), _places(block, [*readers, *views])
@@ -105,8 +104,7 @@ def _insert_in_place(kernel: KernelOp, alloc: AllocTmemOp, roles: Sequence[Role]
     users = _users(alloc)
     gemms = [op for op in users if isinstance(op, GemmOp)]
     others = [op for op in users if not isinstance(op, GemmOp)]
-    block = gemms[0].parent
-    assert block is not None
+    block = block_of(gemms[0])
     gemms.sort(key=block.get_operation_index)
     loop = block.parent_op()
     expected = "expected one role to correct an accumulator, and one to multiply into it"
@@ -165,7 +163,6 @@ def _insert_overlaid(
     first = insert_ring(kernel, CreateOp("tcgen05", stages, 1, 1), under)
     second = insert_ring(kernel, CreateOp("tmem", stages, threads.warps, 0), under)
     columns, whole = _overlaid_buffers(operand, under, stages)
-    kernel.body.block.insert_op_before(columns, under)
     kernel.body.block.insert_op_after(whole, columns)
     # The second ring stands in front of the first one.
     filling = RoleEnd.of(first, "producer", tensor)

@@ -27,7 +27,6 @@ from xdsl.ir import Block, Operation
 from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects.cute import AllocSmemOp, BarrierOp, CopyOp, KernelOp, StageOp
-from cutedialect.dialects.cute.storage import ring_type
 from cutedialect.dialects.cute_nvgpu import (
     ProxyFenceOp,
     TmaStoreCommitOp,
@@ -37,7 +36,7 @@ from cutedialect.dialects.cute_nvgpu import (
 from cutedialect.dialects.effects import Unit, effects_of
 from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp, IndexOp
 from cutedialect.dialects.walks import ops_of
-from cutedialect.passes.rewriting import erase, insert_after, insert_before
+from cutedialect.passes.rewriting import block_of, erase, insert_after, insert_before
 from cutedialect.passes.roles.assign_warp_roles import Role
 from cutedialect.passes.roles.crossings import role_of
 from cutedialect.passes.roles.resource_plan import stages_of_results
@@ -75,7 +74,7 @@ def complete_stores(kernel: KernelOp, part: Block) -> None:
             for writer, store in zip(step.writers, step.stores, strict=True)
             if writer.destination is alloc.result
         ]
-        _take_turns(kernel, alloc, copies)
+        _take_turns(alloc, copies)
     for steps in blocks:
         asked: set[int | None] = set()
         stored: set[AllocSmemOp] = set()
@@ -119,8 +118,7 @@ def _joined(steps: Sequence[_StoreStep], staged: set[AllocSmemOp]) -> list[_Stor
             continue
         for store in last.stores:
             store.detach()
-            block = step.stores[0].parent
-            assert block is not None
+            block = block_of(step.stores[0])
             block.insert_op_before(store, step.stores[0])
         found[-1] = _StoreStep(last.writers + step.writers, last.stores + step.stores, step.buffers)
     return found
@@ -186,14 +184,9 @@ def _blocks_of(part: Block) -> list[Block]:
     return list(dict.fromkeys(block for block in found if block is not None))
 
 
-def _take_turns(
-    kernel: KernelOp, alloc: AllocSmemOp, copies: Sequence[tuple[CopyOp, CopyOp]]
-) -> None:
+def _take_turns(alloc: AllocSmemOp, copies: Sequence[tuple[CopyOp, CopyOp]]) -> None:
     """Let the steps use two stages of a buffer, one after the other."""
-    ring = AllocSmemOp(ring_type(alloc.result.type, 2))
-    ring.location = alloc.location
-    ring.result.name_hint = alloc.result.name_hint
-    kernel.body.block.insert_op_before(ring, alloc)
+    ring = ring_of(alloc, 2)
     for turn, (writer, store) in enumerate(copies):
         index = arith.ConstantOp(IntegerAttr(turn % 2, i32))
         stage = StageOp(ring.result, index.result)
@@ -268,7 +261,6 @@ def _made(
     arriving = 1 if storing.elect else storing.warps
     create = insert_ring(kernel, CreateOp("threads", stages, writing.warps, arriving), alloc)
     buffer = ring_of(alloc, stages)
-    kernel.body.block.insert_op_before(buffer, alloc)
     ends = RoleEnd.of(create, "producer", writing), RoleEnd.of(create, "consumer", storing)
     return _Ring(buffer, *ends, stages)
 

@@ -18,6 +18,7 @@ from xdsl.ir import BlockArgument, SSAValue
 from cutedialect.dialects import cute
 from cutedialect.dialects.cute.views import GUARD
 from cutedialect.dialects.walks import walk
+from cutedialect.passes.synchronize.memory_views import constant_of
 
 IN_BOUNDS = "in_bounds"
 """On a kernel: its coordinates lie in their tensors, as the program promises."""
@@ -115,9 +116,8 @@ def _is_below(coord: SSAValue, tensor: SSAValue, mode: int) -> bool:
         number = list(op.results).index(coord)  # pyright: ignore[reportArgumentType]
         is_same = op.memref is root and number == mode and op.run is None
         return is_same and op.tile.get_values()[mode] == 1
-    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
-        return isinstance(extent, int) and op.value.value.data < extent
-    return False
+    number = constant_of(coord)
+    return number is not None and isinstance(extent, int) and number < extent
 
 
 def _is_extent(value: SSAValue, tensor: SSAValue, mode: int) -> bool:

@@ -49,6 +49,7 @@ from cutedialect.passes.rewriting import ScalarBuilder
 from cutedialect.passes.tile.resized_tiles import (
     coordinates_along,
     count_from,
+    moved_by,
     resize_fragment,
     resize_transposed,
     resize_view,
@@ -108,7 +109,8 @@ def narrow_tiles(kernel: KernelOp, of: str) -> None:
     extents = [int(each) for each in index.tile.get_values()]
     columns = extents[mode]
     rows = prod(each for other, each in enumerate(extents) if other != mode and each > 0)
-    bits = [type_.bits for type_ in _moved(kernel) if prod(type_.shape) == rows * columns]
+    moved = [type_ for op in walk(kernel) for type_ in moved_by(op)]
+    bits = [type_.bits for type_ in moved if prod(type_.shape) == rows * columns]
     if rows < _FEW_ROWS or not bits or ops_of(kernel, ReduceOp):
         return
     enough = max(_WARP_ELEMENTS, 8 * _WORK_BYTES // sum(bits))
@@ -123,14 +125,6 @@ def narrow_tiles(kernel: KernelOp, of: str) -> None:
             f"share each tile, of {columns // parts} columns",
         )
         cut.run()
-
-
-def _moved(kernel: KernelOp) -> Iterable[MemRefType]:
-    """The tiles of memory that a kernel loads or stores."""
-    for op in ops_of(kernel, LoadOp, CopyOp, AtomicOp):
-        for value in op.operands:
-            if isinstance(value.type, MemRefType):
-                yield value.type
 
 
 def _shapes(op: Operation) -> Iterable[tuple[int, ...]]:

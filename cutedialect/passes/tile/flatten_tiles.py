@@ -23,7 +23,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import contiguous_mode, vector_bytes
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.synchronize.memory_views import tensor_dependences
 from cutedialect.passes.tile.resized_tiles import (
     fragment_shape,
@@ -291,8 +291,7 @@ class _Flat:
                     resize_fragment(result, dict(enumerate(wanted)))
         for result in index.results:
             result.replace_all_uses_with(zero)
-        index.detach()
-        index.erase()
+        erase(index)
 
     def _shapes(self) -> dict[tuple[int, ...], tuple[int, int]]:
         """What tiles of a shape become."""
@@ -360,8 +359,7 @@ class _Flat:
                     Rewriter.insert_op([width, first, column], InsertPoint.before(moved))
                     value = column.result
                 moved.results[0].replace_all_uses_with(value)
-                moved.detach()
-                moved.erase()
+                erase(moved)
 
     def _gather(self, op: cute.LocalTileOp, zero: SSAValue) -> None:
         """Let what moves a tile move the vectors of the run."""
@@ -383,9 +381,9 @@ class _Flat:
             use.operation.operands[use.index] = made
         while not view.uses:
             last = view.owner
+            assert isinstance(last, Operation)
             view = last.operands[0]
-            last.detach()
-            last.erase()
+            erase(last)
             if last is op:
                 break
 

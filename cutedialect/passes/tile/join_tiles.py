@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Operation, OpResult, SSAValue
 from xdsl.rewriter import InsertPoint
 
@@ -318,7 +318,3 @@ class _Join:
     def _extent(self, value: SSAValue, place: int) -> int | None:
         shape = fragment_shape(value)
         return shape[place] if place < len(shape) else None
-
-
-def _number(value: int, like: arith.ConstantOp) -> IntegerAttr:
-    return IntegerAttr(value, like.result.type)  # pyright: ignore

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from cutedialect.dialects.cute import KernelOp, LaunchOp, WorkspaceOp
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.rewriting import block_of, erase
 
 _KEPT = ("threads", "smem")
 
@@ -55,8 +56,7 @@ def is_workspace(kernel: KernelOp, argument: BlockArgument) -> bool:
 
 
 def _append(launch: LaunchOp, made: Operation, name: str) -> None:
-    host = launch.parent
-    assert host is not None
+    host = block_of(launch)
     assert isinstance(host.parent_op(), func.FuncOp)
     if made.parent is None:
         made.location = launch.location
@@ -72,5 +72,4 @@ def _append(launch: LaunchOp, made: Operation, name: str) -> None:
     again.attributes.update(launch.attributes)
     again.location = launch.location
     host.insert_op_before(again, launch)
-    launch.detach()
-    launch.erase()
+    erase(launch)

@@ -23,7 +23,12 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import walk
 from cutedialect.layout import Dyn
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
-from cutedialect.passes.tile.resized_tiles import resize_fragment, resize_transposed, resize_view
+from cutedialect.passes.tile.resized_tiles import (
+    moved_by,
+    resize_fragment,
+    resize_transposed,
+    resize_view,
+)
 
 _LANES = 32
 _MOST_LANES = 256
@@ -168,11 +173,8 @@ def _shared_rows(rows: int) -> int:
 
 def _moved(op: Operation) -> Iterable[cute.MemRefType]:
     """The tiles of tensors that an op loads or stores."""
-    for value in op.operands if isinstance(op, cute.LoadOp | cute.CopyOp | cute.AtomicOp) else ():
-        type_ = value.type
-        if isinstance(type_, cute.MemRefType) and all(
-            isinstance(each, int) for each in type_.modes
-        ):
+    for type_ in moved_by(op):
+        if all(isinstance(each, int) for each in type_.modes):
             yield type_
 
 

@@ -5,6 +5,7 @@ of tensors, what is transposed of them, register tiles, and the coordinates that
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
@@ -79,6 +80,17 @@ def tile_behind(view: SSAValue) -> cute.LocalTileOp | None:
 def fragment_shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a register tile, () of anything else."""
     return value.type.shape if isinstance(value.type, cute.FragmentType) else ()
+
+
+def size_of(value: SSAValue) -> int:
+    """How many elements a register tile has, 0 of anything else."""
+    return prod(fragment_shape(value)) if fragment_shape(value) else 0
+
+
+def moved_by(op: Operation) -> list[cute.MemRefType]:
+    """The tiles of memory that an op loads or stores."""
+    values = op.operands if isinstance(op, cute.LoadOp | cute.CopyOp | cute.AtomicOp) else ()
+    return [value.type for value in values if isinstance(value.type, cute.MemRefType)]
 
 
 def origins_of(coord: SSAValue, extent: int) -> list[SSAValue]:

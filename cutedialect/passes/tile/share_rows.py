@@ -19,7 +19,6 @@ from collections.abc import Iterable, Sequence
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint
 from xdsl.utils.exceptions import PassFailedException
@@ -30,8 +29,13 @@ from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.effects import is_pure, space_of, written_by
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder
-from cutedialect.passes.synchronize.memory_views import expression_of, root_of, tensor_dependences
+from cutedialect.passes.rewriting import ScalarBuilder, erase
+from cutedialect.passes.synchronize.memory_views import (
+    expression_of,
+    is_zero,
+    root_of,
+    tensor_dependences,
+)
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
     coordinates_along,
@@ -162,7 +166,7 @@ class _Share:
             return "a tile has a whole mode"
         if len(modes) > 1:
             return f"a tile has two modes of {self.row}"
-        if modes and not self._divides and not _is_zero(op.coords[modes[0]]):
+        if modes and not self._divides and not is_zero(op.coords[modes[0]]):
             return f"tiles of {self.row} do not divide into {self.parts} that follow each other"
         return ""
 
@@ -221,8 +225,7 @@ class _Share:
             whole = _as(build, whole, type_.element, arith.TruncFOp)
         whole.name_hint = op.result.name_hint
         op.result.replace_all_uses_with(whole)
-        op.detach()
-        op.erase()
+        erase(op)
 
     def _share_view(self, op: cute.LocalTileOp, rank: SSAValue) -> None:
         """The part of a view's row that a CTA has; of a row that does not divide it ends where the
@@ -234,7 +237,7 @@ class _Share:
             return
         build = ScalarBuilder(InsertPoint.before(op), op)
         tile[mode] = self.part
-        if _is_zero(coords[mode]):
+        if is_zero(coords[mode]):
             coords[mode] = rank
             if not self._divides:
                 ends = build.constant(0), build.constant(self.row)
@@ -271,8 +274,3 @@ def _as(build: ScalarBuilder, tile: SSAValue, element: Attribute, kind: type) ->
     """A tile in another type of floats."""
     made = cute.FragmentType.get(element, cute.fragment_of(tile).shape)
     return build.insert(cute.MapOp.of(lambda each: kind(each, element), [tile], made)).result
-
-
-def _is_zero(value: SSAValue) -> bool:
-    op = value.owner
-    return isinstance(op, arith.ConstantOp) and op.value == IntegerAttr(0, i32)

@@ -32,7 +32,8 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute_nvgpu import UniversalCopyType
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Dyn, Layout
-from cutedialect.passes.rewriting import ScalarBuilder, cloned
+from cutedialect.passes.rewriting import ScalarBuilder, block_of, cloned
+from cutedialect.passes.synchronize.memory_views import constant_of, is_zero
 from cutedialect.passes.tile.launch_arguments import add_argument
 from cutedialect.passes.tile.scattered_tiles import cut_columns, is_cut
 from cutedialect.schedule import Schedule
@@ -87,8 +88,7 @@ def reduction_of(kernel: cute.KernelOp) -> Reduction:
             f"expected one loop of matrix multiplies whose reduction is split, got {len(loops)}",
         )
     loop = loops[0]
-    step = loop.step.owner
-    if not (isinstance(step, arith.ConstantOp) and step.value == IntegerAttr(1, i32)):
+    if constant_of(loop.step) != 1:
         raise PassFailedException(loop, "expected a loop of step 1 whose reduction is split")
     found: list[SSAValue] = []
     for op in walk(loop):
@@ -107,8 +107,7 @@ def reduction_of(kernel: cute.KernelOp) -> Reduction:
 
 def _check_sum(accumulator: SSAValue, loop: scf.ForOp) -> None:
     """Refuse a fragment that does not start from zero, or that the loop does more with than add."""
-    block = loop.parent
-    assert block is not None
+    block = block_of(loop)
     for use in accumulator.uses:
         op = use.operation
         if loop.is_ancestor(op):
@@ -123,8 +122,7 @@ def _check_sum(accumulator: SSAValue, loop: scf.ForOp) -> None:
             if isinstance(op, cute.MapOp) and _is_added(op, accumulator):
                 continue
         elif isinstance(op, cute.FillOp) and op.parent is block and op.is_before_in_block(loop):
-            value = op.value.owner
-            if isinstance(value, arith.ConstantOp) and _is_zero(value.value):
+            if is_zero(op.value):
                 continue
         else:
             place = block.find_ancestor_op_in_block(op)
@@ -134,10 +132,6 @@ def _check_sum(accumulator: SSAValue, loop: scf.ForOp) -> None:
             op, "expected accumulators that start from zero and are only added to in a loop whose "
             "reduction is split"
         )  # fmt: skip
-
-
-def _is_zero(attribute: Attribute) -> bool:
-    return isinstance(attribute, FloatAttr | IntegerAttr) and attribute.value.data == 0
 
 
 def _adds(op: cute.CopyOp, accumulator: SSAValue) -> bool:
@@ -170,8 +164,7 @@ def _is_added(op: cute.MapOp, accumulator: SSAValue) -> bool:
 def hoisted(build: ScalarBuilder, value: SSAValue, before: Operation) -> SSAValue:
     """`value` computed at the builder's place, in front of `before`."""
     op = value.owner
-    block = before.parent
-    assert block is not None
+    block = block_of(before)
     if not isinstance(op, Operation) or (op.parent is block and op.is_before_in_block(before)):
         return value
     if op is before or op.regions or op.parent is not block:
@@ -293,8 +286,7 @@ def _move_into(body: Block, following: Sequence[Operation]) -> None:
 def _cut(loop: scf.ForOp, share: Share) -> None:
     """Let the loop run from 0 over the trips of this part."""
     build = ScalarBuilder(InsertPoint.before(loop), loop)
-    start = loop.lb.owner
-    from_zero = isinstance(start, arith.ConstantOp) and _is_zero(start.value)
+    from_zero = is_zero(loop.lb)
     total = loop.ub if from_zero else build.binary(arith.SubiOp, loop.ub, loop.lb)
     first, count = share.trips(build, total)
     if not from_zero:

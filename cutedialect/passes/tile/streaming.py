@@ -25,6 +25,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.bind.layout_inference import MemoryVectors, contiguous_mode
 from cutedialect.passes.tile.pad_tiles import vector_elements
+from cutedialect.passes.tile.resized_tiles import moved_by, size_of
 
 _LANES = 32
 _MOST_WARPS = 32
@@ -131,7 +132,7 @@ def parts_of_rows(kernel: cute.KernelOp, row: int) -> int:
     """How many CTAs of a cluster are to share the rows of a kernel, which reduces so many elements
     of each.
     """
-    types = [op.result.type for op in ops_of(kernel, cute.LoadOp) if _size(op.result) == row]
+    types = [op.result.type for op in ops_of(kernel, cute.LoadOp) if size_of(op.result) == row]
     widest = max(
         (type_.bits for type_ in types if isinstance(type_, cute.FragmentType)), default=16
     )
@@ -229,14 +230,14 @@ def registers_of_tile(block: Block, size: int) -> float:
     common = sum(
         op.result.type.bits / 32  # pyright: ignore
         for op in block.ops
-        if isinstance(op, cute.LoadOp) and _size(op.result) == size and is_common(op.source)
+        if isinstance(op, cute.LoadOp) and size_of(op.result) == size and is_common(op.source)
     )
     return (_live(block, size) + common) * size
 
 
 def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
     """What a kernel moves; None where it moves no tile."""
-    moved = [type_ for op in walk(kernel) for type_ in _moved(op)]
+    moved = [type_ for op in walk(kernel) for type_ in moved_by(op)]
     if not moved:
         return None
     largest = max(moved, key=lambda type_: prod(type_.shape))
@@ -257,7 +258,7 @@ def traffic_of(kernel: cute.KernelOp) -> Traffic | None:
         sum(
             op.result.type.bits / 32  # pyright: ignore
             for op in ops_of(kernel, cute.LoadOp)
-            if _size(op.result) == size and is_common(op.source)
+            if size_of(op.result) == size and is_common(op.source)
         ),
         min(vector_elements(type_, mode, widest) for type_ in whole),
         bool(ops_of(kernel, cute.ClusterRankOp)),
@@ -382,21 +383,6 @@ def _power_of_two(number: int) -> int:
     return 1 << max(1, number).bit_length() - 1
 
 
-def _moved(op: Operation) -> Iterator[cute.MemRefType]:
-    """The tiles in memory that an op loads or stores."""
-    values: tuple[SSAValue, ...] = ()
-    match op:
-        case cute.LoadOp():
-            values = (op.source,)
-        case cute.CopyOp() | cute.AtomicOp():
-            values = (op.source, op.destination)
-        case _:
-            pass
-    for value in values:
-        if isinstance(value.type, cute.MemRefType):
-            yield value.type
-
-
 def _blocks(kernel: cute.KernelOp) -> Iterator[Block]:
     """The kernel's block, and those of its loops and branches."""
     yield kernel.body.block
@@ -408,7 +394,7 @@ def _blocks(kernel: cute.KernelOp) -> Iterator[Block]:
 
 def _reductions(block: Block, size: int) -> list[cute.ReduceOp]:
     """The reductions of whole tiles in a block."""
-    return [op for op in block.ops if isinstance(op, cute.ReduceOp) and _size(op.source) == size]
+    return [op for op in block.ops if isinstance(op, cute.ReduceOp) and size_of(op.source) == size]
 
 
 def _loads(block: Block, size: int) -> list[cute.LoadOp]:
@@ -416,7 +402,7 @@ def _loads(block: Block, size: int) -> list[cute.LoadOp]:
     return [
         op
         for op in block.ops
-        if isinstance(op, cute.LoadOp) and _size(op.result) == size and not is_common(op.source)
+        if isinstance(op, cute.LoadOp) and size_of(op.result) == size and not is_common(op.source)
     ]
 
 
@@ -436,7 +422,7 @@ def _live(block: Block, size: int) -> float:
     reduces = bool(_reductions(block, size))
 
     def taken(value: SSAValue) -> float:
-        if _size(value) != size:
+        if size_of(value) != size:
             return 0.0
         made = value.owner
         if reduces and isinstance(made, cute.LoadOp) and is_common(made.source):
@@ -464,13 +450,8 @@ def _block(kernel: cute.KernelOp, size: int) -> int:
     ops = list(walk(kernel.body.block))
     vectors = MemoryVectors(ops)
     for op in ops:
-        if isinstance(op, cute.LoadOp) and _size(op.result) == size:
+        if isinstance(op, cute.LoadOp) and size_of(op.result) == size:
             block = vectors.block(op.result, op.result.type.bits)  # pyright: ignore
             if block is not None:
                 return prod(block)
     return 0
-
-
-def _size(value: SSAValue) -> int:
-    type_ = value.type
-    return prod(type_.shape) if isinstance(type_, cute.FragmentType) else 0

@@ -24,7 +24,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.walks import ops_of
 from cutedialect.passes.bind.layout_inference import contiguous_mode
 from cutedialect.passes.bind.tensor_maps import mark_cluster_mode, mark_cluster_uniform
-from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.tile.absent_items import effects_of_items, guard_effects
 from cutedialect.passes.tile.launch_arguments import add_argument, launched_with
 from cutedialect.passes.tile.raster import walk
@@ -166,8 +166,7 @@ def lower_tile_index(kernel: cute.KernelOp, index: cute.TileIndexOp, schedule: S
         coords = [problem, *coords]
     for old, new in zip(index.results, coords, strict=True):
         old.replace_all_uses_with(new)
-    index.detach()
-    index.erase()
+    erase(index)
     if reduction is not None and share is not None:
         share_reduction(kernel, reduction, share, schedule)
 

@@ -14,7 +14,6 @@ well. A row that is read once anyway is walked as soon as it is longer than what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects.builtin import AnyFloat, i32
@@ -25,7 +24,7 @@ from cutedialect.dialects import cute
 from cutedialect.dialects.cute.reductions import combined_type
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.passes.remarks import remark
-from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.rewriting import ScalarBuilder, erase
 from cutedialect.passes.synchronize.memory_views import expression_of, root_of, tensor_dependences
 from cutedialect.passes.tile.hidden_elements import hidden, neutral
 from cutedialect.passes.tile.resized_tiles import (
@@ -33,6 +32,7 @@ from cutedialect.passes.tile.resized_tiles import (
     count_from,
     fragment_shape,
     resize_fragment,
+    size_of,
     tile_behind,
 )
 from cutedialect.passes.tile.streaming import registers_of_tile
@@ -87,7 +87,7 @@ class _Rows:
             op for op in self.ops if isinstance(op, cute.ReduceOp) and _is_long(op, row)
         ]
         self.stored = [op for op in self.ops if isinstance(op, cute.CopyOp)]
-        across = max((_size(value) // row for op in self.ops for value in op.results), default=1)
+        across = max((size_of(value) // row for op in self.ops for value in op.results), default=1)
         loads = [op.result.type for op in self.ops if isinstance(op, cute.LoadOp)]
         bits = sum(type_.bits for type_ in loads if isinstance(type_, cute.FragmentType))
         self.is_read_once = len(self._groups()) + bool(self.stored) < 2
@@ -98,7 +98,7 @@ class _Rows:
         """Whether registers do not hold a row, or need not."""
         if self.row <= self.part:
             return False
-        size = max((_size(value) for op in self.ops for value in op.results), default=0)
+        size = max((size_of(value) for op in self.ops for value in op.results), default=0)
         if self.is_read_once:
             return size > _MOST_ELEMENTS
         return registers_of_tile(self.block, size) > _MOST_REGISTERS
@@ -192,8 +192,7 @@ class _Rows:
         if self.stored:
             self._walk(self.stored, self.stored[-1]).insert(scf.YieldOp())
         for op in reversed(self.ops):
-            op.detach()
-            op.erase()
+            erase(op)
 
     def _reduce(self, group: Sequence[cute.ReduceOp]) -> None:
         """What a group of reductions gives, in a loop in front of the first of them."""
@@ -305,7 +304,3 @@ def _combined(build: ScalarBuilder, kind: str, total: SSAValue, part: SSAValue) 
 def _moved(op: Operation) -> SSAValue:
     """The view that an op loads or stores."""
     return op.operands[0 if isinstance(op, cute.LoadOp) else 1]
-
-
-def _size(value: SSAValue) -> int:
-    return prod(fragment_shape(value)) if fragment_shape(value) else 0
