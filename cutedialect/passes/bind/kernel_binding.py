@@ -92,8 +92,7 @@ class KernelBinding:
 
     def insert(self, op: Operation, before: Operation) -> Operation:
         op.location = before.location
-        block = block_of(before)
-        block.insert_op_before(op, before)
+        block_of(before).insert_op_before(op, before)
         return op
 
     def insert_top(self, op: Operation, like: Operation) -> Operation:

@@ -85,7 +85,7 @@ from cutedialect.passes.bind.multiply_pairs import (
 )
 from cutedialect.passes.bind.register_sums import sum_in_registers
 from cutedialect.passes.bind.result_stores import ResultStores
-from cutedialect.passes.bind.result_ways import as_store, reduces_by_tma
+from cutedialect.passes.bind.results import as_store, reduces_by_tma
 from cutedialect.passes.bind.staged_operands import StagedOperands
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, move_accumulator
 from cutedialect.passes.bind.tensor_maps import (

@@ -39,27 +39,25 @@ from cutedialect.passes.bind.layout_inference import (
     tiled_copy_of,
     vector_bytes,
 )
-from cutedialect.passes.bind.result_pieces import (
+from cutedialect.passes.bind.results import (
     Pieces,
+    aligned_copy,
     argument_of,
+    bits_of_results,
+    columns_of_part,
     find_cut,
     fragment_of,
     has_places,
-    registers_of_pieces,
-    rows_of,
-    space_of_tile,
-    type_of_part,
-)
-from cutedialect.passes.bind.result_ways import (
-    aligned_copy,
-    bits_of_results,
-    columns_of_part,
     has_registers,
     is_stored_aligned,
     line_buffer,
     reduction_of,
+    registers_of_pieces,
     results_by_tma,
+    rows_of,
+    space_of_tile,
     takes_aligned_stores,
+    type_of_part,
 )
 from cutedialect.passes.bind.smem_layouts import columns_at_once, staging_layout
 from cutedialect.passes.bind.tensor_accumulators import accumulation_of, stays_in_tensor_memory

@@ -249,8 +249,7 @@ class TensorMaps:
         taken = cute.MemberOp(maps, member.index)
         taken.location = member.location
         taken.result.name_hint = maps.name_hint
-        inside = block_of(member)
-        inside.insert_op_after(taken, member)
+        block_of(member).insert_op_after(taken, member)
         return taken.result
 
 

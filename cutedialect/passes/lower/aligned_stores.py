@@ -102,8 +102,7 @@ def _line_bytes(access: TileAccess, line: int) -> Scalar:
     extent = view.shape[line]
     if line not in access.bounded:
         return extent * view.element_bytes
-    bound = view.bounds[line]
-    assert bound is not None
+    bound = view.bound(line)
     left = builder.pure("max.s32", builder.pure("min.s32", bound.limit, extent), 0)
     return builder.pure("mul.lo.s32", left, view.element_bytes)
 

@@ -218,8 +218,7 @@ def _cut_of_row(context: Context, access: TileAccess, units: SSAValue) -> bool:
     if len(modes) != 1 or any(len(each.values) != width for each in vectors):
         return False
     (mode,) = modes
-    bound = access.view.bounds[mode]
-    assert bound is not None
+    bound = access.view.bound(mode)
     rows = {tuple(access.span(each, other) for other in others) for each in vectors}
     spans = [access.span(each, mode) for each in vectors]
     addresses = access.addresses([each.offset for each in vectors])

@@ -195,8 +195,7 @@ class TileAccess:
         count = last - first + 1
         if count == 1:
             return True
-        bound = self.view.bounds[mode]
-        assert bound is not None
+        bound = self.view.bound(mode)
         if bound.floor is not None:
             return False
         grain = bound.divisor
@@ -227,8 +226,7 @@ class TileAccess:
                 return False
             if any(first % count for first, last in self._spans(mode) if last > first):
                 return False
-            bound = self.view.bounds[mode]
-            assert bound is not None
+            bound = self.view.bound(mode)
             rests = [bound.rest(builder, count)]
             if bound.floor is not None:
                 rests.append(builder.pure("and.b32", bound.floor, count - 1))
@@ -240,8 +238,7 @@ class TileAccess:
 
     def remaining(self, mode: int) -> Scalar:
         """Elements from this thread's first coordinate to the edge (b32, may be negative)."""
-        bound = self.view.bounds[mode]
-        assert bound is not None
+        bound = self.view.bound(mode)
         builder = self.context.builder
         coord = thread_coord(builder, self.layout.threads, self.leaf_of(mode), self.context.threads)
         return builder.pure("sub.s32", bound.limit, coord)
@@ -252,8 +249,7 @@ class TileAccess:
         shape = self.view.shape
         tests = [self.view.guard]
         for mode in self.bounded:
-            bound = self.view.bounds[mode]
-            assert bound is not None
+            bound = self.view.bound(mode)
             if bound.most is not None and bound.most < shape[mode]:
                 return False
             tests.append(builder.pure("setp.ge.s32", bound.limit, shape[mode]))
@@ -267,8 +263,7 @@ class TileAccess:
 
     def holds(self, mode: int, first: int, last: int) -> Scalar:
         """Whether all of this thread's coordinates first..last of a mode exist."""
-        bound = self.view.bounds[mode]
-        assert bound is not None
+        bound = self.view.bound(mode)
         last_exists = self.within(mode, last)
         if first == last or bound.floor is None:
             return last_exists
@@ -277,8 +272,7 @@ class TileAccess:
     def touches(self, mode: int, first: int, last: int) -> Scalar:
         """Whether any of this thread's coordinates first..last of a mode may exist."""
         builder = self.context.builder
-        bound = self.view.bounds[mode]
-        assert bound is not None
+        bound = self.view.bound(mode)
         is_in_front = builder.pure("setp.gt.s32", self.remaining(mode), first)
         if bound.floor is None:
             return is_in_front

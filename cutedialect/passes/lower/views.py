@@ -125,6 +125,12 @@ class View:
     def leaf_shape(self) -> tuple[int, ...]:
         return tuple(self._static(extent) for mode in self.modes for extent, _ in mode)
 
+    def bound(self, mode: int) -> Bound:
+        """The bound of a mode that has one."""
+        found = self.bounds[mode]
+        assert found is not None
+        return found
+
     @staticmethod
     def _static(extent: Scalar) -> int:
         if not isinstance(extent, int):

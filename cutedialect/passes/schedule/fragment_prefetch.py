@@ -48,8 +48,7 @@ def prefetch_fragments(
             alloc = copy.destination.owner
             assert isinstance(alloc, AllocFragmentOp)
             alloc.detach()
-            parent = block_of(loop)
-            parent.insert_op_before(alloc, loop)
+            block_of(loop).insert_op_before(alloc, loop)
     ahead = ScalarBuilder(InsertPoint.before(loop), loop)
     _load(ahead, blocks[0], ahead.constant(0), views, 0)
     stages = views[0].source.type

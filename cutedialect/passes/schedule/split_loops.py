@@ -297,5 +297,4 @@ def _insert_part(
     sweep(body)
     part = scf.ForOp(first, last, loop.step, [], body)
     part.location = loop.location
-    block = block_of(loop)
-    block.insert_op_before(part, loop)
+    block_of(loop).insert_op_before(part, loop)

@@ -45,6 +45,7 @@ from cutedialect.dialects.effects import ALL, NONE, Unit, effects_of, is_in_memo
 from cutedialect.dialects.pipeline import CompleteOp
 from cutedialect.dialects.walks import ops_of, walk
 from cutedialect.layout import Layout, flatten
+from cutedialect.passes.rewriting import block_of
 from cutedialect.passes.roles.role_plan import is_preparing
 from cutedialect.passes.synchronize.memory_views import (
     are_apart,
@@ -583,13 +584,9 @@ def _insert_before(op: Operation, place: Operation) -> None:
     while isinstance(place.prev_op, WgmmaFenceOp):
         place = place.prev_op
     op.location = place.location
-    block = place.parent
-    assert block is not None
-    block.insert_op_before(op, place)
+    block_of(place).insert_op_before(op, place)
 
 
 def _insert_after(op: Operation, place: Operation) -> None:
     op.location = place.location
-    block = place.parent
-    assert block is not None
-    block.insert_op_after(op, place)
+    block_of(place).insert_op_after(op, place)

@@ -118,8 +118,7 @@ def _joined(steps: Sequence[_StoreStep], staged: set[AllocSmemOp]) -> list[_Stor
             continue
         for store in last.stores:
             store.detach()
-            block = block_of(step.stores[0])
-            block.insert_op_before(store, step.stores[0])
+            block_of(step.stores[0]).insert_op_before(store, step.stores[0])
         found[-1] = _StoreStep(last.writers + step.writers, last.stores + step.stores, step.buffers)
     return found
 

@@ -35,7 +35,7 @@ from cutedialect.passes.bind.mma_choice import (
     tensor_warps,
 )
 from cutedialect.passes.bind.multiply_pairs import multiplies_in_pairs
-from cutedialect.passes.bind.result_ways import (
+from cutedialect.passes.bind.results import (
     aligned_results,
     bits_of_results,
     bytes_of_buffer,
