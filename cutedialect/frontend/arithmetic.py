@@ -116,6 +116,8 @@ def literal(value: Number, dtype: DType) -> SSAValue:
 
 def _held(value: Number, dtype: DType) -> float:
     """A number as a float that is finite in a type if it is finite, and 0 only if it is 0."""
+    if type(value) is float and dtype.bits >= 32 and (value == 0 or 1e-30 < abs(value) < 1e30):
+        return value  # as nearly all are
     from ml_dtypes import finfo
 
     try:

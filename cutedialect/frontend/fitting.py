@@ -15,6 +15,7 @@ from cutedialect import environment
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.errors import CompileError
 from cutedialect.backend.runtime.kernel import Kernel
+from cutedialect.backend.runtime.program import collections_held_back
 from cutedialect.schedule import Schedule, ScheduleError, replace_set
 
 if TYPE_CHECKING:
@@ -53,15 +54,16 @@ def fitting_default(prepared: Callable[[int], _Ready], backend: str) -> _Ready:
     asked = environment.backend() if backend == "auto" else backend
     if asked in ("emulator", "interpreter") or not gpu_available():
         return prepared(0)
-    made = [prepared(0)]
+    with collections_held_back():
+        made = [prepared(0)]
 
-    def choices() -> Iterator[_Ready]:
-        yield made[0]
-        for number in range(1, _ATTEMPTS):
-            made[0] = prepared(number)
+        def choices() -> Iterator[_Ready]:
             yield made[0]
+            for number in range(1, _ATTEMPTS):
+                made[0] = prepared(number)
+                yield made[0]
 
-    found = _first_that_fits(choices(), lambda ready: ready.kernel)
+        found = _first_that_fits(choices(), lambda ready: ready.kernel)
     return made[0] if found is None else found
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,12 @@ from cutedialect.backend.runtime.devices import current_arch
 from cutedialect.backend.runtime.driver import gpu_available
 from cutedialect.backend.runtime.kernel import Kernel
 from cutedialect.backend.runtime.new_arrays import on_device_of
-from cutedialect.backend.runtime.program import CompiledProgram, cached_program, program_key
+from cutedialect.backend.runtime.program import (
+    CompiledProgram,
+    cached_program,
+    collections_held_back,
+    program_key,
+)
 from cutedialect.backend.runtime.signature import GroupParameter, TensorParameter
 from cutedialect.backend.runtime.written_files import write_files
 from cutedialect.choices import Arch, Backend
@@ -144,7 +148,7 @@ def _compile(
         return program.trace(specs, constants, schedule)
 
     def make() -> CompiledProgram:
-        with _no_collections():
+        with collections_held_back():
             return replace(lower(trace(), program.symbol, arch), spills=spills)
 
     def stages() -> dict[str, str]:
@@ -175,20 +179,6 @@ def _compile(
     if folder is not None:
         dump(kernel, folder)
     return kernel
-
-
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Without the garbage collector: ops point at each other, so that each of its rounds goes
-    through all that there are, and finds next to nothing.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def dump(kernel: Kernel, folder: Path) -> list[Path]:

@@ -213,7 +213,12 @@ def location() -> LocationAttr:
 
 @lru_cache(maxsize=1024)
 def _location(name: str, line: int, column: int) -> LocationAttr:
-    return FileLineColLoc(StringAttr(name), IntAttr(line), IntAttr(column))
+    return FileLineColLoc(_file(name), IntAttr(line), IntAttr(column))
+
+
+@lru_cache(maxsize=64)
+def _file(name: str) -> StringAttr:
+    return StringAttr(name)
 
 
 def error(message: str, code: str = "CD-P1") -> TraceError:

@@ -11,7 +11,7 @@ from typing import TypeVar
 from xdsl.builder import Builder
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr, UnknownLoc, i32
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from cutedialect.dialects.cute import DimOp, MapOp
@@ -71,7 +71,19 @@ def cloned(op: _OpT, values: dict[SSAValue, SSAValue] | None = None) -> _OpT:
     results and block arguments of the copy are added to `values`.
     """
     values = {} if values is None else values
-    made = op.clone_without_regions(values)
+    results = op.results
+    made = type(op).create(
+        operands=[values.get(operand, operand) for operand in op.operands],
+        result_types=[result.type for result in results],
+        properties=op.properties,
+        attributes=op.attributes,
+        location=op.location,
+        regions=[Region() for _ in op.regions],
+    )
+    for mine, theirs in zip(made.results, results, strict=True):
+        values[theirs] = mine
+        if theirs.name_hint is not None:
+            mine.name_hint = theirs.name_hint
     for region, into in zip(op.regions, made.regions, strict=True):
         for block in region.blocks:
             into.add_block(clone_block(block, values))

@@ -4,11 +4,13 @@ before tracing, so that a warm start imports neither xDSL nor the passes.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache as cache_once
 from functools import cached_property
@@ -191,6 +193,21 @@ def program_key(function: object, signature: object, schedule: object, arch: str
     return cache.key("program", cache.package_stamp(), what, arch, _versions())
 
 
+@contextmanager
+def collections_held_back() -> Iterator[None]:
+    """Without Python's collector of cycles: ops of IR point at each other, so that each of its
+    rounds goes through all that there are, and finds next to nothing. What is left of them is
+    collected while the assembler works, if it does. Regions nest.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def cached_program(key: str | None, make: Callable[[], CompiledProgram]) -> CompiledProgram:
     """The program kept under `key`, else what `make` returns, which is then kept."""
     if key is None:
@@ -304,6 +321,7 @@ __all__ = [
     "PtxasNotFoundError",
     "assembled",
     "cached_program",
+    "collections_held_back",
     "losses",
     "program_key",
     "read_program",

@@ -5,6 +5,7 @@ line is parsed, and `strict` makes an error of each of them, of warnings, and of
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import re
@@ -183,6 +184,14 @@ def version(path: Path | None = None) -> str:
     return _version(path, status.st_size, status.st_mtime_ns)
 
 
+def _collect_meanwhile() -> None:
+    """Collect young cycles, while another process works, if collections are held back
+    (`program.collections_held_back`).
+    """
+    if not gc.isenabled():
+        gc.collect(0)
+
+
 def assemble(
     ptx: str,
     arch: str,
@@ -200,16 +209,22 @@ def assemble(
         source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8")
         try:
-            done = subprocess.run(
+            with subprocess.Popen(
                 [path, f"-arch={arch}", "-v", *options, source.name, "-o", target.name],
                 cwd=folder,
-                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 text=True,
                 encoding="utf-8",
                 errors="replace",
-                timeout=TIMEOUT_SECONDS,
-                check=False,
-            )
+            ) as process:
+                _collect_meanwhile()
+                try:
+                    said, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+                except BaseException:  # whatever ends the wait ends the assembler
+                    process.kill()
+                    raise
         except subprocess.TimeoutExpired:
             raise CompileError(
                 f"expected ptxas to end within {TIMEOUT_SECONDS} s, got no answer",
@@ -219,9 +234,9 @@ def assemble(
             raise PtxasNotFoundError(
                 f"expected to run ptxas, got: {error}", code="CD-NO-PTXAS"
             ) from None
-        kernels, messages = parse_messages(done.stdout + done.stderr)
-        if done.returncode != 0 or not target.exists():
-            raise _failure(ptx, arch, messages, done.returncode)
+        kernels, messages = parse_messages(said)
+        if process.returncode != 0 or not target.exists():
+            raise _failure(ptx, arch, messages, process.returncode)
         assembly = Assembly(target.read_bytes(), kernels, messages)
     if strict:
         check_strict(assembly, ptx)

@@ -7,8 +7,10 @@ thread-value layouts and `copy` and `gemm` name the atom they are made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     IntegerAttr,
     StringAttr,
     UnitAttr,
@@ -160,10 +162,16 @@ class CopyOp(IRDLOperation):
         mask: SSAValue | None = None,
         origin: SSAValue | None = None,
     ) -> None:
-        super().__init__(
-            operands=[source, destination, pred, mask, descriptor, barrier, origin],
-            properties={"atom": atom, "tiled": tiled},
-        )
+        given = (pred, mask, descriptor, barrier, origin)
+        properties: dict[str, Attribute] = {
+            "operandSegmentSizes": _segments(tuple(each is not None for each in given))
+        }
+        if atom is not None:
+            properties["atom"] = atom
+        if tiled is not None:
+            properties["tiled"] = tiled
+        operands = [source, destination, *(each for each in given if each is not None)]
+        Operation.__init__(self, operands=operands, properties=properties)
 
     def effects(self) -> Effects:
         source, destination, *others = self.operands
@@ -228,6 +236,12 @@ class CopyOp(IRDLOperation):
             mask.element == i1 and mask.shape == source.shape and mask.tv == source.tv,
             f"expected a mask of i1 with the shape and layout of {source}, got {mask}",
         )
+
+
+@lru_cache(maxsize=32)
+def _segments(are_given: tuple[bool, ...]) -> DenseArrayBase:
+    """How many operands a copy has of each kind: a source, a destination, then what is given."""
+    return DenseArrayBase.from_list(i32, [1, 1, *map(int, are_given)])
 
 
 # Every pass asks for the operands in front of those that may be absent. xDSL would add up the sizes
