@@ -103,6 +103,9 @@ _EARLY = 38000.0
 # The same of tiles that fit a problem of many in a batch, and of tiles smaller than the largest
 # where several problems are one launch: such took 10 to 20 % longer than their estimates said.
 _FITTED_MARGIN, _GROUP_MARGIN, _LARGEST = 1.05, 0.13, 128 * 256
+# The same of warpgroups that take tiles of a batch in turns, where these have so few steps: what
+# one stores hides behind no more than a few multiplies of the other (93 batches).
+_TURNS_MARGIN, _FEW_STEPS = 1.5, 3
 # Where nothing but the warps of one warpgroup loads and prepares operands.
 _ONE_GROUP = Schedule(roles="specialized")
 _RASTERS = (1, 2, 4, 8, 16, 32)
@@ -195,6 +198,9 @@ def _ranked(
     margin = _SHARED_MARGIN if parts > 1 else 1.0
     if schedule.swap_ab == "yes" and problems[0].m > _MOST_SWAPPED and not problems[0].turns:
         margin *= _SWAPPED_MARGIN
+    is_short = problems[0].k * problems[0].bits <= _FEW_STEPS * LINE * 8
+    if schedule.roles == "alternate" and problems[0].batch > 1 and is_short:
+        margin *= _TURNS_MARGIN
     if len(problems) > 1:
         assert schedule.tile is not None
         area = schedule.tile[0] * schedule.tile[1]
