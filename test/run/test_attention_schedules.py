@@ -348,12 +348,17 @@ def test_tiles_of_short_problems_fill_the_processors(more, rows, keys, scheduler
 
 
 def test_packed_sequences_count_with_their_mean_length():
-    rows, keys = (cute.TensorSpec((1, 16, 64 * length, 96), "bf16") for length in (100, 100))
     offsets = (cute.TensorSpec((65,), "i32"),) * 2
-    kernel = cute.compile(cute.attention, rows, keys, keys, cu_seqlens=offsets, arch="sm_90a")
-    found = Schedule.parse(kernel.schedule)
-    assert found.tile == (128, 64)
-    assert found.scheduler == "dynamic"
+    for length, depth, tile, ctas in (
+        (100, 96, (64, 64), 3),
+        (100, 128, (64, 32), 2),
+        (100, 256, (64, 64), None),
+        (300, 96, (64, 64), None),
+    ):
+        rows = cute.TensorSpec((1, 16, 64 * length, depth), "bf16")
+        kernel = cute.compile(cute.attention, rows, rows, rows, cu_seqlens=offsets, arch="sm_90a")
+        found = Schedule.parse(kernel.schedule)
+        assert (found.tile, found.ctas, found.scheduler) == (tile, ctas, "dynamic")
 
 
 def test_few_keys_are_not_split():
@@ -453,7 +458,7 @@ def test_rows_that_see_few_keys_are_computed_by_three_ctas_of_a_processor(work):
             },
             (64, 32),
             2,
-            "persistent",
+            "dynamic",
         ),
         ({"sequences": 2000, "rows": 80, "keys": 80, "dims": (128, 128)}, (64, 32), 2, "dynamic"),
         ({"dims": (32, 32)}, (64, 64), 4, "dynamic"),

@@ -8,6 +8,8 @@ from cutedialect.atoms import target
 from cutedialect.choices import Overlap
 from cutedialect.schedule import Schedule
 
+from .resident_attention import are_short_packs, resident_schedule
+
 _WARPGROUP_TARGETS = ("sm_90a",)
 # Shared memory beside a tile of q and two stages of k and v, of 16-bit elements.
 _MEETING_BYTES = 4096
@@ -32,27 +34,6 @@ _SMALL_KEYS, _FEWER_SMALL_KEYS = 192, 96
 # Keys of a block of 16 bits for three warpgroups, by the widest heads, and where more than a causal
 # mask's bounds stays in registers.
 _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
-# Tiles of one warpgroup whose CTAs share a processor, by the widest heads: how many do, and keys of
-# a block.
-_RESIDENT = {32: (4, 64), 64: (3, 64)}
-# Registers of a thread that loads and of one that computes, of those that ptxas gives both at
-# first, by the CTAs of a processor.
-_SHARED_REGISTERS = {2: (24, 232), 3: (24, 136), 4: (24, 104)}
-# It pays where rows see so many keys at most: by a window, by a causal mask alone, or all; and with
-# up to so many tiles for each CTA, claims cost more than they even out (measured on an H100).
-_SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
-# Packed sequences of so many rows, on average: a long one among them may see many.
-_SEEN_IN_PACKS = 256
-_FEW_TILES = 6
-# Two CTAs with as many keys of a block as registers hold are faster than more of them for up to so
-# many tiles of each processor of heads of 64.
-_TILES_OF_TWO, _KEYS_OF_TWO = 4, 128
-# The same of wider heads, and of few rows: the most CTAs by the widest heads, for as many tiles of
-# each processor or, where rows see few keys, any number; and what few are.
-_MORE_CTAS = {96: 3, 192: 2}
-_SEEN_AT_ONCE, _SEEN_BY_TWO, _WIDE_SEEN = 640, 224, 160
-# Blocks of fewer keys where so few are seen.
-_FEW_SEEN, _FEW_BLOCK, _BLOCK = 96, 32, 64
 # Columns of 16 bits of one span of the widest swizzle, and how many CTAs of a warpgroup may share a
 # processor where a multiply takes more than them.
 _SPAN, _MOST_CTAS = 64, 3
@@ -64,8 +45,11 @@ _LOOKING_DIMS = 80
 _LESS_KEYS, _LESS_SMALL_KEYS = 16, 32
 # What a tile of so many rows takes for 64 keys, and for all that it does beside, compared with 64
 # keys of one of 128 rows (measured on an H100).
-_TIMES = {64: (0.62, 1.9), 128: (1.0, 3.0), 192: (1.3, 4.5)}
+_TIMES = {64: (0.66, 1.9), 128: (1.0, 3.0), 192: (1.3, 4.5)}
 _UNIT_KEYS = 64
+# The same of one of 64 masked rows of heads of 129 to 192 dimensions, whose larger tiles have two
+# stages of keys alone; and what is saved where no tile is claimed.
+_HALF_OF_WIDE, _CLAIM = (0.55, 1.6), 0.5
 # Lanes of tensor memory, keys of a block there, and the rows of a tile of each plan with a role
 # that corrects what is accumulated there.
 _LANES, _CORRECTED_KEYS = 128, 64
@@ -83,7 +67,7 @@ _WIDE_BYTES = 2048
 _MEETING_BLOCKS = 8
 # CTAs start while the launch in front of theirs ends where all is over after so many seconds: at
 # these rates, and with what every launch takes.
-_SOON, _RATE, _BANDWIDTH, _LAUNCH = 30e-6, 4e14, 2.5e12, 3e-6
+_SOON, _RATE, _BANDWIDTH, _LAUNCH = 60e-6, 4e14, 2.5e12, 3e-6
 # Bits of the columns that a multiply takes at once, and 16-bit columns of a row that half of the
 # widest swizzle takes.
 _COLUMN_BITS, _HALF_BOX = 256, 32
@@ -149,10 +133,11 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     on_groups = arch in _WARPGROUP_TARGETS
     if max(work.dims) > WIDE:
         return _wide(work, arch).merged(given)
-    resident = _resident(work) if _may_share_processor(work, arch, given) else None
+    is_open = _may_share_processor(work, arch, given)
+    resident = resident_schedule(work, _is_soon_over(work)) if is_open else None
     if resident is not None:
         if not work.spills:
-            return resident.merged(given)
+            return resident.merged(_order(work, 2 * _GROUP_ROWS)).merged(given)
         # The first default that spilled was that one.
         work = replace(work, spills=work.spills - 1)
     keys = _group_keys(work) if on_groups else 64 if max(work.dims) <= 128 else 32
@@ -176,6 +161,10 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
             corrected = corrected.merged(Schedule(scheduler="cancel"))
         return corrected.merged(_order(work, rows)).merged(given)
     bq = _rows(work, arch, keys)
+    is_half = on_groups and bq == _GROUP_ROWS and _is_plain(work) and not work.is_paged
+    if is_half and _is_wide_and_short(work):
+        # More stages than of larger blocks.
+        keys = min(keys, _GROUP_ROWS)
     if given is not None and target(arch).tmem_columns and given.roles in _PLANNED_ROWS:
         bq = _PLANNED_ROWS[given.roles]
     if not on_groups:
@@ -204,6 +193,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
     is_short = is_short and not (work.has_window and work.is_paged)
+    is_short |= scheduler == "single" and not work.is_paged
+    is_short |= is_half and (are_short_packs(work) or _is_wide_and_short(work))
     if bq == 2 * _GROUP_ROWS and work.is_paged:
         # Threads that load a box for each page need more, one that loads all of them most.
         registers = (104, 200) if is_short else (72, 216)
@@ -218,7 +209,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         scheduler=scheduler,
         registers=registers,
         split_loops=splits,
-        split_loads="no" if is_short or (scheduler == "single" and not work.is_paged) else None,
+        split_loads="no" if is_short else None,
         # Shifting results into aligned words takes registers that a tile's next trips have.
         epilogue=None if work.stores_boxes else "direct",
     )
@@ -237,77 +228,6 @@ def _may_share_processor(work: AttentionWork, arch: str, given: Schedule | None)
     if work.is_padded or work.is_paged or work.is_capped:
         return False
     return not work.is_sliced or work.is_packed
-
-
-def _resident(work: AttentionWork) -> Schedule | None:
-    """The schedule of CTAs that share a processor which has one elsewhere, where it pays: one of
-    them computes while others begin, end, or wait, and tiles of 64 rows compute less that no row
-    sees; but each loads its own keys and values, more often the more there are.
-    """
-    if work.rows is None or work.sequences is None:
-        return None
-    tiles = work.sequences * -(-work.rows // _GROUP_ROWS)
-    found = _narrow_residents(work, tiles) or _wide_residents(work, tiles)
-    if found is None:
-        return None
-    ctas, keys = found
-    if work.keys is not None:
-        keys = min(keys, max(_LESS_KEYS, -(-work.keys // _LESS_KEYS) * _LESS_KEYS))
-    slots = ctas * work.processors
-    are_few = tiles <= _FEW_TILES * slots and not work.is_packed
-    # CTAs that start early land anywhere, so that those with a tile more may share a processor.
-    is_even = tiles <= slots or not are_few or -tiles % slots <= slots // 8
-    return Schedule(
-        tile=(_GROUP_ROWS, keys),
-        early_launch="yes" if is_even and _is_soon_over(work) else None,
-        ctas=ctas,
-        registers=_SHARED_REGISTERS[ctas],
-        overlap="yes",
-        scheduler="persistent" if are_few else "dynamic",
-        # One loop, whose trips ask for a mask: a window's are few.
-        split_loops="no" if work.has_window else None,
-        split_loads="no",
-    ).merged(_order(work, 2 * _GROUP_ROWS))
-
-
-def _narrow_residents(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
-    """How many CTAs with heads of up to 64 dimensions share a processor, and keys of a block."""
-    if not set(work.dims) <= set(_RESIDENT) or work.rows is None or work.rows <= _GROUP_ROWS:
-        return None
-    if work.has_window and not work.is_packed:
-        pays = work.sees is not None and work.sees <= _SEEN_BY_WINDOW
-    elif work.is_packed:
-        pays = work.rows <= _SEEN_IN_PACKS
-    else:
-        most = _SEEN_BY_MASK if work.is_uneven else _SEEN_BY_ALL
-        pays = work.keys is not None and work.keys <= most
-    if not pays:
-        return None
-    ctas, keys = next(each for most, each in _RESIDENT.items() if max(work.dims) <= most)
-    if work.is_packed or work.has_window or ctas > _MOST_CTAS:
-        return ctas, keys
-    return (2, _KEYS_OF_TWO) if tiles <= _TILES_OF_TWO * work.processors else (ctas, keys)
-
-
-def _wide_residents(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
-    """The same of wider heads, and of few rows: as many CTAs as it takes for all tiles to be
-    computed at once, or two where rows see few keys.
-    """
-    widest = max(work.dims)
-    most = next((each for widths, each in _MORE_CTAS.items() if widest <= widths), 1)
-    turns = -(-tiles // work.processors)
-    if most == 1 or turns == 1 or work.is_packed or work.rows is None or work.keys is None:
-        return None
-    seen = work.keys
-    if work.has_window:
-        if work.sees is None:
-            return None
-        seen = min(seen, work.sees + _GROUP_ROWS - 1)
-    is_wide = widest > 2 * _SPAN
-    keys = _FEW_BLOCK if seen <= _FEW_SEEN or is_wide else _BLOCK
-    if turns <= most and seen <= (_WIDE_SEEN if is_wide else _SEEN_AT_ONCE):
-        return turns, keys
-    return (2, _FEW_BLOCK) if seen <= (_WIDE_SEEN if is_wide else _SEEN_BY_TWO) else None
 
 
 def _corrected(work: AttentionWork, arch: str, given: Schedule | None) -> Schedule | None:
@@ -601,7 +521,8 @@ def _time(work: AttentionWork, bq: int) -> float:
     if work.has_window:
         assert work.sees is not None
         seen = [min(each, work.sees + bq - 1) for each in seen]
-    unit, beside = _TIMES[bq]
+    is_half = bq == _GROUP_ROWS and work.is_uneven and _is_wide_and_short(work)
+    unit, beside = _HALF_OF_WIDE if is_half else _TIMES[bq]
     times = [unit * -(-max(each, 0) // _UNIT_KEYS) + beside for each in seen]
     if not times:
         return 0.0
@@ -609,7 +530,7 @@ def _time(work: AttentionWork, bq: int) -> float:
     if not work.is_uneven:
         return -(-tiles // work.processors) * times[0]
     if tiles <= work.processors:
-        return max(times)
+        return max(times) - _CLAIM
     mean = sum(times) / len(times)
     return max(*times, work.sequences * sum(times) / work.processors + mean / 2, 0.0)
 
@@ -630,6 +551,11 @@ def _is_short(work: AttentionWork) -> bool:
     """Whether few rows attend to few keys."""
     is_known = work.sequences is not None and work.rows is not None and work.keys is not None
     return is_known and max(work.rows or 0, work.keys or 0) <= _SHORT and _is_plain(work)
+
+
+def _is_wide_and_short(work: AttentionWork) -> bool:
+    """Whether few rows of wide heads, though not of the widest, attend to few keys."""
+    return 2 * _SPAN < max(work.dims) <= _WIDEST_UNMASKED and _is_short(work)
 
 
 def _fills_one_wave(work: AttentionWork, bq: int) -> bool:
@@ -662,6 +588,9 @@ def _rows(work: AttentionWork, arch: str, keys: int) -> int:
     while bq > unit and not _fits(work, arch, bq, keys):
         bq //= 2
     if unit == _GROUP_ROWS and bq == 2 * unit and _is_plain(work) and not work.is_paged:
+        if are_short_packs(work) and widest > _WIDEST_UNMASKED:
+            # On average half of a tile is empty.
+            return unit
         # Tiles of half as many rows fill more processors.
         return unit if _time(work, unit) < _time(work, bq) else bq
     return bq
