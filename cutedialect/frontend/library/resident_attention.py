@@ -17,8 +17,11 @@ _ROWS, _UNIT_KEYS = 64, 16
 # How many CTAs share a processor, by the widest heads, and keys of a block.
 _RESIDENT = {32: (4, 64), 64: (3, 64)}
 # Registers of a thread that loads and of one that computes, of those that ptxas gives both at
-# first, by the CTAs of a processor.
-_REGISTERS = {2: (24, 232), 3: (24, 136), 4: (24, 104)}
+# first, by the CTAs of a processor; and of narrow heads.
+_REGISTERS = {2: (40, 216), 3: (32, 128)}
+_NARROW_REGISTERS = {3: (24, 136), 4: (24, 104)}
+# Of packed sequences whose heads share keys: those that load look for both.
+_MORE_REGISTERS = (56, 200)
 # It pays where rows see so many keys at most: by a window, by a causal mask alone, or all; and with
 # up to so many tiles for each CTA, claims cost more than they even out (measured on an H100).
 _SEEN_BY_WINDOW, _SEEN_BY_MASK, _SEEN_BY_ALL = 4097, 2048, 1024
@@ -56,6 +59,9 @@ def resident_schedule(work: AttentionWork, is_soon_over: bool) -> Schedule | Non
     ctas, keys = found
     if work.keys is not None:
         keys = min(keys, max(_UNIT_KEYS, -(-work.keys // _UNIT_KEYS) * _UNIT_KEYS))
+    registers = None if narrow is None else _NARROW_REGISTERS.get(ctas)
+    if registers is None:
+        registers = _MORE_REGISTERS if _loads_more(work) else _REGISTERS[ctas]
     slots = ctas * work.processors
     is_even = tiles <= slots or -tiles % slots <= slots // _EVEN
     # Claims, too, leave processors alike, and cost less than to start late with wide heads.
@@ -65,7 +71,7 @@ def resident_schedule(work: AttentionWork, is_soon_over: bool) -> Schedule | Non
         tile=(_ROWS, keys),
         early_launch="yes" if is_soon_over and (is_even or not is_dealt) else None,
         ctas=ctas,
-        registers=_REGISTERS[ctas],
+        registers=registers,
         overlap="yes",
         scheduler="persistent" if is_dealt else "dynamic",
         # One loop, whose trips ask for a mask: a window's are few.
@@ -79,6 +85,11 @@ def are_short_packs(work: AttentionWork) -> bool:
     64 rows is less.
     """
     return work.is_packed and work.rows is not None and work.rows <= _SEEN_IN_PACKS
+
+
+def _loads_more(work: AttentionWork) -> bool:
+    """Whether those that load look for a sequence and for the head that shares its keys."""
+    return work.is_packed and work.group > 1
 
 
 def _of_narrow_heads(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
@@ -110,8 +121,10 @@ def _of_wide_heads(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
     if most == 1:
         return None
     if work.is_packed:
-        few = are_short_packs(work) and widest > _NARROW
-        return (most, _BLOCK if most > 2 else _FEW_BLOCK) if few else None
+        if not are_short_packs(work) or widest <= _NARROW:
+            return None
+        most = 2 if _loads_more(work) else most
+        return most, _BLOCK if most > 2 else _FEW_BLOCK
     turns = -(-tiles // work.processors)
     if turns == 1 or work.keys is None or (work.has_window and work.sees is None):
         return None
