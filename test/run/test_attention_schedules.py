@@ -434,6 +434,9 @@ def test_rows_that_see_few_keys_are_computed_by_three_ctas_of_a_processor(work):
         ({"sequences": 64}, (64, 64), 3, "persistent"),
         ({"sequences": 16}, (64, 128), 2, "persistent"),
         ({"sequences": 32, "keys": 100}, (64, 112), 2, "persistent"),
+        # No more than it takes to compute all at once.
+        ({"sequences": 12, "rows": 774, "dims": (32, 32)}, (64, 64), 2, "persistent"),
+        ({"sequences": 20, "dims": (32, 32)}, (64, 64), 3, "persistent"),
         # Of wider heads, and of few rows, as many as it takes to compute all at once.
         ({"sequences": 180, "rows": 26, "keys": 26, "dims": (96, 96)}, (64, 32), 2, "persistent"),
         ({"sequences": 300, "rows": 40, "keys": 40, "dims": (80, 80)}, (64, 32), 3, "persistent"),
@@ -511,12 +514,28 @@ def test_others_have_a_processor_each(work, more):
         ({"rows": 192, "keys": 192, "sequences": 264}, "yes"),
         ({"rows": 256, "keys": 256, "sequences": 256, "dims": (96, 96)}, "yes"),
         ({"sequences": 256}, None),
+        ({"dims": (256, 256), "rows": 512, "keys": 512, "is_uneven": True}, "yes"),
+        ({"dims": (256, 256), "rows": 512, "keys": 512, "sequences": 512}, None),
+        ({"rows": 1, "keys": 65536, "sequences": 128, "group": 4}, None),
         ({"sequences": None}, None),
         ({"bits": 8, "bits_q": 8, "sequences": 16}, None),
     ],
 )
 def test_short_launches_start_early_where_that_leaves_processors_alike(more, early):
     assert choose_schedule(replace(FEW, **more), "sm_90a").early_launch == early
+
+
+def test_few_of_the_widest_heads_are_computed_together_where_keys_are_few():
+    work = replace(FEW, dims=(256, 256), rows=512, keys=512, is_uneven=True)
+    assert choose_schedule(work, "sm_90a").raster == 16
+    assert choose_schedule(replace(work, dims=(128, 128)), "sm_90a").raster == 32
+
+
+@pytest.mark.parametrize(("keys", "loads"), [(222, "no"), (8192, None)])
+def test_one_thread_loads_for_a_single_tile_with_few_keys(keys, loads):
+    work = AttentionWork((256, 256), rows=222, keys=keys, sequences=34)
+    found = choose_schedule(work, "sm_90a")
+    assert (found.scheduler, found.split_loads) == ("single", loads)
 
 
 def test_a_default_that_spills_gives_way_to_one_ctas():

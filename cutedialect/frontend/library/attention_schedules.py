@@ -25,6 +25,9 @@ _L2_BYTES = 8 << 20
 # by warpgroups that share a tile: the more of them, the fewer tiles read the same.
 _SOME_HEADS = 32
 _MORE_BYTES = {3: 128 << 20, 2: 64 << 20, 1: 32 << 20}
+# Half as many of the widest heads with so many keys at most (+ 1.4 %); and one thread loads these
+# where each CTA has one tile (+ 5 %).
+_SOME_KEYS = 1024
 # From so many keys on, the largest score of a row grows in few of the blocks.
 _LAZY_KEYS = 2048
 # From so many rows on, tiles of three warpgroups do.
@@ -65,9 +68,10 @@ WIDE, _WIDE_STAGES = 256, 4
 _WIDE_BYTES = 2048
 # Blocks between those that tiles of a window begin with.
 _MEETING_BLOCKS = 8
-# CTAs start while the launch in front of theirs ends where all is over after so many seconds: at
-# these rates, and with what every launch takes.
-_SOON, _RATE, _BANDWIDTH, _LAUNCH = 60e-6, 4e14, 2.5e12, 3e-6
+# CTAs start while the launch in front of theirs ends where all is over after so many seconds, if
+# several share a processor or not: at these rates, and with what every launch takes.
+_SOON, _SOON_ALONE = 60e-6, 120e-6
+_RATE, _BANDWIDTH, _LAUNCH = 4e14, 2.5e12, 3e-6
 # Bits of the columns that a multiply takes at once, and 16-bit columns of a row that half of the
 # widest swizzle takes.
 _COLUMN_BITS, _HALF_BOX = 256, 32
@@ -134,7 +138,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     if max(work.dims) > WIDE:
         return _wide(work, arch).merged(given)
     is_open = _may_share_processor(work, arch, given)
-    resident = resident_schedule(work, _is_soon_over(work)) if is_open else None
+    resident = resident_schedule(work, _is_over_after(work, _SOON)) if is_open else None
     if resident is not None:
         if not work.spills:
             return resident.merged(_order(work, 2 * _GROUP_ROWS)).merged(given)
@@ -193,7 +197,8 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
     # Tiles of little work are over before several threads have told each other which comes next.
     is_short = scheduler == "dynamic" and max(work.dims) <= 64 and bq == 2 * _GROUP_ROWS
     is_short = is_short and not (work.has_window and work.is_paged)
-    is_short |= scheduler == "single" and not work.is_paged
+    is_single = scheduler == "single" and not work.is_paged and max(work.dims) > _SPAN
+    is_short |= is_single and work.keys is not None and work.keys <= _SOME_KEYS
     is_short |= is_half and (are_short_packs(work) or _is_wide_and_short(work))
     if bq == 2 * _GROUP_ROWS and work.is_paged:
         # Threads that load a box for each page need more, one that loads all of them most.
@@ -203,7 +208,7 @@ def choose_schedule(work: AttentionWork, arch: str, given: Schedule | None = Non
         registers = (40, 152)
     default = Schedule(
         tile=(bq, keys),
-        early_launch="yes" if _is_soon_over(work) else None,
+        early_launch="yes" if _is_over_after(work, _SOON_ALONE) else None,
         warps=warps,
         overlap=overlap,
         scheduler=scheduler,
@@ -411,6 +416,8 @@ def _order(work: AttentionWork, bq: int) -> Schedule:
         raster = min(_SOME_HEADS, max(1, work.group * limit // size))
         if 2 * _SOME_HEADS * size <= _L2_BYTES:
             raster = 2 * _SOME_HEADS
+        elif max(work.dims) > _WIDEST_UNMASKED and work.keys <= _SOME_KEYS:
+            raster = min(raster, _SOME_HEADS // 2)
         # A power of two, so that few lengths need a kernel of their own.
         raster = 1 << raster.bit_length() - 1
     return Schedule(order="sections", raster=raster)
@@ -535,16 +542,16 @@ def _time(work: AttentionWork, bq: int) -> float:
     return max(*times, work.sequences * sum(times) / work.processors + mean / 2, 0.0)
 
 
-def _is_soon_over(work: AttentionWork) -> bool:
-    """Whether a launch takes so little that what lies between it and the next counts."""
+def _is_over_after(work: AttentionWork, seconds: float) -> bool:
+    """Whether a launch takes no longer, so that what lies between it and the next counts."""
     keys = work.rows if work.is_packed else work.keys
     if work.sequences is None or work.rows is None or keys is None or not _is_plain(work):
         return False
     seen = min(keys, work.sees or keys)
     scores = work.rows * seen / (2 if work.is_uneven and not work.has_window else 1)
     flops = 2 * sum(work.dims) * work.sequences * scores
-    size = work.bits_q // 8 * sum(work.dims) * work.sequences * (work.rows + keys / work.group)
-    return _LAUNCH + max(flops / _RATE, size / _BANDWIDTH) <= _SOON
+    size = work.bits_q // 8 * sum(work.dims) * work.sequences * (work.rows + keys)
+    return _LAUNCH + max(flops / _RATE, size / _BANDWIDTH) <= seconds
 
 
 def _is_short(work: AttentionWork) -> bool:

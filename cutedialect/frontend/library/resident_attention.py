@@ -109,7 +109,10 @@ def _of_narrow_heads(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
     is_partial = work.is_packed or work.has_window
     if widest == _NARROW and tiles <= _TILES_OF_TWO * work.processors and not is_partial:
         return 2, _KEYS_OF_TWO
-    return next(each for widths, each in _RESIDENT.items() if widest <= widths)
+    ctas, keys = next(each for widths, each in _RESIDENT.items() if widest <= widths)
+    turns = -(-tiles // work.processors)
+    # No more than it takes: where there is room for another one, more of them share a processor.
+    return (ctas if work.is_packed else min(ctas, max(2, turns))), keys
 
 
 def _of_wide_heads(work: AttentionWork, tiles: int) -> tuple[int, int] | None:
