@@ -34,12 +34,15 @@ _TOO_MUCH = 2.0
 # By how much a row's largest score may exceed the one that its exponentials count from. These go
 # up to 2^8 in f16 then, and up to 2^64 in bf16, as exact as those up to 1.
 _SLACK = {"f16": 8.0, "bf16": 64.0}
-# What guessed exponentials of a row may add up to in one thread: f16 goes up to 2^15, e4m3 up to
-# 448; bf16 as far as f32, in which their products with the values of V need room too.
-_MOST = {"f16": 2.0**15, "bf16": 2.0**80}
+# What guessed exponentials of a row may add up to in one thread: e4m3 goes up to 448, bf16 as far
+# as f32, in which their products with the values of V need room too.
+_MOST = {"bf16": 2.0**80}
 _MOST_SMALL = 448.0
-# Blocks from one whose largest scores are looked for to the next: f16 has room for few of them.
-_LOOKS = 4
+# f16 has room for few guesses. A row's `m` is left behind by up to 2^_FAR, which two of that add up
+# to less than 65504 with; but once the exponentials of a row add up to 2^_HINT of the first ones in
+# a thread, or its largest score exceeds that of the first block by 2^_NEAR in the second one, its
+# warp looks for largest scores ahead of exponentials, so that hardly any are computed twice.
+_FAR, _HINT, _NEAR = 20.0, 12.0, 9.0
 # Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
 # heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
 _PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
@@ -113,6 +116,7 @@ def attention(
     # Imported at tracing, since they need xDSL and a kernel found in the cache does not.
     from cutedialect.frontend import functions as cute
     from cutedialect.frontend.dtypes import bf16, e4m3, f16, f32
+    from cutedialect.frontend.dtypes import i1 as cute_i1
     from cutedialect.frontend.dtypes import i32 as cute_i32
     from cutedialect.frontend.local_tiles import local_tile
     from cutedialect.frontend.loops import otherwise, range_, when
@@ -267,6 +271,10 @@ def attention(
     if by_multiply:
         # Whether there is room alone: sums are as exact as can be anyway.
         packed = _ALL
+    # Whose warp looks for largest scores first, and what exponentials of f16 may add up to in one
+    # thread until it does so again.
+    looks = cute.full((bq,), True, cute_i1)
+    hint = 2.0 ** (_HINT + shift)
     # The logarithms are those of sums before rounding.
     plain = cute.zeros((bq,)) if sums_rounded and lse is not None else total
 
@@ -332,29 +340,65 @@ def attention(
         r.assign(r * factor if p_type == f16 else factor)
         m.assign(new)
 
-    def look(s: Tile, r: Tile) -> None:
-        """Let `m` be the largest score of a row so far."""
+    def exceeds(new: Tile, by: float) -> Tile:
+        """Where the largest score of a row is above `m` by more than that. NaN is, too."""
+        return ~(new <= m + by)
+
+    def look(s: Tile, at: Scalar, r: Tile) -> None:
+        """Let `m` follow the largest score of each row that has left it behind. If one grew in the
+        second block, its warp looks in all that come.
+        """
         new = largest(s)
-        # NaN counts as growth.
-        r.assign(cute.where(new <= m, 1.0, cute.exp2(m - new)))
-        m.assign(cute.where(new <= m, m, new))
+        left_behind = exceeds(new, _FAR)
+        r.assign(cute.where(left_behind, cute.exp2(m - new), 1.0))
+        looks.assign(exceeds(new, _NEAR) | (at > first + 1))
+        m.assign(cute.where(left_behind, new, m))
         if not by_multiply:
             total.assign(total * r)
         if plain is not total:
             plain.assign(plain * r)
 
-    def guessed(s: Tile, at: Scalar) -> Tile:
-        """Those that count from the score that those of the blocks before did. The first block of a
-        tile, and some others, look for the largest score.
+    def wary(s: Tile, at: Scalar) -> Tile:
+        """Those of f16 that count from a guess. Which score that is depends on the row alone; but a
+        warp computes them again, where they were too much, or looks for that before, whatever
+        costs less by what its rows have seen.
         """
         rounded = cute.zeros((bq, bk), p_type)
-        r = cute.full((bq,), 1.0) if p_type == f16 else cute.zeros((bq,))
+        r = cute.full((bq,), 1.0)
         with when(at == first):
             settle(s, largest(s), rounded, r)
         with otherwise():
-            if p_type == f16:
-                with when((at % _LOOKS == 0) | (at < early)):
-                    look(s, r)
+            with when(cute.any_(looks, local=True)):
+                look(s, at, r)
+            p = exponentials(s, cute.maximum(m, _LOWEST))
+            rounded.assign(p.to(p_type))
+            holds = summed(p, rounded, True) <= hint
+            if plain is not total:
+                # Both sums are there before the branch, which then holds no exponentials.
+                holds = holds & (cute.row_sum(p, local=True) <= hint)
+            fails = cute.any_(~(holds | looks), local=True)
+            with when(fails):
+                looks.assign(cute.full((bq,), True, cute_i1))
+                new = largest(s)
+                left_behind = exceeds(new, _FAR)
+                with when(cute.any_(left_behind, local=True)):
+                    settle(s, cute.where(left_behind, new, m), rounded, r)
+                with otherwise():
+                    add_up(p, rounded)
+            with otherwise():
+                add_up(p, rounded)
+            with when(cute.any_(r != 1.0, local=True)):
+                o.assign(o * r)
+        return rounded
+
+    def guessed(s: Tile, at: Scalar) -> Tile:
+        """Those that count from the score that those of the blocks before did. The first block of a
+        tile looks for the largest score.
+        """
+        rounded, r = cute.zeros((bq, bk), p_type), cute.zeros((bq,))
+        with when(at == first):
+            settle(s, largest(s), rounded, r)
+        with otherwise():
             p = exponentials(s, cute.maximum(m, _LOWEST))
             rounded.assign(p.to(p_type))
             most = _MOST.get(p_type.name, _MOST_SMALL)
@@ -377,13 +421,11 @@ def attention(
                 settle(s, new, rounded, r)
             with otherwise():
                 add_up(p, rounded)
-            moved = cute.any_(r != 1.0, local=True) if p_type == f16 else fails
-            with when(moved):
+            with when(fails):
                 o.assign(o * r)
         return rounded
 
     first, behind = begin // bk, (end + (bk - 1)) // bk
-    early = first + _LOOKS
     for trip in range_(first, behind):
         j = trip
         if meets_at:
@@ -400,7 +442,7 @@ def attention(
             with when(hides_behind(j * bk) | hides_before(j * bk)):
                 hide(s, j * bk)
         if maxima == "guessed":
-            p = guessed(s, trip)
+            p = wary(s, trip) if p_type == f16 else guessed(s, trip)
         else:
             p = lazy(s) if maxima == "lazy" else exact(s)
         cute.tile_gemm(p, v[j], o, sums=by_multiply)

@@ -304,11 +304,9 @@ def maxima(work: AttentionWork, chosen: Schedule) -> str:
     """How a kernel keeps the score that a row's exponentials count from."""
     if chosen.maxima is not None:
         return chosen.maxima
-    is_rare = _scales_rarely(work, chosen)
-    # f16 has room for few guesses, so that scores of large deviations make many of them fail.
-    if _guesses(work, chosen) and not (work.is_f16 and is_rare):
+    if _guesses(work, chosen):
         return "guessed"
-    return "lazy" if is_rare else "exact"
+    return "lazy" if _scales_rarely(work, chosen) else "exact"
 
 
 def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
@@ -318,7 +316,8 @@ def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
     """
     if not chosen.overlaps_multiplies or chosen.tile is None or max(work.dims) > WIDE:
         return False
-    if max(work.dims) > _WIDEST_UNMASKED and (work.spills or not work.is_uneven):
+    is_tight = work.spills or not work.is_uneven or work.is_f16
+    if max(work.dims) > _WIDEST_UNMASKED and is_tight:
         return False
     if not _is_plain(work) or work.is_paged:
         return False

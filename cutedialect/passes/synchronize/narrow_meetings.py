@@ -40,7 +40,8 @@ def narrow_meetings(around: KernelOp | RoleOp) -> None:
     has_groups = isinstance(around, RoleOp) and (
         len(around.warp_range) // around.teams > GROUP_WARPS
     )
-    for op in ops_of(around, AnyOp):
+    # Inner conditions first: what they decide is a part of the outer branches.
+    for op in reversed(list(ops_of(around, AnyOp))):
         if op.local is None:
             continue
         branches = set(_branches(op.result))

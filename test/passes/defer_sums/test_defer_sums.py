@@ -267,14 +267,15 @@ def test_attention_keeps_parts_of_its_denominators(arch):
     assert indent(parts) > indent(whole), "one is in the loop, the other one behind it"
 
 
-def test_it_keeps_them_where_branches_add_to_them():
+@pytest.mark.parametrize(("dtype", "sides"), [("bf16", 4), ("f16", 5)])
+def test_it_keeps_them_where_branches_add_to_them(dtype, sides):
     """Each side of what is tried, and of what is not, adds to parts."""
-    spec = cute.TensorSpec((None, 4, None, 128), "f16")
+    spec = cute.TensorSpec((None, 4, None, 128), dtype)
     guessed = "maxima = guessed"
     kernel = cute.compile(cute.attention, spec, spec, spec, arch="sm_90a", schedule=guessed)
     lines = kernel.stages["cute-defer-sums"].splitlines()
     *parts, whole = [line for line in lines if 'cute.reduce "add"' in line]
-    assert len(parts) == 4
+    assert len(parts) == sides
     assert all(", local" in each for each in parts)
     assert ", local" not in whole
     assert all(indent(each) > indent(whole) for each in parts)
