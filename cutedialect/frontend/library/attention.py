@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 from cutedialect.frontend.kernel import kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cutedialect.frontend.scalar import Scalar
     from cutedialect.frontend.tile import Tensor, Tile
 
@@ -43,6 +45,8 @@ _MOST_SMALL = 448.0
 # a thread, or its largest score exceeds that of the first block by 2^_NEAR in the second one, its
 # warp looks for largest scores ahead of exponentials, so that hardly any are computed twice.
 _FAR, _HINT, _NEAR = 20.0, 12.0, 9.0
+# What has to be looked at: rounding hides no row that left its `m` behind by more than 2^_FAR.
+_MOST_LEFT = _FAR - 0.01
 # Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
 # heads: most where arithmetic takes longer than the multiplies, none where multiplies take longer.
 _PACKED = {64: 8, 127: 2, 191: 4, 256: 1}
@@ -271,10 +275,8 @@ def attention(
     if by_multiply:
         # Whether there is room alone: sums are as exact as can be anyway.
         packed = _ALL
-    # Whose warp looks for largest scores first, and what exponentials of f16 may add up to in one
-    # thread until it does so again.
+    # Rows of f16 whose warp looks for largest scores first.
     looks = cute.full((bq,), True, cute_i1)
-    hint = 2.0 ** (_HINT + shift)
     # The logarithms are those of sums before rounding.
     plain = cute.zeros((bq,)) if sums_rounded and lse is not None else total
 
@@ -344,6 +346,11 @@ def attention(
         """Where the largest score of a row is above `m` by more than that. NaN is, too."""
         return ~(new <= m + by)
 
+    def hold(sums: Sequence[Tile], by: float) -> Tile:
+        """Whether the sums of a thread's exponentials are 2^by of the first ones at most."""
+        found = [each <= 2.0 ** (by + shift) for each in sums]
+        return found[0] if len(found) == 1 else found[0] & found[1]
+
     def look(s: Tile, at: Scalar, r: Tile) -> None:
         """Let `m` follow the largest score of each row that has left it behind. If one grew in the
         second block, its warp looks in all that come.
@@ -372,17 +379,15 @@ def attention(
                 look(s, at, r)
             p = exponentials(s, cute.maximum(m, _LOWEST))
             rounded.assign(p.to(p_type))
-            holds = summed(p, rounded, True) <= hint
+            sums = [summed(p, rounded, True)]
             if plain is not total:
-                # Both sums are there before the branch, which then holds no exponentials.
-                holds = holds & (cute.row_sum(p, local=True) <= hint)
-            fails = cute.any_(~(holds | looks), local=True)
-            with when(fails):
+                # Both are there before the branch, which then holds no exponentials.
+                sums.append(cute.row_sum(p, local=True))
+            with when(cute.any_(~(hold(sums, _HINT) | looks), local=True)):
                 looks.assign(cute.full((bq,), True, cute_i1))
-                new = largest(s)
-                left_behind = exceeds(new, _FAR)
-                with when(cute.any_(left_behind, local=True)):
-                    settle(s, cute.where(left_behind, new, m), rounded, r)
+                with when(cute.any_(~hold(sums, _MOST_LEFT), local=True)):
+                    new = largest(s)
+                    settle(s, cute.where(exceeds(new, _FAR), new, m), rounded, r)
                 with otherwise():
                     add_up(p, rounded)
             with otherwise():

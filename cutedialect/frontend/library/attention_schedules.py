@@ -316,8 +316,7 @@ def _guesses(work: AttentionWork, chosen: Schedule) -> bool:
     """
     if not chosen.overlaps_multiplies or chosen.tile is None or max(work.dims) > WIDE:
         return False
-    is_tight = work.spills or not work.is_uneven or work.is_f16
-    if max(work.dims) > _WIDEST_UNMASKED and is_tight:
+    if max(work.dims) > _WIDEST_UNMASKED and (work.spills or not work.is_uneven):
         return False
     if not _is_plain(work) or work.is_paged:
         return False
