@@ -339,7 +339,7 @@ def attention(
         factor = cute.exp2(m - base)
         rounded.assign(p.to(p_type))
         add_up(p, rounded, factor)
-        r.assign(r * factor if p_type == f16 else factor)
+        r.assign(factor)
         m.assign(new)
 
     def exceeds(new: Tile, by: float) -> Tile:
@@ -351,39 +351,31 @@ def attention(
         found = [each <= 2.0 ** (by + shift) for each in sums]
         return found[0] if len(found) == 1 else found[0] & found[1]
 
-    def look(s: Tile, at: Scalar, r: Tile) -> None:
-        """Let `m` follow the largest score of each row that has left it behind. If one grew in the
-        second block, its warp looks in all that come.
-        """
-        new = largest(s)
-        left_behind = exceeds(new, _FAR)
-        r.assign(cute.where(left_behind, cute.exp2(m - new), 1.0))
-        looks.assign(exceeds(new, _NEAR) | (at > first + 1))
-        m.assign(cute.where(left_behind, new, m))
-        if not by_multiply:
-            total.assign(total * r)
-        if plain is not total:
-            plain.assign(plain * r)
-
     def wary(s: Tile, at: Scalar) -> Tile:
-        """Those of f16 that count from a guess. Which score that is depends on the row alone; but a
-        warp computes them again, where they were too much, or looks for that before, whatever
-        costs less by what its rows have seen.
+        """Those of f16 that count from a guess. What `m` is depends on the row alone: the largest
+        score once that has left it behind. A warp looks for that ahead of the exponentials, in the
+        first block, and in all others once the second one or a sum says that its rows grow; until
+        then sums show whether it has to.
         """
-        rounded = cute.zeros((bq, bk), p_type)
-        r = cute.full((bq,), 1.0)
-        with when(at == first):
-            settle(s, largest(s), rounded, r)
+        rounded, r = cute.zeros((bq, bk), p_type), cute.full((bq,), 1.0)
+        with when(cute.any_(looks, local=True)):
+            new = largest(s)
+            left_behind = exceeds(new, _FAR)
+            looks.assign(exceeds(new, _NEAR) | (at != first + 1))
+            with when(cute.any_(left_behind, local=True)):
+                r.assign(cute.where(left_behind, cute.exp2(m - new), 1.0))
+                m.assign(cute.where(left_behind, new, m))
+            p = exponentials(s, cute.maximum(m, _LOWEST))
+            rounded.assign(p.to(p_type))
+            add_up(p, rounded, r)
         with otherwise():
-            with when(cute.any_(looks, local=True)):
-                look(s, at, r)
             p = exponentials(s, cute.maximum(m, _LOWEST))
             rounded.assign(p.to(p_type))
             sums = [summed(p, rounded, True)]
             if plain is not total:
                 # Both are there before the branch, which then holds no exponentials.
                 sums.append(cute.row_sum(p, local=True))
-            with when(cute.any_(~(hold(sums, _HINT) | looks), local=True)):
+            with when(cute.any_(~hold(sums, _HINT), local=True)):
                 looks.assign(cute.full((bq,), True, cute_i1))
                 with when(cute.any_(~hold(sums, _MOST_LEFT), local=True)):
                     new = largest(s)
@@ -392,8 +384,8 @@ def attention(
                     add_up(p, rounded)
             with otherwise():
                 add_up(p, rounded)
-            with when(cute.any_(r != 1.0, local=True)):
-                o.assign(o * r)
+        with when(cute.any_(r != 1.0, local=True)):
+            o.assign(o * r)
         return rounded
 
     def guessed(s: Tile, at: Scalar) -> Tile:
