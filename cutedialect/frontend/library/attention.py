@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 _LN2 = math.log(2)
 # Exponentials of 8 bits are multiplied by 2^8: e4m3 goes up to 448.
 _SHIFT = 8.0
-# Those of f16 that count from a guess, by 2^-6. A guess may then be too low by 2^21, and what is
-# lost of small ones, below 2^-14, is less than the rounding of the large ones. Those of bf16 by
-# 2^-64, where 2 is too much: one bit tells that.
-_ROOM = {"f16": -6.0, "bf16": -64.0}
+# Those of f16 that count from a guess, by 2^-3: what that loses of small ones, below 2^-14, is less
+# than the rounding of the large ones, even where few keys have most of a row's weight and thousands
+# the rest (2^-6 had 1.5 times the mean error there). Those of bf16 by 2^-64, where 2 is too much:
+# one bit tells that.
+_ROOM = {"f16": -3.0, "bf16": -64.0}
 _TOO_MUCH = 2.0
 # By how much a row's largest score may exceed the one that its exponentials count from. These go
 # up to 2^8 in f16 then, and up to 2^64 in bf16, as exact as those up to 1.
@@ -44,7 +45,7 @@ _MOST_SMALL = 448.0
 # to less than 65504 with; but once the exponentials of a row add up to 2^_HINT of the first ones in
 # a thread, or its largest score exceeds that of the first block by 2^_NEAR in the second one, its
 # warp looks for largest scores ahead of exponentials, so that hardly any are computed twice.
-_FAR, _HINT, _NEAR = 20.0, 12.0, 9.0
+_FAR, _HINT, _NEAR = 17.0, 12.0, 9.0
 # What has to be looked at: rounding hides no row that left its `m` behind by more than 2^_FAR.
 _MOST_LEFT = _FAR - 0.01
 # Elements of a thread that the sums of rounded exponentials add in 16 bits first, by the widest
