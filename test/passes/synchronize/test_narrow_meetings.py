@@ -116,6 +116,28 @@ def test_attention_to_few_blocks_scales_in_each(rows, schedule, masks):
     assert "vote.sync.any" not in ptx
 
 
+@cute.kernel
+def nests(x, y, *, width=NARROW):
+    top, kept = cute.row_max(tile(x, width)), cute.zeros((ROWS, 1))
+    with cute.when(cute.any(top > 0.0, local=True)):
+        kept.assign(cute.where(top > 0.0, 1.0, 0.0))
+        with cute.when(cute.any(top > 2.0, local=True)):
+            kept.assign(cute.where(top > 0.0, top, 0.0))
+        with cute.otherwise():
+            kept.assign(cute.where(top > 0.0, top, kept))
+    store(y, kept)
+
+
+def test_warps_decide_on_conditions_within_others():
+    x, out = numbers(NARROW), np.full((ROWS, 1), 99, np.float32)
+    options = {"arch": "sm_80", "backend": "emulator", "schedule": "warps = (4,1)"}
+    kernel = cute.compile(nests, x, out, **options)
+    kernel.launch(x, out)
+    np.testing.assert_array_equal(out[:, 0], x.max(1).clip(min=0))
+    assert kernel.ptx.count("vote.sync.any") == 2
+    assert "bar.red" not in kernel.ptx
+
+
 def conditions(schedule, rows=None, **masks):
     spec = cute.TensorSpec((1, 4, rows, 64), cute.f16)
     options = {"arch": "sm_90a", "schedule": schedule, **masks}
