@@ -1,5 +1,5 @@
 """Attention as `examples/attention.py` writes it, with a function of the user's in it, against the
-same program without.
+same program with one that leaves scores as they are; without any against `cute.attention`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from .attention_case import Attention, Tensors
 from .case import Call, Maker
 
-UNEDITED = "unedited"
+UNEDITED, OWN = "unedited", "cute.attention"
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "attention.py"
 # Rows and keys of a tile; as many tokens as a document has in the example.
 _TILE, _DOCUMENT = (128, 128), 96
@@ -23,11 +23,14 @@ _TILE, _DOCUMENT = (128, 128), 96
 @dataclass(frozen=True)
 class Edited(Attention):
     """`edit` is "alibi", a function of the scores, "documents", a mask function, or none; `way` is
-    the example's function that says what exponentials count from.
+    the example's function that says what exponentials count from. `plain` scales scores before that
+    function, as an edit has to; `tile` are rows and keys.
     """
 
     edit: str = ""
     way: str = "guessed"
+    plain: bool = False
+    tile: tuple[int, int] = _TILE
 
     @property
     def name(self) -> str:
@@ -36,11 +39,11 @@ class Edited(Attention):
 
     @property
     def yardsticks(self) -> tuple[str, ...]:
-        return (UNEDITED,)
+        return (UNEDITED,) if self.edit else (OWN,)
 
     @property
     def companions(self) -> tuple[Attention, ...]:
-        return (replace(self, edit=""),)
+        return (replace(self, edit="", plain=True),) if self.edit else ()
 
     def hides(self, torch: Any, row: Any, key: Any) -> Any:
         hidden = super().hides(torch, row, key)
@@ -56,6 +59,8 @@ class Edited(Attention):
         return slopes.reshape(-1, 1, 1) * (key - row).double()
 
     def theirs(self, torch: Any) -> dict[str, Maker]:
+        if not self.edit:
+            return {OWN: lambda: Attention.ours(self, None)}
         return {UNEDITED: lambda: self.companions[0].ours(None)}
 
     def ours(self, schedule: str | None) -> Call:
@@ -91,11 +96,11 @@ class Edited(Attention):
         """The program and its options."""
         example = _example()
         edits = {
-            "": {},
+            "": {"score": example.plain} if self.plain else {},
             "alibi": {"score": example.alibi},
             "documents": {"mask": example.documents},
         }
-        options = {"tile": (*_TILE, self.depth), "way": getattr(example, self.way)}
+        options = {"tile": (*self.tile, self.depth), "way": getattr(example, self.way)}
         return example.attention, options | edits[self.edit]
 
 

@@ -176,6 +176,11 @@ ATTENTIONS: tuple[Attention, ...] = (
         for edit in ("alibi", "documents")
     ],
     *[
+        Edited("edited", "bf16", batch=4, heads=(_WIDTH // tile[2], _WIDTH // tile[2]), rows=4096,
+               keys=4096, depth=tile[2], causal=True, tile=tile[:2], gate=0.95, goal=1.0)
+        for tile in ((192, 96, 64), (128, 128, 128))
+    ],
+    *[
         _square("e4m3", length, 128, dtype="e4m3", gate=1.3, goal=1.5, quick=length == 4096)
         for length in (4096, 16384)
     ],

@@ -19,9 +19,9 @@ import cutedialect as cute
 HOPPER = "scheduler = dynamic, order = sections, raster = 32"
 # Below any score, and above -inf: from it a score exceeds by too much, and what is hidden does not.
 LOWEST = -3.4e38
-# What the exponentials of a row may add up to in one thread: those of f16 count from 2^-6.
+# What the exponentials of a row may add up to in one thread: those of f16 count from 2^-3.
 MOST = {cute.bf16: 2.0**80, cute.f16: 2.0**15}
-ROOM = {cute.f16: 6.0}
+ROOM = {cute.f16: 3.0}
 
 
 def plain(keys, head):
@@ -46,13 +46,13 @@ def documents(row):
     return row // 96 * 96
 
 
-def exact(s, m, total, o, first, dtype):
-    """The exponentials of a block of scores, which count from the largest so far, m. What was added
-    up before, `total` and o, is scaled to count from it too.
+def exact(s, scale, m, total, o, first, dtype):
+    """The exponentials of a block of scores, s times `scale`, which count from the largest so far,
+    m. What was added up before, `total` and o, is scaled to count from it too.
     """
-    new = cute.maximum(m, cute.row_max(s))
+    new = cute.maximum(m, cute.row_max(s) * scale)
     base = cute.where(new == -cute.inf, 0.0, new)
-    p = cute.exp2(s - base)
+    p = cute.exp2(s * scale - base)
     r = cute.exp2(m - base)
     total.assign(total * r + cute.row_sum(p))
     o.assign(o * r)
@@ -60,7 +60,7 @@ def exact(s, m, total, o, first, dtype):
     return p.to(dtype)
 
 
-def guessed(s, m, total, o, first, dtype):
+def guessed(s, scale, m, total, o, first, dtype):
     """The same, which count from what those of the blocks before did. Only if they add up to too
     much, or in the first block, m is the largest score so far.
     """
@@ -68,22 +68,22 @@ def guessed(s, m, total, o, first, dtype):
     rounded, r = cute.zeros(s.shape, dtype), cute.zeros(m.shape)
 
     def settle(new):
-        p = cute.exp2(s - (cute.maximum(new, LOWEST) + room))
+        p = cute.exp2(s * scale - (cute.maximum(new, LOWEST) + room))
         rounded.assign(p.to(dtype))
         r.assign(cute.exp2(m - cute.maximum(new, LOWEST)))
         total.assign(total * r + cute.row_sum(p))
         m.assign(new)
 
     with cute.when(first):
-        settle(cute.row_max(s))
+        settle(cute.row_max(s) * scale)
     with cute.otherwise():
-        p = cute.exp2(s - (cute.maximum(m, LOWEST) + room))
+        p = cute.exp2(s * scale - (cute.maximum(m, LOWEST) + room))
         rounded.assign(p.to(dtype))
         holds = cute.row_sum(p, local=True) <= MOST[dtype]
         fails = cute.any(~holds, local=True)
         with cute.when(fails):
             late = cute.row_max(cute.where(holds, -cute.inf, s))
-            settle(cute.maximum(m, late))
+            settle(cute.maximum(m, late * scale))
         with cute.otherwise():
             total += cute.row_sum(p)
         with cute.when(fails):
@@ -92,13 +92,14 @@ def guessed(s, m, total, o, first, dtype):
 
 
 @cute.kernel
-def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None, way=guessed):
+def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=None, mask=None, way=guessed):
     """One work item is a tile of rows of one head. The last rows of a head go first: they take
     longest. `scale` counts in log2(e), since exponentials are of base 2.
 
     `score(keys, head)` is called before the loop. What it returns gets a tile of scores and the
     numbers of its first row and key; it gives the scores to use, and a number to add to them all,
-    which m, what exponentials count from, is less by instead. `mask(row)` gets the number of one
+    which m, what exponentials count from, is less by instead. Without it products of q and k are
+    only scaled in the exponent, where that costs nothing. `mask(row)` gets the number of one
     row, or a tile of such. `way` is `exact` or `guessed`.
     """
     bq, bk, d = tile
@@ -110,7 +111,7 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None
     o, total = cute.zeros((bq, d)), cute.zeros((bq,))
     m = cute.full((bq,), -cute.inf)
     first = i * bq
-    change = score(bk, h)
+    change = None if score is None else score(bk, h)
     row = cute.coord(total, 0, first)
     # The first key that any of the rows sees, and the first that the last one does.
     begin, full = (0, 0) if mask is None else (mask(first), mask(first + (bq - 1)))
@@ -118,15 +119,18 @@ def attention(Q, K, V, out, scale, *, tile=(128, 64, 64), score=plain, mask=None
     for j in cute.range(start, cute.minimum(first + (bq + bk - 1), K.extent + bk - 1) // bk):
         s = cute.zeros((bq, bk))
         cute.gemm(q, k[j].T, s)
-        x, common = change(s * scale, first, j * bk)
-        s.assign(x)
+        common, factor = 0.0, scale
+        if change is not None:
+            x, common = change(s * scale, first, j * bk)
+            s.assign(x)
+            factor = 1.0
         cuts = j * bk + bk > first
         with cute.when(cuts if mask is None else cuts | (j * bk < full)):
             key = cute.coord(s, 1, j * bk)
             seen = key <= row if mask is None else (key <= row) & (key >= mask(row))
             s.assign(cute.where(seen, s, -cute.inf))
         m.assign(m - common)
-        p = way(s, m, total, o, j == start, V.dtype)
+        p = way(s, factor, m, total, o, j == start, V.dtype)
         cute.gemm(p, v[j], o)
         m.assign(m + common)
     part = cute.reciprocal(total)

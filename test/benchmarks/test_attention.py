@@ -314,7 +314,7 @@ def test_schedules_of_attention_are_swept(capsys):
         ("own window", 1, 0.8, 0.9),
         ("packed", 2, 0.9, 0.97),
         ("decode", 6, 0.7, 0.88),
-        ("edited", 4, 0.95, 1.0),
+        ("edited", 6, 0.95, 1.0),
         ("e4m3", 2, 1.3, 1.5),
     ],
 )
@@ -358,6 +358,13 @@ def test_edits_are_those_of_the_example(torch, edit):
     arrays = [each.array for each in (operands.q, operands.k, operands.v, operands.out)]
     case.ours(None)(Tensors(*arrays, {}))
     assert np.abs(arrays[3] - exact).max() < 2e-3
+
+
+def test_the_program_without_an_edit_is_compared_with_the_attention_of_the_library():
+    rows = [case for case in cases.select("edited", kind="attention") if not case.edit]
+    assert [case.depth for case in rows] == [64, 128]
+    assert all(case.yardsticks == ("cute.attention",) for case in rows)
+    assert not any(case.companions for case in rows)
 
 
 def test_an_edit_is_compared_with_the_program_without(torch, ours, monkeypatch):
