@@ -42,7 +42,7 @@ _KEYS = {64: (96, 96), 96: (96, 80), 112: (80, 64)}
 _SPAN, _MOST_CTAS = 64, 3
 # Up to so many keys, registers add up their exponentials sooner.
 _LEAST_SUMMED = 128
-# Above this dimension unmasked rows of f16, which look for largest scores now and then, take more.
+# Above this dimension unmasked rows of f16, which look for largest scores or guess, take more.
 _LOOKING_DIMS = 80
 # Keys less where registers are few, and the fewest of a block: those of one multiply.
 _LESS_KEYS, _LESS_SMALL_KEYS = 16, 32
