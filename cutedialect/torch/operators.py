@@ -119,7 +119,34 @@ def is_direct(tensors: Sequence[Any]) -> bool:
         return False
     if torch._C._len_torch_dispatch_stack() or is_transformed() or torch._C._get_tracing_state():
         return False
-    return not _autocasts() and array_looks(tensors) is not None and not any(map(_is_meta, tensors))
+    return not _autocasts() and (
+        _are_plain(tensors)
+        or (array_looks(tensors) is not None and not any(map(_is_meta, tensors)))
+    )
+
+
+def _are_plain(tensors: Sequence[Any]) -> bool:
+    """Whether tensors, some of them None, are torch's own kind, as they lie in memory, and record
+    nothing: what nearly all are. It takes less than half as long as a proper look at each.
+    """
+    records = torch.is_grad_enabled()
+    for tensor in tensors:
+        if tensor is None:
+            continue
+        if (
+            type(tensor) not in _PLAIN
+            or (records and tensor.requires_grad)
+            or tensor.layout is not _STRIDED
+            or tensor.is_meta
+            or tensor.is_nested
+            or tensor.is_neg()
+        ):
+            return False
+    return True
+
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+_STRIDED = torch.strided
 
 
 def is_transformed() -> bool:

@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 
 import cutedialect as cute  # noqa: E402
 from cutedialect.frontend.launch import compile_kernel  # noqa: E402
+from cutedialect.torch import operators  # noqa: E402
 
 
 def drawn(*shape, dtype=torch.float16, seed=0):
@@ -342,3 +343,19 @@ def test_elements_that_numpy_does_not_have_are_refused(name):
     odd = torch.empty(16, 32, dtype=getattr(torch, name))
     with pytest.raises(TypeError, match=f"^a: expected elements of a type .* got {name}"):
         cute.gemm(odd, B)
+
+
+def test_plain_tensors_are_told_from_those_that_torch_has_to_see():
+    made = torch.zeros(4, 4)
+    weight = torch.nn.Parameter(torch.zeros(4, 4))
+    assert operators._are_plain((made, None, made.T))
+    assert not operators._are_plain((made, weight))
+    with torch.no_grad():
+        assert operators._are_plain((made, weight))
+    part = torch.zeros(4, dtype=torch.complex64).conj().imag
+    assert part.is_neg()
+    sparse = made.to_sparse()
+    nested = torch.nested.nested_tensor([made, made])
+    meta = torch.zeros(4, device="meta")
+    for other in (part, sparse, nested, meta, made.detach().requires_grad_(), [made], 3.0):
+        assert not operators._are_plain((made, other))
