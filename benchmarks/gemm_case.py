@@ -187,10 +187,12 @@ class Gemm(Case):
     def peers(self, torch: Any) -> dict[str, Maker]:
         return peers_of(torch, self)
 
-    def compiled(self, schedule: str | None, arch: str | None = None) -> Any:
+    @property
+    def specs(self) -> list[tuple[Any, Any]]:
+        """What is known of a and b of each product."""
         import cutedialect as cute
 
-        inputs, output = TYPES[self.dtype]
+        inputs, _ = TYPES[self.dtype]
         batch = (self.batch,) if self.batch > 1 else ()
 
         def spec(rows: int, columns: int, *, contiguous_rows: bool) -> cute.TensorSpec:
@@ -200,13 +202,18 @@ class Gemm(Case):
             align = min(self.align, line & -line)
             return cute.TensorSpec(shape, inputs, (None,) * len(batch) + strides, align)
 
-        specs = [
+        return [
             (
                 spec(m, k, contiguous_rows=self.majors[0] == "T"),
                 spec(k, n, contiguous_rows=self.majors[1] == "T"),
             )
             for m, n, k in self.group or (self.sizes,)
         ]
+
+    def compiled(self, schedule: str | None, arch: str | None = None) -> Any:
+        import cutedialect as cute
+
+        specs, output = self.specs, TYPES[self.dtype][1]
         options: dict[str, Any] = {"out_dtype": output, "schedule": schedule, **self._options}
         if arch is not None:
             options["arch"] = arch

@@ -520,12 +520,12 @@ class GemmCall:
         a, b = specs or self.specs()
         problem = Problem(
             m, n, k, batch, self.a.dtype.bits, self.out_dtype.bits,
-            transposed=self._transposed(specs),
-            across=self._across_k(specs),
-            align=min(a.align, b.align),
-            out_align=out.align,
+            transposed=self._transposed(specs), across=self._across_k(specs),
+            align=min(a.align, b.align), out_align=out.align,
             pitches=(pitch_of(self.a, a), pitch_of(self.b, b)),
             takes_clusters=self.acc_dtype.bits == _SUMMED_BITS,
+            is_plain=self.c is self.bias is self.aux is None
+            and not self.is_scaled and self.activation in (None, "relu"),
         )  # fmt: skip
         if self.splits:
             # Panels of both parts of either operand, with lines of their own.

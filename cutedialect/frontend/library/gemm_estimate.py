@@ -111,7 +111,7 @@ _FACTORS = {
 }  # fmt: skip
 _ALTERNATE_FACTORS = {
     (64, 64): 0.95, (64, 96): 0.856, (64, 128): 0.9, (64, 160): 1.037, (64, 192): 1.062,
-    (64, 256): 1.0, (128, 96): 1.092, (128, 128): 0.972,
+    (64, 256): 1.0, (128, 96): 1.092, (128, 128): 0.972, (128, 160): 1.0, (128, 192): 1.0,
 }  # fmt: skip
 # Bytes of shared memory for a ring, beside barriers and the results of two chunks of columns.
 _RING = 226 * 1024
@@ -132,7 +132,7 @@ def least_cycles(problem: Problem, rows: int, columns: int, count: int) -> float
     step = rows // 64 * LINE // 32 * max(_COLUMN * columns, _MULTIPLY)
     walk = rounds * ceil_div(problem.k, line) * max(step, rows + columns)
     walk *= _factor_of(rows, columns, _FACTORS)
-    return _LAUNCH + _norm(_MEMORY_NORM, walk, _memory_cycles((problem,)))
+    return _LAUNCH + _norm(_MEMORY_NORM, walk, memory_cycles((problem,)))
 
 
 def scatters(schedule: Schedule, parts: int) -> bool:
@@ -189,9 +189,9 @@ def estimated(
     if schedule.roles == "alternate":
         walk += _LAST_VALUE * values
     walk *= (_CLUSTER if size > 1 else 1.0) * _factor(schedule)
-    memory = _memory_cycles(problems)
-    if len(problems) == 1 and size > 1 and parts_readers(schedule, problems[0]):
-        memory *= _APART
+    memory = memory_cycles(problems)
+    if len(problems) == 1 and size > 1 and items[0] <= resident:
+        memory *= _APART if parts_readers(schedule, problems[0]) else 1.0
     return _LAUNCH + _norm(_MEMORY_NORM, walk, memory)
 
 
@@ -205,7 +205,7 @@ def parts_readers(schedule: Schedule, problem: Problem) -> bool:
     return (down == 1 and m > height) if n >= m else (right == 1 and n > width)
 
 
-def _memory_cycles(problems: tuple[Problem, ...]) -> float:
+def memory_cycles(problems: tuple[Problem, ...]) -> float:
     """Cycles in which memory moves the operands and results of some problems once."""
     moved = sum(
         each.batch * ((each.m + each.n) * each.k * each.bits + each.m * each.n * each.out_bits)

@@ -18,6 +18,9 @@ _FEWER_ALIGNED = 16
 # By so many where columns of the transposed product are no multiple of those that leave at once; by
 # so many more has one where the tallest tiles are stored otherwise, and operands take none.
 _FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 32
+# By so many more has one of two warpgroups that take tiles of so many rows in turns, where nothing
+# is added to sums.
+_MORE_IN_TURNS, _IN_TURNS = 48, 128
 MOST_VALUES = 128
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 
@@ -31,7 +34,8 @@ class Problem:
     shared memory before they are multiplied. across: whether A and B are contiguous along another
     dimension than the depth. align, out_align: bytes, up to 16, of which the rows of the operands
     and of the output begin at multiples. pitches: the same, up to 128, of A and B. takes_clusters:
-    whether the CTAs of a cluster can share tiles.
+    whether the CTAs of a cluster can share tiles. is_plain: whether sums are stored as they are, or
+    after what takes no registers.
     """
 
     m: int
@@ -48,6 +52,7 @@ class Problem:
     out_align: int = 16
     pitches: tuple[int, int] = (128, 128)
     takes_clusters: bool = True
+    is_plain: bool = True
 
     def takes(self, schedule: Schedule) -> bool:
         """Whether a schedule keeps within the limits."""
@@ -68,8 +73,11 @@ class Problem:
         most -= _FEWER_ALIGNED if self.out_align < VECTOR else 0
         if schedule.swap_ab == "yes" and columns % SWAPPED_AT_ONCE:
             most -= _FEWER_SWAPPED
-        elif rows >= TALLEST and self.most_values == MOST_VALUES and not any(self.transposed):
-            most += _MORE_OF_TALLEST
+        elif self.most_values == MOST_VALUES and not any(self.transposed):
+            if rows >= TALLEST:
+                most += _MORE_OF_TALLEST
+            elif schedule.roles == "alternate" and rows == _IN_TURNS and self.is_plain:
+                most += _MORE_IN_TURNS
         return (
             not is_copied
             and not (self.out_align < WORD and rows >= TALLEST)

@@ -6,7 +6,8 @@ copies operands and results, tiles whose width fits the problem compete with it,
 to eight CTAs that multicast: of all that are so many beside each other, the narrowest, so that what
 is computed behind the end of the columns is as little as can be, and a round of tiles as full as it
 can be. Beside either it is chosen into how many parts the depth of a tile is split (`split_k`,
-added in order), and whether the CTAs that share it are a cluster.
+added in order), and whether the CTAs that share it are a cluster. Where there is more than one
+round of tiles, two warpgroups may take such of 128 rows in turns.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from math import exp
+from operator import itemgetter
+from typing import TypeAlias
 
-from cutedialect.choices import Reduction, Switch
+from cutedialect.choices import Reduction, Roles, Switch
 from cutedialect.schedule import Schedule
 
 from .gemm_estimate import (
@@ -32,9 +35,7 @@ from .gemm_estimate import (
     stages_of,
 )
 from .gemm_problem import SWAPPED_AT_ONCE, Problem, block_of, blocks_of, ceil_div, extents_of
-
-if TYPE_CHECKING:
-    from .gemm_problem import Problem
+from .gemm_residues import knows, residue
 
 # (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
 # A tile is one line of 128 bytes deep, the widest swizzle. 192 rows are three warpgroups.
@@ -99,13 +100,16 @@ _SHARED_MARGIN, _SWAPPED_MARGIN = 1.03, 1.01
 # Cycles up to which CTAs start while the launch in front of theirs ends, in clusters of no more
 # than two; larger ones always do. Of 306 and 117 pairs the early launch takes 0.65 of 2.5 us, 0.82
 # of 5, 0.9 of 8 and 0.94 of 11; beyond that 1.02 (1.08 at worst), in larger clusters 0.96 to 75 us.
-_EARLY = 38000.0
+_EARLY = 60000.0
 # The same of tiles that fit a problem of many in a batch, and of tiles smaller than the largest
 # where several problems are one launch: such took 10 to 20 % longer than their estimates said.
 _FITTED_MARGIN, _GROUP_MARGIN, _LARGEST = 1.05, 0.13, 128 * 256
 # The same of warpgroups that take tiles of a batch in turns, where these have so few steps: what
 # one stores hides behind no more than a few multiplies of the other (93 batches).
 _TURNS_MARGIN, _FEW_STEPS = 1.5, 3
+# Of schedules that are estimated to take so many times as long as the best at most, and of no more
+# than so many, that one is chosen that is the fastest with what estimates miss.
+_NEAR, _MOST_NEAR = 1.12, 64
 # Where nothing but the warps of one warpgroup loads and prepares operands.
 _ONE_GROUP = Schedule(roles="specialized")
 _RASTERS = (1, 2, 4, 8, 16, 32)
@@ -116,6 +120,8 @@ _Choice: TypeAlias = tuple[Schedule, int, Reduction | None]
 _HEIGHTS, _WIDEST = (64, 128, 192, 256), 256
 _DEEP_HEIGHT, _WIDEST_DEEP = 64, 128
 _LINE_BITS = 1024
+# Of tiles that are taken in turns.
+_TURNS_HEIGHT, _TURNS_WIDTHS = 128, (96, 176)
 # Bytes to which rows are aligned that TMA copies; widths are multiples of so many columns, and of
 # more where boxes of the operand lie across the depth.
 _ALIGN, _UNIT, _UNIT_ACROSS = 16, 8, 16
@@ -151,16 +157,35 @@ def gemm_schedules(bits: int) -> tuple[Schedule, ...]:
 
 @lru_cache(maxsize=4096)
 def choose_schedule(*problems: Problem) -> Schedule:
-    """The schedule with the lowest estimate for all problems together, its raster set for L2.
+    """The schedule with the lowest estimate for all problems together, its raster set for L2; where
+    it is known what estimates miss, of the lowest ones that with the lowest of both.
 
     Several problems are one launch, which walks over the tiles of all; they have one element type
     and the same limits, and CTAs share none of their tiles.
     """
-    largest = max(problems, key=lambda each: each.m * each.n * each.k)
-    best = min(_choices(problems), key=lambda each: _ranked(*each, problems))
-    if len(problems) == 1:
-        best = _fitted(problems[0], best)
-    schedule, parts, reduction = best
+    ranked: list[tuple[float, _Choice]] = [
+        (_ranked(*each, problems), each) for each in _choices(problems)
+    ]
+    problem = max(problems, key=lambda each: each.m * each.n * each.k)
+    if len(problems) > 1:
+        return _whole(min(ranked, key=itemgetter(0))[1], problems, problem)
+    within = _NEAR if knows(problem) else 1.0
+    ranked += _fitted(problem, min(ranked, key=itemgetter(0))[0], within)
+    ranked.sort(key=itemgetter(0))
+    if within == 1.0:
+        return _whole(ranked[0][1], problems, problem)
+    near = [each for each in ranked if each[0] <= within * ranked[0][0]][:_MOST_NEAR]
+    corrected = [
+        (rank * exp(residue(whole, problem, estimated(*each, problems))), whole)
+        for rank, each in near
+        for whole in (_whole(each, problems, problem),)
+    ]
+    return min(corrected, key=itemgetter(0))[1]
+
+
+def _whole(choice: _Choice, problems: tuple[Problem, ...], largest: Problem) -> Schedule:
+    """A choice with all that goes with it."""
+    schedule, parts, reduction = choice
     shares = Schedule(split_k=parts, reduction=reduction) if parts > 1 else None
     if shares is not None and reduction == "cluster":
         shares = shares.merged(_ONE_GROUP)
@@ -208,33 +233,36 @@ def _ranked(
     return estimated(schedule, parts, reduction, problems) * margin
 
 
-def _fitted(problem: Problem, best: _Choice) -> _Choice:
-    """What is estimated to be faster than the best of the list among the tiles whose width fits
-    the problem, in all clusters; `best` where nothing is.
+def _fitted(problem: Problem, least: float, within: float) -> Iterator[tuple[float, _Choice]]:
+    """By what they are compared, tiles whose width fits the problem, in all clusters, that may be
+    estimated to take no more than `within` times the least of all that there is.
     """
     margin = _FITTED_MARGIN if problem.batch > 1 else 1.0
-    least = _ranked(*best, (problem,)) / margin
-    for bound, tile, swap in sorted(fitted_tiles(problem, least_cycles)):
-        if bound >= least:
+    for bound, tile, swap, roles in sorted(fitted_tiles(problem, least_cycles)):
+        if bound * margin >= within * least:
             break
-        if not problem.takes(_schedule_of(tile, (1, 1), swap)):
+        if not problem.takes(_schedule_of(tile, (1, 1), swap, roles)):
             continue
         for cluster in _CLUSTERS:
-            schedule = _schedule_of(tile, cluster, swap)
+            schedule = _schedule_of(tile, cluster, swap, roles)
             if not _fits_cluster(schedule, problem):
+                continue
+            if roles == "alternate" and cluster[0] * cluster[1] > 2:
                 continue
             # Parts through memory are what the list has.
             whole: list[tuple[int, Reduction | None]] = [(1, None)]
             for parts, reduction in [*whole, *_parts_of_clusters(schedule, problem)]:
-                found = _ranked(schedule, parts, reduction, (problem,))
-                if found < least:
-                    least, best = found, (schedule, parts, reduction)
-    return best
+                found = margin * _ranked(schedule, parts, reduction, (problem,))
+                if found < within * least:
+                    least = min(least, found)
+                    yield found, (schedule, parts, reduction)
 
 
 @lru_cache(maxsize=4096)
-def _schedule_of(tile: tuple[int, int, int], cluster: tuple[int, int], swap: Switch) -> Schedule:
-    return Schedule(tile=tile, cluster=cluster, roles="specialized", swap_ab=swap)
+def _schedule_of(
+    tile: tuple[int, int, int], cluster: tuple[int, int], swap: Switch, roles: Roles = "specialized"
+) -> Schedule:
+    return Schedule(tile=tile, cluster=cluster, roles=roles, swap_ab=swap)
 
 
 def _fits_cluster(schedule: Schedule, problem: Problem) -> bool:
@@ -338,9 +366,10 @@ def raster_for(problem: Problem, schedule: Schedule, tall: bool = False) -> int:
 
 def fitted_tiles(
     problem: Problem, bound: Callable[[Problem, int, int, int], float]
-) -> Iterator[tuple[float, Tile, Switch]]:
-    """(bound, tile, swap) of each: a bound of its cycles as `bound` says for rows, columns and the
-    number of tiles, the tile, and whether it is one of the transposed product.
+) -> Iterator[tuple[float, Tile, Switch, Roles]]:
+    """(bound, tile, swap, roles) of each: a bound of its cycles as `bound` says for rows, columns
+    and the number of tiles, the tile, whether it is one of the transposed product, and who
+    multiplies it.
 
     There are some where TMA copies operands and results.
     """
@@ -367,9 +396,13 @@ def fitted_tiles(
             for columns in widths:
                 count = problem.batch * -(-m // rows) * -(-n // columns)
                 least = bound(problem, rows, columns, count)
-                yield least, (rows, columns, line), swap
+                yield least, (rows, columns, line), swap, "specialized"
                 if rows == _DEEP_HEIGHT and columns <= _WIDEST_DEEP:
-                    yield least, (rows, columns, 2 * line), swap
+                    yield least, (rows, columns, 2 * line), swap, "specialized"
+                narrowest, widest = _TURNS_WIDTHS
+                fits = rows == _TURNS_HEIGHT and narrowest <= columns <= widest
+                if fits and count > PROCESSORS:
+                    yield least, (rows, columns, line), swap, "alternate"
 
 
 def _widths(columns: int, unit: int) -> tuple[int, ...]:
