@@ -14,6 +14,7 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.frontend.gemm import GemmCall
+from cutedialect.frontend.library import gemm_residues
 from cutedialect.frontend.library.gemm_estimate import cycles
 from cutedialect.frontend.library.gemm_problem import Problem
 from cutedialect.frontend.library.gemm_residues import knows
@@ -308,3 +309,78 @@ def test_teams_take_no_turns_in_batches_of_few_steps():
 
     assert {roles(1255, k) for k in (64, 128, 192)} == {"specialized"}
     assert roles(1255, 256) == "alternate"
+
+
+def test_teams_take_wider_tiles_in_turns_where_nothing_is_added():
+    """Of problems with some rounds of tiles; a sum that is more than stored has fewer values."""
+    wide = Problem(65536, 1024, 1024, 1, 16, 16)
+    chosen = choose_schedule(wide)
+    assert chosen.roles == "alternate"
+    assert chosen.tile[:2] > (128, 128)
+    with_bias = choose_schedule(replace(wide, is_plain=False))
+    assert with_bias.roles != "alternate" or math.prod(with_bias.tile[:2]) <= 128 * 128
+    schedule = cute.Schedule(tile=(128, 176, 64), cluster=(1, 1), roles="alternate", swap_ab="no")
+    assert wide.takes(schedule)
+    assert not replace(wide, is_plain=False).takes(schedule)
+    assert not replace(wide, most_values=104).takes(schedule)
+    for problem in drawn(3, 200):
+        chosen = choose_schedule(problem)
+        if chosen.roles == "alternate" and chosen.tile[1] > 128:
+            assert problem.is_plain
+            assert tiles(problem, chosen) > PROCESSORS
+
+
+def test_a_call_that_adds_to_its_product_says_so():
+    a, b = np.zeros((64, 96), np.float16), np.zeros((96, 72), np.float16)
+
+    def problem(**given):
+        options = {"c": None, "bias": None, "activation": None} | given
+        beta = 1.0 if options["c"] is not None else 0.0
+        call = GemmCall(a, b, options["c"], options["bias"], None, None, None,
+                        options["activation"], beta)  # fmt: skip
+        return call.problem()
+
+    assert problem().is_plain
+    assert problem(activation="relu").is_plain
+    assert not problem(bias=np.zeros(72, np.float16)).is_plain
+    assert not problem(c=np.zeros((64, 72), np.float16)).is_plain
+    assert not problem(activation="gelu").is_plain
+
+
+@pytest.mark.parametrize(
+    ("sizes", "schedule", "majors"),
+    [
+        ((300, 312, 136), "tile = (128,160,64), swap_ab = yes", "TN"),
+        ((270, 464, 136), "tile = (128,152,64)", "TN"),
+        ((400, 304, 72), "tile = (128,152,64), cluster = (2,1)", "TN"),
+        ((300, 312, 136), "tile = (128,176,64), swap_ab = yes, cluster = (1,2)", "NT"),
+    ],
+)
+def test_wide_tiles_in_turns_are_exact(sizes, schedule, majors):
+    a, b = operands(sizes, ml_dtypes.bfloat16, majors)
+    schedule += ", roles = alternate, raster = 2"
+    got = cute.gemm(a, b, arch="sm_90a", backend="emulator", schedule=schedule)
+    want = (a.astype(np.float64) @ b.astype(np.float64)).astype(got.dtype)
+    assert np.array_equal(got.astype(np.float64), want.astype(np.float64))
+
+
+def test_trees_are_asked_where_they_were_fitted():
+    problem = Problem(1024, 1024, 1024, 1, 16, 16)
+    assert knows(problem)
+    for other in ({"batch": 7}, {"bits": 32, "out_bits": 32}, {"align": 4}, {"out_align": 2},
+                  {"transposed": (True, False)}):  # fmt: skip
+        assert not knows(replace(problem, **other))
+
+
+def test_of_near_schedules_the_one_with_the_least_error_is_chosen(monkeypatch):
+    """Trees that expect all clusters to be slower leave none among those that are near."""
+    problem = Problem(4096, 4096, 4096, 1, 16, 16)
+    choose_schedule.cache_clear()
+    try:
+        monkeypatch.setattr(gemm_residues, "TREES", ((((2, 1.5),), (0, 3000)),))
+        assert choose_schedule(problem).cluster == (1, 1)
+        choose_schedule.cache_clear()
+        monkeypatch.setattr(gemm_residues, "TREES", ((((2, 1.5),), (3000, 0)),))
+        assert choose_schedule(problem).cluster != (1, 1)
+    finally:
+        choose_schedule.cache_clear()
