@@ -46,7 +46,7 @@ _LEAST, _PULL = 4.0, 4.0
 # A timing counts exp(-5 x) where it is x longer, of a logarithm, than the best of its problem.
 _NEARNESS, _FARTHEST = 5.0, 0.6
 _FOLDS = 6
-_FEWEST = 4
+_FEWEST = 2
 _NONE = (0, 1e9)
 
 
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="the trees to the package")
     parser.add_argument("--trees", type=int, default=96, metavar="N")
     options = parser.parse_args(arguments)
-    timings = Timings(line for path in options.timings for line in path.open(encoding="utf-8"))
+    timings = Timings(*(path.open(encoding="utf-8") for path in options.timings))
     print(f"{len(timings.times)} timings of {timings.problems} problems")
     print(f"by estimates: {timings.longer(timings.estimates):.4f} of the best of them")
     apart = timings.predicted_apart(options.trees)
@@ -76,19 +76,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class Timings:
-    """What was measured, a row for each schedule of each problem: `facts`, logarithms of `times`
-    and `estimates`, and the number of the problem (`of`).
+    """What was measured in some runs, a row for each schedule of each problem: `facts`, logarithms
+    of `times` and `estimates`, and the number of the problem (`of`), another one in each run.
     """
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        by_case: dict[str, dict[str, float]] = {}
-        for line in lines:
-            record = json.loads(line)
-            if "us" in record:
-                by_case.setdefault(record["case"], {})[record["schedule"]] = record["us"]
+    def __init__(self, *runs: Iterable[str]) -> None:
+        by_case: dict[tuple[int, str], dict[str, float]] = {}
+        for run, lines in enumerate(runs):
+            for record in map(json.loads, lines):
+                if "us" in record:
+                    times = by_case.setdefault((run, record["case"]), {})
+                    times[record["schedule"]] = record["us"]
         rows: list[tuple[tuple[float, ...], float, float, int]] = []
         number = 0
-        for name, times in by_case.items():
+        for (_, name), times in by_case.items():
             problem = problem_of(name)
             of_problem = []
             for text, us in times.items():

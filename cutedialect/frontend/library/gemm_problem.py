@@ -19,8 +19,8 @@ _FEWER_ALIGNED = 16
 # so many more has one where the tallest tiles are stored otherwise, and operands take none.
 _FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 32
 # By so many more has one of two warpgroups that take tiles of so many rows in turns, where nothing
-# is added to sums.
-_MORE_IN_TURNS, _IN_TURNS = 48, 128
+# is added to sums, and results of so many bits are stored.
+_MORE_IN_TURNS, _IN_TURNS, _NARROW = 48, 128, 16
 MOST_VALUES = 128
 _FEW_AT_ONCE, _MOST_COPIED, TALLEST, SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
 
@@ -76,8 +76,8 @@ class Problem:
         elif self.most_values == MOST_VALUES and not any(self.transposed):
             if rows >= TALLEST:
                 most += _MORE_OF_TALLEST
-            elif schedule.roles == "alternate" and rows == _IN_TURNS and self.is_plain:
-                most += _MORE_IN_TURNS
+            elif self.is_plain and self.out_bits <= _NARROW:
+                most += _MORE_IN_TURNS * (schedule.roles == "alternate" and rows == _IN_TURNS)
         return (
             not is_copied
             and not (self.out_align < WORD and rows >= TALLEST)

@@ -108,8 +108,9 @@ _FITTED_MARGIN, _GROUP_MARGIN, _LARGEST = 1.05, 0.13, 128 * 256
 # one stores hides behind no more than a few multiplies of the other (93 batches).
 _TURNS_MARGIN, _FEW_STEPS = 1.5, 3
 # Of schedules that are estimated to take so many times as long as the best at most, and of no more
-# than so many, that one is chosen that is the fastest with what estimates miss.
-_NEAR, _MOST_NEAR = 1.12, 64
+# than so many, that one is chosen that is the fastest with what estimates miss, if that takes no
+# more than such a share of the time of the best.
+_NEAR, _MOST_NEAR, _GAIN = 1.12, 48, 0.985
 # Where nothing but the warps of one warpgroup loads and prepares operands.
 _ONE_GROUP = Schedule(roles="specialized")
 _RASTERS = (1, 2, 4, 8, 16, 32)
@@ -174,13 +175,16 @@ def choose_schedule(*problems: Problem) -> Schedule:
     ranked.sort(key=itemgetter(0))
     if within == 1.0:
         return _whole(ranked[0][1], problems, problem)
-    near = [each for each in ranked if each[0] <= within * ranked[0][0]][:_MOST_NEAR]
+    # A tile of the list may fit as well.
+    known = dict.fromkeys(each for each in ranked if each[0] <= within * ranked[0][0])
+    near = list(known)[:_MOST_NEAR]
     corrected = [
         (rank * exp(residue(whole, problem, estimated(*each, problems))), whole)
         for rank, each in near
         for whole in (_whole(each, problems, problem),)
     ]
-    return min(corrected, key=itemgetter(0))[1]
+    best = min(corrected, key=itemgetter(0))
+    return (best if best[0] < _GAIN * corrected[0][0] else corrected[0])[1]
 
 
 def _whole(choice: _Choice, problems: tuple[Problem, ...], largest: Problem) -> Schedule:
