@@ -5,7 +5,7 @@
 TIMINGS are files of JSON lines: {"case": "4096x1024x512 bf16 TN", "schedule": TEXT, "us": TIME}, of
 some schedules each of many problems. Printed is by how much what is chosen among them takes longer
 than the best of them, in the geometric mean, by the estimates alone and with trees that were fitted
-to other problems; `--write` fits them to all and writes them to the end of `gemm_residues.py`.
+to other problems; `--write` fits them to all and writes `gemm_residues.py`.
 
 Trees are fitted one after the other to what is left of the logarithm of the time over the estimate,
 of which only what schedules of one problem differ in counts, those near the best one most.
@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from cutedialect.frontend.gemm import GemmCall
 from cutedialect.frontend.library import gemm_residues
-from cutedialect.frontend.library.gemm_estimate import cycles
+from cutedialect.frontend.library.gemm_estimate import cycles, facts_of, knows
 from cutedialect.frontend.library.gemm_problem import Problem
-from cutedialect.frontend.library.gemm_residues import facts_of, knows
 from cutedialect.frontend.library.gemm_schedules import raster_for
 from cutedialect.schedule import Schedule
 
@@ -68,9 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         trees = Trees.fitted(timings, np.ones(len(timings.times), bool), options.trees)
         path = Path(gemm_residues.__file__)
-        kept, _, _ = path.read_text("utf-8").partition(_MARK)
-        written = trees.text(timings, timings.longer(timings.estimates + apart))
-        path.write_text(kept + _MARK + written, "utf-8")
+        path.write_text(trees.text(timings, timings.longer(timings.estimates + apart)), "utf-8")
         print(f"written: {path}")
     return 0
 
@@ -199,7 +196,7 @@ class Trees:
         return found
 
     def text(self, timings: Timings, error: float) -> str:
-        """The trees as the package holds them."""
+        """The module that holds the trees."""
         words: list[str] = []
         for splits, leaves in zip(self.splits, self.leaves, strict=True):
             shown = ", ".join(f"({fact}, {limit:.6g})" for fact, limit in splits)
@@ -216,17 +213,20 @@ class Trees:
         )
 
 
-_MARK = "# From here on: what `python -m benchmarks.residues --write` wrote.\n"
-_WRITTEN = """# Fitted to {count:,} timings of {problems} problems. On problems that a fit did not
-# see what is chosen by them takes {error:.3f} of the best time of those that were timed, in the
-# geometric mean.
+_WRITTEN = '''"""Regression trees for what the estimates of `gemm_estimate.py` miss of the time's logarithm,
+fitted one after the other to what is left of it (boosting), as `python -m benchmarks.residues
+--write` wrote them: to {count:,} timings of {problems} problems. On problems that a fit did not
+see what is chosen by them takes {error:.3f} of the best time of those that were timed, in the
+geometric mean.
+"""
+
 # Of each tree (fact, limit) of each split, breadth first, and what its leaves add, in so much.
 LEAF_UNIT = 1e-4
 # fmt: off
 TREES: tuple[tuple[tuple[tuple[int, float], ...], tuple[int, ...]], ...] = (
 {body}
 )
-"""
+'''
 
 
 def _limits(values: Array) -> Array:

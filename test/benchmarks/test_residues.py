@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.residues import Timings, Trees, problem_of
-from cutedialect.frontend.library import gemm_residues
+from cutedialect.frontend.library import gemm_estimate
 from cutedialect.frontend.library.gemm_estimate import cycles
 from cutedialect.frontend.library.gemm_schedules import completed, gemm_schedules
 
@@ -55,15 +55,15 @@ def test_the_package_reads_what_is_written(timings, monkeypatch):
     text = trees.text(timings, 1.01)
     assert max(map(len, text.splitlines())) <= 100
     exec(text, module)
-    monkeypatch.setattr(gemm_residues, "TREES", module["TREES"])
-    monkeypatch.setattr(gemm_residues, "LEAF_UNIT", module["LEAF_UNIT"])
+    monkeypatch.setattr(gemm_estimate, "TREES", module["TREES"])
+    monkeypatch.setattr(gemm_estimate, "LEAF_UNIT", module["LEAF_UNIT"])
     problem = problem_of("1024x2048x512 bf16 TN")
     for listed in gemm_schedules(16)[:30]:
         estimate = cycles(listed, problem)
-        facts = np.array([gemm_residues.facts_of(listed, problem, estimate)], float)
-        found = gemm_residues.residue(listed, problem, estimate)
+        facts = np.array([gemm_estimate.facts_of(listed, problem, estimate)], float)
+        found = gemm_estimate.residue(listed, problem, estimate)
         assert found == pytest.approx(float(trees.predicted(facts)[0]), abs=6 * 1e-4)
-    assert gemm_residues.residue(gemm_schedules(16)[0], problem, 1e5) != 0
+    assert gemm_estimate.residue(gemm_schedules(16)[0], problem, 1e5) != 0
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,9 @@ import pytest
 
 import cutedialect as cute
 from cutedialect.frontend.gemm import GemmCall
-from cutedialect.frontend.library import gemm_residues
-from cutedialect.frontend.library.gemm_estimate import cycles
+from cutedialect.frontend.library import gemm_estimate
+from cutedialect.frontend.library.gemm_estimate import cycles, knows
 from cutedialect.frontend.library.gemm_problem import Problem
-from cutedialect.frontend.library.gemm_residues import knows
 from cutedialect.frontend.library.gemm_schedules import (
     choose_below,
     choose_schedule,
@@ -377,10 +376,10 @@ def test_of_near_schedules_the_one_with_the_least_error_is_chosen(monkeypatch):
     problem = Problem(4096, 4096, 4096, 1, 16, 16)
     choose_schedule.cache_clear()
     try:
-        monkeypatch.setattr(gemm_residues, "TREES", ((((2, 1.5),), (0, 3000)),))
+        monkeypatch.setattr(gemm_estimate, "TREES", ((((2, 1.5),), (0, 3000)),))
         assert choose_schedule(problem).cluster == (1, 1)
         choose_schedule.cache_clear()
-        monkeypatch.setattr(gemm_residues, "TREES", ((((2, 1.5),), (3000, 0)),))
+        monkeypatch.setattr(gemm_estimate, "TREES", ((((2, 1.5),), (3000, 0)),))
         assert choose_schedule(problem).cluster != (1, 1)
     finally:
         choose_schedule.cache_clear()

@@ -3,13 +3,16 @@ the main loop, of what a tile does besides, of the waves of tiles, and of memory
 a fit to 17,200 timings of 1,390 random problems on H100s (benchmarks/NOTES.md). On problems that a
 fit did not see what is chosen by it takes 1.027 of the best time of those that were timed in the
 geometric mean: layers of language models 1.018, other majors and sizes 1.03, odd sizes 1.045, 1.5
-at worst. `gemm_residues.py` says what it misses.
+at worst.
+
+What it misses, as a share of the time, say regression trees over facts of a schedule and a problem
+(`gemm_residues.py`), where TMA copies operands of 8 and 16 bits and results of 16.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import gcd, log2
+from math import gcd, log, log2
 
 from cutedialect.choices import Reduction
 from cutedialect.schedule import Schedule
@@ -26,6 +29,7 @@ from .gemm_problem import (
     sides_of,
     warpgroups,
 )
+from .gemm_residues import LEAF_UNIT, TREES
 
 # Into how many parts a cluster splits the depth of a tile, and how many CTAs of such clusters run
 # at one time in GPCs of 14, 16 or 18 multiprocessors, of which no two devices have alike many.
@@ -121,6 +125,12 @@ _SUM_BYTES = 4
 # so many more has one where the tallest tiles are stored as they are.
 _FEWER_SWAPPED, _MORE_OF_TALLEST = 32, 24
 _FEW_AT_ONCE, _MOST_COPIED, _TALLEST, _SWAPPED_AT_ONCE = 32, 128 * 128, 256, 16
+
+# Bits of operands and results of which the trees know, and bytes of memory that are written at
+# once. Beyond the others a fact is taken to be as large.
+_WIDEST = 16
+_SECTOR = 32
+_READERS, _PANELS, _ROUNDS, _STAGES = 16, 64, 8.0, 12
 
 
 def least_cycles(problem: Problem, rows: int, columns: int, count: int) -> float:
@@ -344,3 +354,79 @@ def _transposed_extents(schedule: Schedule, problem: Problem) -> int:
     assert schedule.tile is not None
     sides = sides_of(schedule, problem)
     return sum(each for each, is_again in zip(schedule.tile[:2], sides, strict=True) if is_again)
+
+
+def knows(problem: Problem) -> bool:
+    """Whether the trees were fitted to problems of this kind."""
+    is_loaded = min(problem.align, problem.out_align) >= VECTOR and not any(problem.transposed)
+    is_narrow = max(problem.bits, problem.out_bits) <= _WIDEST
+    return problem.batch == 1 and is_narrow and is_loaded
+
+
+def residue(schedule: Schedule, problem: Problem, estimate: float) -> float:
+    """The logarithm of the time over the estimate, but for a share that all schedules of the
+    problem have.
+    """
+    facts = facts_of(schedule, problem, estimate)
+    total = 0
+    for splits, leaves in TREES:
+        node = 0
+        while node < len(splits):
+            fact, limit = splits[node]
+            node = 2 * node + (2 if facts[fact] > limit else 1)
+        total += leaves[node - len(splits)]
+    return LEAF_UNIT * total
+
+
+def facts_of(schedule: Schedule, problem: Problem, estimate: float) -> tuple[float, ...]:
+    """What the trees compare, in the order of their numbers, of a schedule with all that is chosen.
+
+    Of the logarithm of the estimate in cycles and the share of it that memory takes; of clusters:
+    their CTAs, of these how many share panels of the longer and of the shorter operand; of
+    clusters, how many read a panel of the longer operand, and how many panels there are; of rounds:
+    how many, what of the last is empty, the CTAs of a full one; of tiles: the share of their values
+    that are results; of bytes: how many times they come from L2 (logarithm), those of a step, with
+    those that others of the cluster ask for, and those of all CTAs; of the steps of a CTA; of the
+    depth (logarithm); of a tile: rows, columns, values, those of a thread, its depth in lines; of
+    the schedule: whether the product is transposed, whether teams take turns, whether it starts
+    early, its parts, negative where clusters share tiles; of the output: whether tiles begin within
+    sectors, and within lines; of operands: bits, how many are across the depth, how much narrower
+    boxes are than a line, to what rows are aligned; of the ring: stages; of the raster.
+    """
+    assert schedule.tile is not None
+    assert schedule.cluster is not None
+    (rows, columns, depth), (down, right) = schedule.tile, schedule.cluster
+    size, parts = down * right, schedule.split_k or 1
+    is_shared = schedule.reduction == "cluster"
+    m, n = extents_of(schedule, problem)
+    blocks = ceil_div(m, rows * down), ceil_div(n, columns * right)
+    resident = RESIDENT[size] // size
+    if is_shared:
+        resident = CLUSTER_PARTS.get(parts, PROCESSORS) // parts * parts
+    items = blocks_of(schedule, problem) * parts
+    fill, active = items / resident, min(items, resident) * size
+    is_wide = n >= m
+    line = depth * problem.bits // 8
+    step = (rows / right + columns / down) * line
+    moved = memory_cycles((problem,))
+    read = (m * blocks[1] + n * blocks[0]) * problem.k * problem.bits / 8
+    is_swapped = schedule.swap_ab == "yes"
+    segment = (rows if is_swapped else columns) * problem.out_bits // 8
+    across = problem.across[::-1] if is_swapped else problem.across
+    width = LINE * 8 // problem.bits
+    return (
+        log(estimate), moved / estimate,
+        size, *((down, right) if is_wide else (right, down)),
+        min(_READERS, blocks[not is_wide]), min(_PANELS, blocks[is_wide]),
+        min(_ROUNDS, fill), ceil_div(items, resident) - fill, active,
+        m * n * parts / (items * size * rows * columns),
+        log(read / moved), step, (rows + columns) * line, step * active,
+        ceil_div(ceil_div(problem.k, depth), parts), log(problem.k),
+        rows, columns, rows * columns, rows * columns / (128 * warpgroups(schedule)), line // LINE,
+        is_swapped, schedule.roles == "alternate", schedule.early_launch == "yes",
+        -parts if is_shared else parts,
+        segment % _SECTOR > 0, segment % LINE > 0,
+        problem.bits, sum(across), width / max(8, gcd(columns, width)) - 1 if across[1] else 0,
+        min(problem.pitches),
+        min(_STAGES, stages_of(schedule, problem)), min(schedule.raster or 1, blocks[0]),
+    )  # fmt: skip

@@ -28,14 +28,15 @@ from .gemm_estimate import (
     PROCESSORS,
     RESIDENT,
     estimated,
+    knows,
     least_cycles,
     parts_readers,
+    residue,
     scatters,
     shifts_apart,
     stages_of,
 )
 from .gemm_problem import SWAPPED_AT_ONCE, Problem, block_of, blocks_of, ceil_div, extents_of
-from .gemm_residues import knows, residue
 
 # (rows, columns) of CTA tiles, each with the clusters that it is tried in; best first among equals.
 # A tile is one line of 128 bytes deep, the widest swizzle. 192 rows are three warpgroups.
