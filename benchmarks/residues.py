@@ -213,7 +213,8 @@ class Trees:
         )
 
 
-_WRITTEN = '''"""Regression trees for what the estimates of `gemm_estimate.py` miss of the time's logarithm,
+_WRITTEN = '''\
+"""Regression trees for what the estimates of `gemm_estimate.py` miss of the time's logarithm,
 fitted one after the other to what is left of it (boosting), as `python -m benchmarks.residues
 --write` wrote them: to {count:,} timings of {problems} problems. On problems that a fit did not
 see what is chosen by them takes {error:.3f} of the best time of those that were timed, in the

@@ -122,7 +122,7 @@ _Choice: TypeAlias = tuple[Schedule, int, Reduction | None]
 _HEIGHTS, _WIDEST = (64, 128, 192, 256), 256
 _DEEP_HEIGHT, _WIDEST_DEEP = 64, 128
 _LINE_BITS = 1024
-# Of tiles that are taken in turns.
+# Of tiles that are taken in turns, of a problem alone.
 _TURNS_HEIGHT, _TURNS_WIDTHS = 128, (96, 176)
 # Bytes to which rows are aligned that TMA copies; widths are multiples of so many columns, and of
 # more where boxes of the operand lie across the depth.
@@ -406,7 +406,7 @@ def fitted_tiles(
                     yield least, (rows, columns, 2 * line), swap, "specialized"
                 narrowest, widest = _TURNS_WIDTHS
                 fits = rows == _TURNS_HEIGHT and narrowest <= columns <= widest
-                if fits and count > PROCESSORS:
+                if fits and problem.batch == 1 and count > PROCESSORS:
                     yield least, (rows, columns, line), swap, "alternate"
 
 
