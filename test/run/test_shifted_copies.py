@@ -149,3 +149,28 @@ def test_plan_says_how_many_warps_shift():
     specs = [cute.TensorSpec(shape, "bf16", align=2) for shape in ((300, 1001), (1001, 301))]
     kernel = cute.gemm.compile(*specs, arch="sm_90a", schedule=schedule)
     assert ".reqntid 512" in kernel.ptx or ".maxntid 512" in kernel.ptx
+
+
+@pytest.mark.some(3)
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8])
+@pytest.mark.parametrize("first", [-3, -1])
+def test_rows_of_a_slice_that_begin_in_front_of_their_tensor(first, dtype, arch):
+    """What lies in front of a row in memory is the end of the row before, and no part of it."""
+    total = cute.i32 if dtype == np.int8 else cute.f32
+
+    @cute.kernel
+    def program(A, B, C):
+        i, j = cute.tile_index(C, (64, 32))
+        acc = cute.zeros((64, 32), total)
+        a = cute.local_tile(A.slice(1, first, 45), (64, 32), (i, None))
+        b = cute.local_tile(B.slice(1, first, 45), (32, 32), (j, None))
+        for k in cute.range(a.tiles):
+            cute.gemm(a[k], b[k].T, acc)
+        cute.copy(acc, cute.local_tile(C, (64, 32), (i, j)))
+
+    rng = np.random.default_rng(-first)
+    a, b = (rng.integers(-2, 3, shape).astype(dtype) for shape in ((70, 45), (40, 45)))
+    c = np.zeros((70, 40), np.int32 if dtype == np.int8 else np.float32)
+    program(a, b, c, arch=arch, backend="emulator")
+    assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32).T)

@@ -71,6 +71,8 @@ def copy_around(context: Context, source: View, target: View, tv: Layout) -> Non
     of the tensor becomes 0.
     """
     tile = ShiftedTile(context, source, tv)
+    if tile.begins_in_front:
+        return  # to what `shift_within` copies
 
     def run(most: int, is_inside: bool, is_apart: bool) -> None:
         def part(source: View, target: View, tv: Layout) -> None:
@@ -94,6 +96,10 @@ def shift_within(
 ) -> None:
     """Shift a tile into place that came with the aligned words around its rows, 0 behind them."""
     every = ShiftedTile(context, tile, tv)
+    if every.begins_in_front:
+        # What lies in front of a row belongs to the one before.
+        copy_tile(context, tile, target, tv, tile.element_bytes, is_tf32)
+        return
     is_one = len(set(every.shifts)) == len(set(every.lengths)) == 1
     most = _vectors(context)
 
@@ -164,6 +170,12 @@ class ShiftedTile:
     def contiguous(self) -> int:
         """The mode along which vectors lie."""
         return self.source.leaf_modes[self.source.leaf_strides.index(1)]
+
+    @property
+    def begins_in_front(self) -> bool:
+        """Whether rows may begin in front of those of the tensor."""
+        bound = self.source.bounds[self.contiguous]
+        return bound is not None and bound.floor is not None
 
     def is_in_vectors(self, access: TileAccess) -> bool:
         """Whether all values of a thread lie together in vectors, in the tile or where it is copied
