@@ -28,6 +28,7 @@ from cutedialect.dialects.cute import (
     TransposeOp,
 )
 from cutedialect.dialects.walks import walk
+from cutedialect.passes.bind.tensor_maps import cluster_modes, deciding
 from cutedialect.passes.rewriting import ScalarBuilder
 
 # The modes of a work item's tile along which a cluster lies.
@@ -61,7 +62,7 @@ def effects_of_items(index: TileIndexOp, cluster: tuple[int, int]) -> list[Opera
     op = index.next_op
     while op is not None:
         for each in [op, *(inner for region in op.regions for inner in walk(region))]:
-            if _has_effect(each) and not _is_outside(each, own):
+            if _has_effect(each) and not (_is_outside(each, own) or _is_alike(each)):
                 found.append(each)
         op = op.next_op
     return found
@@ -113,6 +114,14 @@ def _is_outside(op: Operation, own: Sequence[tuple[SSAValue, int]]) -> bool:
     extents = [extent for extent in view.tile.get_values() if extent >= 0]
     at = list(zip(view.coords, extents[-len(view.coords) :], strict=False))
     return all(pair in at for pair in own)
+
+
+def _is_alike(op: Operation) -> bool:
+    """Whether an op reads what every CTA of the cluster reads: what decides how often a load runs
+    stays the same for all of them, so that they may share it.
+    """
+    values = [*op.operands, *deciding(op)]
+    return isinstance(op, ReadOp) and all(cluster_modes(value) == set() for value in values)
 
 
 def _read_if(op: ReadOp, condition: SSAValue) -> None:
