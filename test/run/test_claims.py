@@ -65,7 +65,7 @@ def test_roles_hear_of_the_next_item_through_a_ring():
     ("schedule", "message"),
     [
         ("cluster = (2,1), scheduler = dynamic", r"cluster = \(1,1\) with the scheduler dynamic"),
-        ("roles = alternate, scheduler = dynamic", "one team computes"),
+        ("roles = alternate, scheduler = dynamic, cluster = (1,1)", "one team computes"),
     ],
 )
 def test_what_cannot_claim_is_refused(schedule, message):
@@ -81,3 +81,12 @@ def test_loading_threads_cannot_claim():
         cute.compile(
             cute.gemm, a, b, arch="sm_90a", schedule="scheduler = dynamic", backend="emulator"
         )
+
+
+@pytest.mark.parametrize("scheduler", ["dynamic", "single"])
+def test_what_is_chosen_suits_a_scheduler_that_is_given(scheduler):
+    """Clusters and teams that take turns are left out where they would be refused."""
+    for m, n, k in ((776, 1592, 64), (1272, 1272, 912), (160, 40, 1376)):
+        a, b = operands(m, n, k)
+        kernel = cute.compile(cute.gemm, a, b, arch="sm_90a", schedule=f"scheduler = {scheduler}")
+        assert f"scheduler = {scheduler}" in str(kernel.schedule)

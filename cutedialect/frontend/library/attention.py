@@ -276,8 +276,10 @@ def attention(
     if by_multiply:
         # Whether there is room alone: sums are as exact as can be anyway.
         packed = _ALL
-    # Rows of f16 whose warp looks for largest scores first.
-    looks = cute.full((bq,), True, cute_i1)
+    is_wary = maxima == "guessed" and p_type == f16
+    # Rows of f16 whose warp looks for largest scores first. No others have such a tile: a role plan
+    # that splits what warps do would take it for a part of that.
+    looks = cute.full((bq,), True, cute_i1) if is_wary else m
     # The logarithms are those of sums before rounding.
     plain = cute.zeros((bq,)) if sums_rounded and lse is not None else total
 
@@ -440,7 +442,7 @@ def attention(
             with when(hides_behind(j * bk) | hides_before(j * bk)):
                 hide(s, j * bk)
         if maxima == "guessed":
-            p = wary(s, trip) if p_type == f16 else guessed(s, trip)
+            p = wary(s, trip) if is_wary else guessed(s, trip)
         else:
             p = lazy(s) if maxima == "lazy" else exact(s)
         cute.tile_gemm(p, v[j], o, sums=by_multiply)

@@ -114,6 +114,12 @@ _TURNS_MARGIN, _FEW_STEPS = 1.5, 3
 _NEAR, _MOST_NEAR, _GAIN = 1.12, 48, 0.985
 # Where nothing but the warps of one warpgroup loads and prepares operands.
 _ONE_GROUP = Schedule(roles="specialized")
+# What a scheduler that is given leaves of other choices: work items are claimed by one CTA for one
+# team, and teams take turns over several.
+_BELOW_SCHEDULERS = {
+    "single": _ONE_GROUP,
+    "dynamic": _ONE_GROUP.merged(Schedule(cluster=(1, 1))),
+}
 _RASTERS = (1, 2, 4, 8, 16, 32)
 _FEW_COLUMNS = 4
 # A schedule, into how many parts it splits the depth of a tile, and how these are added.
@@ -218,6 +224,8 @@ def choose_below(given: Schedule | None, problem: Problem) -> Schedule:
     if given is not None and chosen.roles == "shifting":
         # What is given may want the warps that shift.
         chosen = chosen.merged(_ONE_GROUP)
+    if given is not None and given.scheduler is not None:
+        chosen = chosen.merged(_BELOW_SCHEDULERS.get(given.scheduler))
     return chosen.merged(given)
 
 
