@@ -114,3 +114,29 @@ def test_roles_of_a_program_without_a_multiply_are_refused_where_no_thread_is_el
     message = "expected the role plan uniform on sm_80, got specialized"
     with pytest.raises(cute.CompileError, match=message):
         cute.compile(whole_rows, spec, spec, arch="sm_80", schedule="roles = specialized")
+
+
+@cute.kernel
+def product_twice(A, B, C, D, *, tile=(64, 64, 32)):
+    """A product, and its double in a larger tensor."""
+    bm, bn, bk = tile
+    i, j = cute.tile_index(C, (bm, bn))
+    a, b = cute.local_tile(A, (bm, bk), (i, None)), cute.local_tile(B, (bk, bn), (None, j))
+    acc = cute.zeros((bm, bn))
+    for k in cute.range(2):
+        cute.gemm(a[k], b[k], acc)
+    cute.copy(acc.to(cute.f16), cute.local_tile(C, (bm, bn), (i, j)))
+    cute.copy((acc * 2.0).to(cute.f16), cute.local_tile(D, (bm, bn), (i, j)))
+
+
+@pytest.mark.parametrize("cluster", ["(2,1)", "(1,2)"])
+def test_a_tensor_that_goes_on_behind_the_last_tile_keeps_what_it_has(cluster):
+    a, b = drawn(192, 64), drawn(64, 192, seed=1)
+    c, d = np.zeros((192, 192), np.float16), np.full((256, 256), 7, np.float16)
+    schedule = f"cluster = {cluster}"
+    product_twice(a, b, c, d, arch="sm_90a", schedule=schedule, backend="emulator")
+    right = a.astype(np.float32) @ b.astype(np.float32)
+    assert np.array_equal(c, right)
+    assert np.array_equal(d[:192, :192], 2 * right)
+    assert (d[192:] == 7).all()
+    assert (d[:, 192:] == 7).all()

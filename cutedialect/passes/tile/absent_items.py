@@ -21,6 +21,7 @@ from cutedialect.dialects.cute import (
     AtomicOp,
     CopyOp,
     LocalTileOp,
+    MemberOp,
     MemRefType,
     PrintfOp,
     ReadOp,
@@ -62,7 +63,7 @@ def effects_of_items(index: TileIndexOp, cluster: tuple[int, int]) -> list[Opera
     op = index.next_op
     while op is not None:
         for each in [op, *(inner for region in op.regions for inner in walk(region))]:
-            if _has_effect(each) and not (_is_outside(each, own) or _is_alike(each)):
+            if _has_effect(each) and not (_is_outside(each, own, index.memref) or _is_alike(each)):
                 found.append(each)
         op = op.next_op
     return found
@@ -102,18 +103,26 @@ def _has_effect(op: Operation) -> bool:
             return False
 
 
-def _is_outside(op: Operation, own: Sequence[tuple[SSAValue, int]]) -> bool:
-    """Whether an op writes to a tile at the work item's own coordinates alone."""
+def _is_outside(op: Operation, own: Sequence[tuple[SSAValue, int]], indexed: SSAValue) -> bool:
+    """Whether an op writes to a tile at the work item's own coordinates alone, of the tensor whose
+    tiles are counted: another one may go on where that ends.
+    """
     if not isinstance(op, CopyOp | AtomicOp):
         return False
     view = op.destination.owner
     while isinstance(view, TransposeOp):
         view = view.source.owner
-    if not isinstance(view, LocalTileOp):
+    if not isinstance(view, LocalTileOp) or _group_of(view.memref) is not _group_of(indexed):
         return False
     extents = [extent for extent in view.tile.get_values() if extent >= 0]
     at = list(zip(view.coords, extents[-len(view.coords) :], strict=False))
     return all(pair in at for pair in own)
+
+
+def _group_of(tensor: SSAValue) -> SSAValue:
+    """The group of which a tensor is one, or the tensor itself."""
+    owner = tensor.owner
+    return owner.group if isinstance(owner, MemberOp) else tensor
 
 
 def _is_alike(op: Operation) -> bool:
