@@ -254,7 +254,8 @@ def kernel(
     of f64; NumPy's numbers keep their type. Keyword-only parameters are compile-time values.
 
     Tiles that lie outside of their tensor read 0 and are not stored. `@cute.kernel(in_bounds=True)`
-    promises that no coordinate is negative and none of a batch mode beyond its extent, so that
+    promises that no coordinate is negative and none of a batch mode beyond its extent, and that
+    what is stored at a work item's coordinates ends where the tensor of `tile_index` does, so that
     nothing is spent on looking; tiles may still hang over the end of a mode. `spills`, which a call
     takes as well, says what becomes of a kernel whose registers spill, or whose `wgmma` the
     assembler serializes: "refuse" it, "warn" in `Kernel.remarks`, or "allow" it.

@@ -20,6 +20,7 @@ from cutedialect.dialects.cute import (
     AssertOp,
     AtomicOp,
     CopyOp,
+    KernelOp,
     LocalTileOp,
     MemberOp,
     MemRefType,
@@ -31,6 +32,7 @@ from cutedialect.dialects.cute import (
 from cutedialect.dialects.walks import walk
 from cutedialect.passes.bind.tensor_maps import cluster_modes, deciding
 from cutedialect.passes.rewriting import ScalarBuilder
+from cutedialect.passes.tile.coordinate_bounds import IN_BOUNDS
 
 # The modes of a work item's tile along which a cluster lies.
 _MODES = (-2, -1)
@@ -105,18 +107,30 @@ def _has_effect(op: Operation) -> bool:
 
 def _is_outside(op: Operation, own: Sequence[tuple[SSAValue, int]], indexed: SSAValue) -> bool:
     """Whether an op writes to a tile at the work item's own coordinates alone, of the tensor whose
-    tiles are counted: another one may go on where that ends.
+    tiles are counted: another one may go on where that ends, unless the kernel promises that none
+    does.
     """
     if not isinstance(op, CopyOp | AtomicOp):
         return False
     view = op.destination.owner
     while isinstance(view, TransposeOp):
         view = view.source.owner
-    if not isinstance(view, LocalTileOp) or _group_of(view.memref) is not _group_of(indexed):
+    if not isinstance(view, LocalTileOp):
+        return False
+    if _group_of(view.memref) is not _group_of(indexed) and not _is_promised(op):
         return False
     extents = [extent for extent in view.tile.get_values() if extent >= 0]
     at = list(zip(view.coords, extents[-len(view.coords) :], strict=False))
     return all(pair in at for pair in own)
+
+
+def _is_promised(op: Operation) -> bool:
+    """Whether the kernel promises that what it stores ends where the counted tensor does."""
+    while not isinstance(op, KernelOp):
+        around = op.parent_op()
+        assert around is not None
+        op = around
+    return IN_BOUNDS in op.attributes
 
 
 def _group_of(tensor: SSAValue) -> SSAValue:
