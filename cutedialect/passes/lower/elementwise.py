@@ -469,22 +469,8 @@ def _reordered(
     return result
 
 
-def elements_of(context: Context, source: Fragment, cls: str) -> SSAValue:
-    """A new array with one register of class `cls` for each element (and the padding)."""
-    pack = source.pack
-    count = -(-source.values // pack)
-    array = context.registers(cls, count * pack)
-
-    def body(args: list[SSAValue]) -> list[Scalar]:
-        return [args[0]] if pack == 1 else context.builder.parts(args[0], pack)
-
-    targets = [(array, range(e, count * pack, pack)) for e in range(pack)]
-    context.foreach(count, [(source.array, range(count))], targets, body)
-    return array
-
-
 def from_elements(context: Context, elements: SSAValue, type_: FragmentType) -> Fragment:
-    """The reverse of `elements_of`."""
+    """A fragment of what an array has in one register for each element (and the padding)."""
     result = Fragment(
         type_, context.registers(register_class(type_.element), register_count(type_))
     )

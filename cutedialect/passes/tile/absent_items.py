@@ -61,11 +61,15 @@ def effects_of_items(index: TileIndexOp, cluster: tuple[int, int]) -> list[Opera
         for mode, ctas in zip(_MODES, cluster, strict=True)
         if ctas > 1
     ]
+    kernel = index.parent_op()
+    assert isinstance(kernel, KernelOp)
+    # Other tensors may go on where the counted one ends, unless the kernel promises otherwise.
+    counted = None if IN_BOUNDS in kernel.attributes else _group_of(index.memref)
     found: list[Operation] = []
     op = index.next_op
     while op is not None:
         for each in [op, *(inner for region in op.regions for inner in walk(region))]:
-            if _has_effect(each) and not (_is_outside(each, own, index.memref) or _is_alike(each)):
+            if _has_effect(each) and not (_is_outside(each, own, counted) or _is_alike(each)):
                 found.append(each)
         op = op.next_op
     return found
@@ -105,32 +109,22 @@ def _has_effect(op: Operation) -> bool:
             return False
 
 
-def _is_outside(op: Operation, own: Sequence[tuple[SSAValue, int]], indexed: SSAValue) -> bool:
-    """Whether an op writes to a tile at the work item's own coordinates alone, of the tensor whose
-    tiles are counted: another one may go on where that ends, unless the kernel promises that none
-    does.
+def _is_outside(
+    op: Operation, own: Sequence[tuple[SSAValue, int]], counted: SSAValue | None
+) -> bool:
+    """Whether an op writes to a tile at the work item's own coordinates alone, of the tensor (or
+    group) whose tiles are `counted`, or of any where that is None.
     """
     if not isinstance(op, CopyOp | AtomicOp):
         return False
     view = op.destination.owner
     while isinstance(view, TransposeOp):
         view = view.source.owner
-    if not isinstance(view, LocalTileOp):
-        return False
-    if _group_of(view.memref) is not _group_of(indexed) and not _is_promised(op):
+    if not isinstance(view, LocalTileOp) or counted not in (None, _group_of(view.memref)):
         return False
     extents = [extent for extent in view.tile.get_values() if extent >= 0]
     at = list(zip(view.coords, extents[-len(view.coords) :], strict=False))
     return all(pair in at for pair in own)
-
-
-def _is_promised(op: Operation) -> bool:
-    """Whether the kernel promises that what it stores ends where the counted tensor does."""
-    while not isinstance(op, KernelOp):
-        around = op.parent_op()
-        assert around is not None
-        op = around
-    return IN_BOUNDS in op.attributes
 
 
 def _group_of(tensor: SSAValue) -> SSAValue:
