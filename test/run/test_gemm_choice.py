@@ -285,6 +285,18 @@ def test_the_default_is_exact_at_random_sizes(seed):
     assert np.array_equal(got.astype(np.float64), want.astype(np.float64))
 
 
+@pytest.mark.parametrize("sizes", [(48, 208, 0), (1, 1, 0), (136, 8, 0), (0, 64, 128), (64, 0, 0)])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.float8_e5m2])
+def test_the_default_takes_extents_of_zero(sizes, dtype):
+    """Whatever B's pitch; a product without depth is its bias."""
+    m, n, k = sizes
+    for padding in (0, 8, 16):
+        a, b = np.zeros((m, k), dtype), np.zeros((k, n + padding), dtype)[:, :n]
+        bias = np.arange(n).astype(np.float16)
+        got = cute.gemm(a, b, bias=bias, out_dtype="f16", arch="sm_90a", backend="emulator")
+        assert np.array_equal(got, np.broadcast_to(bias, (m, n)))
+
+
 def test_the_tallest_tiles_hold_more_where_operands_take_no_registers():
     """Those of both operands of words across the depth, one in registers and one transposed, leave
     the assembler too few for 160 accumulators.
@@ -366,8 +378,8 @@ def test_wide_tiles_in_turns_are_exact(sizes, schedule, majors):
 def test_trees_are_asked_where_they_were_fitted():
     problem = Problem(1024, 1024, 1024, 1, 16, 16)
     assert knows(problem)
-    for other in ({"batch": 7}, {"bits": 32, "out_bits": 32}, {"align": 4}, {"out_align": 2},
-                  {"transposed": (True, False)}):  # fmt: skip
+    for other in ({"batch": 7}, {"k": 0}, {"bits": 32, "out_bits": 32}, {"align": 4},
+                  {"out_align": 2}, {"transposed": (True, False)}):  # fmt: skip
         assert not knows(replace(problem, **other))
 
 

@@ -360,7 +360,7 @@ def knows(problem: Problem) -> bool:
     """Whether the trees were fitted to problems of this kind."""
     is_loaded = min(problem.align, problem.out_align) >= VECTOR and not any(problem.transposed)
     is_narrow = max(problem.bits, problem.out_bits) <= _WIDEST
-    return problem.batch == 1 and is_narrow and is_loaded
+    return problem.batch == 1 and problem.k > 0 and is_narrow and is_loaded
 
 
 def residue(schedule: Schedule, problem: Problem, estimate: float) -> float:
