@@ -15,8 +15,8 @@ from cutedialect.passes.remarks import remark
 
 from .context import fail, float_name, scalar_class
 from .lowering import Handler, KernelLowering
+from .narrow_floats import to_f32
 from .scalar_builder import Scalar
-from .scalars import to_f32
 
 # What counts work items is not negative, so that dividing by a run-time number is a product.
 _COUNTS = (cute.ClaimOp, pipeline.ReceiveOp, pipeline.ResponseOp)

@@ -13,8 +13,9 @@ from xdsl.dialects import math as mathd
 from xdsl.ir import Operation
 
 from .context import float_name
+from .narrow_floats import from_f32, to_f32
 from .scalar_builder import Scalar, ScalarBuilder
-from .scalars import extreme, from_f32, to_f32
+from .scalars import extreme
 
 # Minimax fits of 2^r, |r| <= 1/2, by relative error, among those that are 1 at 0 (the largest
 # weight of a softmax, and all powers of two, are exact): 2^-13.2, 2^-18.4 and 2^-22.5 in f32.

@@ -20,8 +20,9 @@ from .addresses import digit_value, weighted_sum
 from .context import Context, array_class, fail, float_name
 from .coordinates import Digit, ThreadValue, split_digits, thread_value
 from .elementwise import Fragment, from_elements
+from .narrow_floats import from_f32, to_f32
 from .scalar_builder import Scalar, ScalarBuilder
-from .scalars import Values, extreme, from_f32, lower_scalar, to_f32
+from .scalars import Values, extreme, lower_scalar
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 

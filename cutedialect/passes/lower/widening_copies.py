@@ -10,9 +10,8 @@ from cutedialect.layout import Layout
 
 from .context import Context, float_name
 from .copies import load_tile, store_tile
-from .eight_bit_floats import has_conversions, to_f32, to_f32_by_bits
+from .narrow_floats import converts_bytes, from_f32, to_f32
 from .scalar_builder import Scalar
-from .scalars import from_f32
 from .tile_parts import in_parts
 from .views import View
 
@@ -43,14 +42,12 @@ def widen_copy(context: Context, source: View, target: View, tv: Layout) -> None
 def _converted(context: Context, args: list[SSAValue], names: tuple[str, str]) -> list[Scalar]:
     """The four elements of a register as two registers."""
     builder, (source, target) = context.builder, names
-    is_there = has_conversions(context.arch)
     halves = builder.unpack(args[0])
-    if target == "f16" and is_there:
+    if target == "f16" and converts_bytes(builder):
         return [builder.pure(f"cvt.rn.f16x2.{source}x2", half) for half in halves]
-    to_float = to_f32 if is_there else to_f32_by_bits
     result: list[Scalar] = []
     for half in halves:
         elements = half, builder.pure("shr.u16", half, 8)
-        floats = [to_float(builder, each, source) for each in elements]
+        floats = [to_f32(builder, each, source) for each in elements]
         result.append(builder.pack(*(from_f32(builder, each, target) for each in floats)))
     return result
