@@ -1,61 +1,252 @@
-"""Reductions over the CTAs of a cluster: each sends its element to all of them, whose barriers
-count the bytes as they land, and combines what it got in the order of the ranks.
+"""What CTAs of a cluster add up or reduce, in the order of the ranks: `st.async` to rooms in each
+other's shared memory, counted by a barrier there as the bytes land. Where each CTA keeps a part of
+a sum, all send all of them the parts of theirs:
 
-    thread i of the first `count`: st.async element -> slot of our rank in CTA i, counted at `full`
-    all: wait for `full`, combine slot by slot
+    wait for `empty`; part i of the tile: st.async -> room of our rank in CTA i, counted at `full`
+    expect the bytes of all at `full`, wait, add room by room; arrive at `empty` of all
 
-A reduction stands outside of loops and has its own slots, so that nothing is written twice. A CTA
-ends behind its last wait, when it has got all that others send it.
+A CTA ends when all have read what it sent, and sends again only then. Where the first CTA gets the
+whole sum, it alone has room:
+
+    rank > 0: st.async tile -> room of rank - 1 in CTA 0, counted at `full`; wait for `empty`
+    rank = 0: expect the bytes of all at `full`, wait, add room by room; arrive at all `empty`
+
+A reduction of one element stands outside of loops and has its own room, so that nothing is written
+twice, and a CTA ends behind its last wait, when it has got all that others send it:
+
+    thread i of the first `count`: st.async element -> room of our rank in CTA i, counted at `full`
+    all: wait for `full`, combine room by room
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from cutedialect.dialects import cute, ptx
+from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.dialects.walks import ops_of
+from cutedialect.passes.anchors import anchored
 
 from .context import Context, array_class, fail
-from .elementwise import Fragment
+from .elementwise import Fragment, extract
 from .lowering import Handler, KernelLowering
 from .reductions import combiner
-from .scalar_builder import Scalar
+from .scalar_builder import Scalar, array_type
 
 _BARRIER_BYTES = 8
 # `st.async` moves four registers at once (PTX ISA 9.7.9.12).
-_REGISTERS = 4
-_SLOT = 4 * _REGISTERS
+_VECTOR = 4
+_WORD = 4
+_SLOT = _VECTOR * _WORD
+# Elements of a part that a thread loads before it adds them.
+_AT_ONCE = 32
+
+
+SumOp = cute.ClusterSumOp | cute.ClusterScatterOp
+
+
+@dataclass(frozen=True)
+class ClusterSum:
+    """The offsets of a sum's two barriers, the CTAs that arrive at the second one, and the register
+    with the parity of their phase.
+    """
+
+    full: int
+    empty: int
+    readers: int
+    phase: SSAValue
+
+    @property
+    def barriers(self) -> tuple[tuple[int, int], ...]:
+        """The offsets of the barriers, with how many threads arrive at each."""
+        return (self.full, 1), (self.empty, self.readers)
 
 
 @dataclass
 class ClusterReductions:
-    """The offsets of each reduction's barrier and of its slots; whether the CTAs have met."""
+    """The offsets of each reduction's barrier and of its room; whether the CTAs have met."""
 
-    full: dict[cute.ClusterReduceOp, int] = field(default_factory=dict)
-    slots: dict[cute.ClusterReduceOp, int] = field(default_factory=dict)
+    places: dict[cute.ClusterReduceOp, tuple[int, int]] = field(default_factory=dict)
     have_met: bool = False
 
 
-def prepare(context: Context, kernel: Operation) -> ClusterReductions:
+@anchored(cute.ClusterSumOp, cute.ClusterScatterOp, otherwise=dict)
+def prepare_sums(kernel: Operation, context: Context) -> dict[SumOp, ClusterSum]:
+    """Take memory for the barriers of every sum of a kernel."""
+    found: dict[SumOp, ClusterSum] = {}
+    for op in ops_of(kernel, cute.ClusterSumOp, cute.ClusterScatterOp):
+        full = context.smem.take(2 * _BARRIER_BYTES, _BARRIER_BYTES)
+        phase = context.registers("b32", 1)
+        context.fill(phase, 0)
+        readers = op.count.value.data if isinstance(op, cute.ClusterScatterOp) else 1
+        found[op] = ClusterSum(full, full + _BARRIER_BYTES, readers, phase)
+    return found
+
+
+@anchored(cute.ClusterReduceOp)
+def prepare_reductions(kernel: Operation, context: Context) -> ClusterReductions:
     """Make the barriers of a kernel's reductions over clusters, and tell the cluster."""
-    found = ClusterReductions()
+    builder, found = context.builder, ClusterReductions()
     for op in ops_of(kernel, cute.ClusterReduceOp):
-        found.full[op] = context.smem.take(_BARRIER_BYTES, _BARRIER_BYTES)
-        found.slots[op] = context.smem.take(_SLOT * op.count.value.data, _SLOT)
-    builder = context.builder
+        full = context.smem.take(_BARRIER_BYTES, _BARRIER_BYTES)
+        found.places[op] = full, context.smem.take(_SLOT * op.count.value.data, _SLOT)
 
     def make() -> None:
         base = builder.smem_base()
-        for offset in found.full.values():
-            builder.emit(ptx.MbarrierInitOp(base, 1, offset))
+        for full, _ in found.places.values():
+            builder.emit(ptx.MbarrierInitOp(base, 1, full))
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
     context.by_one_thread(make)
     # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
     builder.emit(ptx.ClusterArriveOp("relaxed.aligned"))
     return found
+
+
+@anchored(cute.ClusterScatterOp)
+def leave(role: RoleOp, self: KernelLowering) -> None:
+    """At a role's end: the others have read what was sent, and arrive here no more."""
+    for op in ops_of(role, cute.ClusterScatterOp):
+        self.builder.at(op)
+        _wait_until_read(self, self.sums[op])
+
+
+def _wait_until_read(self: KernelLowering, made: ClusterSum) -> None:
+    """All have read what was sent the last time, if anything was."""
+    builder = self.builder
+    before = builder.value(builder.pure("xor.b32", builder.get(made.phase, 0), 1), "b32")
+    builder.emit(ptx.MbarrierWaitOp(builder.smem_base(), before, made.empty))
+
+
+def _expect(self: KernelLowering, size: int, full: int) -> None:
+    expect = ptx.MbarrierExpectTxOp(self.builder.smem_base(), size, full)
+    self.context.by_one_thread(lambda: self.builder.emit(expect))
+
+
+def _send(
+    self: KernelLowering,
+    array: SSAValue,
+    rank: Scalar,
+    terms: Sequence[Scalar],
+    room: int,
+    full: int,
+    stride: int = _SLOT,
+) -> None:
+    """The registers of each thread, so far behind a room of another CTA, counted at its barrier."""
+    builder = self.builder
+    there = builder.mapped(builder.smem_base(), rank)
+    at = builder.value(builder.total([there, *terms]), "b32")
+    builder.emit(ptx.StAsyncOp(array, at, there, room, full, stride))
+
+
+def _tell(self: KernelLowering, made: ClusterSum, first: int, count: int) -> None:
+    """All threads have read their parts: tell so many CTAs, from rank `first` on."""
+    builder = self.builder
+    self.context.barrier()
+
+    def arrive() -> None:
+        # Threads beyond the others tell nobody, but have an address.
+        other = builder.pure("add.s32", builder.thread_index(), first)
+        other = builder.pure("min.s32", other, first + count - 1)
+        there = builder.mapped(builder.smem_base(), other)
+        builder.emit(ptx.MbarrierArriveOp(there, made.empty, cluster=True))
+
+    self.context.when(builder.pure("setp.lt.u32", builder.thread_index(), count), arrive)
+
+
+def _cluster_scatter(self: KernelLowering, op: cute.ClusterScatterOp) -> None:
+    builder, context, made = self.builder, self.context, self.sums[op]
+    tile, type_ = self.fragment(op, op.acc), op.result.type
+    count, (_, columns) = op.count.value.data, type_.shape
+    base, rank = builder.smem_base(), builder.special("cluster_ctarank")
+    stride = _SLOT * context.threads
+    _wait_until_read(self, made)
+    parts = [extract(context, op, tile, type_, (0, part * columns)).array for part in range(count)]
+    values = _values(parts[0])
+    size = stride * (values // _VECTOR)
+    room = context.smem.take(count * size, 128)
+    _expect(self, count * size, made.full)
+    mine = builder.pure("mul.lo.s32", builder.thread_index(), _SLOT)
+    place = builder.total([builder.pure("mul.lo.s32", rank, size), mine])
+    for other, part in enumerate(parts):
+        _send(self, part, other, [place], room, made.full, stride)
+    phase = builder.get(made.phase, 0)
+    builder.emit(ptx.MbarrierWaitOp(base, phase, made.full))
+    total = context.registers(array_class(parts[0]), values)
+    rooms = [room + other * size for other in range(count)]
+    _add_parts(self, total, builder.smem(mine), rooms, stride, keeps=False)
+    _tell(self, made, 0, count)
+    builder.set(made.phase, 0, builder.pure("xor.b32", phase, 1))
+    self.fragments[op.result] = Fragment(type_, total)
+
+
+def _cluster_sum(self: KernelLowering, op: cute.ClusterSumOp) -> None:
+    builder, context, made = self.builder, self.context, self.sums[op]
+    array, others = self.fragment(op, op.acc).array, op.count.value.data - 1
+    stride = _SLOT * context.threads
+    size = stride * (_values(array) // _VECTOR)
+    room = context.smem.take(others * size, 128)
+    base, rank = builder.smem_base(), builder.special("cluster_ctarank")
+    mine = builder.pure("mul.lo.s32", builder.thread_index(), _SLOT)
+    phase = builder.get(made.phase, 0)
+    is_first = builder.pure("setp.eq.s32", rank, 0)
+
+    def add() -> None:
+        _expect(self, others * size, made.full)
+        builder.emit(ptx.MbarrierWaitOp(base, phase, made.full))
+        at = builder.smem(mine)
+        for part in range(others):
+            _add_parts(self, array, at, [room + part * size], stride)
+        _tell(self, made, 1, others)
+
+    def send() -> None:
+        before = builder.pure("mul.lo.s32", builder.pure("add.s32", rank, -1), size)
+        _send(self, array, 0, [before, mine], room, made.full, stride)
+        builder.emit(ptx.MbarrierWaitOp(base, phase, made.empty))
+
+    context.when(is_first, add, send)
+    builder.set(made.phase, 0, builder.pure("xor.b32", phase, 1))
+    self.scalars[op.result] = is_first
+
+
+def _add_parts(
+    self: KernelLowering,
+    array: SSAValue,
+    at: SSAValue,
+    rooms: Sequence[int],
+    stride: int,
+    keeps: bool = True,
+) -> None:
+    """Add what lies in rooms of shared memory to the registers, or to nothing, some at a time."""
+    builder, values, cls = self.builder, _values(array), array_class(array)
+    count = min(values, max(_VECTOR, _AT_ONCE // len(rooms) // _VECTOR * _VECTOR))
+    part = self.context.registers(cls, count * len(rooms))
+    combine = combiner(builder, "add", "s32" if cls == "b32" else cls)
+    for first in range(0, values, count):
+        size = min(count, values - first)
+        vectors = range(first // _VECTOR, (first + size) // _VECTOR)
+        offsets = [room + each * stride for room in rooms for each in vectors]
+        self.context.load(f"shared.v{_VECTOR}.{cls}", part, at, offsets)
+        for each in range(size):
+            found = [builder.get(part, number * size + each) for number in range(len(rooms))]
+            if keeps:
+                found.insert(0, builder.get(array, first + each))
+            builder.set(array, first + each, reduce(combine, found))
+
+
+def _values(array: SSAValue) -> int:
+    """Registers of an array, which are stored four at a time."""
+    count = array_type(array).count
+    if count % _VECTOR:
+        raise ValueError(
+            f"expected a tile of which each thread holds a multiple of {_VECTOR} elements, got "
+            f"{count}"
+        )
+    return count
 
 
 def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
@@ -68,42 +259,26 @@ def _cluster_reduce(self: KernelLowering, op: cute.ClusterReduceOp) -> None:
         builder.emit(ptx.ClusterWaitOp("aligned"))
         made.have_met = True
     source, count = self.fragment(op, op.source), op.count.value.data
-    full, slots, cls = made.full[op], made.slots[op], array_class(source.array)
-    element = context.registers(cls, _REGISTERS)
-    context.move(source.array, [0] * _REGISTERS, element, range(_REGISTERS))
+    (full, room), cls = made.places[op], array_class(source.array)
+    element = context.registers(cls, _VECTOR)
+    context.move(source.array, [0] * _VECTOR, element, range(_VECTOR))
     base = builder.smem_base()
     mine = builder.pure("mul.lo.s32", builder.special("cluster_ctarank"), _SLOT)
-    context.by_one_thread(
-        lambda: builder.emit(ptx.MbarrierExpectTxOp(base, count * _SLOT, full)) and None
-    )
-
-    def send() -> None:
-        there = builder.mapped(base, builder.thread_index())
-        at = builder.value(builder.total([there, mine]), "b32")
-        builder.emit(ptx.StAsyncOp(element, at, there, slots, full, _SLOT))
-
-    context.when(builder.pure("setp.lt.u32", builder.thread_index(), count), send)
+    _expect(self, count * _SLOT, full)
+    thread = builder.thread_index()
+    sends = builder.pure("setp.lt.u32", thread, count)
+    context.when(sends, lambda: _send(self, element, thread, [mine], room, full))
     builder.emit(ptx.MbarrierWaitOp(base, builder.value(0, "b32"), full))
     parts = context.registers(cls, count)
-    builder.emit(
-        ptx.LdOp(
-            f"shared.{cls}",
-            parts,
-            [base],
-            [0] * count,
-            [slots + _SLOT * rank for rank in range(count)],
-            range(count),
-        )
-    )
-    arithmetic = "s32" if cls == "b32" else cls
-    combine = combiner(builder, op.kind.data, arithmetic)
-    total: Scalar = builder.emit(ptx.GetOp(parts, 0)).results[0]
+    context.load(f"shared.{cls}", parts, base, [room + _SLOT * rank for rank in range(count)])
+    combine = combiner(builder, op.kind.data, "s32" if cls == "b32" else cls)
+    # Each is read when the ones before are combined.
+    total: Scalar = builder.get(parts, 0)
     for rank in range(1, count):
-        total = combine(total, builder.emit(ptx.GetOp(parts, rank)).results[0])
+        total = combine(total, builder.get(parts, rank))
     result = context.registers(cls, 1)
-    builder.emit(ptx.SetOp(result, 0, builder.value(total, cls)))
-    type_ = cute.fragment_of(op.result)
-    self.fragments[op.result] = Fragment(type_, result)
+    builder.set(result, 0, total)
+    self.fragments[op.result] = Fragment(cute.fragment_of(op.result), result)
 
 
 def _cluster_rank(self: KernelLowering, op: cute.ClusterRankOp) -> None:
@@ -112,6 +287,8 @@ def _cluster_rank(self: KernelLowering, op: cute.ClusterRankOp) -> None:
 
 
 HANDLERS: dict[type[Operation], Handler] = {
+    cute.ClusterSumOp: _cluster_sum,
+    cute.ClusterScatterOp: _cluster_scatter,
     cute.ClusterReduceOp: _cluster_reduce,
     cute.ClusterRankOp: _cluster_rank,
 }

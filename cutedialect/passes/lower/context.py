@@ -21,8 +21,9 @@ from xdsl.utils.exceptions import PassFailedException
 
 from cutedialect.dialects import ptx
 from cutedialect.dialects.cute import FragmentType, element_bits
+from cutedialect.dialects.ptx.mnemonics import vector_length
 
-from .scalar_builder import Scalar, ScalarBuilder
+from .scalar_builder import Scalar, ScalarBuilder, array_type
 
 
 def fail(op: Operation, message: str) -> PassFailedException:
@@ -89,35 +90,48 @@ class SmemPlan:
 
 
 @dataclass
+class Team:
+    """Threads that run together, those of the CTA or of an instance of a role: their named barrier
+    (0 is the CTA's), the warp's number among them, whether one works for all, the registers of each
+    where a plan says; which of the instances they are, and the first barrier of their turns.
+    """
+
+    threads: int
+    barrier: int = 0
+    warp: Scalar | None = None
+    elected: bool = False
+    registers: int | None = None
+    instance: Scalar = 0
+    instances: int = 1
+    turns: int | None = None
+    scratch: int | None = None
+    scratch_bytes: int = 0
+
+
+@dataclass
 class Context:
     """The kernel being lowered."""
 
     builder: ScalarBuilder
-    threads: int
+    team: Team
     arch: str
     # Whether the kernel multiplies no matrices: its time is that of its loads and stores.
     is_streaming: bool = False
     smem: SmemPlan = field(default_factory=SmemPlan)
-    scratch: int | None = None
-    scratch_bytes: int = 0
-    # Inside a role: its named barrier (0 is the CTA's), the warp's number in it, whether one
-    # thread runs it; for several instances, which one, and the first barrier of their turns.
-    barrier_id: int = 0
     barriers_taken: int = 1
+    # The first barrier of groups of warps, by the barrier of their team and the warps of one.
     group_barriers: dict[tuple[int, int], int] = field(default_factory=dict)
-    warp: Scalar | None = None
-    elected: bool = False
-    # Registers of a thread of the role, where its plan says.
-    registers_given: int | None = None
-    instance: Scalar = 0
-    instances: int = 1
-    turns: int | None = None
     # Whether the launch in front of this one may still be at work.
     is_early: bool = False
     # Offsets of the tiles of ones with which multiplies add up rows, by the type of an element.
     ones: dict[Attribute, int] = field(default_factory=dict)
     # CTAs that an SM is to hold at a time.
     resident: int = 1
+
+    @property
+    def threads(self) -> int:
+        """Threads of the team that runs here."""
+        return self.team.threads
 
     def wait_for_launch(self) -> None:
         """Wait, once, for the launch in front of this one, in front of all that it may have
@@ -131,14 +145,14 @@ class Context:
     def barrier(self, warps: int | None = None) -> None:
         """All threads of the CTA, or of the role, meet; or every `warps` of its warps."""
         name, threads = self._meeting(warps)
-        whole = name == 0 and not self.barrier_id
+        whole = name == 0 and not self.team.barrier
         self.builder.emit(ptx.BarSyncOp(name, None if whole else threads))
 
     def any_thread(self, predicate: Scalar, warps: int | None = None) -> Scalar:
         """Whether a predicate holds for any thread of those that meet, known to be the same for the
         lanes of a warp.
         """
-        if self.elected or isinstance(predicate, int):
+        if self.team.elected or isinstance(predicate, int):
             return predicate
         builder = self.builder
         if warps == 1:
@@ -157,41 +171,41 @@ class Context:
         threads do.
         """
         if warps is None or warps * _WARP >= self.threads:
-            name = self._name(self.barrier_id, self.instance) if self.barrier_id else 0
+            name = self._name(self.team.barrier, self.team.instance) if self.team.barrier else 0
             return name, self.threads
-        first = self.group_barriers.get((self.barrier_id, warps))
+        first = self.group_barriers.get((self.team.barrier, warps))
         groups = self.threads // (warps * _WARP)
         if first is None:
-            first = self.take_barriers(groups * self.instances)
-            self.group_barriers[self.barrier_id, warps] = first
-        mine = self.builder.pure("mul.lo.s32", self.instance, groups)
+            first = self.take_barriers(groups * self.team.instances)
+            self.group_barriers[self.team.barrier, warps] = first
+        mine = self.builder.pure("mul.lo.s32", self.team.instance, groups)
         name = self.builder.pure("add.s32", self.group_index(warps), first)
         return self._name(name, mine), warps * _WARP
 
     def turn(self, passes: bool) -> None:
         """An instance of the role waits for its turn, or passes it on to the next one."""
-        if self.turns is None:
-            self.turns = self.take_barriers(self.instances)
-        mine = self.instance
+        if self.team.turns is None:
+            self.team.turns = self.take_barriers(self.team.instances)
+        mine = self.team.instance
         if passes:
             following = self.builder.pure("add.s32", mine, 1)
-            mine = self.builder.pure("rem.u32", following, self.instances)
+            mine = self.builder.pure("rem.u32", following, self.team.instances)
         kind = ptx.BarArriveOp if passes else ptx.BarSyncOp
         # Two instances meet at each barrier: whose turn it was, and whose it will be.
-        self.builder.emit(kind(self._name(mine, self.turns), 2 * self.threads))
+        self.builder.emit(kind(self._name(mine, self.team.turns), 2 * self.threads))
 
     def group_turn(self, passes: bool, warps: int, outside: bool) -> None:
         """Groups of so many warps take turns as instances do; `outside` the last one passes the
         first turn on, or the first one takes back the last.
         """
         groups = self.threads // (warps * _WARP)
-        key = self.barrier_id, -warps
+        key = self.team.barrier, -warps
         first = self.group_barriers.get(key)
         if first is None:
-            first = self.group_barriers[key] = self.take_barriers(groups * self.instances)
+            first = self.group_barriers[key] = self.take_barriers(groups * self.team.instances)
         builder = self.builder
         mine = self.group_index(warps)
-        base = builder.pure("mul.lo.s32", self.instance, groups)
+        base = builder.pure("mul.lo.s32", self.team.instance, groups)
         at = mine
         if passes:
             following = builder.pure("add.s32", mine, 1)
@@ -224,23 +238,23 @@ class Context:
 
     def warp_index(self) -> Scalar:
         """The warp's number in the CTA or role, known to be the same in all its lanes."""
-        return self.builder.warp_index() if self.warp is None else self.warp
+        return self.builder.warp_index() if self.team.warp is None else self.team.warp
 
     def group_index(self, warps: int) -> Scalar:
         """Which group of so many warps this one belongs to."""
         index = self.builder.pure("div.u32", self.warp_index(), warps)
         return self.builder.assume_nonnegative(index)
 
-    def by_one_thread(self, body: Callable[[], None], warps: int | None = None) -> None:
+    def by_one_thread(self, body: Callable[[], object], warps: int | None = None) -> None:
         """Run on one thread of the CTA or role, or of every `warps` of its warps: that of their
         first warp which the hardware elects, always the same.
         """
-        if self.elected:
+        if self.team.elected:
             body()
             return
 
         def first_warp() -> None:
-            self.when(self.builder.emit(ptx.ElectOp()).results[0], body)
+            self.when(self.builder.result(ptx.ElectOp()), body)
 
         warp = self.warp_index()
         if warps is not None:
@@ -251,14 +265,15 @@ class Context:
         """Byte offset of a scratch buffer that reductions share, and what the instance of the role
         adds to it; it never moves once given.
         """
-        if self.scratch is None or size > self.scratch_bytes:
-            self.scratch_bytes = -(-size // 16) * 16
-            self.scratch = self.smem.take(self.scratch_bytes * self.instances, 16)
-        return self.scratch, self.builder.pure("mul.lo.s32", self.instance, self.scratch_bytes)
+        team = self.team
+        if team.scratch is None or size > team.scratch_bytes:
+            team.scratch_bytes = -(-size // 16) * 16
+            team.scratch = self.smem.take(team.scratch_bytes * team.instances, 16)
+        return team.scratch, self.builder.pure("mul.lo.s32", team.instance, team.scratch_bytes)
 
     def registers(self, cls: str, count: int) -> SSAValue:
         """A new array of registers."""
-        return self.builder.emit(ptx.RegArrayOp(cls, count)).results[0]
+        return self.builder.result(ptx.RegArrayOp(cls, count))
 
     def fill(self, array: SSAValue, value: Scalar) -> None:
         cls = array_class(array)
@@ -267,8 +282,8 @@ class Context:
     def when(
         self,
         predicate: Scalar,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
+        then: Callable[[], object],
+        otherwise: Callable[[], object] | None = None,
         is_rare: bool = False,
     ) -> None:
         """A branch, the first side of which may be rare; a constant predicate leaves one side."""
@@ -312,6 +327,14 @@ class Context:
         self.builder.pop()
         self.builder.emit(ptx.ForeachOp(count, sources, constants, targets, block))
 
+    def load(
+        self, modifiers: str, array: SSAValue, address: SSAValue, offsets: Sequence[int]
+    ) -> None:
+        """Fill the first registers of an array with what lies at offsets of one address."""
+        registers = range(len(offsets) * vector_length(f"ld.{modifiers}"))
+        base = [0] * len(offsets)
+        self.builder.emit(ptx.LdOp(modifiers, array, [address], base, offsets, registers))
+
     def table_of(self, scalars: Sequence[Scalar], cls: str) -> tuple[list[SSAValue], list[int]]:
         """Distinct operands, and for each scalar the index of its own."""
         values = [self.builder.value(scalar, cls) for scalar in scalars]
@@ -340,6 +363,4 @@ class Context:
 
 
 def array_class(array: SSAValue) -> str:
-    type_ = array.type
-    assert isinstance(type_, ptx.RegsType)
-    return type_.cls
+    return array_type(array).cls

@@ -28,12 +28,12 @@ from cutedialect.layout import Dyn, flatten
 
 from . import (
     cluster_reductions,
-    cluster_sums,
     control,
     cooperation,
     groups,
     indexed_tiles,
-    synchronization,
+    rings,
+    roles,
     tensor_memory,
     tile_copies,
     tile_math,
@@ -42,6 +42,7 @@ from . import (
 )
 from .context import (
     Context,
+    Team,
     fail,
     scalar_class,
 )
@@ -66,11 +67,11 @@ _ERASABLE = frozenset(
 _RING_RANK = 3
 _HANDLERS = (
     cluster_reductions.HANDLERS
-    | cluster_sums.HANDLERS
     | control.HANDLERS
     | cooperation.HANDLERS
     | groups.HANDLERS
-    | synchronization.HANDLERS
+    | rings.HANDLERS
+    | roles.HANDLERS
     | tensor_memory.HANDLERS
     | tile_copies.HANDLERS
     | tile_math.HANDLERS
@@ -118,7 +119,8 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
     classes = [type_ for arg in op.body.block.args for type_ in _parameter_types(arg)]
     entry = Block(arg_types=classes)
     threads = op.threads.value.data
-    context = Context(ScalarBuilder(entry, target(arch)), threads, arch, not holds(op, cute.GemmOp))
+    builder = ScalarBuilder(entry, target(arch))
+    context = Context(builder, Team(threads), arch, not holds(op, cute.GemmOp))
     schedule = None if op.schedule is None else op.schedule.data
     context.resident = 1 if schedule is None else schedule.ctas or 1
     context.is_early = schedule is not None and schedule.early_launch == "yes"
@@ -135,8 +137,7 @@ def lower_kernel(op: cute.KernelOp, arch: str) -> ptx.KernelOp:
         # A tile of ones beside the buffers leaves no room for gaps.
         for each in sorted(buffers, key=lambda op: (-op.result.type.alignment, -op.bytes)):
             lowering.places[each] = context.smem.take(each.bytes, each.result.type.alignment)
-    if holds(op, cute.ClusterReduceOp):
-        lowering.reductions = cluster_reductions.prepare(context, op)
+    lowering.reductions = cluster_reductions.prepare_reductions(op, context)
     lowering.run(op.body.block)
     smem = lowering.context.smem.used
     limit = target(arch).smem_per_cta

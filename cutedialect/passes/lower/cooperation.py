@@ -61,7 +61,7 @@ def _claim(self: KernelLowering, op: cute.ClaimOp) -> None:
         old = builder.emit(ptx.AtomOp("relaxed.gpu.global.inc.u32", at, 0, [last])).results[0]
         return builder.pure("add.s32", old, builder.special("nctaid.x"))
 
-    if context.elected:
+    if context.team.elected:
         self.scalars[op.result] = count()
         return
     root, moved = context.scratch_at(_COUNTER)

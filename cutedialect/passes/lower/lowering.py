@@ -29,23 +29,19 @@ from .context import (
 )
 from .coordinates import LayoutMismatchError
 from .elementwise import Fragment
-from .rings import (
-    Ring,
-    State,
-)
 from .scalar_builder import Scalar
 from .scalars import lower_scalar
 from .views import View, memref_view
 
 if TYPE_CHECKING:
-    from .cluster_reductions import ClusterReductions
-    from .cluster_sums import ClusterSum, SumOp
+    from .cluster_reductions import ClusterReductions, ClusterSum, SumOp
     from .indexed_tiles import IndexedTile
+    from .rings import Ring, State
     from .tile_views import JoinedTile
     from .wgmma import FreshAccumulator
 
 _SETS_UP = (cute.AllocSmemOp, cute.AllocTmemOp, CreateOp, RoleOp)
-Handler = Callable[["KernelLowering", Any], None]
+Handler = Callable[["KernelLowering", Any], object]
 """Lowers one op; what it has become is kept in the lowering."""
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from cutedialect.dialects import ptx
-from cutedialect.dialects.pipeline import ConsumerReleaseOp, CreateOp
+from cutedialect.dialects import pipeline, ptx
 
 from .context import Context
+from .lowering import Handler, KernelLowering
 from .scalar_builder import Scalar, ScalarBuilder
 
 _BARRIER_BYTES = 8
@@ -21,7 +21,7 @@ _LANES = 31
 class Ring:
     """The barriers of a ring: byte offsets of the first full and the first empty one."""
 
-    op: CreateOp
+    op: pipeline.CreateOp
     stages: int
     full: int
     empty: int
@@ -31,28 +31,48 @@ class Ring:
         """Whether `tcgen05` instructions of both sides are to be ordered by its barriers."""
         return not {"tcgen05", "tmem"}.isdisjoint(self.op.kinds)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other CTAs of the cluster signal its barriers."""
+        return bool(self.op.peer_groups) or self.op.is_paired or self.op.is_led
+
 
 @dataclass
 class State:
     """Stage and phase; what was read last is known until the state or the block changes."""
 
+    ring: Ring
     registers: SSAValue
-    stages: int
     block: Block | None = None
     known: tuple[Scalar, Scalar] = (0, 0)
 
+    def place(self, builder: ScalarBuilder) -> tuple[Scalar, Scalar]:
+        """(stage, phase), read where the state stands now."""
+        block = builder.levels[-1].block
+        if self.block is not block:
+            stage, phase = (builder.get(self.registers, index) for index in range(2))
+            self.known = builder.assume_nonnegative(stage), builder.assume_nonnegative(phase)
+            self.block = block
+        return self.known
 
-def make_ring(context: Context, op: CreateOp) -> Ring:
-    """Take memory for the barriers of a ring."""
-    type_ = op.ring.type
-    sides = 2 if op.is_released else 1
-    offset = context.smem.take(sides * _BARRIER_BYTES * type_.data, _BARRIER_BYTES)
-    return Ring(op, type_.data, offset, offset + _BARRIER_BYTES * type_.data)
+    def move(self, builder: ScalarBuilder, stage: Scalar, phase: Scalar) -> None:
+        for index, value in enumerate((stage, phase)):
+            builder.set(self.registers, index, value)
+        self.block = None
+
+    def barriers(self, builder: ScalarBuilder) -> SSAValue:
+        """What the offsets of the barriers of a stage count from."""
+        return builder.smem(builder.pure("mul.lo.s32", self.place(builder)[0], _BARRIER_BYTES))
+
+    def wait(self, builder: ScalarBuilder, first: int) -> None:
+        """Wait for the phase of the stage, at the full or the empty barriers."""
+        _, phase = self.place(builder)
+        address = self.barriers(builder)
+        builder.emit(ptx.MbarrierWaitOp(address, builder.value(phase, "b32"), first))
 
 
 def initialize(
-    context: Context,
-    rings: Sequence[Ring],
+    self: KernelLowering,
     maps: Sequence[SSAValue],
     others: Sequence[tuple[int, int]] = (),
     publishes: bool = False,
@@ -61,25 +81,24 @@ def initialize(
     `publishes` more, what others have written to shared memory. The `others` are offsets, each with
     how many threads arrive there, maybe of other CTAs.
     """
-    builder = context.builder
+    builder, rings = self.builder, self.rings.values()
 
     def make() -> None:
         for map_ in maps:
             builder.emit(ptx.PrefetchTensorMapOp(map_))
         base = builder.smem_base()
-        for ring in rings:
-            for first, count in (
-                (ring.full, ring.op.producers.value.data),
-                (ring.empty, ring.op.consumers.value.data),
-            ):
-                for stage in range(ring.stages if count else 0):
-                    builder.emit(ptx.MbarrierInitOp(base, count, first + _BARRIER_BYTES * stage))
-        for offset, count in others:
+        barriers = [
+            (first + _BARRIER_BYTES * stage, count.value.data)
+            for ring in rings
+            for first, count in ((ring.full, ring.op.producers), (ring.empty, ring.op.consumers))
+            for stage in range(ring.stages if count.value.data else 0)
+        ]
+        for offset, count in (*barriers, *others):
             builder.emit(ptx.MbarrierInitOp(base, count, offset))
         builder.emit(ptx.FenceOp("mbarrier_init.release.cluster"))
 
-    context.by_one_thread(make)
-    if others or any(_is_shared(ring.op) for ring in rings):
+    self.context.by_one_thread(make)
+    if others or any(ring.is_shared for ring in rings):
         # The fence has released the barriers, so the arrival need not (PTX ISA 9.7.13.5).
         builder.emit(ptx.ClusterArriveOp("aligned" if publishes else "relaxed.aligned"))
         builder.emit(ptx.ClusterWaitOp("aligned"))
@@ -87,206 +106,167 @@ def initialize(
         builder.emit(ptx.BarSyncOp())
 
 
-def _is_shared(op: CreateOp) -> bool:
-    """Whether other CTAs of the cluster signal the barriers of a ring."""
-    return bool(op.peer_groups) or op.is_paired or op.is_led
+def _create(self: KernelLowering, op: pipeline.CreateOp) -> None:
+    stages = op.ring.type.data
+    sides = 2 if op.is_released else 1
+    full = self.context.smem.take(sides * _BARRIER_BYTES * stages, _BARRIER_BYTES)
+    self.rings[op.ring] = Ring(op, stages, full, full + _BARRIER_BYTES * stages)
 
 
-def make_state(context: Context, side: str, stages: int) -> State:
-    """A state before the first stage; a producer finds the barriers of the first round passed."""
-    registers = context.registers("b32", 2)
-    builder = context.builder
-    for index, value in enumerate((0, 1 if side == "producer" else 0)):
-        builder.emit(ptx.SetOp(registers, index, builder.value(value, "b32")))
-    return State(registers, stages)
+def _state(self: KernelLowering, op: pipeline.StateOp) -> None:
+    """Before the first stage; a producer finds the barriers of the first round passed."""
+    state = State(self.rings[op.ring], self.context.registers("b32", 2))
+    state.move(self.builder, 0, 1 if op.side.data == "producer" else 0)
+    self.states[op.state] = state
 
 
-def place(builder: ScalarBuilder, state: State) -> tuple[Scalar, Scalar]:
-    """(stage, phase), read where the state stands now."""
-    block = builder.levels[-1].block
-    if state.block is not block:
-        stage, phase = (
-            builder.emit(ptx.GetOp(state.registers, index)).results[0] for index in range(2)
-        )
-        state.known = builder.assume_nonnegative(stage), builder.assume_nonnegative(phase)
-        state.block = block
-    return state.known
+def _index(self: KernelLowering, op: pipeline.IndexOp) -> None:
+    self.scalars[op.index] = self.states[op.state].place(self.builder)[0]
 
 
-def advance(builder: ScalarBuilder, state: State, count: Scalar = 1) -> None:
-    """The next stage, or the one `count` on; after the last the first, in the other phase."""
-    stage, phase = place(builder, state)
+def _advance(self: KernelLowering, op: pipeline.AdvanceOp) -> None:
+    count = 1 if op.count is None else self.scalars[op.count]
+    _move_on(self.builder, self.states[op.state], count)
+
+
+def _move_on(builder: ScalarBuilder, state: State, count: Scalar = 1) -> None:
+    """To the next stage, or the one `count` on; after the last the first, in the other phase."""
+    stage, phase = state.place(builder)
+    stages = state.ring.stages
     if count != 1:
         far = builder.assume_nonnegative(builder.pure("add.s32", stage, count))
-        rounds = builder.pure("div.u32", far, state.stages)
-        _stand(
-            builder,
-            state,
-            builder.pure("rem.u32", far, state.stages),
-            builder.pure("and.b32", builder.pure("xor.b32", phase, rounds), 1),
-        )
-        return
-    following = builder.pure("add.s32", stage, 1)
-    wraps = builder.pure("setp.eq.s32", following, state.stages)
-    _stand(
-        builder,
-        state,
-        builder.pure("selp.b32", 0, following, wraps),
-        builder.pure("selp.b32", builder.pure("xor.b32", phase, 1), phase, wraps),
-    )
+        rounds = builder.pure("div.u32", far, stages)
+        stage = builder.pure("rem.u32", far, stages)
+        phase = builder.pure("and.b32", builder.pure("xor.b32", phase, rounds), 1)
+    else:
+        following = builder.pure("add.s32", stage, 1)
+        wraps = builder.pure("setp.eq.s32", following, stages)
+        stage = builder.pure("selp.b32", 0, following, wraps)
+        phase = builder.pure("selp.b32", builder.pure("xor.b32", phase, 1), phase, wraps)
+    state.move(builder, stage, phase)
 
 
-def _stand(builder: ScalarBuilder, state: State, stage: Scalar, phase: Scalar) -> None:
-    for index, value in enumerate((stage, phase)):
-        builder.emit(ptx.SetOp(state.registers, index, builder.value(value, "b32")))
-    state.block = None
+def _full_barrier(self: KernelLowering, op: pipeline.BarrierOp) -> None:
+    state = self.states[op.state]
+    address = state.barriers(self.builder)
+    if state.ring.op.is_paired:
+        address = self.builder.mapped(address, _leader_of_pair(self.builder))
+    self.barriers[op.barrier] = address, state.ring.full
 
 
-def barrier(builder: ScalarBuilder, first: int, state: State) -> tuple[SSAValue, int]:
-    """Address of the barrier of the state's stage: register and offset."""
-    stage, _ = place(builder, state)
-    at = builder.pure("mul.lo.s32", stage, _BARRIER_BYTES)
-    address = builder.total([builder.smem_base(), at])
-    return builder.value(address, "b32"), first
+def _leader_of_pair(builder: ScalarBuilder) -> Scalar:
+    """The even CTA of a pair, which multiplies for both."""
+    return builder.pure("and.b32", builder.special("cluster_ctarank"), ~1)
 
 
-def wait_full(context: Context, ring: Ring, state: State) -> None:
+def is_first_cta(builder: ScalarBuilder) -> Scalar:
+    return builder.pure("setp.eq.s32", builder.special("cluster_ctarank"), 0)
+
+
+def is_even_cta(builder: ScalarBuilder) -> Scalar:
+    odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
+    return builder.pure("setp.eq.s32", odd, 0)
+
+
+def _wait(self: KernelLowering, op: pipeline.ConsumerWaitOp) -> None:
     """A stage is full; what the tensor core made comes before what follows."""
-    wait(context.builder, ring.full, state)
-    if ring.is_in_tensor_memory:
-        context.builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
-        if ring.op.is_paired:
-            _pass_on(context, ring, state)
+    builder, state = self.builder, self.states[op.state]
+    state.wait(builder, state.ring.full)
+    if state.ring.is_in_tensor_memory:
+        builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
+        if state.ring.op.is_paired:
+            _pass_on(self.context, state)
 
 
-def _pass_on(context: Context, ring: Ring, state: State) -> None:
+def _pass_on(context: Context, state: State) -> None:
     """The even CTA of a pair tells the odd one that a stage is full. A multicast of the commit does
     where it covers a multiply, which one behind another commit, or a loop without trips, does not.
     """
     builder = context.builder
     rank = builder.special("cluster_ctarank")
-    address, offset = barrier(builder, ring.full, state)
+    address = state.barriers(builder)
 
     def arrive() -> None:
         builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
         other = builder.mapped(address, builder.pure("add.s32", rank, 1))
-        builder.emit(ptx.MbarrierArriveOp(other, offset, cluster=True))
+        builder.emit(ptx.MbarrierArriveOp(other, state.ring.full, cluster=True))
 
-    context.when(_leads(builder), lambda: context.by_one_thread(arrive))
-
-
-def wait(builder: ScalarBuilder, first: int, state: State) -> None:
-    """Wait for the phase of the state's stage."""
-    _, phase = place(builder, state)
-    address, offset = barrier(builder, first, state)
-    builder.emit(ptx.MbarrierWaitOp(address, builder.value(phase, "b32"), offset))
+    context.when(is_even_cta(builder), lambda: context.by_one_thread(arrive))
 
 
-def acquire(context: Context, ring: Ring, state: State) -> None:
+def _acquire(self: KernelLowering, op: pipeline.ProducerAcquireOp) -> None:
     """The stage is empty; for TMA, so many bytes will come."""
-    builder = context.builder
-    if ring.op.is_led:
-        context.when(_is_first(builder), lambda: wait(builder, ring.empty, state))
-    else:
-        wait(builder, ring.empty, state)
+    builder, context, state = self.builder, self.context, self.states[op.state]
+    ring = state.ring
+    waits = is_first_cta(builder) if ring.op.is_led else True
+    context.when(waits, lambda: state.wait(builder, ring.empty))
     if ring.is_in_tensor_memory:
         builder.emit(ptx.Tcgen05FenceOp("after_thread_sync"))
     if "tma" in ring.op.kinds:
         assert ring.op.bytes is not None
-        size = ring.op.bytes.value.data
-        address, offset = barrier(builder, ring.full, state)
-
-        def expect() -> None:
-            builder.emit(ptx.MbarrierExpectTxOp(address, size, offset))
-
-        if ring.op.is_paired:
-            context.when(_leads(builder), lambda: context.by_one_thread(expect))
-        else:
-            context.by_one_thread(expect)
+        expect = ptx.MbarrierExpectTxOp(
+            state.barriers(builder), ring.op.bytes.value.data, ring.full
+        )
+        expects = is_even_cta(builder) if ring.op.is_paired else True
+        context.when(expects, lambda: context.by_one_thread(lambda: builder.emit(expect)))
 
 
-def leading_rank(builder: ScalarBuilder) -> Scalar:
-    """The even CTA of a pair, which multiplies for both."""
-    return builder.pure("and.b32", builder.special("cluster_ctarank"), ~1)
-
-
-def _is_first(builder: ScalarBuilder) -> Scalar:
-    return builder.pure("setp.eq.s32", builder.special("cluster_ctarank"), 0)
-
-
-def _leads(builder: ScalarBuilder) -> Scalar:
-    odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
-    return builder.pure("setp.eq.s32", odd, 0)
-
-
-def drain(context: Context, ring: Ring, state: State) -> None:
+def drain(context: Context, state: State) -> None:
     """Wait until every stage is empty: others, or the tensor core, arrive at these barriers, so the
     CTA has to outlive the last of them. All CTAs of a cluster fill equally many stages.
     """
+    ring, builder = state.ring, context.builder
     is_committed = any(
-        isinstance(use.operation, ConsumerReleaseOp) and use.operation.commits is not None
+        isinstance(use.operation, pipeline.ConsumerReleaseOp) and use.operation.commits is not None
         for use in ring.op.ring.uses
     )
-    if not (_is_shared(ring.op) or is_committed):
-        return
-    builder = context.builder
-    if ring.op.is_led:
-        # Readers release stages to the first CTA alone.
-        context.when(_is_first(builder), lambda: _drain(builder, ring, state))
-    else:
-        _drain(builder, ring, state)
+
+    def wait_for_all() -> None:
+        body = Block(arg_types=[ptx.reg("b32")])
+        builder.push(body, repeats=True)
+        state.wait(builder, ring.empty)
+        _move_on(builder, state)
+        builder.pop()
+        zero, stages = (builder.value(each, "b32") for each in (0, ring.stages))
+        builder.emit(ptx.ForOp(zero, stages, 1, body))
+
+    if ring.is_shared or is_committed:
+        # Readers release stages that are led to the first CTA alone.
+        context.when(is_first_cta(builder) if ring.op.is_led else True, wait_for_all)
 
 
-def _drain(builder: ScalarBuilder, ring: Ring, state: State) -> None:
-    body = Block(arg_types=[ptx.reg("b32")])
-    builder.push(body, repeats=True)
-    wait(builder, ring.empty, state)
-    advance(builder, state)
-    builder.pop()
-    zero, stages = (builder.value(each, "b32") for each in (0, ring.stages))
-    builder.emit(ptx.ForOp(zero, stages, 1, body))
-
-
-def commit(context: Context, ring: Ring, state: State) -> None:
+def _commit(self: KernelLowering, op: pipeline.ProducerCommitOp) -> None:
     """What threads wrote is there: one lane of each warp arrives, and for `cp.async` every lane
     when its copies are done. TMA says it by itself.
     """
+    builder, state = self.builder, self.states[op.state]
+    ring = state.ring
     if "tcgen05" in ring.op.kinds:
-        builder = context.builder
-        address, offset = barrier(builder, ring.full, state)
         group = 2 if ring.op.is_paired else 1
-        builder.emit(ptx.Tcgen05CommitOp(address, offset, group))
+        builder.emit(ptx.Tcgen05CommitOp(state.barriers(builder), ring.full, group))
     if "tmem" in ring.op.kinds:
-        context.builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-        _arrive(context, ring.full, state, ())
-    if "threads" in ring.op.kinds:
-        _arrive(context, ring.full, state, ())
+        builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
+    if "tmem" in ring.op.kinds or "threads" in ring.op.kinds:
+        _arrive(self, state)
     if "cp_async" in ring.op.kinds:
-        address, offset = barrier(context.builder, ring.full, state)
-        context.builder.emit(ptx.CpAsyncMbarrierArriveOp(address, offset))
+        builder.emit(ptx.CpAsyncMbarrierArriveOp(state.barriers(builder), ring.full))
 
 
-def release(
-    context: Context, ring: Ring, state: State, back: int = 0, condition: Scalar = True
-) -> None:
-    """A stage was read: one lane of each warp arrives, here or in every CTA that writes it."""
+def _release(self: KernelLowering, op: pipeline.ConsumerReleaseOp) -> None:
+    """A stage was read: one lane of each warp arrives, or the tensor core does when it has read it,
+    here or in every CTA that writes it.
+    """
+    builder, state = self.builder, self.states[op.state]
+    ring = state.ring
+    if op.commits is not None:
+        address = state.barriers(builder)
+        guard = builder.guard(True if op.pred is None else self.scalars[op.pred])
+        group, mask = _signaled(builder, ring)
+        builder.emit(ptx.Tcgen05CommitOp(address, ring.empty, group, mask, guard))
+        return
     if ring.is_in_tensor_memory:
-        context.builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
-    leader = None
-    if ring.op.is_paired:
-        leader = leading_rank(context.builder)
-    elif ring.op.is_led:
-        leader = 0
-    _arrive(context, ring.empty, state, ring.op.peer_groups, back, condition, leader)
-
-
-def release_by_commit(context: Context, ring: Ring, state: State, condition: Scalar = True) -> None:
-    """The tensor core releases a stage that it has read, here and in every CTA that writes it."""
-    builder = context.builder
-    address, offset = barrier(builder, ring.empty, state)
-    guard = None if condition is True else builder.value(condition, "pred")
-    group, mask = _signaled(builder, ring)
-    builder.emit(ptx.Tcgen05CommitOp(address, offset, group, mask, guard))
+        builder.emit(ptx.Tcgen05FenceOp("before_thread_sync"))
+    _arrive(self, state, op)
 
 
 def _signaled(builder: ScalarBuilder, ring: Ring) -> tuple[int, SSAValue | None]:
@@ -299,74 +279,75 @@ def _signaled(builder: ScalarBuilder, ring: Ring) -> tuple[int, SSAValue | None]
     if group == 2:
         bits = builder.pure("shl.b32", 3, rank)
     for extent, step in ring.op.peer_groups:
-        mine = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
-        base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", mine, step))
+        _, first = _peers(builder, extent, step)
         # The CTAs of a pair are neighbors, and each is in a group of its own.
         pattern = sum(2**group - 1 << i * step for i in range(extent))
-        bits = builder.pure("or.b32", bits, builder.pure("shl.b32", pattern, base))
+        bits = builder.pure("or.b32", bits, builder.pure("shl.b32", pattern, first))
     return group, builder.value(builder.pure("cvt.u16.u32", bits), "b16")
 
 
+def _peers(builder: ScalarBuilder, extent: int, step: int) -> tuple[Scalar, Scalar]:
+    """This CTA's number in its group of peers, and the cluster rank of the first one."""
+    rank = builder.special("cluster_ctarank")
+    mine = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
+    return mine, builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", mine, step))
+
+
 def _arrive(
-    context: Context,
-    first: int,
-    state: State,
-    peers: Sequence[tuple[int, int]],
-    back: int = 0,
-    condition: Scalar = True,
-    leader: Scalar | None = None,
+    self: KernelLowering, state: State, release: pipeline.ConsumerReleaseOp | None = None
 ) -> None:
-    """One lane of each warp arrives at the barrier of a stage: in this CTA and its peers, or in the
-    leading CTA of the pair or cluster.
+    """One lane of each warp arrives at the full barrier of a stage, or at the empty one: in this
+    CTA and its peers, or in the leading CTA of the pair or cluster.
     """
-    builder = context.builder
-    stage, _ = place(builder, state)
-    if back:
+    builder, ring = self.builder, state.ring
+    peers: Sequence[tuple[int, int]] = ()
+    leader: Scalar | None = None
+    if release is not None:
+        peers = ring.op.peer_groups
+        leader = 0 if ring.op.is_led else None
+        leader = _leader_of_pair(builder) if ring.op.is_paired else leader
+    stage, _ = state.place(builder)
+    if release is not None and release.back is not None:
+        back = release.back.value.data
         before = builder.pure("add.s32", stage, -back)
         wraps = builder.pure("setp.lt.s32", before, 0)
-        stage = builder.pure(
-            "selp.b32", builder.pure("add.s32", stage, state.stages - back), before, wraps
-        )
+        behind = builder.pure("add.s32", stage, ring.stages - back)
+        stage = builder.pure("selp.b32", behind, before, wraps)
     at = builder.pure("mul.lo.s32", stage, _BARRIER_BYTES)
-    if not context.elected:
+    if not self.context.team.elected:
         builder.emit(ptx.BarWarpSyncOp(builder.value(0xFFFFFFFF, "b32")))
     elif peers:
         raise ValueError("expected whole warps to release the stages of other CTAs, got one thread")
     lane = builder.pure("and.b32", builder.thread_index(), _LANES)
     builder.assume_nonnegative(lane)
-    base: Scalar = builder.smem_base()
-    count = 1
+    base = builder.smem_base()
     if peers:
-        count = 1 + sum(extent - 1 for extent, _ in peers)
-        base = builder.mapped(base, _peer(builder, lane, peers))
-    elif leader is not None:
+        leader = _peer(builder, lane, peers)
+    if leader is not None:
         base = builder.mapped(base, leader)
-    pred = builder.both(condition, builder.pure("setp.lt.s32", lane, count))
-    guard = None if pred is True else builder.value(pred, "pred")
-    builder.emit(
-        ptx.MbarrierArriveOp(
-            builder.value(builder.total([base, at]), "b32"),
-            first,
-            pred=guard,
-            cluster=bool(peers) or leader is not None,
-        )
-    )
+    count = 1 + sum(extent - 1 for extent, _ in peers)
+    arrives = builder.pure("setp.lt.s32", lane, count)
+    if release is not None and release.pred is not None:
+        arrives = builder.both(self.scalars[release.pred], arrives)
+    first = ring.full if release is None else ring.empty
+    guard = builder.guard(arrives)
+    address = builder.value(builder.total([base, at]), "b32")
+    cluster = leader is not None
+    builder.emit(ptx.MbarrierArriveOp(address, first, pred=guard, cluster=cluster))
 
 
 def _peer(builder: ScalarBuilder, lane: Scalar, peers: Sequence[tuple[int, int]]) -> Scalar:
     """The cluster rank that a lane tells: the groups' ranks one after the other, ours once."""
-    rank = builder.special("cluster_ctarank")
-    result: Scalar = rank
+    result: Scalar = 0
     start = 0
     for number, (extent, step) in enumerate(peers):
-        mine = builder.pure("rem.u32", builder.pure("div.u32", rank, step), extent)
-        base = builder.pure("sub.s32", rank, builder.pure("mul.lo.s32", mine, step))
+        mine, first = _peers(builder, extent, step)
         skipped = 1 if number else 0
         index = builder.pure("add.s32", lane, skipped - start)
         if number:
             index = builder.pure("add.s32", index, mine)
         index = builder.pure("rem.u32", index, extent)
-        other = builder.pure("add.s32", base, builder.pure("mul.lo.s32", index, step))
+        other = builder.pure("add.s32", first, builder.pure("mul.lo.s32", index, step))
         if number:
             chosen = builder.pure("setp.ge.s32", lane, start)
             result = builder.pure("selp.b32", other, result, chosen)
@@ -374,3 +355,16 @@ def _peer(builder: ScalarBuilder, lane: Scalar, peers: Sequence[tuple[int, int]]
             result = other
         start += extent - skipped
     return result
+
+
+HANDLERS: dict[type[Operation], Handler] = {
+    pipeline.CreateOp: _create,
+    pipeline.StateOp: _state,
+    pipeline.IndexOp: _index,
+    pipeline.AdvanceOp: _advance,
+    pipeline.BarrierOp: _full_barrier,
+    pipeline.ProducerAcquireOp: _acquire,
+    pipeline.ProducerCommitOp: _commit,
+    pipeline.ConsumerWaitOp: _wait,
+    pipeline.ConsumerReleaseOp: _release,
+}

@@ -1,7 +1,8 @@
-"""Roles and the life of barriers: which warps run which part, with which registers, and that every
-mbarrier exists before its first use and until its last. Scalar code and views that only what
-follows a loop of a role needs move behind it: there they overlap with multiplies that are still at
-work, where before the loop everything would wait for them.
+"""Roles and the life of barriers: which warps run which part, with which registers, that every
+mbarrier exists before its first use and until its last, and where threads meet, take turns or wait
+for their copies and multiplies. Scalar code and views that only what follows a loop of a role needs
+move behind it: there they overlap with multiplies that are still at work, where before the loop
+everything would wait for them.
 """
 
 from __future__ import annotations
@@ -12,57 +13,75 @@ from xdsl.dialects import scf
 from xdsl.ir import Block, Operation
 
 from cutedialect.atoms import target
-from cutedialect.dialects import ptx
+from cutedialect.dialects import cute, cute_nvgpu, pipeline, ptx
 from cutedialect.dialects.effects import is_pure
 from cutedialect.dialects.pipeline import RoleOp
 from cutedialect.passes.rewriting import block_of
 
-from .context import Context
-from .scalar_builder import Scalar, ScalarBuilder
+from . import cluster_reductions, tensor_memory
+from .context import Team
+from .lowering import Handler, KernelLowering
+from .ones import write_ones
+from .rings import drain, initialize, is_even_cta
+from .scalar_builder import Scalar, ScalarBuilder, array_type
 
 _WARP = 32
 _GROUP = 4
 _REGISTER_FILE = 65536
+# Registers of a tile that a wait is tied to.
+_MOST_TIED = 8
 
 
-def lower_roles(context: Context, roles: Sequence[RoleOp], body: Callable[[RoleOp], None]) -> None:
-    """Branch to each role on the warp's number; warpgroups change their registers before."""
-    threads = context.threads
+def _role(self: KernelLowering, op: RoleOp) -> None:
+    """The first role lowers all of them, side by side; the barriers are made before."""
+    context, builder = self.context, self.builder
+    roles = [each for each in block_of(op).ops if isinstance(each, RoleOp)]
+    self.done.update(roles)
+    used = [map_ for arg, map_ in self.maps.items() if arg.first_use is not None]
+    self.tensor.group = 2 if any(role.pair is not None for role in roles) else 1
+    if self.tensor.used:
+        tensor_memory.begin(self, roles)
+    kernel = op.parent_op()
+    assert kernel is not None
+    self.sums = cluster_reductions.prepare_sums(kernel, context)
+    others = [barrier for each in self.sums.values() for barrier in each.barriers]
+    write_ones(kernel, context)
+    initialize(self, used, others, publishes=bool(context.ones))
+    if self.tensor.used:
+        tensor_memory.ready(self)
+    context.wait_for_launch()
     # What ptxas gives a kernel of this block size to start with (PTX ISA 9.7.19.5).
-    entry = min(255, _REGISTER_FILE // (threads * context.resident)) // 8 * 8
-    groups: dict[tuple[int, int], list[RoleOp]] = {}
-    wanted: list[int] = []
+    entry = min(255, _REGISTER_FILE // (context.threads * context.resident)) // 8 * 8
+    groups: dict[range, list[RoleOp]] = {}
     for role in sorted(roles, key=lambda each: each.warp_range.start):
         span = role.warp_range
-        key = (span.start // _GROUP, -(-span.stop // _GROUP))
-        groups.setdefault(key, []).append(role)
-        if role.registers is not None:
-            wanted.append(role.registers.value.data)
+        warps = range(span.start // _GROUP * _GROUP, -(-span.stop // _GROUP) * _GROUP)
+        groups.setdefault(warps, []).append(role)
     # Registers are given back for others to take them; where none does, ptxas refuses (C7507).
-    if max(wanted, default=0) <= entry:
-        entry = None
-    _branch(context, list(groups.items()), context.builder.warp_index(), entry, 0, body)
+    wanted = [role.registers.value.data for role in roles if role.registers is not None]
+    changes = entry if max(wanted, default=0) > entry else None
+    _branch(self, list(groups.items()), builder.warp_index(), changes, 0)
 
 
 def _branch(
-    context: Context,
-    groups: Sequence[tuple[tuple[int, int], list[RoleOp]]],
+    self: KernelLowering,
+    groups: Sequence[tuple[range, list[RoleOp]]],
     warp: Scalar,
     entry: int | None,
     lowest: int,
-    body: Callable[[RoleOp], None],
 ) -> None:
-    """The roles of the first warpgroups, or else those of the others; `lowest` is the least warp
-    that comes here, `entry` the registers that it has.
+    """Branch on the warp's number to the roles of the first warpgroups, or else to those of the
+    others; `lowest` is the least warp that comes here, `entry` the registers that it has, where
+    warpgroups change them.
     """
-    builder = context.builder
-    (first, last), members = groups[0]
+    context, builder = self.context, self.builder
+    warps, members = groups[0]
     builder.at(members[0])
     limit = context.threads // _WARP
+    warps = range(warps.start, min(warps.stop, limit))
     # Who has played a role does not come to the next: what that one needs of numbers from in front
     # of both takes no registers meanwhile, of which a warpgroup with several such roles has few.
     apart = bool(target(context.arch).tmem_columns)
-    start, stop = first * _GROUP, min(last * _GROUP, limit)
 
     def here() -> None:
         registers = members[0].registers
@@ -74,77 +93,81 @@ def _branch(
     def play(roles: Sequence[RoleOp]) -> None:
         role, *others = roles
         builder.at(role)
-        inside = _within(builder, warp, role.warp_range, start, stop)
+        inside = _within(builder, warp, role.warp_range, warps.start, warps.stop)
         if role.pair is not None:
-            odd = builder.pure("and.b32", builder.special("cluster_ctarank"), 1)
-            inside = builder.both(inside, builder.pure("setp.eq.s32", odd, 0))
-        if others and apart:
-            context.when(inside, lambda: _run(context, role, warp, body), lambda: play(others))
-            return
-        context.when(inside, lambda: _run(context, role, warp, body))
-        if others:
-            play(others)
+            inside = builder.both(inside, is_even_cta(builder))
+        following = (lambda: play(others)) if others else None
+        context.when(inside, lambda: _run(self, role, warp), following if apart else None)
+        if following is not None and not apart:
+            following()
 
     def elsewhere() -> None:
-        _branch(context, groups[1:], warp, entry, stop if start <= lowest else lowest, body)
+        _branch(self, groups[1:], warp, entry, warps.stop if warps.start <= lowest else lowest)
 
-    inside = _within(builder, warp, range(start, stop), lowest, limit)
+    inside = _within(builder, warp, warps, lowest, limit)
     context.when(inside, here, elsewhere if len(groups) > 1 else None)
 
 
 def _within(builder: ScalarBuilder, warp: Scalar, span: range, lowest: int, limit: int) -> Scalar:
     """Whether a warp in lowest..limit - 1 is one of `span`."""
-    low: Scalar = True
-    if span.start > lowest:
-        low = builder.pure("setp.ge.u32", warp, span.start)
-    high: Scalar = True
-    if span.stop < limit:
-        high = builder.pure("setp.lt.u32", warp, span.stop)
+    low = builder.pure("setp.ge.u32", warp, span.start) if span.start > lowest else True
+    high = builder.pure("setp.lt.u32", warp, span.stop) if span.stop < limit else True
     return builder.both(low, high)
 
 
-def _run(context: Context, role: RoleOp, warp: Scalar, body: Callable[[RoleOp], None]) -> None:
-    builder = context.builder
-    span = role.warp_range
-    outer = context.threads, context.barrier_id, context.warp, builder.thread
-    context.instances = role.teams
-    context.registers_given = None if role.registers is None else role.registers.value.data
-    team = len(span) // role.teams
-    context.threads = team * _WARP
-    context.barrier_id = context.take_barriers(role.teams)
-    context.warp = builder.pure("sub.s32", warp, span.start)
-    builder.assume_nonnegative(context.warp)
+def _run(self: KernelLowering, role: RoleOp, warp: Scalar) -> None:
+    context, builder, span = self.context, self.builder, role.warp_range
+    outer = context.team, builder.thread
+    size = len(span) // role.teams
+    context.team = team = Team(size * _WARP, context.take_barriers(role.teams))
+    team.instances = role.teams
+    team.registers = None if role.registers is None else role.registers.value.data
+    team.warp = builder.assume_nonnegative(builder.pure("sub.s32", warp, span.start))
     start: Scalar = span.start * _WARP
     if role.teams > 1:
-        context.instance = builder.pure("div.u32", context.warp, team)
-        builder.assume_nonnegative(context.instance)
-        context.warp = builder.pure("rem.u32", context.warp, team)
-        builder.assume_nonnegative(context.warp)
-        moved = builder.pure("mul.lo.s32", context.instance, context.threads)
+        team.instance = builder.assume_nonnegative(builder.pure("div.u32", team.warp, size))
+        team.warp = builder.assume_nonnegative(builder.pure("rem.u32", team.warp, size))
+        moved = builder.pure("mul.lo.s32", team.instance, team.threads)
         start = builder.pure("add.s32", moved, start)
-    context.scratch = None
-    context.scratch_bytes = 0
     if role.elect is not None:
-        builder.thread = 0
-        context.elected = True
-        chosen = builder.emit(ptx.ElectOp()).results[0]
-        context.when(chosen, lambda: body(role))
-        context.elected = False
+        builder.thread, team.elected = 0, True
+        context.when(builder.result(ptx.ElectOp()), lambda: _play(self, role))
     else:
         thread = builder.pure("sub.s32", builder.special("tid.x"), start)
         builder.thread = builder.assume_nonnegative(thread)
-        body(role)
-    context.scratch = None
-    context.scratch_bytes = 0
-    context.instance, context.instances, context.turns = 0, 1, None
-    context.registers_given = None
-    context.threads, context.barrier_id, context.warp, builder.thread = outer
+        _play(self, role)
+    context.team, builder.thread = outer
+
+
+def _play(self: KernelLowering, role: RoleOp) -> None:
+    block = role.body.block
+    sink_past_loops(block)
+    self.run(block)
+    cluster_reductions.leave(role, self)
+    for op in block.ops:
+        if isinstance(op, pipeline.StateOp) and op.side.data == "producer":
+            self.builder.at(op)
+            drain(self.context, self.states[op.state])
+    if role in self.tensor.readers:
+        tensor_memory.end(self, role)
 
 
 def sink_past_loops(block: Block) -> None:
     """Do so in a block and in the blocks of its loops and branches."""
     for loop in [op for op in block.ops if op.regions and isinstance(op, scf.ForOp)]:
-        _sink_past(block, loop)
+        behind: set[Operation] = set()
+        op = loop.next_op
+        while op is not None:
+            behind.add(op)
+            op = op.next_op
+        op = loop.prev_op
+        while op is not None:
+            before = op.prev_op
+            if not op.regions and op.results and is_pure(op) and _is_used_in(op, behind):
+                op.detach()
+                block.insert_op_after(op, loop)
+                behind.add(op)
+            op = before
     for op in block.ops:
         if op.regions and isinstance(op, scf.ForOp | scf.IfOp | scf.WhileOp):
             for region in op.regions:
@@ -152,24 +175,65 @@ def sink_past_loops(block: Block) -> None:
                     sink_past_loops(inner)
 
 
-def _sink_past(block: Block, loop: Operation) -> None:
-    behind: set[Operation] = set()
-    op = loop.next_op
-    while op is not None:
-        behind.add(op)
-        op = op.next_op
-    op = loop.prev_op
-    while op is not None:
-        before = op.prev_op
-        if not op.regions and op.results and is_pure(op) and _is_used_in(op, behind):
-            op.detach()
-            block.insert_op_after(op, loop)
-            behind.add(op)
-        op = before
-
-
 def _is_used_in(op: Operation, places: set[Operation]) -> bool:
     """Whether ops of `places`, and no others of the block, use a result."""
     block = block_of(op)
     users = [use.operation for result in op.results for use in result.uses]
     return bool(users) and all(block.find_ancestor_op_in_block(user) in places for user in users)
+
+
+def _barrier(self: KernelLowering, op: cute.BarrierOp) -> None:
+    self.context.barrier(None if op.warps is None else op.warps.value.data)
+
+
+def _instance(self: KernelLowering, op: pipeline.InstanceOp) -> None:
+    self.scalars[op.index] = self.context.team.instance
+
+
+def _turn(self: KernelLowering, op: pipeline.TurnWaitOp | pipeline.TurnPassOp) -> None:
+    def step() -> None:
+        passes = isinstance(op, pipeline.TurnPassOp)
+        if op.warps is None:
+            self.context.turn(passes)
+        else:
+            self.context.group_turn(passes, op.warps.value.data, op.outside is not None)
+
+    self.context.when(True if op.pred is None else self.scalars[op.pred], step)
+
+
+def _wgmma_wait(self: KernelLowering, op: cute_nvgpu.WgmmaWaitOp) -> None:
+    """A store under a condition that never holds, of which only the hardware knows, ties the wait
+    to what is to come before it.
+    """
+    for value in op.after:
+        array = self.fragment(op, value).array
+        whole = array_type(array).count
+        # A few registers, spread over the tile, hold the wait back as well as all.
+        tied = range(whole - 1, -1, -max(1, whole // _MOST_TIED))[::-1]
+        count = len(tied)
+        never = self.builder.pure("setp.eq.s32", self.builder.special("nctaid.y"), 0)
+        guards, guard = self.context.guards([never] * count)
+        base = [self.builder.smem_base()]
+        zeros = [0] * count
+        self.builder.emit(ptx.StOp("shared.b32", array, base, zeros, zeros, tied, guards, guard))
+    self.builder.emit(ptx.WgmmaWaitOp(op.pending.value.data))
+
+
+def _emits(make: Callable[..., Operation]) -> Handler:
+    """A handler for an op that is one instruction."""
+    return lambda self, op: self.builder.emit(make(op))
+
+
+HANDLERS: dict[type[Operation], Handler] = {
+    RoleOp: _role,
+    pipeline.InstanceOp: _instance,
+    pipeline.TurnWaitOp: _turn,
+    pipeline.TurnPassOp: _turn,
+    cute.BarrierOp: _barrier,
+    cute_nvgpu.WgmmaFenceOp: _emits(lambda op: ptx.WgmmaFenceOp()),
+    cute_nvgpu.WgmmaCommitOp: _emits(lambda op: ptx.WgmmaCommitOp()),
+    cute_nvgpu.WgmmaWaitOp: _wgmma_wait,
+    cute_nvgpu.CpAsyncCommitOp: _emits(lambda op: ptx.CpAsyncCommitOp()),
+    cute_nvgpu.CpAsyncWaitOp: _emits(lambda op: ptx.CpAsyncWaitOp(op.pending.value.data)),
+    cute_nvgpu.ProxyFenceOp: _emits(lambda op: ptx.FenceOp("proxy.async.shared::cta")),
+}

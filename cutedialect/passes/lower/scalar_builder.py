@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, LocationAttr, StringAttr
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from cutedialect.atoms import Target
 from cutedialect.dialects import ptx
@@ -152,6 +152,17 @@ class ScalarBuilder:
             self.depth[result] = at
         return op
 
+    def result(self, op: Operation, level: int | None = None) -> SSAValue:
+        """Append `op` as `emit` does, for its one result."""
+        return self.emit(op, level).results[0]
+
+    def get(self, array: SSAValue, index: int) -> SSAValue:
+        """What a register of an array holds now."""
+        return self.result(ptx.GetOp(array, index))
+
+    def set(self, array: SSAValue, index: int, value: Scalar) -> None:
+        self.emit(ptx.SetOp(array, index, self.value(value, array_type(array).cls)))
+
     def level_of(self, value: Scalar) -> int:
         """Nesting level at which a scalar is available; 0 is the kernel's body."""
         return 0 if isinstance(value, _NUMBERS) else self.depth.get(value, 0)
@@ -200,15 +211,27 @@ class ScalarBuilder:
             self.nonnegative.add(value)
         return value
 
+    def guard(self, predicate: Scalar) -> SSAValue | None:
+        """A predicate as an operand; None where it always holds."""
+        return None if predicate is True else self.value(predicate, "pred")
+
+    def _once(self, key: tuple, make: Callable[[], SSAValue]) -> SSAValue:
+        """What is computed once, at entry."""
+        known = self.levels[0].known
+        found = known.get(key)
+        if found is None:
+            found = known[key] = make()
+        return found
+
     def special(self, name: str) -> SSAValue:
         """A special register, read once at entry."""
-        known = self.levels[0].known
-        found = known.get(("special", name))
-        if found is None:
-            found = self.emit(ptx.SpecialOp(name), 0).results[0]
-            known[("special", name)] = found
+
+        def read() -> SSAValue:
+            found = self.result(ptx.SpecialOp(name), 0)
             self.nonnegative.add(found)
-        return found
+            return found
+
+        return self._once(("special", name), read)
 
     def thread_index(self) -> Scalar:
         """The thread's number in its role, or in the CTA."""
@@ -218,14 +241,14 @@ class ScalarBuilder:
         """The warp's number in the CTA; one lane tells it to all, so that ptxas knows it is one
         number for the warp and keeps what depends on it in uniform registers.
         """
-        known = self.levels[0].known
-        found = known.get(("warp_index",))
-        if found is None:
+
+        def read() -> SSAValue:
             shift = ptx.scalar("shr.u32", self.special("tid.x"), self.imm(5, "b32"))
-            warp = self.emit(shift, 0).results[0]
-            found = known[("warp_index",)] = self._of_first_lane(warp, 0)
+            found = self._of_first_lane(self.result(shift, 0), 0)
             self.nonnegative.add(found)
-        return found
+            return found
+
+        return self._once(("warp_index",), read)
 
     def uniform(self, value: SSAValue) -> SSAValue:
         """A loaded b32 that is the same in all lanes of a warp. One lane tells it to all: ptxas
@@ -240,7 +263,7 @@ class ScalarBuilder:
         """What the first lane of the warp has, computed in the innermost open block or another."""
         zero, clamp, members = (self.imm(each, "b32") for each in (0, 31, 0xFFFFFFFF))
         shuffle = ptx.ShflOp("sync.idx.b32", value, zero, clamp, members)
-        return self.emit(shuffle, level).results[0]
+        return self.result(shuffle, level)
 
     def mapped(self, address: Scalar, rank: Scalar) -> SSAValue:
         """The same address of shared memory in another CTA of the cluster."""
@@ -248,11 +271,11 @@ class ScalarBuilder:
         return self._shared(("mapa", *operands), operands, lambda: ptx.MapaOp(*operands))
 
     def smem_base(self) -> SSAValue:
-        known = self.levels[0].known
-        found = known.get(("smem_base",))
-        if found is None:
-            found = known[("smem_base",)] = self.emit(ptx.SmemBaseOp(), 0).results[0]
-        return found
+        return self._once(("smem_base",), lambda: self.result(ptx.SmemBaseOp(), 0))
+
+    def smem(self, *terms: Scalar) -> SSAValue:
+        """An address in shared memory, so many bytes behind its base."""
+        return self.value(self.total([self.smem_base(), *terms]), "b32")
 
     def pure(self, mnemonic: str, *operands: Scalar) -> Scalar:
         """The value of a pure instruction, simplified, shared and hoisted."""
@@ -299,7 +322,7 @@ class ScalarBuilder:
             if levels[i].repeats:
                 at = i - 1
                 break
-        found = self.emit(make(), at).results[0]
+        found = self.result(make(), at)
         levels[at].known[key] = found
         self.definitions[found] = key
         self._note_sign(found, key)
@@ -396,7 +419,7 @@ class ScalarBuilder:
 
     def parts(self, register: SSAValue, count: int) -> list[Scalar]:
         """The elements of a register, of 16 bits or bytes, in 16-bit registers, low part first."""
-        halves = self.unpack(register) if class_of(register) == "b32" else (register,)
+        halves = self.unpack(register) if register.type == ptx.B32 else (register,)
         if len(halves) == count:
             return [*halves]
         return [part for half in halves for part in (half, self.pure("shr.u16", half, 8))]
@@ -568,8 +591,8 @@ def erase_unused(block: Block, is_pure: Callable[[Operation], bool]) -> None:
         op = before
 
 
-def class_of(value: SSAValue | Attribute) -> str:
-    """Register class of a value of the `ptx` dialect."""
-    type_ = value.type if isinstance(value, SSAValue | BlockArgument) else value
-    assert isinstance(type_, ptx.RegType)
-    return type_.cls
+def array_type(array: SSAValue) -> ptx.RegsType:
+    """Class and count of an array of registers."""
+    type_ = array.type
+    assert isinstance(type_, ptx.RegsType)
+    return type_

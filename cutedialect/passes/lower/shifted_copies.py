@@ -134,9 +134,9 @@ def shift_within(
 
 def _vectors(context: Context) -> int:
     """Vectors of a thread that are loaded before they are stored."""
-    if context.registers_given is None:
+    if context.team.registers is None:
         return _VECTORS
-    free = context.registers_given - _OTHER_REGISTERS
+    free = context.team.registers - _OTHER_REGISTERS
     return max(1, min(_MOST_VECTORS, free // (2 * _WORDS)))
 
 

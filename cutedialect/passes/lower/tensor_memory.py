@@ -143,7 +143,7 @@ def multiply(self: KernelLowering, op: cute.GemmOp) -> None:
     context, builder = self.context, self.builder
     type_ = op.atom
     assert isinstance(type_, Sm100MmaType)
-    if not context.elected:
+    if not context.team.elected:
         raise fail(op, "expected one thread to issue tcgen05.mma (a role with elect)")
     atom = type_.entry(context.arch)
     am, an, ak = atom.shape_mnk
