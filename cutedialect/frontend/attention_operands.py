@@ -91,7 +91,7 @@ def _check_shapes(
             raise ValueError(f"v: expected {k[mode]} {what} as in k, got {v[mode]}")
     if q[1] is None or k[1] is None:
         raise ValueError("q: expected a known number of heads in q and k, got None")
-    if k[1] == 0 or q[1] % k[1]:
+    if q[1] and (k[1] == 0 or q[1] % k[1]):
         raise ValueError(f"k: expected a number of heads that divides the {q[1]} of q, got {k[1]}")
 
 

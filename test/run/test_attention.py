@@ -579,3 +579,17 @@ def test_problems_of_few_keys(seed):
     check(out, lse, q, k, v, **masks)
     options = masks | {"arch": "sm_90a", "backend": "emulator", "return_lse": True}
     assert "ctas = " in cute.compile(cute.attention, q, k, v, **options).schedule
+
+
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize(
+    ("batch", "heads", "rows", "keys"),
+    [(0, 2, 64, 64), (1, 0, 5, 5), (2, 2, 0, 64), (1, 2, 64, 0), (0, 0, 0, 0)],
+)
+def test_extents_of_zero(batch, heads, rows, keys, d):
+    """Rows without a key are zeros; where there are no rows, nothing is launched."""
+    q, k = normal(batch, heads, rows, d), normal(batch, heads, keys, d)
+    out, lse = run(q, k, k, arch="sm_90a")
+    assert out.shape == q.shape
+    assert not out.any()
+    assert np.isneginf(lse).all()

@@ -91,6 +91,15 @@ def test_more_drawn_problems(seed, arch):
     check_drawn(seed, arch)
 
 
+@pytest.mark.some(1)
+@pytest.mark.parametrize("arch", ["sm_89", "sm_86", "sm_120a"])
+def test_targets_of_less_shared_memory_have_a_default(arch):
+    """Blocks of 16 keys are what fits beside 512 dimensions: too few for four columns of warps."""
+    q, k = normal(1, 2, 40, 512), normal(1, 1, 50, 512, seed=1)
+    out, lse = cute.attention(q, k, k, arch=arch, backend="emulator", return_lse=True)
+    check(out, lse, q, k, k)
+
+
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("heads", [16, pytest.param(128, marks=pytest.mark.long)])
 @pytest.mark.parametrize(

@@ -274,9 +274,7 @@ def _wide(work: AttentionWork, arch: str) -> Schedule:
     one. Two warpgroups have 64 rows each half of them, and compute half of the scores.
     """
     on_groups = arch in _WARPGROUP_TARGETS
-    bq, keys, warps = _GROUP_ROWS, _GROUP_ROWS, (4, 2)
-    if not on_groups:
-        bq, keys, warps = 2 * _ROWS, 32, (2, 4 if work.dims[1] % WIDE == 0 else 2)
+    bq, keys = (_GROUP_ROWS, _GROUP_ROWS) if on_groups else (2 * _ROWS, 2 * _ROWS)
     keys = max(_LEAST_KEYS, keys >> work.spills)
     element = work.bits_q // 8
     key = element * (work.dims[0] + (0 if work.is_latent else work.dims[1]))
@@ -284,10 +282,12 @@ def _wide(work: AttentionWork, arch: str) -> Schedule:
     while keys > _LEAST_KEYS and keys * (key + element * bq) > free:
         keys //= 2
     stages = max(1, min(_WIDE_STAGES, (free - element * bq * keys) // (keys * key)))
-    wide = Schedule(tile=(bq, keys), warps=warps, stages=stages)
-    if not on_groups:
-        return wide
-    return wide.merged(Schedule(scheduler="single", overlap="no", epilogue="direct"))
+    if on_groups:
+        wide = Schedule(tile=(bq, keys), warps=(4, 2), stages=stages)
+        return wide.merged(Schedule(scheduler="single", overlap="no", epilogue="direct"))
+    # Each of four warps has a column of atoms of the scores.
+    columns = 4 if work.dims[1] % WIDE == 0 and keys >= 2 * _LEAST_KEYS else 2
+    return Schedule(tile=(bq, keys), warps=(2, columns), stages=stages)
 
 
 def tile_columns(depth: int, bits: int, arch: str, loads_boxes: bool) -> int:

@@ -49,7 +49,7 @@ def resident_schedule(work: AttentionWork, is_soon_over: bool) -> Schedule | Non
     """The schedule of CTAs that share a processor, but for the order of tiles; None where a CTA
     has one for itself. CTAs start early where all `is_soon_over`.
     """
-    if work.rows is None or work.sequences is None:
+    if not work.rows or not work.sequences:
         return None
     tiles = work.sequences * -(-work.rows // _ROWS)
     narrow = _of_narrow_heads(work, tiles)
